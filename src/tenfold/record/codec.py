@@ -1,0 +1,54 @@
+"""Entries to bytes and back. Every schema version ever written keeps loading.
+
+A body is one version byte followed by MessagePack of the tagged struct. `SCHEMA` names the version this release
+writes; `_UPGRADES` holds one function per older version. Unknown or missing data in our own records is a
+`RecordError` with the path inside the record, never a default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import msgspec
+
+from tenfold.errors import RecordError
+from tenfold.record.entry import Entry, Tombstone
+
+SCHEMA = 1
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+_decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
+_UPGRADES: dict[int, Callable[[bytes], bytes]] = {}
+_MARK = bytes([SCHEMA])
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The canonical bytes of an entry: equal entries give equal bytes."""
+    return _MARK + _encoder.encode(entry)
+
+
+def decode_entry(data: bytes) -> Entry:
+    """The entry in `data`. Raises `RecordError` with the path when the bytes are not as Tenfold writes them."""
+    if not data:
+        raise RecordError("empty record: the store holds a row without a body; run `tenfold verify`")
+    version, body = data[0], data[1:]
+    while version < SCHEMA and version in _UPGRADES:
+        body = _UPGRADES[version](body)
+        version += 1
+    if version != SCHEMA:
+        raise RecordError(f"record schema {version} is not one this release reads (up to {SCHEMA}); upgrade tenfold")
+    try:
+        return _decoder.decode(body)
+    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+        raise RecordError(f"a stored record does not validate: {exc}; run `tenfold verify`") from exc
+
+
+def body_hash(body: bytes) -> bytes:
+    """SHA-256 of canonical bytes: what a tombstone keeps of a purged entry."""
+    return hashlib.sha256(body).digest()
+
+
+def chain_hash(parent: bytes, entry: Entry, body: bytes) -> bytes:
+    """hash = SHA-256(parent hash + SHA-256(canonical bytes)). A tombstone contributes the hash of what it was."""
+    own = entry.body_hash if isinstance(entry, Tombstone) else hashlib.sha256(body).digest()
+    return hashlib.sha256(parent + own).digest()

@@ -1,0 +1,64 @@
+"""The entries from the root to a leaf, addressed by position and loaded only where someone looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tenfold.record.entry import Entry
+
+Load = Callable[[int, int], Sequence[Entry]]
+
+
+class Path:
+    """Entries by position (root = 0). Those not yet known are fetched with `load(first, last)`, both inclusive.
+
+    Entries are only ever appended, so a position means the same entry for as long as the object lives.
+    """
+
+    __slots__ = ("_known", "_load", "length")
+
+    def __init__(self, entries: Iterable[Entry] = (), *, length: int | None = None, load: Load | None = None) -> None:
+        self._known: dict[int, Entry] = dict(enumerate(entries))
+        self._load = load
+        self.length = len(self._known) if length is None else length
+
+    def append(self, entry: Entry) -> int:
+        """Adds the next entry and returns its position."""
+        position = self.length
+        self._known[position] = entry
+        self.length = position + 1
+        return position
+
+    def know(self, position: int, entry: Entry) -> None:
+        """Remembers an entry that was loaded by someone else, so that it is not loaded again."""
+        self._known[position] = entry
+
+    def at(self, position: int) -> Entry:
+        """The entry at `position`. Raises IndexError outside the path."""
+        entry = self._known.get(position)
+        return entry if entry is not None else self.span(position, position)[0]
+
+    def span(self, first: int, last: int) -> list[Entry]:
+        """The entries `first` to `last`, both inclusive, loading what is missing in one call per gap."""
+        if first < 0 or last >= self.length:
+            raise IndexError(f"positions {first}..{last} are not on a path of {self.length} entries")
+        known = self._known
+        position = first
+        while position <= last:
+            if position in known:
+                position += 1
+                continue
+            end = position
+            while end < last and end + 1 not in known:
+                end += 1
+            if self._load is None:
+                raise IndexError(f"position {position} is not loaded")
+            known.update(zip(range(position, end + 1), self._load(position, end), strict=True))
+            position = end + 1
+        return [known[p] for p in range(first, last + 1)]
+
+    def fork(self, length: int) -> Path:
+        """A path of the first `length` entries that may then grow apart from this one."""
+        twin = Path(length=length, load=self._load)
+        twin._known = {p: e for p, e in self._known.items() if p < length}
+        return twin

@@ -1,0 +1,161 @@
+"""One scan over original entries yields the units of a view, repairing what arrived broken.
+
+A unit is a message, a closed step with whatever was interleaved in it, or a replaced range; entries that show
+nothing are units too, so that every position lies in exactly one. A step closes when its last call is answered, or,
+with calls left dangling, at the next assistant entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.record.block import Rep
+from tenfold.record.entry import Entry, message_of
+from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
+
+NO_RESULT = "[no result was recorded for this call]"
+LATE = "[result of a tool call that has no place here any more{name}]"
+ABORTED = "[this answer was {status} before it was complete; it began: {text}]"
+_ABORTED_CHARACTERS = 200
+
+
+class Shown(Struct, frozen=True, weakref=False):
+    """One message of a view. `at` is the position it comes from: its own, or that of the Block that shows it.
+
+    `of` is the original it stands for (its own position for an untouched original, None where it stands for a
+    range). `key` identifies it for size caches. `original` says that the log's own message is shown, untouched.
+    """
+
+    message: Message
+    at: int
+    of: int | None
+    key: tuple[int, int, int]
+    original: bool
+
+
+class Unit(Struct, frozen=True):
+    """Positions `first`..`last` and what they show. `ref` names the replacement for a replaced range."""
+
+    first: int
+    last: int
+    kind: Literal["message", "step", "rep", "silent"]
+    shown: tuple[Shown, ...]
+    ref: Rep | None = None
+
+
+class OpenStep(Struct, frozen=True):
+    """A step whose calls are not all answered yet: its entries so far, and the ids still waited for."""
+
+    entries: tuple[tuple[int, Entry], ...]
+    waiting: tuple[str, ...]
+
+    @property
+    def first(self) -> int:
+        """The position of its assistant message."""
+        return self.entries[0][0]
+
+
+def original(position: int, message: Message) -> Shown:
+    """An untouched message at its own position."""
+    return Shown(message, position, position, (position, 0, -1), True)
+
+
+def _repair(position: int, message: Message, index: int = 0) -> Shown:
+    return Shown(message, position, position, (position, index, -2), False)
+
+
+def _late(position: int, message: Message) -> Shown:
+    result = result_of(message)
+    name = f": {result.name}" if result and result.name else ""
+    rest = tuple(p for p in result.content if not isinstance(p, Text)) if result else ()
+    text = LATE.format(name=name) + "\n" + text_of(message)
+    return _repair(position, Message("user", (Text(text), *rest), "tool"))
+
+
+def _aborted(position: int, message: Message) -> tuple[Shown, ...]:
+    text = text_of(message).strip()
+    if not text:
+        return ()
+    shown = text[:_ABORTED_CHARACTERS] + ("..." if len(text) > _ABORTED_CHARACTERS else "")
+    marker = ABORTED.format(status="aborted" if message.status == "aborted" else "cut off by an error", text=shown)
+    return (_repair(position, Message("assistant", (Text(marker),), "tenfold")),)
+
+
+def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:
+    """A step as a model may see it: the calls, the results in the order they came, then what was interleaved.
+
+    Calls still unanswered get a visible marker when the step is `closing` or something else already follows them,
+    since a provider refuses one of a pair without the other.
+    """
+    position, entry = step.entries[0]
+    call_message = message_of(entry)
+    assert call_message is not None
+    results: list[Shown] = []
+    others: list[Shown] = []
+    waiting = [c.id for c in calls_of(call_message)]
+    for at, each in step.entries[1:]:
+        message = message_of(each)
+        if message is None:
+            continue
+        result = result_of(message)
+        if result is None:
+            others.append(original(at, message))
+        elif result.call in waiting:
+            waiting.remove(result.call)
+            results.append(original(at, message))
+        else:
+            others.append(_late(at, message))
+    if waiting and (closing or others):
+        names = {c.id: c.name for c in calls_of(call_message)}
+        for index, call in enumerate(waiting):
+            part = ToolResult(call, names[call], (Text(NO_RESULT),), error=True)
+            results.append(_repair(position, Message("tool", (part,), "tenfold"), index + 1))
+    return (original(position, call_message), *results, *others)
+
+
+def close(step: OpenStep) -> Unit:
+    """The step as a unit, dangling calls marked."""
+    return Unit(step.first, step.entries[-1][0], "step", shown_of(step, closing=True))
+
+
+def scan(entries: Iterable[tuple[int, Entry]], step: OpenStep | None) -> tuple[list[Unit], OpenStep | None]:
+    """Continues a scan: the units that became closed, and the step that is open at the end."""
+    units: list[Unit] = []
+    for position, entry in entries:
+        message = message_of(entry)
+        if step is not None and (message is None or message.role != "assistant"):
+            step, done = _into(step, position, entry, message)
+            if done is not None:
+                units.append(done)
+            continue
+        if step is not None:
+            units.append(close(step))
+            step = None
+        if message is None:
+            units.append(Unit(position, position, "silent", ()))
+        elif message.role == "assistant" and message.status != "ok":
+            units.append(Unit(position, position, "step", _aborted(position, message)))
+        elif message.role == "assistant" and (calls := calls_of(message)):
+            step = OpenStep(((position, entry),), tuple(c.id for c in calls))
+        elif message.role == "assistant":
+            units.append(Unit(position, position, "step", (original(position, message),)))
+        elif message.role == "tool":
+            units.append(Unit(position, position, "message", (_late(position, message),)))
+        else:
+            units.append(Unit(position, position, "message", (original(position, message),)))
+    return units, step
+
+
+def _into(
+    step: OpenStep, position: int, entry: Entry, message: Message | None
+) -> tuple[OpenStep | None, Unit | None]:
+    waiting = step.waiting
+    result = result_of(message) if message is not None else None
+    if result is not None and result.call in waiting:
+        at = waiting.index(result.call)
+        waiting = waiting[:at] + waiting[at + 1 :]
+    grown = OpenStep((*step.entries, (position, entry)), waiting)
+    return (grown, None) if waiting else (None, close(grown))

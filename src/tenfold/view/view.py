@@ -1,0 +1,264 @@
+"""The view: what the model sees, as a pure fold of a path through its Blocks.
+
+`View.of(path)` folds from the root, `View.opened(snapshot, path)` from the newest snapshot; both give the same view.
+A View is a value. Extending the newest one costs O(new entries): the list of closed units is shared and only ever
+appended to, and each View remembers how much of it is its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+
+from msgspec import Struct
+
+from tenfold.errors import StaleBlock
+from tenfold.record.block import Block, Keep, Ref, Rep, Replacement, Run
+from tenfold.record.entry import Entry, Pin, Retraction, message_of
+from tenfold.record.message import Message
+from tenfold.view.path import Path
+from tenfold.view.units import OpenStep, Shown, Unit, original, scan, shown_of
+
+_first = attrgetter("first")
+
+
+class Snapshot(Struct, frozen=True, array_like=True):
+    """What is in view after a Block or retraction: derived, and recomputable from the log.
+
+    `length` entries were folded; `refs` tile them; `live` are the positions of live Blocks, oldest first; `pins` the
+    pinned positions; `meter` is the estimator's state by model, as its own struct encodes it.
+    """
+
+    length: int
+    refs: tuple[Ref, ...]
+    live: tuple[int, ...]
+    pins: tuple[int, ...]
+    meter: bytes = b""
+
+
+class View:
+    """What the model sees at one leaf. Make one with `View.of` or `View.opened`, then `extend` it."""
+
+    __slots__ = ("_count", "_units", "length", "live", "path", "pins", "refs", "stale", "step")
+
+    def __init__(
+        self, path: Path, length: int, refs: tuple[Ref, ...], units: list[Unit], count: int, step: OpenStep | None,
+        live: tuple[int, ...], pins: frozenset[int], stale: tuple[int, ...],
+    ) -> None:
+        self.path, self.length, self.refs, self._units, self._count = path, length, refs, units, count
+        self.step, self.live, self.pins, self.stale = step, live, pins, stale
+
+    @classmethod
+    def of(cls, path: Path) -> View:
+        """The fold of the whole path."""
+        empty = cls(path, 0, (), [], 0, None, (), frozenset(), ())
+        return empty.extend(path.span(0, path.length - 1)) if path.length else empty
+
+    @classmethod
+    def opened(cls, snapshot: Snapshot, path: Path) -> View:
+        """The fold of the path, starting from a snapshot of its first `snapshot.length` entries."""
+        start = cls(
+            path, snapshot.length, snapshot.refs, [], 0, None, snapshot.live, frozenset(snapshot.pins), ()
+        )._rescanned(snapshot.refs, {})
+        rest = path.span(snapshot.length, path.length - 1) if path.length > snapshot.length else []
+        return start.extend(rest)
+
+    @property
+    def units(self) -> Sequence[Unit]:
+        """The closed units, oldest first. The open step, if any, is `step`."""
+        return self._units if self._count == len(self._units) else self._units[: self._count]
+
+    @property
+    def closed(self) -> tuple[list[Unit], int]:
+        """The shared list of units and how many of them are this view's: for incremental readers only."""
+        return self._units, self._count
+
+    def shown(self) -> Iterator[Shown]:
+        """Every message of the view in order, the open step's included."""
+        for index in range(self._count):
+            yield from self._units[index].shown
+        if self.step is not None:
+            yield from shown_of(self.step, closing=False)
+
+    def messages(self) -> list[Message]:
+        """What is sent: the messages of `shown()`."""
+        return [s.message for s in self.shown()]
+
+    def snapshot(self, meter: bytes = b"") -> Snapshot:
+        """This view as the few numbers from which `opened` rebuilds it."""
+        return Snapshot(self.length, self.refs, self.live, tuple(sorted(self.pins)), meter)
+
+    def slice(self, first: int, last: int) -> tuple[Ref, ...] | None:
+        """The references that show exactly `first`..`last`, None when an end lies inside a replaced range."""
+        out: list[Ref] = []
+        for ref in self.refs:
+            if ref.last < first or ref.first > last:
+                continue
+            if isinstance(ref, Run):
+                out.append(Run(max(first, ref.first), min(last, ref.last)))
+            elif ref.first < first or ref.last > last:
+                return None
+            else:
+                out.append(ref)
+        return tuple(out) if out and out[0].first == first and out[-1].last == last else None
+
+    def whole(self, first: int, last: int) -> bool:
+        """Whether `first`..`last` are whole closed units: what a Block may replace."""
+        units = self._units
+        low = bisect_left(units, first, hi=self._count, key=_first)
+        high = bisect_right(units, last, hi=self._count, key=_first) - 1
+        return low < self._count and units[low].first == first and high >= low and units[high].last == last
+
+    def fits(self, block: Block) -> bool:
+        """Whether the Block can be appended here: each range in turn is whole units and covers the visible slice."""
+        try:
+            self._applied(block, self.length, checked=True)
+        except StaleBlock:
+            return False
+        return True
+
+    def extend(self, entries: Iterable[Entry]) -> View:
+        """The view after these entries, which must already be on the path, in order, right after this view's end."""
+        view = self
+        plain: list[tuple[int, Entry]] = []
+        position = self.length
+        for entry in entries:
+            if isinstance(entry, Block | Retraction | Pin):
+                view = view._said(plain)._took(position, entry)
+                plain = []
+            else:
+                plain.append((position, entry))
+            position += 1
+        return view._said(plain)
+
+    # -- the fold, one entry kind at a time ------------------------------------------------------------------------
+
+    def _said(self, entries: list[tuple[int, Entry]]) -> View:
+        if not entries:
+            return self
+        closed, step = scan(entries, self.step)
+        units = self._units if self._count == len(self._units) else self._units[: self._count]
+        units.extend(closed)
+        length = entries[-1][0] + 1
+        return View(
+            self.path, length, _grown(self.refs, self.length, length - 1), units, len(units), step,
+            self.live, self.pins, self.stale,
+        )
+
+    def _took(self, position: int, entry: Block | Retraction | Pin) -> View:
+        view = self
+        live, pins, stale = self.live, self.pins, self.stale
+        if isinstance(entry, Block):
+            try:
+                view = self._applied(entry, position, checked=True)
+                live = (*live, position)
+            except StaleBlock:
+                stale = (*stale, position)
+        elif isinstance(entry, Retraction):
+            if live and self.path.at(live[-1]).id == entry.block:
+                view = self._without(live[-1])
+                live = live[:-1]
+            else:
+                stale = (*stale, position)
+        else:
+            pins = pins | {entry.at} if entry.on else pins - {entry.at}
+        silent = view._said([(position, entry)])
+        return View(
+            silent.path, silent.length, silent.refs, silent._units, silent._count, silent.step, live, pins, stale
+        )
+
+    def _applied(self, block: Block, position: int, *, checked: bool) -> View:
+        view = self
+        for index, replacement in enumerate(block.replacements):
+            first, last = replacement.first, replacement.last
+            if checked and (view.slice(first, last) != replacement.covers or not view.whole(first, last)):
+                raise StaleBlock(
+                    f"Block {block.id}: positions {first}..{last} are not in view as it covers them; "
+                    "plan again on the present view"
+                )
+            rep = Rep(position, index, first, last)
+            unit = Unit(first, last, "rep", _replaced(replacement, rep, self.path), rep)
+            low = bisect_left(view._units, first, hi=view._count, key=_first)
+            high = bisect_right(view._units, last, hi=view._count, key=_first)
+            units = [*view._units[:low], unit, *view._units[high : view._count]]
+            view = View(
+                self.path, self.length, _spliced(view.refs, first, last, (rep,)), units, len(units), self.step,
+                self.live, self.pins, self.stale,
+            )
+        return view
+
+    def _without(self, position: int) -> View:
+        block = self.path.at(position)
+        assert isinstance(block, Block)
+        refs = self.refs
+        for replacement in reversed(block.replacements):
+            refs = _spliced(refs, replacement.first, replacement.last, replacement.covers)
+        kept = {u.ref: u for u in self.units if u.ref is not None}
+        return self._rescanned(refs, kept)
+
+    def _rescanned(self, refs: tuple[Ref, ...], kept: dict[Rep | None, Unit]) -> View:
+        units: list[Unit] = []
+        step: OpenStep | None = None
+        for ref in refs:
+            if isinstance(ref, Run):
+                entries = self.path.span(ref.first, ref.last)
+                closed, step = scan(enumerate(entries, ref.first), None)
+                units.extend(closed)
+            elif ref in kept:
+                units.append(kept[ref])
+            else:
+                shown = _replaced(self._replacement(ref), ref, self.path)
+                units.append(Unit(ref.first, ref.last, "rep", shown, ref))
+        return View(
+            self.path, self.length, refs, units, len(units), step, self.live, self.pins, self.stale
+        )
+
+    def _replacement(self, ref: Rep) -> Replacement:
+        block = self.path.at(ref.block)
+        assert isinstance(block, Block)
+        return block.replacements[ref.index]
+
+
+def _replaced(replacement: Replacement, rep: Rep, path: Path) -> tuple[Shown, ...]:
+    out: list[Shown] = []
+    for index, show in enumerate(replacement.show):
+        if isinstance(show, Keep):
+            message = message_of(path.at(show.position))
+            if message is not None:
+                out.append(original(show.position, message))
+        else:
+            out.append(Shown(show.message, rep.block, show.of, (rep.block, rep.index, index), False))
+    return tuple(out)
+
+
+def _grown(refs: tuple[Ref, ...], first: int, last: int) -> tuple[Ref, ...]:
+    if refs and isinstance(refs[-1], Run):
+        return (*refs[:-1], Run(refs[-1].first, last))
+    return (*refs, Run(first, last))
+
+
+def _spliced(refs: tuple[Ref, ...], first: int, last: int, middle: tuple[Ref, ...]) -> tuple[Ref, ...]:
+    out: list[Ref] = []
+    for ref in refs:
+        if ref.last < first:
+            out.append(ref)
+        elif ref.first < first:
+            out.append(Run(ref.first, first - 1))
+    out.extend(middle)
+    for ref in refs:
+        if ref.first > last:
+            out.append(ref)
+        elif ref.last > last:
+            out.append(Run(last + 1, ref.last))
+    return _merged(out)
+
+
+def _merged(refs: list[Ref]) -> tuple[Ref, ...]:
+    out: list[Ref] = []
+    for ref in refs:
+        if out and isinstance(ref, Run) and isinstance(out[-1], Run):
+            out[-1] = Run(out[-1].first, ref.last)
+        else:
+            out.append(ref)
+    return tuple(out)
