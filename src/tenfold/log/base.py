@@ -24,6 +24,11 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
 
     `before` and `after` are the bytes around its entries in the file it was read from (empty for line formats), so
     that the originals export byte for byte. `parent` is the session a sidechain belongs to.
+
+    A file may hold several sessions. `lead` stands in it before this session's `before`, `trail` after the last
+    session; `opening` and `closing` are what the session needs around it when it is written alone. `weave`, on the
+    first session only, is the order of the entries in the file where that is not session by session: runs of
+    (session, first entry, how many).
     """
 
     id: str
@@ -35,6 +40,11 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     source: str = ""
     before: bytes = b""
     after: bytes = b""
+    lead: bytes = b""
+    trail: bytes = b""
+    opening: bytes = b""
+    closing: bytes = b""
+    weave: tuple[tuple[int, int, int], ...] = ()
 
 
 class SessionRow(Struct, frozen=True):
@@ -104,7 +114,7 @@ class Store(Protocol):
         """All sessions, newest last entry first."""
         ...
 
-    def append(
+    def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
         self, namespace: str, session: str, entries: Sequence[Entry], *, expected: str | None, head: str = MAIN,
         snapshot: Snapshot | None = None, counts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
@@ -156,6 +166,13 @@ class Store(Protocol):
 
         Brings the index up to its watermark first. Finds code identifiers by part, Chinese, Japanese and Korean
         text, and words shorter than the index can hold (by scan, marked `scanned`).
+        """
+        ...
+
+    def index(self, *, limit: int = 2_000) -> int:
+        """Indexes up to `limit` entries that no search has seen yet, of all namespaces; returns how many it took.
+
+        Searching does this by itself; call it in idle time to take the work off the next search. 0: nothing to do.
         """
         ...
 

@@ -1,0 +1,1 @@
+"""How many tokens a view takes, how sure we are, and out of which window."""

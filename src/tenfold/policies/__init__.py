@@ -1,0 +1,26 @@
+"""The presets by name: composition only, no logic of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from tenfold.errors import UsageError
+from tenfold.policies.tenfold import tenfold
+from tenfold.policy import Policy
+
+POLICIES: Mapping[str, Callable[..., Policy]] = MappingProxyType({"tenfold": tenfold})
+
+
+def policy_named(name: str) -> Callable[..., Policy]:
+    """The preset of that name. Raises `UsageError` naming the nearest valid one."""
+    found = POLICIES.get(name)
+    if found is None:
+        near = get_close_matches(name, POLICIES, n=1)
+        suggestion = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"no policy is called {name!r}{suggestion} There are: {', '.join(sorted(POLICIES))}")
+    return found
+
+
+__all__ = ["POLICIES", "policy_named", "tenfold"]

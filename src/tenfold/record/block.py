@@ -30,8 +30,15 @@ class Run(Struct, frozen=True, tag="run", array_like=True):
     last: int
 
 
+OWN = -1
+"""Stands in `Rep.block` for the position of the Block that the `covers` belongs to, not known before it is appended."""
+
+
 class Rep(Struct, frozen=True, tag="rep", array_like=True):
-    """The `index`-th replacement of the Block at position `block`, standing for `first` to `last` inclusive."""
+    """The `index`-th replacement of the Block at position `block`, standing for `first` to `last` inclusive.
+
+    In a Block's own `covers`, `block` is `OWN` where a later replacement covers an earlier one of the same Block.
+    """
 
     block: int
     index: int

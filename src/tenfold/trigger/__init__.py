@@ -1,0 +1,1 @@
+"""When to compact, and down to what; guards derived from the log."""

@@ -29,6 +29,11 @@ class Path:
         self.length = position + 1
         return position
 
+    def drop(self) -> None:
+        """Takes back the newest entry: for a write that the store refused."""
+        self.length -= 1
+        del self._known[self.length]
+
     def know(self, position: int, entry: Entry) -> None:
         """Remembers an entry that was loaded by someone else, so that it is not loaded again."""
         self._known[position] = entry

@@ -12,57 +12,82 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.errors import StaleBlock
-from tenfold.record.block import Block, Keep, Ref, Rep, Replacement, Run
-from tenfold.record.entry import Entry, Pin, Retraction, message_of
+from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run
+from tenfold.record.entry import Attempt, Entry, Pin, Retraction, message_of
 from tenfold.record.message import Message
 from tenfold.view.path import Path
-from tenfold.view.units import OpenStep, Shown, Unit, original, scan, shown_of
+from tenfold.view.units import OpenStep, Shown, Unit, close, original, scan, shown_of
 
 _first = attrgetter("first")
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
-    """What is in view after a Block or retraction: derived, and recomputable from the log.
+    """What is in view right after a Block or retraction: derived, and recomputable from the log.
 
-    `length` entries were folded; `refs` tile them; `live` are the positions of live Blocks, oldest first; `pins` the
-    pinned positions; `meter` is the estimator's state by model, as its own struct encodes it.
+    `length` entries were folded, the Block or retraction the last of them; `refs` tile them; `live` are the positions
+    of live Blocks, oldest first; `pins` the pinned positions; `undone` tells a retraction from a Block; `meter` is the
+    estimator's state by model, as its own struct encodes it.
     """
 
     length: int
     refs: tuple[Ref, ...]
     live: tuple[int, ...]
     pins: tuple[int, ...]
+    undone: bool = False
     meter: bytes = b""
+
+
+class Marks(Struct, frozen=True):
+    """What the fold remembers besides messages: live Blocks, pins, stale entries, and what followed the last change.
+
+    `live` are the positions of live Blocks, oldest first. `changed` is the position of the newest Block or retraction
+    (-1: none) and `undone` whether it was a retraction; `attempts` are the positions of attempts after it.
+    """
+
+    live: tuple[int, ...] = ()
+    pins: frozenset[int] = frozenset()
+    stale: tuple[int, ...] = ()
+    changed: int = -1
+    undone: bool = False
+    attempts: tuple[int, ...] = ()
 
 
 class View:
     """What the model sees at one leaf. Make one with `View.of` or `View.opened`, then `extend` it."""
 
-    __slots__ = ("_count", "_units", "length", "live", "path", "pins", "refs", "stale", "step")
+    __slots__ = ("_count", "_units", "length", "marks", "path", "refs", "step")
 
     def __init__(
         self, path: Path, length: int, refs: tuple[Ref, ...], units: list[Unit], count: int, step: OpenStep | None,
-        live: tuple[int, ...], pins: frozenset[int], stale: tuple[int, ...],
+        marks: Marks,
     ) -> None:
         self.path, self.length, self.refs, self._units, self._count = path, length, refs, units, count
-        self.step, self.live, self.pins, self.stale = step, live, pins, stale
+        self.step, self.marks = step, marks
+
+    @classmethod
+    def empty(cls, path: Path) -> View:
+        """The view before the first entry of the path."""
+        return cls(path, 0, (), [], 0, None, Marks())
 
     @classmethod
     def of(cls, path: Path) -> View:
         """The fold of the whole path."""
-        empty = cls(path, 0, (), [], 0, None, (), frozenset(), ())
-        return empty.extend(path.span(0, path.length - 1)) if path.length else empty
+        return cls.empty(path).extend(path.span(0, path.length - 1)) if path.length else cls.empty(path)
 
     @classmethod
-    def opened(cls, snapshot: Snapshot, path: Path) -> View:
-        """The fold of the path, starting from a snapshot of its first `snapshot.length` entries."""
-        start = cls(
-            path, snapshot.length, snapshot.refs, [], 0, None, snapshot.live, frozenset(snapshot.pins), ()
-        )._rescanned(snapshot.refs, {})
-        rest = path.span(snapshot.length, path.length - 1) if path.length > snapshot.length else []
-        return start.extend(rest)
+    def opened(cls, snapshot: Snapshot, path: Path, *, later: bool = True) -> View:
+        """The fold of the path, starting from a snapshot of its first `snapshot.length` entries.
+
+        With `later` False, only the snapshot's own entries: the caller extends it.
+        """
+        marks = Marks(snapshot.live, frozenset(snapshot.pins), (), snapshot.length - 1, snapshot.undone)
+        start = cls(path, snapshot.length, snapshot.refs, [], 0, None, marks)._rescanned(snapshot.refs, {})
+        if not later or path.length == snapshot.length:
+            return start
+        return start.extend(path.span(snapshot.length, path.length - 1))
 
     @property
     def units(self) -> Sequence[Unit]:
@@ -87,7 +112,8 @@ class View:
 
     def snapshot(self, meter: bytes = b"") -> Snapshot:
         """This view as the few numbers from which `opened` rebuilds it."""
-        return Snapshot(self.length, self.refs, self.live, tuple(sorted(self.pins)), meter)
+        marks = self.marks
+        return Snapshot(self.length, self.refs, marks.live, tuple(sorted(marks.pins)), marks.undone, meter)
 
     def slice(self, first: int, last: int) -> tuple[Ref, ...] | None:
         """The references that show exactly `first`..`last`, None when an end lies inside a replaced range."""
@@ -113,7 +139,7 @@ class View:
     def fits(self, block: Block) -> bool:
         """Whether the Block can be appended here: each range in turn is whole units and covers the visible slice."""
         try:
-            self._applied(block, self.length, checked=True)
+            self._applied(block, self.length)
         except StaleBlock:
             return False
         return True
@@ -124,7 +150,7 @@ class View:
         plain: list[tuple[int, Entry]] = []
         position = self.length
         for entry in entries:
-            if isinstance(entry, Block | Retraction | Pin):
+            if isinstance(entry, Block | Retraction | Pin | Attempt):
                 view = view._said(plain)._took(position, entry)
                 plain = []
             else:
@@ -141,38 +167,39 @@ class View:
         units = self._units if self._count == len(self._units) else self._units[: self._count]
         units.extend(closed)
         length = entries[-1][0] + 1
-        return View(
-            self.path, length, _grown(self.refs, self.length, length - 1), units, len(units), step,
-            self.live, self.pins, self.stale,
-        )
+        refs = _grown(self.refs, self.length, length - 1)
+        return View(self.path, length, refs, units, len(units), step, self.marks)
 
-    def _took(self, position: int, entry: Block | Retraction | Pin) -> View:
+    def _took(self, position: int, entry: Block | Retraction | Pin | Attempt) -> View:
         view = self
-        live, pins, stale = self.live, self.pins, self.stale
-        if isinstance(entry, Block):
-            try:
-                view = self._applied(entry, position, checked=True)
-                live = (*live, position)
-            except StaleBlock:
-                stale = (*stale, position)
-        elif isinstance(entry, Retraction):
-            if live and self.path.at(live[-1]).id == entry.block:
-                view = self._without(live[-1])
-                live = live[:-1]
-            else:
-                stale = (*stale, position)
-        else:
-            pins = pins | {entry.at} if entry.on else pins - {entry.at}
+        marks = self.marks
+        match entry:
+            case Block():
+                try:
+                    view = self._applied(entry, position)
+                    marks = replace(marks, live=(*marks.live, position), changed=position, undone=False, attempts=())
+                except StaleBlock:
+                    marks = replace(marks, stale=(*marks.stale, position))
+            case Retraction():
+                if marks.live and self.path.at(marks.live[-1]).id == entry.block:
+                    view = self._without(marks.live[-1])
+                    marks = replace(marks, live=marks.live[:-1], changed=position, undone=True, attempts=())
+                else:
+                    marks = replace(marks, stale=(*marks.stale, position))
+            case Pin():
+                pins = marks.pins | {entry.at} if entry.on else marks.pins - {entry.at}
+                marks = replace(marks, pins=pins)
+            case Attempt():
+                marks = replace(marks, attempts=(*marks.attempts, position))
         silent = view._said([(position, entry)])
-        return View(
-            silent.path, silent.length, silent.refs, silent._units, silent._count, silent.step, live, pins, stale
-        )
+        return View(silent.path, silent.length, silent.refs, silent._units, silent._count, silent.step, marks)
 
-    def _applied(self, block: Block, position: int, *, checked: bool) -> View:
+    def _applied(self, block: Block, position: int) -> View:
         view = self
         for index, replacement in enumerate(block.replacements):
             first, last = replacement.first, replacement.last
-            if checked and (view.slice(first, last) != replacement.covers or not view.whole(first, last)):
+            covers = _addressed(replacement.covers, position)
+            if view.slice(first, last) != covers or not view.whole(first, last):
                 raise StaleBlock(
                     f"Block {block.id}: positions {first}..{last} are not in view as it covers them; "
                     "plan again on the present view"
@@ -182,10 +209,8 @@ class View:
             low = bisect_left(view._units, first, hi=view._count, key=_first)
             high = bisect_right(view._units, last, hi=view._count, key=_first)
             units = [*view._units[:low], unit, *view._units[high : view._count]]
-            view = View(
-                self.path, self.length, _spliced(view.refs, first, last, (rep,)), units, len(units), self.step,
-                self.live, self.pins, self.stale,
-            )
+            refs = _spliced(view.refs, first, last, (rep,))
+            view = View(self.path, self.length, refs, units, len(units), self.step, self.marks)
         return view
 
     def _without(self, position: int) -> View:
@@ -193,7 +218,8 @@ class View:
         assert isinstance(block, Block)
         refs = self.refs
         for replacement in reversed(block.replacements):
-            refs = _spliced(refs, replacement.first, replacement.last, replacement.covers)
+            covers = _addressed(replacement.covers, position)
+            refs = _spliced(refs, replacement.first, replacement.last, covers)
         kept = {u.ref: u for u in self.units if u.ref is not None}
         return self._rescanned(refs, kept)
 
@@ -201,6 +227,9 @@ class View:
         units: list[Unit] = []
         step: OpenStep | None = None
         for ref in refs:
+            if step is not None:  # left dangling, and closed by the assistant entry that the next range begins with
+                units.append(close(step))
+                step = None
             if isinstance(ref, Run):
                 entries = self.path.span(ref.first, ref.last)
                 closed, step = scan(enumerate(entries, ref.first), None)
@@ -210,9 +239,7 @@ class View:
             else:
                 shown = _replaced(self._replacement(ref), ref, self.path)
                 units.append(Unit(ref.first, ref.last, "rep", shown, ref))
-        return View(
-            self.path, self.length, refs, units, len(units), step, self.live, self.pins, self.stale
-        )
+        return View(self.path, self.length, refs, units, len(units), step, self.marks)
 
     def _replacement(self, ref: Rep) -> Replacement:
         block = self.path.at(ref.block)
@@ -230,6 +257,13 @@ def _replaced(replacement: Replacement, rep: Rep, path: Path) -> tuple[Shown, ..
         else:
             out.append(Shown(show.message, rep.block, show.of, (rep.block, rep.index, index), False))
     return tuple(out)
+
+
+def _addressed(covers: tuple[Ref, ...], position: int) -> tuple[Ref, ...]:
+    return tuple(
+        Rep(position, ref.index, ref.first, ref.last) if isinstance(ref, Rep) and ref.block == OWN else ref
+        for ref in covers
+    )
 
 
 def _grown(refs: tuple[Ref, ...], first: int, last: int) -> tuple[Ref, ...]:

@@ -1,0 +1,6 @@
+"""The stages a policy may order: what becomes of ranges, from the mildest to the strongest."""
+
+from tenfold.plan.stages.condense import DropMiddle, Merge, OneLine, SummarizePrefix
+from tenfold.plan.stages.elide import Clear, SupersededReads, Truncate
+
+__all__ = ["Clear", "DropMiddle", "Merge", "OneLine", "SummarizePrefix", "SupersededReads", "Truncate"]

@@ -1,0 +1,47 @@
+# GNU make 3.81 and /bin/sh are enough. Every path is relative, so the checkout may lie in a folder with spaces.
+# No target needs git. PYTHON= names the interpreter that makes .venv.
+
+PYTHON = python3
+VENV   = .venv
+BIN    = $(VENV)/bin
+PY     = $(BIN)/python
+STAMP  = $(VENV)/.set-up
+
+.PHONY: help demo test lint bench cover clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo    compact the recorded sessions that ship with the project, find a detail again, undo'
+	@echo 'make test    everything that has to hold: lint, format, types, architecture, tests'
+	@echo 'make lint    all of that except the tests'
+	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
+	@echo 'make cover   the tests with branch coverage'
+	@echo 'make clean   remove .venv and everything that was generated'
+	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
+
+demo: $(STAMP)
+	@$(PY) -m tenfold demo examples
+
+test: lint
+	$(PY) -m pytest
+
+lint: $(STAMP)
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(PY) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
+
+bench: $(STAMP)
+	@$(PY) -m bench
+
+cover: $(STAMP)
+	$(PY) -m pytest --cov --cov-report=term
+
+# Set up once, and again when what it depends on changes.
+$(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
+	@PYTHON='$(PYTHON)' VENV='$(VENV)' sh scripts/make_venv.sh
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,259 @@
+"""How far the calibrated Reading is from what the provider reported next, over recorded sessions with usage.
+
+    PYTHONPATH=src python bench/meter_replay.py [FOLDER]
+
+FOLDER (default: TENFOLD_SESSIONS, else ../shared/data) holds the sessions. Each request of a recorded run is predicted
+from what was reported before it, then its own report is learned. The first request of a run has nothing to learn from
+and is shown apart; so are the first after a real compaction and the first after a simulated change of model (from the
+middle on, another model of the same family reports 0.8 or 1.3 times the tokens).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.meter.counters import Bpe, Characters4, Counter, sizes
+from tenfold.meter.estimators import Anchors, Estimator, rebased, reported
+from tenfold.meter.reading import read
+from tenfold.record.entry import Usage
+from tenfold.record.message import Document, Image, Message, Opaque, Part, Status, Text, Thinking, ToolCall, ToolResult
+
+Json = dict[str, Any]
+
+
+class Request(Struct, frozen=True):
+    """One request of a recorded run: the messages sent, what was reported, and whether a compaction came before."""
+
+    messages: tuple[Message, ...]
+    usage: Usage
+    status: Status = "ok"
+    compacted: bool = False
+    switched: bool = False
+
+
+class Miss(Struct, frozen=True):
+    """A prediction's relative error. `when` names the cases that are reported apart."""
+
+    error: float
+    when: Literal["first", "next", "compacted", "switched"]
+    prompt: int
+
+
+def folder(given: str = "") -> Path:
+    """Where the recorded sessions lie: the folder given, else the environment's, else beside the checkout."""
+    named = given or os.environ.get("TENFOLD_SESSIONS", "")
+    return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def runs(data: Path) -> dict[str, list[Request]]:
+    """The recorded runs that hold usage, by name."""
+    found = {
+        "pi": pi(data / "pi" / "before-compaction.jsonl"),
+        "claude-code": claude_code(data / "claude-code" / "large-conversation.jsonl"),
+    }
+    for name in ("django__django-11299", "django__django-10097"):
+        found[f"openhands {name[-5:]}"] = openhands(data / "openhands-requests", name)
+    return found
+
+
+def pi(path: Path) -> list[Request]:
+    """A pi session: usage on every answer; a compaction keeps a summary and the entries from an index on."""
+    requests: list[Request] = []
+    shown: list[tuple[int, Message]] = []
+    compacted = False
+    for index, line in enumerate(path.read_text("utf-8").splitlines()):
+        row: Json = json.loads(line)
+        if row["type"] == "compaction":
+            kept = [(at, m) for at, m in shown if at >= row["firstKeptEntryIndex"]]
+            shown = [(-1, Message("user", (Text(row["summary"]),), "tenfold")), *kept]
+            compacted = True
+        if row["type"] != "message":
+            continue
+        body: Json = row["message"]
+        message = _pi_message(body)
+        if message.role == "assistant":
+            u: Json = body["usage"]
+            usage = Usage(u["input"] + u["cacheRead"] + u["cacheWrite"], u["output"], model=body["model"])
+            requests.append(Request(tuple(m for _, m in shown), usage, message.status, compacted))
+            if message.status != "ok":
+                continue
+            compacted = False
+        shown.append((index, message))
+    return requests
+
+
+def _pi_message(body: Json) -> Message:
+    role: str = body["role"]
+    if role == "toolResult":
+        content = tuple(p for p in _parts(body["content"]) if isinstance(p, Text | Image))
+        return Message("tool", (ToolResult(body["toolCallId"], body["toolName"], content),), "tool")
+    if role == "bashExecution":
+        return Message("user", (Text(f"{body['command']}\n{body['output']}"),), "tool")
+    if role == "user":
+        return Message("user", tuple(_parts(body["content"])), "human")
+    ended: str = body["stopReason"]
+    status: Status = "aborted" if ended == "aborted" else "error" if ended == "error" else "ok"
+    return Message("assistant", tuple(_parts(body["content"])), "model", status)
+
+
+def claude_code(path: Path) -> list[Request]:
+    """A Claude Code file: lines of one answer share a message id, the first of them carries its usage."""
+    requests: list[Request] = []
+    shown: list[Message] = []
+    newest = ""
+    for line in path.read_text("utf-8").splitlines():
+        row: Json = json.loads(line)
+        if row["type"] not in {"user", "assistant"}:
+            continue
+        body: Json = row["message"]
+        if row["type"] == "assistant" and body["id"] != newest:
+            newest, u = body["id"], body["usage"]
+            prompt = u["input_tokens"] + u["cache_read_input_tokens"] + u["cache_creation_input_tokens"]
+            requests.append(Request(tuple(shown), Usage(prompt, u["output_tokens"], model=body["model"])))
+        role: Literal["user", "assistant"] = "user" if row["type"] == "user" else "assistant"
+        shown.append(Message(role, tuple(_parts(body["content"])), "model" if role == "assistant" else "human"))
+    return requests
+
+
+def openhands(data: Path, name: str) -> list[Request]:
+    """The last request of a run holds all messages; the usage list says how many of them each request had.
+
+    A list that starts over belongs to an earlier try of the same task, whose messages are not recorded: left out.
+    """
+    body: Json = json.loads((data / f"{name}.json").read_text("utf-8"))
+    usages: list[Json] = json.loads((data / "usage.json").read_text("utf-8"))[name]
+    start = max(i for i, u in enumerate(usages) if i == 0 or u["messages"] <= usages[i - 1]["messages"])
+    messages = [_openai_message(m) for m in body["messages"]]
+    return [
+        Request(tuple(messages[: u["messages"]]), Usage(u["prompt_tokens"], u["completion_tokens"], model="claude-3-5"))
+        for u in usages[start:]
+        if u["messages"] <= len(messages)
+    ]
+
+
+def _openai_message(body: Json) -> Message:
+    parts = tuple(_parts(body.get("content") or []))
+    if body["role"] == "tool":
+        content = tuple(p for p in parts if isinstance(p, Text | Image))
+        return Message("tool", (ToolResult(body["tool_call_id"], body["name"], content),), "tool")
+    calls = (c["function"] for c in body.get("tool_calls") or [])
+    called = tuple(ToolCall("", c["name"], c["arguments"]) for c in calls)
+    return Message(body["role"], (*parts, *called), "model" if body["role"] == "assistant" else "human")
+
+
+def _parts(content: str | list[Json]) -> Iterator[Part]:
+    blocks: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for block in blocks:
+        match block["type"]:
+            case "text":
+                yield Text(block["text"])
+            case "thinking":
+                yield Thinking(block["thinking"])
+            case "toolCall":
+                yield ToolCall(block["id"], block["name"], _compact(block["arguments"]))
+            case "tool_use":
+                yield ToolCall(block["id"], block["name"], _compact(block["input"]))
+            case "tool_result":
+                inner = tuple(p for p in _parts(block.get("content") or "") if isinstance(p, Text | Image | Document))
+                yield ToolResult(block["tool_use_id"], "", inner)
+            case "image":
+                yield Image()
+            case "document":
+                yield Document(data=block["source"].get("data", ""))
+            case kind:
+                yield Opaque(kind, json.dumps(block).encode())
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def switched(requests: Sequence[Request], scale: float) -> list[Request]:
+    """The same run as if from its middle on another model of the family had answered, with `scale` x the tokens."""
+    middle = len(requests) // 2
+    later = [
+        replace(r, usage=replace(r.usage, prompt=round(r.usage.prompt * scale), model=f"{r.usage.model}-other"))
+        for r in requests[middle:]
+    ]
+    return [*requests[:middle], replace(later[0], switched=True), *later[1:]]
+
+
+def misses(requests: Sequence[Request], counter: Counter, estimator: Estimator | None = None) -> list[Miss]:
+    """Each request predicted from those before it. Aborted answers and empty usage neither count nor teach."""
+    estimates = _estimates(requests, counter)
+    anchors = Anchors()
+    found: list[Miss] = []
+    for request, estimate in zip(requests, estimates, strict=True):
+        usage = request.usage
+        if request.compacted:
+            anchors = rebased(anchors)
+        if request.status != "ok" or usage.prompt <= 0:
+            continue
+        reading = read(
+            estimate, anchors, estimator or Estimator(), model=usage.model, window=None, counter=counter.name
+        )
+        when: Literal["first", "next", "compacted", "switched"] = "first" if not found else "next"
+        when = "compacted" if request.compacted else "switched" if request.switched else when
+        found.append(Miss((reading.tokens - usage.prompt) / usage.prompt, when, usage.prompt))
+        anchors = reported(anchors, usage, estimate, counter.name, status=request.status)
+    return found
+
+
+def _estimates(requests: Sequence[Request], counter: Counter) -> list[int]:
+    unique = list({id(m): m for r in requests for m in r.messages}.values())
+    known = dict(zip(map(id, unique), sizes(unique, counter), strict=True))
+    return [sum(known[id(m)] for m in r.messages) for r in requests]
+
+
+def _line(name: str, counter: str, found: Sequence[Miss]) -> str:
+    usual = sorted(abs(m.error) for m in found if m.when in {"next", "compacted"})
+    compactions = " ".join(f"{m.error:+.2%}" for m in found if m.when == "compacted") or "-"
+    p95 = usual[int(len(usual) * 0.95)]
+    return (
+        f"{name:18} {counter:7} {len(usual):5} {found[0].error:+8.1%} {statistics.median(usual):8.3%} {p95:8.2%} "
+        f"{usual[-1]:8.2%}  {compactions}"
+    )
+
+
+def main() -> None:
+    """Prints the tables."""
+    found = runs(folder(sys.argv[1] if len(sys.argv) > 1 else ""))
+    counters: tuple[Counter, ...] = (Bpe("o200k"), Characters4())
+    print("error of the Reading on the next request, from the second request on (first request apart)")
+    print(f"{'run':18} {'counter':7} {'n':>5} {'first':>8} {'median':>8} {'p95':>8} {'worst':>8}  after a compaction")
+    for name, requests in found.items():
+        for counter in counters:
+            print(_line(name, counter.name, misses(requests, counter)))
+    print()
+    print("the same with another correction until 2,000 tokens of growth were seen: only the first few requests differ")
+    for factor in (1.0, 1.23):
+        for name, requests in found.items():
+            print(_line(name, f"x{factor}", misses(requests, counters[0], Estimator(factor=factor))))
+    print()
+    print(
+        "the first request after a simulated change of model, which reports 0.8, 1.0 or 1.3 x the tokens; then the rest"
+    )
+    for name, requests in found.items():
+        for scale in (0.8, 1.0, 1.3):
+            after = misses(switched(requests, scale), counters[0])
+            at = next((i for i, m in enumerate(after) if m.when == "switched"), None)
+            if at is None:
+                continue
+            rest = [abs(m.error) for m in after[at + 1 :]]
+            print(
+                f"{name:18} o200k x{scale}: {after[at].error:+.2%}; later median {statistics.median(rest):.3%}, "
+                f"worst {max(rest):.2%}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""What happens in a session, written down without a format: who said what, which tool was called, what it gave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from examples.recorder.checkout import Checkout, Ran
+
+Json = str | int | bool | None | list["Json"] | dict[str, "Json"]
+Arguments = dict[str, Json]
+Tool = Literal["bash", "read", "edit", "write", "todo", "ask"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call. `arguments` are in the neutral vocabulary; each format spells them its own way."""
+
+    id: str
+    tool: Tool
+    arguments: Arguments
+
+
+@dataclass(frozen=True)
+class User:
+    """A person's words."""
+
+    time: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Assistant:
+    """An answer: text, calls, or both."""
+
+    time: int
+    text: str
+    calls: tuple[Call, ...] = ()
+    thinking: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call gave."""
+
+    time: int
+    call: Call
+    text: str
+    failed: bool = False
+
+
+Event = User | Assistant | Result
+
+
+@dataclass
+class Session:
+    """Writes down a session while it drives the tools. Times are synthetic: `start` plus a few seconds an event."""
+
+    name: str
+    start: int
+    cwd: str
+    system: str = ""
+    events: list[Event] = field(default_factory=list)
+    _calls: int = 0
+    _thought: str = ""
+    checkout: Checkout = field(init=False)
+
+    def open(self, root: Path) -> None:
+        """Makes the checkout the tools work in."""
+        self.checkout = Checkout(root, shown=self.cwd, clock=lambda: self._now())
+
+    # -- who speaks --------------------------------------------------------------------------------------------------
+
+    def user(self, text: str) -> None:
+        """The user says something."""
+        self.events.append(User(self._now(), _unwrapped(text)))
+
+    def say(self, text: str) -> None:
+        """The agent answers without calling a tool."""
+        self.events.append(Assistant(self._now(), _unwrapped(text), thinking=self._take_thought()))
+
+    def think(self, text: str) -> None:
+        """Gives the agent's next answer a thinking part."""
+        self._thought = _unwrapped(text)
+
+    # -- tools -------------------------------------------------------------------------------------------------------
+
+    def bash(self, text: str, command: str) -> Ran:
+        """Runs a command and gives what it printed."""
+        call = self._called(text, "bash", {"command": command})
+        ran = self.checkout.run(command)
+        self._gave(call, _shown(ran), failed=ran.failed)
+        return ran
+
+    def both(self, text: str, commands: Sequence[str]) -> list[Ran]:
+        """Runs commands as parallel calls of one answer."""
+        calls = tuple(self._call("bash", {"command": command}) for command in commands)
+        self._answered(text, calls)
+        out = []
+        for call, command in zip(calls, commands, strict=True):
+            ran = self.checkout.run(command)
+            self._gave(call, _shown(ran), failed=ran.failed)
+            out.append(ran)
+        return out
+
+    def read(self, text: str, *paths: str) -> None:
+        """Reads whole files, as parallel calls if there are several."""
+        calls = tuple(self._call("read", {"path": path}) for path in paths)
+        self._answered(text, calls)
+        for call, path in zip(calls, paths, strict=True):
+            self._gave(call, self.checkout.read(path))
+
+    def look(self, text: str, path: str, first: int, last: int) -> None:
+        """Reads a few lines of a file."""
+        call = self._called(text, "read", {"path": path, "offset": first, "limit": last - first + 1})
+        self._gave(call, self.checkout.read(path, first, last))
+
+    def edit(self, text: str, path: str, old: str, new: str) -> None:
+        """Replaces a text that occurs once."""
+        call = self._called(text, "edit", {"path": path, "old": old, "new": new})
+        line = self.checkout.edit(path, old, new)
+        snippet = self.checkout.read(path, max(1, line - 3), line + new.count("\n") + 3)
+        self._gave(call, f"Replaced 1 occurrence in {path} at line {line}. It now reads:\n{snippet}")
+
+    def miss(self, text: str, path: str, old: str, new: str) -> None:
+        """Tries an edit whose old text is not there: the tool refuses and nothing is changed."""
+        call = self._called(text, "edit", {"path": path, "old": old, "new": new})
+        try:
+            self.checkout.edit(path, old, new)
+        except ValueError as exc:
+            self._gave(call, f"Error: {exc}\nNothing was changed.", failed=True)
+        else:
+            raise AssertionError(f"{path}: this edit was meant to be refused")
+
+    def write(self, text: str, path: str, content: str) -> None:
+        """Makes or replaces a file."""
+        call = self._called(text, "write", {"path": path, "content": content})
+        self.checkout.write(path, content)
+        self._gave(call, f"Wrote {path}: {len(content.splitlines())} lines, {len(content.encode())} bytes.")
+
+    def todo(self, text: str, *items: str) -> None:
+        """Updates the to-do list. `[x] ` before an item means done, `[>] ` in progress, `[ ] ` pending."""
+        marks = {"x": "completed", ">": "in_progress", " ": "pending"}
+        todos: list[Json] = [{"content": item[4:], "status": marks[item[1]]} for item in items]
+        call = self._called(text, "todo", {"todos": todos})
+        done = sum(item.startswith("[x]") for item in items)
+        self._gave(call, f"The list has {len(items)} items, {done} of them done.")
+
+    def ask(self, text: str, command: str, **arguments: Json) -> Ran:
+        """Calls a function of the desk, which runs a command of the checkout."""
+        call = self._called(text, "ask", {"function": command, **arguments})
+        line = " ".join(["python desk.py", command, *(f"--{k.replace('_', '-')} '{v}'" for k, v in arguments.items())])
+        ran = self.checkout.run(line)
+        self._gave(call, ran.output, failed=ran.failed)
+        return ran
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _now(self) -> int:
+        return self.start + 7 * len(self.events) + 240 * sum(isinstance(e, User) for e in self.events)
+
+    def _call(self, tool: Tool, arguments: Arguments) -> Call:
+        self._calls += 1
+        return Call(digest(self.name, "call", self._calls)[:24], tool, arguments)
+
+    def _called(self, text: str, tool: Tool, arguments: Arguments) -> Call:
+        call = self._call(tool, arguments)
+        self._answered(text, (call,))
+        return call
+
+    def _answered(self, text: str, calls: tuple[Call, ...]) -> None:
+        self.events.append(Assistant(self._now(), _unwrapped(text), calls, self._take_thought()))
+
+    def _gave(self, call: Call, text: str, *, failed: bool = False) -> None:
+        self.events.append(Result(self._now(), call, text, failed))
+
+    def _take_thought(self) -> str:
+        thought, self._thought = self._thought, ""
+        return thought
+
+
+def digest(*parts: object) -> str:
+    """A stable id: hex digits that depend on the parts only."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()
+
+
+def _shown(ran: Ran) -> str:
+    text = ran.output or "(no output)"
+    return f"{text}\n\nExit code: {ran.code}" if ran.code else text
+
+
+def _unwrapped(text: str) -> str:
+    """Joins the lines of a paragraph; a blank line, a list item or a code line stays a line of its own."""
+    out: list[str] = []
+    for line in text.strip().splitlines():
+        stripped = line.strip()
+        fresh = not stripped or not out or not out[-1] or stripped[0] in "-*|`#>" or stripped[:2].rstrip(".").isdigit()
+        if fresh:
+            out.append(stripped)
+        else:
+            out[-1] += f" {stripped}"
+    return "\n".join(out)

@@ -1,0 +1,70 @@
+"""The same session for coroutines: every call runs the synchronous one in a thread, so the loop is never held.
+
+There is no second implementation: a compaction runs the engine through `drive.arun`, all else is `Session` itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from tenfold.drive import arun
+from tenfold.engine import Call
+from tenfold.log.base import Hit
+from tenfold.meter.reading import Reading
+from tenfold.recall.expand import Line
+from tenfold.record.ask import Answer, Ask, Outcome
+from tenfold.record.entry import Usage
+from tenfold.record.message import Message
+from tenfold.session import Session
+from tenfold.view.view import View
+
+
+class AsyncSession:
+    """A `Session` to await. `answer` is for hosts whose model call is a coroutine; it answers every Ask."""
+
+    def __init__(self, session: Session, *, answer: Callable[[Ask], Awaitable[Answer]] | None = None) -> None:
+        """Wraps an open session; both may be used side by side."""
+        self.session = session
+        self._answer = answer
+
+    @property
+    def view(self) -> View:
+        """What the model sees now."""
+        return self.session.view
+
+    async def append(self, *messages: Message, usage: Usage | None = None) -> list[str]:
+        """See `Session.append`."""
+        return await asyncio.to_thread(self.session.append, *messages, usage=usage)
+
+    async def sync(self, messages: Sequence[Message]) -> View:
+        """See `Session.sync`."""
+        return await asyncio.to_thread(self.session.sync, messages)
+
+    async def reading(self, *, window: int | None = None, floor: int = 0) -> Reading:
+        """See `Session.reading`."""
+        return await asyncio.to_thread(self.session.reading, window=window, floor=floor)
+
+    async def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
+        """See `Session.compact`. Cancelling it leaves no Block."""
+        session = self.session
+        call = session.known(call or session.call(to=to, window=window))
+        effects, view = await asyncio.to_thread(session.effects, call)
+        verdict = await arun(effects, session.answerer, answer=self._answer)
+        return await asyncio.to_thread(session.install, verdict, view)
+
+    async def undo(self) -> str:
+        """See `Session.undo`."""
+        return await asyncio.to_thread(self.session.undo)
+
+    async def pin(self, entry: str, *, on: bool = True) -> str:
+        """See `Session.pin`."""
+        return await asyncio.to_thread(self.session.pin, entry, on=on)
+
+    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+        """See `Session.search`."""
+        return await asyncio.to_thread(self.session.search, words, limit=limit)
+
+    async def expand(self, id: str, *, deep: bool = False) -> list[Line]:  # noqa: A002 - the log's word
+        """See `Session.expand`."""
+        return await asyncio.to_thread(self.session.expand, id, deep=deep)

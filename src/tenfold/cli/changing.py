@@ -1,0 +1,88 @@
+"""Commands that append to a session or take something out of the store: undo, pin, unpin, purge."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, row_of, session_of
+from tenfold.cli.reading import SessionArgument
+from tenfold.cli.screen import show
+from tenfold.errors import NotFound
+from tenfold.log.base import Store
+from tenfold.log.ids import now
+
+EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="A message's id or its beginning; `tenfold show` lists them.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("undo", epilog="Example: tenfold undo last")(undo)
+    app.command("pin", epilog="Example: tenfold pin 01a2005b-7d4e")(pin)
+    app.command("unpin", epilog="Example: tenfold unpin 01a2005b-7d4e")(unpin)
+    app.command("purge", epilog="Example: tenfold purge 01a2005b-7d4e --yes")(purge)
+
+
+def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Takes the newest compaction back: the view is again what it was, the log keeps both."""
+    with opened(store) as place:
+        opened_session = session_of(place, row_of(place, session))
+        before = opened_session.reading().estimate
+        block = opened_session.undo()
+        after = opened_session.reading().estimate
+    if json:
+        typer.echo(msgspec.json.encode({"undone": block, "tokens_before": before, "tokens_after": after}))
+    else:
+        show(f"undone: block {block}; the view has {after:,} tokens again (it had {before:,})")
+
+
+def pin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Keeps a message in view through every compaction."""
+    _pinned(entry, store, on=True, json=json)
+
+
+def unpin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Lets compactions treat a pinned message like any other again."""
+    _pinned(entry, store, on=False, json=json)
+
+
+def _pinned(entry: str, store: str | None, *, on: bool, json: bool) -> None:
+    with opened(store) as place:
+        located = place.locate(NAMESPACE, entry)
+        id_ = session_of(place, row_of(place, located.session)).pin(located.entry.id, on=on)
+    if json:
+        typer.echo(msgspec.json.encode({"entry": id_, "pinned": on}))
+    else:
+        show(f"{'pinned' if on else 'unpinned'}: {id_}")
+
+
+def purge(
+    what: Annotated[str, typer.Argument(metavar="SESSION|ENTRY", help="A session's or an entry's id, or its beginning.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Removes a session, or the content of one entry and whatever quotes it. This cannot be undone."""
+    with opened(store) as place:
+        session, entry = _named(place, what)
+        target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
+        if not yes:
+            typer.confirm(f"Purge {target}? It cannot be undone.", abort=True)
+        touched = place.purge(NAMESPACE, session, entry, now=now())
+    if json:
+        typer.echo(msgspec.json.encode({"session": session, "entry": entry, "records": touched}))
+    else:
+        show(f"purged: {target}; {touched:,} records reached")
+
+
+def _named(store: Store, what: str) -> tuple[str, str | None]:
+    matching = [r for r in store.sessions(NAMESPACE) if r.info.id.startswith(what)]
+    if len(matching) == 1:
+        return matching[0].info.id, None
+    if matching:
+        raise NotFound(f"{len(matching)} sessions have an id that begins with {what!r}; give more of it")
+    located = store.locate(NAMESPACE, what)
+    return located.session, located.entry.id

@@ -1,0 +1,58 @@
+"""Where the commands work: the store, its sessions, and ids that may be given by their beginning."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from tenfold.cli.screen import note
+from tenfold.errors import NotFound
+from tenfold.log.base import DEFAULT_NAMESPACE, SessionRow, Store
+from tenfold.log.place import MEMORY, default_place, open_store
+from tenfold.meter.counters import counter_for
+from tenfold.policies import policy_named
+from tenfold.session import Place, Session
+
+NAMESPACE = DEFAULT_NAMESPACE
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="PATH", help="The store's file, or :memory:. Default: TENFOLD_STORE, else the user's data folder."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line, for programs.")]
+
+
+@contextmanager
+def opened(place: str | None) -> Iterator[Store]:
+    """The store, closed again afterwards. Says where it is when it did not exist before."""
+    where = place or default_place()
+    new = where != MEMORY and not os.path.exists(where)
+    store = open_store(where)
+    if new:
+        note(f"store: {where}")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def row_of(store: Store, beginning: str) -> SessionRow:
+    """The session whose id begins so, or the newest for "last". Raises `NotFound` naming what there is."""
+    rows = store.sessions(NAMESPACE)
+    found = rows[:1] if beginning == "last" else [r for r in rows if r.info.id.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    if not rows:
+        raise NotFound("the store holds no session yet; `tenfold compact FILE` brings one in")
+    what = "no session has" if not found else f"{len(found)} sessions have"
+    raise NotFound(f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest")
+
+
+def session_of(store: Store, row: SessionRow, *, policy: str = "tenfold", model: str | None = None) -> Session:
+    """The session, opened with a policy that counts for its model."""
+    name = model or row.info.model
+    made = policy_named(policy)(counter_for(name or None).counter)
+    return Session(Place(store, row.info.id, NAMESPACE), made, model=name)

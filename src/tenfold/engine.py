@@ -1,0 +1,225 @@
+"""One compaction, from view to Block, without I/O: the page to read first.
+
+    read -> decide -> pick -> fill -> Block
+
+`compact` is a generator: it yields tuples of Asks and receives tuples of Answers, so that sync and async drivers, a
+gateway and a replay from recorded answers run this same code. It appends nothing; the driver does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.meter.estimators import Anchors
+from tenfold.meter.reading import Reading, Sizes, Tally, counted, read
+from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Recall, least, start
+from tenfold.plan.plan import Plan, pick
+from tenfold.policy import Policy
+from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
+from tenfold.record.block import Block, Spent
+from tenfold.record.entry import Attempt
+from tenfold.summarize.fill import Filled, Writing, fill, kept_facts
+from tenfold.trigger.guard import History, decide
+from tenfold.trigger.triggers import Decision, Demand
+from tenfold.view.view import View
+
+Effects = Generator[tuple[Ask, ...], tuple[Answer, ...], Verdict]
+
+
+class Call(Struct, frozen=True):
+    """One demand for a compaction, and all that the engine may not look up itself.
+
+    `to` is an explicit target in tokens of the view; without it the policy's trigger and `window` decide. `floor`
+    counts what is sent besides the view (system prompt and tools given apart). `consult` asks the before-hooks.
+    """
+
+    demand: Demand = "manual"
+    to: int | None = None
+    window: int | None = None
+    output_reserve: int = 0
+    model: str = ""
+    floor: int = 0
+    recall: Recall = "none"
+    focus: str = ""
+    anchors: Anchors = Anchors()
+    consult: bool = False
+    run: str = ""
+
+
+class Bench(Struct, frozen=True):
+    """What a compaction is measured with: token sizes of shown messages, and the view's running total."""
+
+    sizes: Sizes
+    tally: Tally
+
+
+def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, new_id: Callable[[], str]) -> Effects:
+    """Compacts the view if that is called for. Returns the Verdict: an Outcome, and the entry to append, if any."""
+    reading = measure(view, policy, call, bench)
+    calm = quiet(reading, policy, call)
+    if calm:
+        return Verdict(Outcome("nothing", calm, reading.tokens, reading.tokens, 0, policy=policy.name))
+    draft = start(view, bench.sizes.each, floor=call.floor)
+    decision = judge(draft, policy, call, reading)
+    ending = _Ending(draft, policy, call, decision, now, new_id)
+    if not decision.act:
+        return ending.refused(decision.reason)
+    plan = plan_for(draft, policy, call, decision.target)
+    if not plan.changed or plan.tokens_before - plan.tokens_after < ending.minimum:
+        return ending.refused(ending.too_little(plan))
+    writing = Writing(new_id(), policy.summary, policy.counter.count, call.focus)
+    if call.consult:
+        (advice,) = yield (Consult(plan.explain(), plan.tokens_before, decision.target),)
+        if advice.cancel:
+            return Verdict(ending.outcome("cancelled", advice.error or "a before-hook cancelled it"))
+        writing = replace(writing, focus=advice.focus or writing.focus, supplied=advice.text)
+    filled = yield from fill(plan, writing)
+    if filled.failed:
+        return ending.failed(filled.failed, filled.spent)
+    return ending.compacted(plan, writing.block, filled)
+
+
+def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decision, Plan | None]:
+    """What `compact` would decide and plan, and None where it would not act. Calls no model."""
+    draft = start(view, bench.sizes.each, floor=call.floor)
+    decision = judge(draft, policy, call, measure(view, policy, call, bench))
+    return decision, plan_for(draft, policy, call, decision.target) if decision.act else None
+
+
+def measure(view: View, policy: Policy, call: Call, bench: Bench) -> Reading:
+    """How many tokens the view takes, by the policy's estimator: O(what is new since the last measurement)."""
+    estimate = bench.tally(view) + call.floor
+    if call.to is not None:
+        return counted(estimate, call.window)
+    counter = policy.counter.name
+    return read(estimate, call.anchors, policy.estimator, model=call.model, window=call.window, counter=counter)
+
+
+def quiet(reading: Reading, policy: Policy, call: Call) -> str:
+    """Why an automatic check has nothing to do, where the reading alone says so; "" where it must be looked into."""
+    if call.demand != "check" or call.to is not None:
+        return ""
+    if reading.window is None:
+        return "the model's window is unknown, and an unknown window never triggers; name one (--window, window=)"
+    limits = policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    if limits.need(reading.tokens) in ("soft", "hard"):
+        return ""
+    return f"{reading.tokens:,} tokens ({reading.source}) do not reach the trigger of {limits.soft:,}"
+
+
+def judge(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Decision:
+    """Whether to act, and down to which target, in tokens as the policy's counter counts them."""
+    limits = None
+    if reading.window is not None:
+        limits = policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    smallest = round(reading.floor + reading.slope * sum(least(draft).values()))
+    decision = decide(
+        reading, limits, call.demand, history(draft, policy, call), to=call.to, least=smallest,
+        minimum_growth=policy.minimum_growth(reading.window or draft.tokens),
+    )
+    return replace(decision, target=max(1, int((decision.target - reading.floor) / reading.slope)))
+
+
+def history(draft: Draft, policy: Policy, call: Call) -> History:
+    """What the log says about earlier compactions on this path: the guards need nothing else."""
+    view, marks = draft.view, draft.view.marks
+    attempts = tuple(a for p in marks.attempts if isinstance(a := view.path.at(p), Attempt))
+    since = max((marks.changed, *marks.attempts))
+    open_step = draft.rest - draft.floor
+    newest = view.path.at(marks.live[-1]) if marks.live and not marks.undone else None
+    return History(
+        messages_since=sum(1 for p in draft.pieces if p.first > marks.changed for s in p.shown()) + (open_step > 0),
+        grown=sum(p.tokens for p in draft.pieces if p.first > since) + open_step if since >= 0 else None,
+        attempts=attempts,
+        retracted=marks.undone,
+        same=isinstance(newest, Block) and (newest.policy, newest.reason) == (policy.name, demanded(call)),
+    )
+
+
+def demanded(call: Call) -> str:
+    """The demand in words, as a Block records it: two equal ones with no message between are one (law 6)."""
+    return f"{call.demand} to {call.to:,}" if call.to is not None else f"{call.demand} in a window of {call.window:,}"
+
+
+def plan_for(draft: Draft, policy: Policy, call: Call, target: int) -> Plan:
+    """The policy's stages over the draft, down to the target, or to the least size where that is above it."""
+    goal = policy.goal(target, recall=call.recall)
+    room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
+    if goal.facts + goal.narrative + goal.users > room:
+        facts, narrative = room * 6 // 10, room * 3 // 10
+        goal = replace(goal, facts=facts, narrative=narrative, users=room - facts - narrative)
+    return pick(draft, goal, policy.stages)
+
+
+Status = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
+Spoiled = Literal["nothing", "unsatisfiable", "failed"]
+
+
+class _Ending(Struct, frozen=True):
+    """The ways a compaction can end, each with the numbers that say why."""
+
+    draft: Draft
+    policy: Policy
+    call: Call
+    decision: Decision
+    now: int
+    new_id: Callable[[], str]
+
+    @property
+    def minimum(self) -> int:
+        """The least number of tokens a Block must save here; an explicit target only asks that it gets smaller."""
+        return 1 if self.call.to is not None else self.policy.minimum_shrink(self.draft.tokens)
+
+    def too_little(self, plan: Plan) -> str:
+        saved = max(0, plan.tokens_before - plan.tokens_after)
+        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; the least worth a Block is {self.minimum:,}"
+
+    def outcome(self, status: Status, reason: str) -> Outcome:
+        """An Outcome that leaves the view as it is."""
+        tokens = self.draft.tokens
+        itemised = least(self.draft) if self.decision.target_missed or status == "unsatisfiable" else {}
+        target = self.decision.target if self.call.to is None else self.call.to
+        return Outcome(status, reason, tokens, tokens, target, policy=self.policy.name, itemised=itemised)
+
+    def attempt(self, status: Spoiled, reason: str, spent: Spent) -> Attempt:
+        """The entry that remembers an attempt which cost something or proved fruitless."""
+        return Attempt(
+            self.new_id(), None, self.call.run, self.now, self.policy.name, status, reason, self.draft.tokens,
+            self.decision.target, spent,
+        )
+
+    def refused(self, reason: str) -> Verdict:
+        """Nothing to do, or nothing that could help: remembered in the log where trying again would be in vain."""
+        status: Spoiled = "unsatisfiable" if self.decision.status == "unsatisfiable" else "nothing"
+        fruitless = status == "unsatisfiable" or self.decision.act
+        entry = self.attempt(status, reason, Spent()) if fruitless and not self.decision.known else None
+        return Verdict(self.outcome(status, reason), entry)
+
+    def failed(self, reason: str, spent: Spent) -> Verdict:
+        """No usable summary, and the policy does not go on without one."""
+        return Verdict(self.outcome("failed", reason), self.attempt("failed", reason, spent))
+
+    def compacted(self, plan: Plan, block_id: str, filled: Filled) -> Verdict:
+        """The Block, and the Outcome with its figures."""
+        before = self.draft.tokens
+        sizes = {r.first: sum(r.sizes) for r in filled.replacements}
+        after = self.draft.rest + sum(sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
+        view = self.draft.view
+        under = view.path.at(view.marks.live[-1]).id if view.marks.live else None
+        block = Block(
+            block_id, None, self.call.run, self.now, self.policy.name, self.policy.counter.name, filled.replacements,
+            filled.facts, filled.rung, under, demanded(self.call), before, after, filled.unshown, filled.notes,
+            filled.spent,
+        )
+        target = self.decision.target if self.call.to is None else self.call.to
+        missed = after > target
+        outcome = Outcome(
+            "compacted", self.decision.reason, before, after, target, target_missed=missed,
+            block=block_id, policy=self.policy.name, rung=filled.rung, facts=kept_facts(plan, filled),
+            itemised=least(self.draft) if missed else {}, notes=filled.notes, spent=filled.spent,
+        )
+        return Verdict(outcome, block)

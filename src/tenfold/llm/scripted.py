@@ -1,0 +1,67 @@
+"""A model that follows a script: the public fake for tests, demos and replays. It never touches a network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from tenfold.record.ask import Answer, Summarize
+from tenfold.record.block import Spent
+
+
+class Reply(Struct, frozen=True):
+    """One scripted reply. `error` makes it a failed call; `finish` "length" a truncated one; text "" an empty one.
+
+    `delay` in seconds is given to the model's `sleep` before the reply.
+    """
+
+    text: str = ""
+    finish: str = "stop"
+    error: str = ""
+    retryable: bool = False
+    delay: float = 0.0
+    spent: Spent = Spent(calls=1)
+
+
+class ScriptedModel:
+    """Gives the scripted replies in order (a plain string is a reply of that text) and records the Asks it got.
+
+    After the last reply every Ask fails with an error that says so; `repeat` gives the last reply for ever instead.
+    Safe to use from several threads. `sleep` is called for delays; without one they are skipped.
+    """
+
+    def __init__(
+        self, answers: Sequence[Reply | str], *, sleep: Callable[[float], None] | None = None, repeat: bool = False
+    ) -> None:
+        self._replies = [Reply(text=answer) if isinstance(answer, str) else answer for answer in answers]
+        self._sleep = sleep
+        self._repeat = repeat
+        self._lock = threading.Lock()
+        self._asked: list[Summarize] = []
+
+    @property
+    def asked(self) -> tuple[Summarize, ...]:
+        """The Asks received so far, in order."""
+        with self._lock:
+            return tuple(self._asked)
+
+    def answer(self, ask: Summarize) -> Answer:
+        """The next reply of the script."""
+        with self._lock:
+            number = len(self._asked)
+            self._asked.append(ask)
+        if number < len(self._replies):
+            reply = self._replies[number]
+        elif self._repeat and self._replies:
+            reply = self._replies[-1]
+        else:
+            return Answer(
+                error=f"the script has {len(self._replies)} replies and this is Ask {number + 1}; add a reply or pass repeat=True"
+            )
+        if reply.delay and self._sleep is not None:
+            self._sleep(reply.delay)
+        if reply.error:
+            return Answer(error=reply.error, retryable=reply.retryable, spent=reply.spent)
+        return Answer(text=reply.text, finish=reply.finish, spent=reply.spent)

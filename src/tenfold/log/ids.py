@@ -1,0 +1,37 @@
+"""Ids and times for new entries: the library's only clock and source of randomness."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+
+class Ids:
+    """Makes UUIDv7 texts (RFC 9562) that sort in the order they were made, also within one millisecond.
+
+    The 12 bits after the version count up within a millisecond (method 1 of section 6.2); the rest is random.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def new(self) -> str:
+        """The next id."""
+        with self._lock:
+            tick = max((time.time_ns() // 1_000_000) << 12, self._last + 1)
+            self._last = tick
+        value = (tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62
+        value |= int.from_bytes(os.urandom(8)) & (1 << 62) - 1
+        text = f"{value:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+IDS = Ids()
+"""The process's one generator: two of them could make ids that do not sort in the order they were made."""
+
+
+def now() -> int:
+    """The present, in microseconds UTC."""
+    return time.time_ns() // 1_000

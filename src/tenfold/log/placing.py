@@ -1,0 +1,70 @@
+"""What both stores refuse, and the sentences they refuse it with: so that one suite can hold them to one contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tenfold.errors import BadInput, LostRace, NotFound, UsageError
+from tenfold.record.entry import Branch, Custom, Entry, Said, Setting
+from tenfold.view.view import Snapshot
+
+
+def checked_counts(
+    entries: Sequence[Entry], counts: Mapping[str, Sequence[int]] | None
+) -> Mapping[str, Sequence[int]]:
+    """The counts of an append. Raises `UsageError` without entries, or for counts that are not one per entry."""
+    if not entries:
+        raise UsageError("append needs at least one entry")
+    for counter, values in (counts or {}).items():
+        if len(values) != len(entries):
+            raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
+    return counts or {}
+
+
+def source_of(entry: Entry) -> str:
+    """The id that the foreign file gave the entry, empty if none."""
+    return entry.source if isinstance(entry, Said | Branch | Setting | Custom) else ""
+
+
+def fits(snapshot: Snapshot, position: int) -> None:
+    """Raises `UsageError` unless the snapshot is that of the path up to and including `position`."""
+    if snapshot.length != position + 1:
+        raise UsageError(
+            f"the snapshot folds {snapshot.length} entries, but the last entry appended is number {position + 1} on "
+            "its path: take the snapshot of the view that includes it"
+        )
+
+
+def lost_race(head: str, expected: str | None, leaf: str | None) -> LostRace:
+    """The error for a head that moved."""
+    return LostRace(
+        f"head {head} is at {leaf or 'no entry'}, not at {expected or 'no entry'}: another writer moved it; nothing "
+        "was written: open the session again and retry"
+    )
+
+
+def duplicate(entry: str) -> BadInput:
+    """The error for an id that is already stored."""
+    return BadInput(f"entry {entry} is stored already: nothing was written; give each entry an id of its own")
+
+
+def no_parent(entry: Entry) -> NotFound:
+    """The error for an entry whose parent the session does not hold."""
+    return NotFound(
+        f"entry {entry.id} names the parent {entry.parent}, which is not in this session: append parents first"
+    )
+
+
+def unknown_session(namespace: str, session: str) -> NotFound:
+    """The error for a session that the store does not hold."""
+    return NotFound(f"no session {session} in namespace {namespace}: `tenfold sessions` lists those there are")
+
+
+def unknown_entry(namespace: str, entry: str) -> NotFound:
+    """The error for an id, or a beginning of one, that names nothing."""
+    return NotFound(f"no entry {entry or '(empty id)'} in namespace {namespace}: `tenfold search` finds entries")
+
+
+def several(beginning: str, first: str, second: str) -> NotFound:
+    """The error for a beginning of an id that names more than one entry."""
+    return NotFound(f"several entries begin with {beginning}, {first} and {second} among them: give more of it")

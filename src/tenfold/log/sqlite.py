@@ -1,0 +1,176 @@
+"""The SQLite store: one file, safe for several threads and processes, O(view) to open.
+
+The work is done in the `sqlite_*` modules beside this one; here is only which transaction it runs in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from tenfold.errors import StoreUnwritable
+from tenfold.log import sqlite_append, sqlite_paths, sqlite_purge, sqlite_search, sqlite_verify
+from tenfold.log.base import MAIN, Hit, Located, Opened, Problem, SessionInfo, SessionRow
+from tenfold.log.placing import several, unknown_entry
+from tenfold.log.sqlite_files import Files
+from tenfold.log.sqlite_paths import decode_info, encode_info, session_id, spot, within
+from tenfold.record.codec import decode_entry
+from tenfold.record.entry import Entry
+from tenfold.view.view import Snapshot
+
+_CREATE = (
+    "INSERT INTO session (ns, name, info) SELECT id, ?2, ?3 FROM namespace WHERE name = ?1"
+    " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
+)
+_SESSIONS = (
+    "SELECT s.id, s.info, s.entries, s.blocks, s.first, s.last FROM session s JOIN namespace n ON n.id = s.ns"
+    " WHERE n.name = ? ORDER BY s.last IS NULL, s.last DESC, s.id DESC"
+)
+_HEADS = "SELECT h.name, e.id FROM head h JOIN entry e ON e.seq = h.leaf WHERE h.session = ? ORDER BY h.name"
+_ORIGINAL = "SELECT body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY seq"
+_SOURCES = (
+    "SELECT source, id FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) AND source != '' ORDER BY seq"
+)
+_LOCATE = (
+    "SELECT s.name, e.pos, e.body, e.id FROM namespace n JOIN entry e ON e.ns = n.id AND e.id >= ?2 AND e.id < ?3"
+    " JOIN session s ON s.id = e.session WHERE n.name = ?1 ORDER BY e.id LIMIT 2"
+)
+_COUNTS = (
+    "SELECT c.n FROM entry e LEFT JOIN count c ON c.counter = ? AND c.seq = e.seq WHERE e.seg = ?"
+    " AND e.pos BETWEEN ? AND ? ORDER BY e.pos"
+)
+
+
+class SqliteStore:
+    """A store in one SQLite file, made with mode 0600 if there is none.
+
+    `busy_seconds` is how long a write waits for another process's before it raises `StoreError`. Opening raises
+    `NewerStore`, `StoreUnwritable` or `StoreError`; a file that can only be read is opened for reading.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0) -> None:
+        self.path = os.fspath(path)
+        self._files = Files(self.path, busy_seconds=busy_seconds)
+        self._chains = sqlite_paths.Chains()
+
+    def create(self, namespace: str, info: SessionInfo) -> None:
+        """See `Store.create`."""
+        with self._files.write() as db:
+            db.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))
+            db.execute(_CREATE, (namespace, info.id, encode_info(info)))
+
+    def sessions(self, namespace: str) -> list[SessionRow]:
+        """See `Store.sessions`."""
+        with self._files.read() as db:
+            rows = db.execute(_SESSIONS, (namespace,)).fetchall()
+            return [
+                SessionRow(decode_info(info), entries, blocks, first, last, dict(db.execute(_HEADS, (sid,))))
+                for sid, info, entries, blocks, first, last in rows
+            ]
+
+    def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
+        self, namespace: str, session: str, entries: Sequence[Entry], *, expected: str | None, head: str = MAIN,
+        snapshot: Snapshot | None = None, counts: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        """See `Store.append`."""
+        new = sqlite_append.batch(entries, expected=expected, head=head, snapshot=snapshot, counts=counts)
+        with self._files.write() as db:
+            sqlite_append.append(db, namespace, session, new)
+
+    def open(self, namespace: str, session: str, head: str = MAIN) -> Opened:
+        """See `Store.open`."""
+        with self._files.read() as db:
+            return sqlite_paths.opened(db, self._chains, session_id(db, namespace, session), head)
+
+    def span(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
+        """See `Store.span`."""
+        with self._files.read() as db:
+            place = spot(db, session_id(db, namespace, session), leaf)
+            within(place, first, last)
+            return sqlite_paths.spanned(db, self._chains.of(db, place.seg), first, last)
+
+    def counts(self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int) -> list[int | None]:
+        """See `Store.counts`."""
+        with self._files.read() as db:
+            place = spot(db, session_id(db, namespace, session), leaf)
+            within(place, first, last)
+            row = db.execute("SELECT id FROM counter WHERE name = ?", (counter,)).fetchone()
+            number = row[0] if row else 0
+            ranges = self._chains.of(db, place.seg).ranges(first, last)
+            return [row[0] for seg, low, high in ranges for row in db.execute(_COUNTS, (number, seg, low, high))]
+
+    def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
+        """See `Store.add_counts`."""
+        with self._files.write() as db:
+            sid = session_id(db, namespace, session)
+            number = sqlite_append.counter_id(db, counter)
+            db.executemany(
+                "INSERT OR REPLACE INTO count VALUES (?, ?, ?)",
+                [(number, spot(db, sid, entry).seq, n) for entry, n in counts.items()],
+            )
+
+    def original(self, namespace: str, session: str) -> list[Entry]:
+        """See `Store.original`."""
+        with self._files.read() as db:
+            return [decode_entry(row[0]) for row in db.execute(_ORIGINAL, (session_id(db, namespace, session),))]
+
+    def locate(self, namespace: str, entry: str) -> Located:
+        """See `Store.locate`."""
+        with self._files.read() as db:
+            rows = db.execute(_LOCATE, (namespace, entry, entry + "\U0010ffff")).fetchall() if entry else []
+        if not rows:
+            raise unknown_entry(namespace, entry)
+        if len(rows) > 1 and rows[0][3] != entry:
+            raise several(entry, rows[0][3], rows[1][3])
+        return Located(rows[0][0], rows[0][1], decode_entry(rows[0][2]))
+
+    def by_source(self, namespace: str, session: str) -> dict[str, str]:
+        """See `Store.by_source`."""
+        with self._files.read() as db:
+            return dict(db.execute(_SOURCES, (session_id(db, namespace, session),)))
+
+    def heads(self, namespace: str, session: str) -> dict[str, str]:
+        """See `Store.heads`."""
+        with self._files.read() as db:
+            return dict(db.execute(_HEADS, (session_id(db, namespace, session),)))
+
+    def index(self, *, limit: int = 2_000) -> int:
+        """See `Store.index`."""
+        with self._files.read() as db:
+            if not sqlite_search.behind(db):
+                return 0
+        with self._files.write() as db:
+            return sqlite_search.index(db, limit)
+
+    def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """See `Store.search`. A store that can only be read is searched as far as its index goes, the rest by scan."""
+        try:
+            while self.index():
+                pass
+        except StoreUnwritable:
+            # The search below scans what the index does not hold.
+            pass
+        with self._files.read() as db:
+            if session is not None:
+                session_id(db, namespace, session)
+            return sqlite_search.search(db, namespace, words, session, limit)
+
+    def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
+        """See `Store.purge`. Other readers at work may keep the old bytes in the write-ahead log until they finish."""
+        with self._files.write() as db:
+            sid = session_id(db, namespace, session)
+            if entry is None:
+                touched = sqlite_purge.purge_session(db, sid)
+            else:
+                touched = sqlite_purge.purge_entry(db, self._chains, sid, entry, now)
+        self._files.emptied()
+        return touched
+
+    def verify(self, namespace: str) -> list[Problem]:
+        """See `Store.verify`."""
+        with self._files.read() as db:
+            return sqlite_verify.verify(db, self._chains, namespace)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._files.close()

@@ -1,0 +1,175 @@
+"""Connections to one SQLite file: made with mode 0600, migrated, lent to threads, and their errors in our words.
+
+One connection per thread that is in a call at the moment, in write-ahead mode, so that readers never wait for a
+writer. Knows nothing of entries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenfold.errors import StoreError, StoreUnwritable, TenfoldError
+from tenfold.log.sqlite_schema import migrate
+
+_PAGES = -16_000  # KiB of page cache for each connection
+_ELSEWHERE = "name another place with --store or TENFOLD_STORE"
+_SIDES = ("-wal", "-shm", "-journal")
+
+
+class Files:
+    """Lends connections to the database at `path`. `busy_seconds` is how long a writer waits for another one."""
+
+    def __init__(self, path: str, *, busy_seconds: float) -> None:
+        self.path = path
+        self.busy_seconds = busy_seconds
+        self.unwritable = False
+        self._idle: list[sqlite3.Connection] = []
+        self._abandoned: list[sqlite3.Connection] = []
+        self._writer = threading.Lock()
+        self._closed = False
+        self._process = os.getpid()
+        _touch(path)
+        with self._translated(), self._lent() as db:
+            migrate(db, path)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read from. Errors of SQLite leave as `StoreError`."""
+        with self._translated(), self._lent() as db:
+            yield db
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A connection inside a write transaction: committed at the end, rolled back if anything was raised."""
+        with self._translated(), self._lent() as db, self._writer:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def emptied(self) -> None:
+        """Moves the write-ahead log into the file and empties it, so that purged bytes are in neither."""
+        with self._translated(), self._lent() as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Closes every idle connection; those in use close when their call ends."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def connect(self) -> sqlite3.Connection:
+        """A new connection: to write if that is possible, else to read."""
+        if self.unwritable:
+            return self._read_only()
+        try:
+            return self._opened(Path(self.path).absolute().as_uri() + "?mode=rw")
+        except sqlite3.OperationalError as exc:
+            if os.access(self.path, os.R_OK) and _is_access(exc):
+                self.unwritable = True
+                return self._read_only()
+            raise
+
+    def _read_only(self) -> sqlite3.Connection:
+        address = Path(self.path).absolute().as_uri() + "?mode=ro"
+        try:
+            return self._opened(address)
+        except sqlite3.OperationalError:
+            # Reading a write-ahead database needs its side files. Where those cannot be made and none is left over
+            # from a writer, nothing can change the file while we read it.
+            if any(Path(self.path + side).exists() for side in _SIDES):
+                raise
+            return self._opened(address + "&immutable=1")
+
+    def _opened(self, address: str) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            address, uri=True, timeout=self.busy_seconds, isolation_level=None, check_same_thread=False,
+            cached_statements=256,
+        )
+        try:
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute("PRAGMA secure_delete=ON")
+            db.execute(f"PRAGMA cache_size={_PAGES}")
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error:
+            db.close()
+            raise
+        return db
+
+    @contextlib.contextmanager
+    def _lent(self) -> Iterator[sqlite3.Connection]:
+        if self._closed:
+            raise StoreError(f"the store {self.path} is closed: open it again")
+        if self._process != os.getpid():
+            # A connection must not cross a fork, not even to be closed there.
+            self._abandoned += self._idle
+            self._idle, self._process, self._writer = [], os.getpid(), threading.Lock()
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = self.connect()
+        try:
+            yield db
+        finally:
+            self._returned(db)
+
+    def _returned(self, db: sqlite3.Connection) -> None:
+        if self._closed:
+            db.close()
+        else:
+            self._idle.append(db)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as exc:
+            raise translated(exc, self.path, self.busy_seconds) from exc
+
+
+def translated(error: sqlite3.Error, path: str, waited: float) -> TenfoldError:
+    """What SQLite said, as an error that names the file and the next step."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_FULL"):
+        return StoreUnwritable(f"no room to write the store {path}: free some space, or {_ELSEWHERE}")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return StoreUnwritable(f"the store {path} is read-only: change its permissions, or {_ELSEWHERE}")
+    if name.startswith("SQLITE_CANTOPEN"):
+        return StoreUnwritable(f"the store {path} cannot be opened: check its folder's permissions, or {_ELSEWHERE}")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreError(
+            f"the store {path} was locked by another process for {waited:g} seconds; nothing was written: try again"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StoreError(
+            f"the store {path} is damaged or not a Tenfold store ({error}): restore it from a backup, or {_ELSEWHERE}"
+        )
+    if name.startswith("SQLITE_IOERR"):
+        return StoreUnwritable(f"the disk refused access to the store {path} ({name}): check it, or {_ELSEWHERE}")
+    if name.startswith("SQLITE_TOOBIG") or isinstance(error, sqlite3.DataError):
+        return StoreError(f"an entry is too large for the store {path} ({error}): split it, nothing was written")
+    return StoreError(f"the store {path} cannot do this ({name or type(error).__name__}: {error})")
+
+
+def _touch(path: str) -> None:
+    """Makes the file if there is none, private from its first moment on."""
+    try:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if Path(path).is_dir():
+            raise StoreUnwritable(f"{path} is a folder, not a store: name a file in it") from None
+    except OSError as exc:
+        raise StoreUnwritable(f"the store {path} cannot be made ({exc.strerror}): {_ELSEWHERE}") from exc
+
+
+def _is_access(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))

@@ -1,0 +1,166 @@
+"""Paths in SQLite: a path is a few ranges over segments, and a segment is a stretch without a fork.
+
+Reads only. The chain of a segment never changes, so it is loaded once, with one recursive query, and cached.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.errors import NotFound, RecordError, StoreError
+from tenfold.log.base import Opened, SessionInfo
+from tenfold.log.placing import unknown_session
+from tenfold.record.codec import decode_entry
+from tenfold.record.entry import Entry
+from tenfold.view.view import Snapshot
+
+_CHAINS = 256
+_CHAIN = (
+    "WITH RECURSIVE up (id, parent, start) AS (SELECT id, parent, start FROM seg WHERE id = ? UNION ALL"
+    " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, start FROM up"
+)
+_infos = msgspec.msgpack.Decoder(SessionInfo)
+_snapshots = msgspec.msgpack.Decoder(Snapshot)
+_encoder = msgspec.msgpack.Encoder()
+
+
+class Spot(Struct, frozen=True):
+    """Where an entry is stored."""
+
+    seq: int
+    id: str
+    seg: int
+    pos: int
+
+
+class Chain(Struct, frozen=True):
+    """The segments from the root to one segment, and the position at which each begins."""
+
+    segs: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    def at(self, position: int) -> int:
+        """The segment that holds `position` on this path."""
+        return self.segs[bisect_right(self.starts, position) - 1]
+
+    def ranges(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """(segment, first, last) for the positions `first`..`last`, from the root on."""
+        index = bisect_right(self.starts, first) - 1
+        while index < len(self.segs) and self.starts[index] <= last:
+            end = self.starts[index + 1] - 1 if index + 1 < len(self.segs) else last
+            yield self.segs[index], max(first, self.starts[index]), min(last, end)
+            index += 1
+
+
+class Chains:
+    """The chains of the segments last asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Chain] = {}
+
+    def of(self, db: sqlite3.Connection, seg: int) -> Chain:
+        """The chain that ends in `seg`."""
+        chain = self._known.get(seg)
+        if chain is None:
+            rows = db.execute(_CHAIN, (seg,)).fetchall()
+            rows.reverse()
+            chain = Chain(tuple(r[0] for r in rows), tuple(r[1] for r in rows))
+            if len(self._known) >= _CHAINS:
+                self._known.clear()
+            self._known[seg] = chain
+        return chain
+
+
+def session_id(db: sqlite3.Connection, namespace: str, session: str) -> int:
+    """The row of a session. Raises `NotFound`."""
+    row = db.execute(
+        "SELECT s.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? AND s.name = ?",
+        (namespace, session),
+    ).fetchone()
+    if row is None:
+        raise unknown_session(namespace, session)
+    return int(row[0])
+
+
+def spot(db: sqlite3.Connection, session: int, entry: str) -> Spot:
+    """Where the entry with this id is, in this session. Raises `NotFound`."""
+    row = db.execute(
+        "SELECT seq, id, seg, pos FROM entry WHERE ns = (SELECT ns FROM session WHERE id = ?1) AND id = ?2"
+        " AND session = ?1",
+        (session, entry),
+    ).fetchone()
+    if row is None:
+        raise NotFound(f"no entry {entry} in this session: `tenfold show` lists its entries")
+    return Spot(*row)
+
+
+def opened(db: sqlite3.Connection, chains: Chains, session: int, head: str) -> Opened:
+    """The head's leaf, the newest snapshot on its path, and what follows it."""
+    row = db.execute(
+        "SELECT e.seq, e.id, e.seg, e.pos FROM head h JOIN entry e ON e.seq = h.leaf"
+        " WHERE h.session = ? AND h.name = ?",
+        (session, head),
+    ).fetchone()
+    if row is None:
+        return Opened(None, 0, None, ())
+    leaf = Spot(*row)
+    chain = chains.of(db, leaf.seg)
+    after, snapshot = 0, None
+    for seg, _, last in reversed(list(chain.ranges(0, leaf.pos))):
+        found = db.execute(
+            "SELECT pos, body FROM manifest WHERE seg = ? AND pos <= ? ORDER BY pos DESC LIMIT 1", (seg, last)
+        ).fetchone()
+        if found is not None:
+            after, snapshot = found[0] + 1, decode_snapshot(found[1])
+            break
+    entries = spanned(db, chain, after, leaf.pos) if after <= leaf.pos else []
+    return Opened(leaf.id, leaf.pos + 1, snapshot, tuple(entries))
+
+
+def spanned(db: sqlite3.Connection, chain: Chain, first: int, last: int) -> list[Entry]:
+    """The entries at `first`..`last` of the path along `chain`."""
+    out: list[Entry] = []
+    for seg, low, high in chain.ranges(first, last):
+        rows = db.execute("SELECT body FROM entry WHERE seg = ? AND pos BETWEEN ? AND ? ORDER BY pos", (seg, low, high))
+        out.extend([decode_entry(row[0]) for row in rows])
+    if len(out) != last - first + 1:
+        missing = last - first + 1 - len(out)
+        raise StoreError(f"{missing} of the entries at positions {first}..{last} are missing: run `tenfold verify`")
+    return out
+
+
+def within(leaf: Spot, first: int, last: int) -> None:
+    """Raises `NotFound` unless `first`..`last` are positions on the path that ends in `leaf`."""
+    if first < 0 or last > leaf.pos or first > last:
+        raise NotFound(f"positions {first}..{last} are not on a path of {leaf.pos + 1} entries")
+
+
+def encode_info(info: SessionInfo) -> bytes:
+    """The bytes in which a session's information is stored."""
+    return _encoder.encode(info)
+
+
+def decode_info(body: bytes) -> SessionInfo:
+    """A session's information. Raises `RecordError` when its bytes are damaged."""
+    try:
+        return _infos.decode(body)
+    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+        raise RecordError(f"a stored session record does not validate: {exc}; run `tenfold verify`") from exc
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The bytes in which a snapshot is stored."""
+    return _encoder.encode(snapshot)
+
+
+def decode_snapshot(body: bytes) -> Snapshot:
+    """A snapshot. Raises `RecordError` when its bytes are damaged."""
+    try:
+        return _snapshots.decode(body)
+    except (msgspec.ValidationError, msgspec.DecodeError) as exc:
+        raise RecordError(f"a stored snapshot does not validate: {exc}; run `tenfold verify`") from exc

@@ -1,0 +1,103 @@
+"""The tables, as numbered migrations: the file's `user_version` is how many of them it has seen.
+
+A migration that was released is never edited; a change is a new one at the end.
+
+    namespace 1-n session 1-n seg 1-n entry 1-n count      seg: a stretch of a path without a fork
+                          1-n head -> entry                manifest: the snapshot stored under an entry
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tenfold.errors import NewerStore, StoreError, StoreUnwritable
+
+APPLICATION = 0x54464C44  # "TFLD", in the file's header
+INDEXED = "indexed"
+"""The mark that holds the last entry in the index. To change what `words.indexed` returns takes a migration that
+empties the index and this mark: removing an entry from it needs the very text that was put in."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE namespace (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        (
+            "CREATE TABLE session (id INTEGER PRIMARY KEY AUTOINCREMENT, ns INTEGER NOT NULL, name TEXT NOT NULL,"
+            " entries INTEGER NOT NULL DEFAULT 0, blocks INTEGER NOT NULL DEFAULT 0, first INTEGER, last INTEGER,"
+            " info BLOB NOT NULL, UNIQUE (ns, name))"
+        ),
+        # AUTOINCREMENT: the chain of a segment is cached by its id, which must not come back after a purge.
+        (
+            "CREATE TABLE seg (id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, parent INTEGER,"
+            " start INTEGER NOT NULL)"
+        ),
+        "CREATE INDEX seg_session ON seg (session)",
+        # The body stands last: SQLite reads what stands before it without touching the pages a long body spills to.
+        (
+            "CREATE TABLE entry (seq INTEGER PRIMARY KEY, ns INTEGER NOT NULL, session INTEGER NOT NULL,"
+            " seg INTEGER NOT NULL, pos INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL,"
+            " hash BLOB NOT NULL, rewritten BLOB, body BLOB NOT NULL)"
+        ),
+        "CREATE UNIQUE INDEX entry_id ON entry (ns, id)",
+        "CREATE UNIQUE INDEX entry_place ON entry (seg, pos)",
+        "CREATE INDEX entry_quoting ON entry (session, seq) WHERE kind IN ('block', 'branch')",
+        (
+            "CREATE TABLE head (session INTEGER NOT NULL, name TEXT NOT NULL, leaf INTEGER NOT NULL,"
+            " PRIMARY KEY (session, name)) WITHOUT ROWID"
+        ),
+        "CREATE TABLE manifest (seq INTEGER PRIMARY KEY, seg INTEGER NOT NULL, pos INTEGER NOT NULL, body BLOB NOT NULL)",
+        "CREATE UNIQUE INDEX manifest_place ON manifest (seg, pos)",
+        "CREATE TABLE counter (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        (
+            "CREATE TABLE count (counter INTEGER NOT NULL, seq INTEGER NOT NULL, n INTEGER NOT NULL,"
+            " PRIMARY KEY (counter, seq)) WITHOUT ROWID"
+        ),
+        # No text and no offsets: the index only names candidates, which are then read and compared.
+        "CREATE VIRTUAL TABLE words USING fts5(text, content='', detail=none, columnsize=0, tokenize='trigram')",
+        "CREATE TABLE rest (seq INTEGER PRIMARY KEY)",
+        "CREATE TABLE mark (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+        "INSERT INTO mark VALUES ('indexed', 0)",
+    ),
+)
+VERSION = len(MIGRATIONS)
+"""The schema that this release writes."""
+
+
+def migrate(db: sqlite3.Connection, path: str) -> None:
+    """Brings the file to this release's schema, in one transaction. Raises `NewerStore` for one that is ahead."""
+    if _version(db, path) == VERSION:
+        return
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorname.startswith("SQLITE_READONLY"):
+            raise StoreUnwritable(
+                f"the store {path} has schema {_version(db, path)} and must be brought to {VERSION}, but it is "
+                "read-only: open it once where it can be written"
+            ) from exc
+        raise
+    try:
+        # Another process may have migrated it while this one waited for the lock.
+        for number in range(_version(db, path), VERSION):
+            for statement in MIGRATIONS[number]:
+                db.execute(statement)
+        db.execute(f"PRAGMA application_id={APPLICATION}")
+        db.execute(f"PRAGMA user_version={VERSION}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _version(db: sqlite3.Connection, path: str) -> int:
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    application = int(db.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if application != APPLICATION and (tables or version or application):
+        raise StoreError(f"{path} is a database of another program, not a Tenfold store: name another file")
+    if version > VERSION:
+        raise NewerStore(
+            f"the store {path} has schema {version}, this release reads up to {VERSION}: upgrade tenfold, or name "
+            "another store with --store or TENFOLD_STORE"
+        )
+    return version

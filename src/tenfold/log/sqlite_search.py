@@ -1,0 +1,149 @@
+"""Search in SQLite: a trigram index that names candidates, which are then read and compared with the words.
+
+The index is filled by watermark, outside the append, and holds neither text nor offsets. What it cannot know (text
+behind its bound, entries after the watermark, words shorter than three characters) is found by scan. A damaged entry
+yields no hit: `verify` names it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from tenfold.errors import RecordError
+from tenfold.log.base import Hit
+from tenfold.log.sqlite_schema import INDEXED
+from tenfold.log.words import POOL, SHORTEST, Candidate, find, indexed, parse, ranked, searchable
+from tenfold.record.codec import decode_entry
+from tenfold.record.entry import Entry
+
+_BATCH_CHARACTERS = 1_000_000
+_TRIGRAMS = 24
+_CHUNK = 64
+_ROWS = (
+    "SELECT e.seq, s.name, e.pos, e.kind, e.body FROM entry e JOIN session s ON s.id = e.session"
+    " WHERE e.seq IN ({marks}) ORDER BY e.seq DESC"
+)
+_SESSIONS = (
+    "SELECT s.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?1 AND (?2 IS NULL OR s.name = ?2)"
+)
+
+
+def watermark(db: sqlite3.Connection) -> int:
+    """The last entry that is indexed."""
+    return int(db.execute("SELECT value FROM mark WHERE name = ?", (INDEXED,)).fetchone()[0])
+
+
+def behind(db: sqlite3.Connection) -> bool:
+    """Whether there are entries after the watermark."""
+    return int(db.execute("SELECT ifnull(max(seq), 0) FROM entry").fetchone()[0]) > watermark(db)
+
+
+def index(db: sqlite3.Connection, limit: int) -> int:
+    """Indexes up to `limit` entries, or about a million characters, after the watermark. Needs a transaction."""
+    rows = db.execute(
+        "SELECT seq, body FROM entry WHERE seq > ? AND kind != 'tombstone' ORDER BY seq LIMIT ?", (watermark(db), limit)
+    )
+    texts: list[tuple[int, str]] = []
+    rest: list[tuple[int]] = []
+    last = characters = 0
+    for seq, body in rows:
+        entry = _read(body)
+        text, cut = indexed(entry) if entry is not None else ("", False)
+        if text:
+            texts.append((seq, text))
+        if cut:
+            rest.append((seq,))
+        last, characters = seq, characters + len(text)
+        if characters >= _BATCH_CHARACTERS:
+            break
+    if not last:
+        db.execute("UPDATE mark SET value = (SELECT ifnull(max(seq), 0) FROM entry) WHERE name = ?", (INDEXED,))
+        return 0
+    took = int(db.execute("SELECT count(*) FROM entry WHERE seq > ? AND seq <= ?", (watermark(db), last)).fetchone()[0])
+    db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
+    db.executemany("INSERT INTO rest VALUES (?)", rest)
+    db.execute("UPDATE mark SET value = ? WHERE name = ?", (last, INDEXED))
+    return took
+
+
+def forget(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
+    """Takes an entry that is about to change out of the index; returns how many rows that was."""
+    if seq > watermark(db):
+        return 0
+    text, cut = indexed(entry)
+    if text:
+        db.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (seq, text))
+    if cut:
+        db.execute("DELETE FROM rest WHERE seq = ?", (seq,))
+    return int(bool(text)) + int(cut)
+
+
+def remember(db: sqlite3.Connection, seq: int, entry: Entry) -> None:
+    """Puts an entry that has changed back into the index, if the watermark has passed it."""
+    if seq > watermark(db):
+        return
+    text, cut = indexed(entry)
+    if text:
+        db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (seq, text))
+    if cut:
+        db.execute("INSERT INTO rest VALUES (?)", (seq,))
+
+
+def search(db: sqlite3.Connection, namespace: str, words: str, session: str | None, limit: int) -> list[Hit]:
+    """The best hits among the newest entries that hold all the words. Does not move the watermark."""
+    asked = parse(words)
+    sessions = {row[0] for row in db.execute(_SESSIONS, (namespace, session))}
+    pool: list[Candidate] = []
+    seqs = _candidates(db, asked, sessions)
+    for start in range(0, len(seqs), _CHUNK):
+        pool.extend(_compared(db, seqs[start : start + _CHUNK], asked))
+        if len(pool) >= max(POOL, limit):
+            break
+    return ranked(pool[: max(POOL, limit)], limit)
+
+
+def _candidates(db: sqlite3.Connection, words: Sequence[str], sessions: set[int]) -> list[int]:
+    """Every entry that may hold the words, newest first."""
+    long = [w for w in words if len(w) >= SHORTEST]
+    seqs: list[int] = []
+    if not long:
+        for session in sessions:
+            rows = db.execute("SELECT e.seq FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?", (session,))
+            seqs.extend(row[0] for row in rows)
+        return sorted(seqs, reverse=True)
+    rows = db.execute(
+        "SELECT e.seq, e.session FROM entry e WHERE e.seq IN (SELECT rowid FROM words WHERE words MATCH ?1"
+        " UNION SELECT seq FROM rest) UNION ALL SELECT seq, session FROM entry WHERE seq > ?2 ORDER BY 1 DESC",
+        (_match(long), watermark(db)),
+    )
+    return [seq for seq, session in rows if session in sessions]
+
+
+def _match(words: Sequence[str]) -> str:
+    """All trigrams of the words (some of them, for very long words), each quoted, which the index then ANDs."""
+    grams: dict[str, None] = {}
+    for word in words:
+        count = len(word) - SHORTEST + 1
+        step = max(1, count // _TRIGRAMS)
+        grams.update(dict.fromkeys(word[i : i + SHORTEST] for i in range(0, count, step)))
+    return " ".join('"' + gram.replace('"', '""') + '"' for gram in grams)
+
+
+def _compared(db: sqlite3.Connection, seqs: Sequence[int], words: Sequence[str]) -> Iterator[Candidate]:
+    marks = ",".join("?" * len(seqs))
+    for seq, session, position, kind, body in db.execute(_ROWS.format(marks=marks), seqs):
+        entry = _read(body)
+        if entry is None:
+            continue
+        text = searchable(entry)
+        found = find(text, words)
+        if found is not None:
+            yield Candidate(seq, session, entry, position, kind, found, text)
+
+
+def _read(body: bytes) -> Entry | None:
+    try:
+        return decode_entry(body)
+    except RecordError:
+        return None

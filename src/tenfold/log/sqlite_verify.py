@@ -1,0 +1,111 @@
+"""Verifying a SQLite store: reads every row once, hands it to the checks, and compares the side tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from tenfold.errors import RecordError
+from tenfold.log.base import Problem
+from tenfold.log.sqlite_paths import Chains, decode_info, decode_snapshot
+from tenfold.log.verify import RESTORE, Row, Stretch, check_rows, check_snapshots
+from tenfold.record.entry import Entry
+from tenfold.view.view import Snapshot
+
+_ROWS = "SELECT id, pos, kind, hash, body, rewritten FROM entry WHERE seg = ? ORDER BY pos"
+_SEGS = (
+    "SELECT g.id, g.start, g.parent, p.id, p.hash FROM seg g LEFT JOIN entry p ON p.seg = g.parent"
+    " AND p.pos = g.start - 1 WHERE g.session = ? ORDER BY g.id"
+)
+_MANIFESTS = (
+    "SELECT m.seg, m.pos, m.body, e.id FROM seg g JOIN manifest m ON m.seg = g.id"
+    " LEFT JOIN entry e ON e.seg = m.seg AND e.pos = m.pos WHERE g.session = ?"
+)
+
+
+def verify(db: sqlite3.Connection, chains: Chains, namespace: str) -> list[Problem]:
+    """All that is wrong with the file and with the namespace's sessions."""
+    problems = [
+        Problem("", "", f"the file is damaged: {row[0]}; {RESTORE}")
+        for row in db.execute("PRAGMA quick_check(20)")
+        if row[0] != "ok"
+    ]
+    sessions = db.execute(
+        "SELECT s.id, s.name, s.entries, s.info FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?"
+        " ORDER BY s.id",
+        (namespace,),
+    ).fetchall()
+    for session, name, expected, info in sessions:
+        problems += _session(db, chains, session, name)
+        problems += _sides(db, session, name, expected)
+        try:
+            decode_info(info)
+        except RecordError as exc:
+            problems.append(Problem(name, "", str(exc)))
+    return problems
+
+
+def _session(db: sqlite3.Connection, chains: Chains, session: int, name: str) -> list[Problem]:
+    problems: list[Problem] = []
+    entries: dict[int, dict[int, Entry]] = {}
+    for seg, start, parent, parent_id, before in db.execute(_SEGS, (session,)).fetchall():
+        if parent is not None and parent_id is None:
+            what = f"the entry at position {start - 1}, from which a branch starts, is missing; {RESTORE}"
+            problems.append(Problem(name, "", what))
+            continue
+        checked = check_rows(Stretch(name, start, parent_id, before or b"", _rows(db, seg)))
+        entries[seg] = checked.entries
+        problems += checked.problems
+    snapshots = _snapshots(db, session, name, problems)
+    if problems:
+        return problems  # a fold of a damaged log would only repeat them
+    for path in _paths(chains, db, snapshots):
+        known = [entries[seg][p] for seg, first, last in path for p in range(first, last + 1)]
+        ends = {seg: last for seg, _, last in path}
+        on = [(seg, p) for seg, p in snapshots if p <= ends.get(seg, -1)]
+        problems += check_snapshots(name, known, {p: snapshots.pop((seg, p)) for seg, p in on})
+    return problems
+
+
+def _paths(
+    chains: Chains, db: sqlite3.Connection, snapshots: dict[tuple[int, int], Snapshot]
+) -> Iterator[list[tuple[int, int, int]]]:
+    """The longest paths that end in a snapshot, until the consumer has taken every snapshot: one fold for each."""
+    while snapshots:
+        seg, leaf = max(snapshots, key=lambda place: (place[1], place[0]))
+        yield list(chains.of(db, seg).ranges(0, leaf))
+
+
+def _snapshots(
+    db: sqlite3.Connection, session: int, name: str, problems: list[Problem]
+) -> dict[tuple[int, int], Snapshot]:
+    found: dict[tuple[int, int], Snapshot] = {}
+    for seg, pos, body, entry in db.execute(_MANIFESTS, (session,)):
+        try:
+            found[seg, pos] = decode_snapshot(body)
+        except RecordError as exc:
+            problems.append(Problem(name, entry or "", f"its snapshot cannot be read: {exc}; {RESTORE}"))
+        if entry is None:
+            problems.append(Problem(name, "", f"the entry under the snapshot at position {pos} is missing; {RESTORE}"))
+    return found
+
+
+def _sides(db: sqlite3.Connection, session: int, name: str, expected: int) -> list[Problem]:
+    """The number of entries, and the heads, which would otherwise not notice that the newest entry is gone."""
+    problems: list[Problem] = []
+    there = db.execute("SELECT count(*) FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?", (session,))
+    count = int(there.fetchone()[0])
+    if count != expected:
+        what = f"{expected} entries were appended, but {count} are stored; {RESTORE}"
+        problems.append(Problem(name, "", what))
+    lost = db.execute(
+        "SELECT h.name FROM head h LEFT JOIN entry e ON e.seq = h.leaf WHERE h.session = ? AND e.seq IS NULL",
+        (session,),
+    )
+    problems += [Problem(name, "", f"the entry at head {row[0]} is missing; {RESTORE}") for row in lost]
+    return problems
+
+
+def _rows(db: sqlite3.Connection, seg: int) -> Iterator[Row]:
+    for entry, position, kind, digest, body, rewritten in db.execute(_ROWS, (seg,)):
+        yield Row(entry, position, kind, digest, body, rewritten or b"")

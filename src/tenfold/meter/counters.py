@@ -1,0 +1,282 @@
+"""How many tokens texts and messages take: a rule of thumb, a real BPE, and the sizes of whole messages.
+
+A counter counts plain text. What is not plain text (images, files, opaque parts, the frame around a message) is sized
+here by rule, the same for every counter. Correcting a count towards what a provider reports is `reading.py`'s job.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol, assert_never
+
+from msgspec import Struct
+
+from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+
+MESSAGE_TOKENS = 4
+"""The frame of one message (role, start and end marks). OpenAI's cookbook on counting chat tokens gives 3 plus 1 for
+the role; two public agents (spec/blocks.md C5, spec/tiers.md B4) charge 4."""
+
+PIXELS_PER_TOKEN = 750
+IMAGE_TOKENS = 1_600
+"""Anthropic's vision page: width x height / 750, after scaling down to about 1,600 tokens. An image whose size is not
+known is charged the bound. (Claude from 4.7 on allows larger images, up to about 4,800 tokens: undercounted here
+until the first reported usage.)"""
+
+PAGE_TOKENS = 1_500
+PAGE_BYTES = 50_000
+"""Anthropic's PDF page: 1,500 to 3,000 tokens a page by density; public measurements give 2,100 a page of text, 1,600
+a scanned one (Claude) and 560 (Gemini). The provider's correction is applied on top, so the lower end is charged. Where
+the pages are not known, 50,000 bytes are taken for one: an assumption (documents of text and figures), not a
+measurement."""
+
+OPAQUE_BYTES_PER_TOKEN = 4
+SLICE = 1 << 20
+"""Characters counted at once: bounds the working copy of a very large text to a few megabytes."""
+
+_INLINE_TEXT = ("text/", "application/json", "application/xml")
+_CJK = re.compile(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+    "\U00020000-\U0003ffff]+"
+)
+_CUT = re.compile(r"\n(?=[A-Za-z0-9])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Counter(Protocol):
+    """Counts plain texts. `name` is what stored counts are filed under: another name means other numbers."""
+
+    @property
+    def name(self) -> str:
+        """The counter's name, for instance `chars4`."""
+        ...
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, in order."""
+        ...
+
+
+class Characters4(Struct, frozen=True):
+    """Needs nothing installed: a quarter of a token per character, rounded up; a whole one per CJK character.
+
+    CJK means Han, kana, hangul and their full-width forms. Measured on the synthetic sentences in docs/meter.md, the
+    o200k vocabulary takes 0.5 to 0.9 tokens for each and cl100k 0.9 to 1.4, where a quarter would be far too low.
+    """
+
+    name: Literal["chars4"] = "chars4"
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text by the rule above; exact arithmetic, no vocabulary."""
+        return [-(-len(text) // 4) if text.isascii() else _by_rule(text) for text in texts]
+
+
+class Bpe(Struct, frozen=True):
+    """A real byte-pair vocabulary, bundled in the package `toktok-rs`: no download, loaded at the first count.
+
+    Loading takes about half a second, once per process. Raises ImportError from `count` where the package is not
+    installed; `counter_for` checks first and falls back visibly.
+    """
+
+    encoding: Literal["o200k", "cl100k"] = "o200k"
+
+    @property
+    def name(self) -> str:
+        """The encoding's name."""
+        return self.encoding
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Exact tokens of each text, special tokens counted as ordinary text; lone surrogates as U+FFFD."""
+        counted = _vocabulary()
+        encoding = f"{self.encoding}_base"
+        if all(len(text) <= SLICE for text in texts):
+            return _counted(counted, texts, encoding)
+        return [sum(_counted(counted, [piece], encoding)[0] for piece in _pieces(text)) for text in texts]
+
+
+class Chosen(NamedTuple):
+    """A counter, and why it is this one ("" where nothing needs saying)."""
+
+    counter: Counter
+    note: str
+
+
+class Family(Struct, frozen=True):
+    """Which counter stands for models whose name begins with `prefix`, and by how much it is off.
+
+    `factor` is the model's tokens per counted token until usage was reported; `evidence` says where it comes from.
+    """
+
+    prefix: str
+    encoding: Literal["o200k", "cl100k"]
+    factor: float
+    evidence: str
+
+
+_OPENAI = "the family's own vocabulary (toktok-rs equals tiktoken, bench/tokenizers.py)"
+_CLAUDE = "no public vocabulary; growth between reported usages is 1.23 to 1.25 x o200k (docs/meter.md)"
+_CLAUDE_NEW = "no public vocabulary; a public rebuild of the tokenizer since 4.7 counts 1.60 x o200k (docs/meter.md)"
+FAMILIES: tuple[Family, ...] = (
+    Family("gpt-3.5", "cl100k", 1.0, _OPENAI),
+    Family("gpt-4", "cl100k", 1.0, _OPENAI),
+    Family("gpt-4o", "o200k", 1.0, _OPENAI),
+    Family("gpt-4.1", "o200k", 1.0, _OPENAI),
+    Family("gpt-4.5", "o200k", 1.0, _OPENAI),
+    Family("gpt-", "o200k", 1.0, _OPENAI),
+    Family("chatgpt-", "o200k", 1.0, _OPENAI),
+    Family("codex-", "o200k", 1.0, _OPENAI),
+    Family("o1", "o200k", 1.0, _OPENAI),
+    Family("o3", "o200k", 1.0, _OPENAI),
+    Family("o4", "o200k", 1.0, _OPENAI),
+    Family("claude-", "o200k", 1.6, _CLAUDE_NEW),
+    Family("claude-2", "o200k", 1.25, _CLAUDE),
+    Family("claude-3", "o200k", 1.25, _CLAUDE),
+    Family("claude-instant", "o200k", 1.25, _CLAUDE),
+    *(Family(f"claude-{size}-4", "o200k", 1.25, _CLAUDE) for size in ("opus", "sonnet", "haiku")),
+    *(Family(f"claude-opus-4-{minor}", "o200k", 1.6, _CLAUDE_NEW) for minor in (7, 8)),
+)
+_STRANGER = "not a known family: corrected like the older Claude models, to be on the safe side"
+UNKNOWN = Family("", "o200k", 1.25, _STRANGER)
+CHARACTERS_FACTOR = 1.35
+"""Tokens per counted token of `chars4`: 1.28 to 1.42 over 43 whole requests of a coding agent (docs/meter.md)."""
+
+_PREFIXES = ("models/", "anthropic.", "us.anthropic.", "eu.anthropic.", "apac.anthropic.", "global.anthropic.")
+
+
+def plain_name(model: str) -> str:
+    """A model's own name in lower case, without the prefix of a router or a cloud (`anthropic/`, `us.anthropic.`).
+
+    Routers write `claude-sonnet-4.5` for `claude-sonnet-4-5`: the vendor's spelling is given back.
+    """
+    name = model.strip().lower().rsplit("/", 1)[-1]
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name.replace(".", "-") if name.startswith("claude-") else name
+
+
+def family_of(model: str | None) -> Family:
+    """The row of FAMILIES with the longest matching prefix, `UNKNOWN` where none matches."""
+    name = plain_name(model or "")
+    rows = [row for row in FAMILIES if name.startswith(row.prefix)]
+    return max(rows, key=lambda row: len(row.prefix), default=UNKNOWN)
+
+
+def bpe_installed() -> bool:
+    """Whether the vocabulary package is there, without loading it."""
+    return importlib.util.find_spec("toktok") is not None
+
+
+def counter_for(model: str | None) -> Chosen:
+    """The counter for a model: its family's vocabulary, or `chars4` with a note where that is not installed."""
+    family = family_of(model)
+    if not bpe_installed():
+        return Chosen(
+            Characters4(),
+            "tokens are estimated from characters, because the package toktok-rs is not installed here "
+            "(it has no wheel for every platform, musl among them); readings are coarser until usage is reported",
+        )
+    return Chosen(Bpe(family.encoding), "" if family.factor == 1.0 else f"{family.encoding}: {family.evidence}")
+
+
+def factor_for(model: str | None, counter: str) -> float:
+    """What a count is multiplied by until usage was reported: by the model's family, or for `chars4` as a whole."""
+    return CHARACTERS_FACTOR if counter == "chars4" else family_of(model).factor
+
+
+def sizes(messages: Sequence[Message], counter: Counter, *, frame: int = MESSAGE_TOKENS) -> list[int]:
+    """Tokens of each message, `frame` included, counting all texts in one batch.
+
+    Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. By
+    rule: images (by pixels, never by base64 length), files, opaque parts (bytes / 4). A thinking signature is not
+    counted: a provider reads what it signs, not the signature.
+    """
+    texts: list[str] = []
+    owners: list[int] = []
+    totals = [frame] * len(messages)
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            for piece in _measured(part):
+                if isinstance(piece, int):
+                    totals[index] += piece
+                elif piece:
+                    texts.append(piece)
+                    owners.append(index)
+    for owner, tokens in zip(owners, counter.count(texts), strict=True):
+        totals[owner] += tokens
+    return totals
+
+
+def image_tokens(image: Image) -> int:
+    """An image's tokens by its pixels, at most and where unknown `IMAGE_TOKENS`."""
+    if image.width <= 0 or image.height <= 0:
+        return IMAGE_TOKENS
+    return min(IMAGE_TOKENS, -(-image.width * image.height // PIXELS_PER_TOKEN))
+
+
+def document_tokens(document: Document) -> int:
+    """An attached file's tokens, its inline text apart: by pages, else by bytes; one page for a bare url."""
+    if document.pages > 0:
+        return document.pages * PAGE_TOKENS
+    if document.data:
+        size = len(document.data) * 3 // 4
+        if document.media.startswith(_INLINE_TEXT):
+            return -(-size // 4)
+        return -(-size // PAGE_BYTES) * PAGE_TOKENS
+    return PAGE_TOKENS if document.url else 0
+
+
+def _measured(part: Part) -> Iterator[str | int]:
+    match part:
+        case Text():
+            yield part.text
+        case Thinking():
+            yield part.text
+        case ToolCall():
+            yield part.name
+            yield part.arguments
+        case ToolResult():
+            yield part.name
+            for inner in part.content:
+                yield from _measured(inner)
+        case Image():
+            yield image_tokens(part)
+        case Document():
+            yield part.name
+            yield part.text or document_tokens(part)
+        case Opaque():
+            yield -(-len(part.raw) // OPAQUE_BYTES_PER_TOKEN)
+        case _:
+            assert_never(part)
+
+
+def _by_rule(text: str) -> int:
+    whole = sum(len(run) for run in _CJK.findall(text))
+    return whole + -(-(len(text) - whole) // 4)
+
+
+_Count = Callable[[Sequence[str], str], list[int]]
+
+
+def _vocabulary() -> _Count:
+    counted: _Count = importlib.import_module("toktok").batch_count
+    return counted
+
+
+def _counted(counted: _Count, texts: Sequence[str], encoding: str) -> list[int]:
+    try:
+        return counted(texts, encoding)
+    except UnicodeEncodeError:
+        return counted([_SURROGATE.sub("\ufffd", text) for text in texts], encoding)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Cuts a large text before a letter or digit that begins a line, where both vocabularies cut as well."""
+    start = 0
+    while len(text) - start > SLICE:
+        cut = _CUT.search(text, start + SLICE - SLICE // 8, start + SLICE)
+        end = cut.end() if cut else start + SLICE
+        yield text[start:end]
+        start = end
+    yield text[start:]

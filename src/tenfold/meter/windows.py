@@ -1,0 +1,108 @@
+"""Context windows of models, as rows with their evidence. Unknown is None, never a guess.
+
+A row matches its model's name and that name with a release date, `-latest` or a cloud's version mark after it; not
+another size or a newer number (`gpt-5` says nothing of `gpt-5-mini` or `gpt-5.9`). Windows that need an opt-in (a
+beta header, a paid tier) are not claimed here: name the window where you have one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from msgspec import Struct
+
+from tenfold.meter.counters import plain_name
+
+ANTHROPIC = "https://platform.claude.com/docs/en/about-claude/models/overview"
+OPENAI = "https://platform.openai.com/docs/models"
+GEMINI = "https://ai.google.dev/gemini-api/docs/models"
+CHECKED = "2026-11-21"
+"""The day the rows were compared, against the vendors' pages as stored publicly and the data of genai-prices 0.2.3.
+Where that registry rounds (1,000,000 for Gemini), the vendor's figure stands."""
+
+
+class Window(Struct, frozen=True):
+    """One model: its context window and largest answer in tokens (0: not known), when and where that was read."""
+
+    model: str
+    window: int
+    max_output: int
+    date: str
+    evidence: str
+
+
+def _rows(names: str, window: int, max_output: int, evidence: str) -> tuple[Window, ...]:
+    return tuple(Window(name, window, max_output, CHECKED, evidence) for name in names.split())
+
+
+WINDOWS: tuple[Window, ...] = (
+    *_rows(
+        "claude-opus-5-5 claude-sonnet-5-5 claude-haiku-5-5 claude-fable-5-1 claude-fable-5 claude-opus-5 "
+        "claude-sonnet-5 claude-opus-4-6 claude-sonnet-4-6",
+        1_000_000,
+        128_000,
+        ANTHROPIC,
+    ),
+    *_rows("claude-opus-4-7 claude-opus-4-8", 1_000_000, 0, ANTHROPIC),
+    *_rows("claude-opus-4-5 claude-sonnet-4-5 claude-haiku-4-5", 200_000, 64_000, ANTHROPIC),
+    *_rows("claude-opus-4-1 claude-opus-4-0 claude-opus-4", 200_000, 32_000, ANTHROPIC),
+    *_rows("claude-sonnet-4-0 claude-sonnet-4 claude-3-7-sonnet", 200_000, 64_000, ANTHROPIC),
+    *_rows("claude-3-5-sonnet claude-3-5-haiku", 200_000, 8_192, ANTHROPIC),
+    *_rows("claude-3-opus claude-3-sonnet claude-3-haiku", 200_000, 4_096, ANTHROPIC),
+    *_rows(
+        "gpt-6-sol gpt-6-luna gpt-6-astra gpt-6.1-sol gpt-6.1-terra gpt-5.6-sol gpt-5.6-luna gpt-5.6-terra",
+        1_050_000,
+        0,
+        OPENAI,
+    ),
+    *_rows("gpt-5.5 gpt-5.4 gpt-5.4-pro", 1_050_000, 128_000, OPENAI),
+    *_rows(
+        "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro gpt-5.1 gpt-5.2 gpt-5.2-pro gpt-5.1-codex-mini gpt-5.3-codex "
+        "gpt-5.4-mini gpt-5.4-nano",
+        400_000,
+        128_000,
+        OPENAI,
+    ),
+    *_rows("gpt-5-chat gpt-5.1-chat", 128_000, 16_384, OPENAI),
+    *_rows("gpt-4.1 gpt-4.1-mini gpt-4.1-nano", 1_047_576, 32_768, OPENAI),
+    *_rows("gpt-4o gpt-4o-mini chatgpt-4o", 128_000, 16_384, OPENAI),
+    *_rows("gpt-4-turbo gpt-4-1106-preview gpt-4-0125-preview", 128_000, 4_096, OPENAI),
+    *_rows("gpt-4", 8_192, 8_192, OPENAI),
+    *_rows("gpt-4-32k", 32_768, 0, OPENAI),
+    *_rows("gpt-3.5-turbo gpt-3.5-turbo-16k", 16_385, 4_096, OPENAI),
+    *_rows("o1 o1-pro o3 o3-mini o3-pro o4-mini codex-mini", 200_000, 100_000, OPENAI),
+    *_rows("o1-mini", 128_000, 65_536, OPENAI),
+    *_rows("o1-preview", 128_000, 32_768, OPENAI),
+    *_rows("gpt-oss-120b gpt-oss-20b", 131_072, 0, OPENAI),
+    *_rows(
+        "gemini-2.5-pro gemini-2.5-flash gemini-2.5-flash-lite gemini-3-pro gemini-3-flash gemini-3.1-pro",
+        1_048_576,
+        65_536,
+        GEMINI,
+    ),
+    *_rows("gemini-3.5-flash gemini-3.6-flash gemini-3.7-flash gemini-3.8-flash gemini-4-argon", 1_048_576, 0, GEMINI),
+    *_rows("gemini-2.0-flash gemini-2.0-flash-lite gemini-1.5-flash", 1_048_576, 8_192, GEMINI),
+    *_rows("gemini-1.5-pro", 2_097_152, 8_192, GEMINI),
+)
+_RELEASE = re.compile(
+    r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|\d{2}-\d{2}|0\d\d)|-latest|-preview|-exp)*(?:-v\d+)?(?::[\w.-]+)?"
+)
+
+
+def window_row(model: str) -> Window | None:
+    """The row for a model, by the longest name that `model` begins with; None if no row speaks of it."""
+    name = plain_name(model)
+    best: Window | None = None
+    for row in WINDOWS:
+        longer = best is None or len(row.model) > len(best.model)
+        if longer and name.startswith(row.model) and _RELEASE.fullmatch(name, len(row.model)):
+            best = row
+    return best
+
+
+@lru_cache(maxsize=256)
+def window_of(model: str) -> int | None:
+    """A model's context window in tokens; None where it is not known, and then nothing triggers by itself."""
+    row = window_row(model)
+    return row.window if row else None

@@ -1,0 +1,193 @@
+"""The draft that stages work on: the view's closed units as pieces, each with what would become of it.
+
+Everything is a value: a stage takes a Draft and gives back another. Nothing here decides what to do; that is the
+stages' part. Nothing calls a model: a summary is an allotment of tokens that will be filled later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.record.block import Keep, Replacement, Say, Show
+from tenfold.record.message import Message, text_of
+from tenfold.view.units import Shown, Unit
+from tenfold.view.view import View
+
+Recall = Literal["none", "tool", "cli"]
+Sizer = Callable[[Sequence[Shown]], list[int]]
+
+
+class Goal(Struct, frozen=True):
+    """What a plan is to reach, in tokens of the view. All sizes by the policy's counter.
+
+    `target` is where it aims; `tail` the recent tokens that elision leaves alone; `users` the room for user messages
+    kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level may hold;
+    `recall` how stubs say that the original can be read.
+    """
+
+    target: int
+    tail: int
+    users: int
+    facts: int
+    narrative: int
+    fan_out: int = 4
+    recall: Recall = "none"
+
+
+class Piece(Struct, frozen=True):
+    """Whole units, and what would be shown for them. `units` are what is in view now.
+
+    `kind` is "keep" while nothing changes. `held` says why no stage may touch it ("" if one may). `allotment` is what
+    a summary among the shows may take, counted in `tokens` although its text does not exist yet.
+    """
+
+    units: tuple[Unit, ...]
+    before: int
+    tokens: int
+    sizes: tuple[int, ...]
+    kind: str = "keep"
+    show: tuple[Show, ...] = ()
+    why: str = ""
+    held: str = ""
+    allotment: int = 0
+    level: int = 0
+
+    @property
+    def first(self) -> int:
+        """The position of its first entry."""
+        return self.units[0].first
+
+    @property
+    def last(self) -> int:
+        """The position of its last entry."""
+        return self.units[-1].last
+
+    @property
+    def changed(self) -> bool:
+        """Whether a Block would replace it."""
+        return self.kind != "keep"
+
+    def shown(self) -> list[Shown]:
+        """What is in view for it now."""
+        return [s for unit in self.units for s in unit.shown]
+
+
+class Draft(Struct, frozen=True):
+    """Pieces that tile the closed units, oldest first, and the tokens of what no stage can touch.
+
+    `rest` is the open step and the `floor`, which is sent besides the view (system prompt and tools given apart).
+    `held` maps the positions that must stay as they are to the reason; a summary over one keeps it in view.
+    """
+
+    view: View
+    pieces: tuple[Piece, ...]
+    rest: int
+    floor: int
+    sizer: Sizer
+    held: dict[int, str]
+
+    @property
+    def tokens(self) -> int:
+        """The view's size if this were carried out, summaries at their full allotment."""
+        return self.rest + sum(p.tokens for p in self.pieces)
+
+    def sized(self, messages: Sequence[Message]) -> list[int]:
+        """Tokens of messages that are not in view yet."""
+        return self.sizer([Shown(m, -1, None, (-1, id(m), 0), False) for m in messages])
+
+    def swap(self, index: int, piece: Piece, *, until: int | None = None) -> Draft:
+        """The draft with pieces `index` to `until` (exclusive; default: that one) replaced by one."""
+        end = index + 1 if until is None else until
+        return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
+
+
+MINIMAL_SUMMARY = 120
+"""Tokens of the least useful summary: what `least` reserves for it."""
+
+
+def start(view: View, sizer: Sizer, *, floor: int = 0) -> Draft:
+    """The draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
+    units = list(view.units)
+    shown = [s for unit in units for s in unit.shown]
+    sizes = iter(sizer(shown))
+    held = held_positions(view)
+    pieces: list[Piece] = []
+    for unit in units:
+        own = tuple(next(sizes) for _ in unit.shown)
+        reasons = (held[s.at] for s in unit.shown if s.original and s.at in held)
+        pieces.append(Piece((unit,), sum(own), sum(own), own, held="" if unit.ref else next(reasons, "")))
+    everything = list(view.shown())
+    rest = sum(sizer(everything[len(shown) :])) + floor
+    return Draft(view, tuple(pieces), rest, floor, sizer, held)
+
+
+def least(draft: Draft) -> dict[str, int]:
+    """What no compaction can go below, itemised: floor, held messages, the open step and one minimal summary."""
+    out: dict[str, int] = {"given apart": draft.floor} if draft.floor else {}
+    for piece in draft.pieces:
+        for shown, size in zip(piece.shown(), piece.sizes, strict=True):
+            reason = draft.held.get(shown.at) if shown.original else None
+            if reason:
+                out[reason] = out.get(reason, 0) + size
+    if draft.rest > draft.floor:
+        out["open step"] = draft.rest - draft.floor
+    out["summary"] = MINIMAL_SUMMARY
+    return out
+
+
+def held_positions(view: View) -> dict[int, str]:
+    """Positions no stage may change: system messages, pins with the whole step they belong to, the current request."""
+    held: dict[int, str] = {}
+    request = -1
+    for unit in view.units:
+        for group in _groups(unit):
+            if any(s.at in view.marks.pins for s in group):
+                held.update((s.at, "pinned") for s in group)
+        for shown in unit.shown:
+            if not shown.original:
+                continue
+            if shown.message.role == "system":
+                held[shown.at] = "system prompt"
+            elif shown.message.role == "user" and shown.message.origin == "human" and text_of(shown.message).strip():
+                request = shown.at
+    if request >= 0:
+        held.setdefault(request, "current request")
+    return held
+
+
+def _groups(unit: Unit) -> list[list[Shown]]:
+    groups: list[list[Shown]] = []
+    for shown in unit.shown:
+        if shown.message.role == "tool" and groups:
+            groups[-1].append(shown)
+        else:
+            groups.append([shown])
+    return groups
+
+
+def as_show(shown: Shown) -> Show:
+    """What is in view, as a Block would show it again: originals stay originals."""
+    if shown.original:
+        return Keep(shown.at)
+    return Say(shown.message, shown.of)
+
+
+def replacements(draft: Draft) -> tuple[Replacement, ...]:
+    """The changed pieces as a Block's replacements, `covers` being the visible slice of each."""
+    out: list[Replacement] = []
+    for piece in draft.pieces:
+        if not piece.changed:
+            continue
+        covers = draft.view.slice(piece.first, piece.last)
+        assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
+        out.append(
+            Replacement(
+                piece.first, piece.last, covers, piece.show, piece.kind, level=piece.level, sizes=piece.sizes,
+                why=piece.why,
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,100 @@
+"""The Plan: what becomes of each range, as a value that prints itself before anything runs.
+
+`pick` runs the stages in order. After each one the view is measured again, and the stages stop at the target; a
+stage that does not shrink the view is discarded, structural ones (merge, clip) excepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from tenfold.plan.draft import Draft, Goal, Piece
+
+
+class Stage(Protocol):
+    """One way of making a view smaller. `structural` stages are kept even when they do not shrink it."""
+
+    name: str
+    structural: bool
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """The draft with this stage's changes, touching no piece that is held."""
+        ...
+
+
+class Step(Struct, frozen=True):
+    """What one stage did: tokens before and after it, and whether its result was kept."""
+
+    stage: str
+    before: int
+    after: int
+    kept: bool
+
+
+class Plan(Struct, frozen=True):
+    """What will become of each range. `tokens_after` is an upper bound known before any model is called."""
+
+    draft: Draft
+    goal: Goal
+    steps: tuple[Step, ...]
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def changed(self) -> tuple[Piece, ...]:
+        """The pieces a Block would replace."""
+        return tuple(p for p in self.draft.pieces if p.changed)
+
+    def explain(self) -> str:
+        """Every range, what becomes of it, tokens before and after, and why; consecutive kept ranges as one line."""
+        lines = [
+            f"plan: {self.tokens_before:,} -> at most {self.tokens_after:,} tokens (target {self.goal.target:,})",
+            *(
+                f"stage {s.stage}: {s.before:,} -> {s.after:,}" + ("" if s.kept else " (discarded: it saves nothing)")
+                for s in self.steps
+            ),
+        ]
+        run: list[Piece] = []
+        for piece in (*self.draft.pieces, None):
+            if piece is not None and not piece.changed and (not run or run[0].held == piece.held):
+                run.append(piece)
+                continue
+            if run:
+                why = f" ({run[0].held})" if run[0].held else ""
+                lines.append(f"  {_range(run)}  keep{why}  {sum(p.before for p in run):,} tokens")
+                run = []
+            if piece is None:
+                continue
+            if piece.changed:
+                lines.append(
+                    f"  {_range([piece])}  {piece.kind}  {piece.before:,} -> {piece.tokens:,} tokens  {piece.why}"
+                )
+            else:
+                run = [piece]
+        if self.draft.rest:
+            lines.append(f"  open step  keep  {self.draft.rest:,} tokens")
+        return "\n".join(lines)
+
+
+def _range(pieces: Sequence[Piece]) -> str:
+    first, last = pieces[0].first, pieces[-1].last
+    return f"{first}" if first == last else f"{first}..{last}"
+
+
+def pick(draft: Draft, goal: Goal, stages: Sequence[Stage]) -> Plan:
+    """The Plan that brings the draft to the goal's target, or as near as the stages can."""
+    before = draft.tokens
+    steps: list[Step] = []
+    for stage in stages:
+        if draft.tokens <= goal.target and not stage.structural:
+            continue
+        tried = stage.apply(draft, goal)
+        kept = tried.tokens < draft.tokens or (stage.structural and tried.pieces != draft.pieces)
+        if tried.pieces != draft.pieces:
+            steps.append(Step(stage.name, draft.tokens, tried.tokens, kept))
+        if kept:
+            draft = tried
+    return Plan(draft, goal, tuple(steps), before, draft.tokens)

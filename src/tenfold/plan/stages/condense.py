@@ -1,0 +1,221 @@
+"""Stages that put something shorter in the place of whole ranges: one line a step, a marker, or a summary."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.plan.draft import Draft, Goal, Piece
+from tenfold.plan.stages.elide import hint, older_than_tail
+from tenfold.record.block import Block, Keep, Rep, Replacement, Say, Show
+from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.view.units import Shown
+
+SUMMARY = "summary"
+_PLACEHOLDER = Message("user", (Text(""),), "tenfold")
+_LINE = 160
+
+
+def replacement(draft: Draft, ref: Rep) -> Replacement:
+    """The replacement that a reference in view names."""
+    block = draft.view.path.at(ref.block)
+    assert isinstance(block, Block)
+    return block.replacements[ref.index]
+
+
+class OneLine(Struct, frozen=True):
+    """Turns each closed step outside the tail into one line: what was said, what was called, and how it ended."""
+
+    name: ClassVar[str] = "one-line"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Replaces every step for which the line is shorter; user messages stay."""
+        pieces = list(draft.pieces)
+        for index in range(older_than_tail(draft, goal)):
+            piece = pieces[index]
+            shown = piece.shown()
+            if piece.held or not shown or shown[0].message.role != "assistant" or piece.units[0].ref is not None:
+                continue
+            if any(s.message.role == "user" for s in shown):
+                continue
+            message = Message("assistant", (Text(_line(shown)),), "tenfold")
+            size = draft.sized([message])[0]
+            if size < piece.tokens:
+                pieces[index] = replace(
+                    piece, kind=self.name, show=(Say(message),), sizes=(size,), tokens=size, why="one line for the step"
+                )
+        return replace(draft, pieces=tuple(pieces))
+
+
+def _line(shown: list[Shown]) -> str:
+    said = text_of(shown[0].message).strip().split("\n", 1)[0][:_LINE]
+    parts = [said] if said else []
+    results = {r.call: r for s in shown if (r := result_of(s.message)) is not None}
+    for call in calls_of(shown[0].message):
+        result = results.get(call.id)
+        size = sum(len(t.text) for t in result.content if isinstance(t, Text)) if result else 0
+        end = "failed" if result and result.error else "ok"
+        parts.append(f"{call.name}({call.arguments[:_LINE]}) -> {end}, {size:,} characters")
+    return "[step] " + "; ".join(parts)
+
+
+class DropMiddle(Struct, frozen=True):
+    """Replaces everything between the first exchange and the tail by one marker. Held messages stay in view."""
+
+    keep_first: int = 1
+    name: ClassVar[str] = "drop-middle"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Drops what does not fit, oldest middle first kept out of view, and says how much."""
+        first = _after_floor(draft)
+        exchanges = 0
+        while first < len(draft.pieces):
+            shown = draft.pieces[first].shown()
+            exchanges += bool(shown) and shown[0].message.role == "user"
+            if exchanges > self.keep_first:
+                break
+            first += 1
+        last = _cut(draft, goal.target - sum(p.tokens for p in draft.pieces[:first]) - _MARKER_TOKENS, first)
+        if last - first < 1:
+            return draft
+        covered = draft.pieces[first:last]
+        count = sum(len(p.shown()) for p in covered)
+        entry = draft.view.path.at(covered[0].first).id
+        text = f"[{count:,} messages removed here, {sum(p.before for p in covered):,} tokens{hint(goal.recall, entry)}]"
+        marker = Message("user", (Text(text),), "tenfold")
+        kept = [s for p in covered for s in p.shown() if s.original and s.at in draft.held]
+        show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(marker))
+        sizes = (*draft.sizer(kept), *draft.sized([marker]))
+        return draft.swap(first, _over(covered, self.name, show, sizes, f"{count:,} messages by a marker"), until=last)
+
+
+_MARKER_TOKENS = 60
+
+
+class SummarizePrefix(Struct, frozen=True):
+    """Replaces everything before the recent tail by the user's own messages, as far as they fit, and one summary.
+
+    An earlier summary in the range is updated, not summarized as text. With `keep_tail` False everything that is
+    closed is covered.
+    """
+
+    keep_tail: bool = True
+    structural: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """`summarize-prefix` or `summarize-all`."""
+        return "summarize-prefix" if self.keep_tail else "summarize-all"
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Cuts where the rest of the target is used up by the tail, and plans one summary over what lies before."""
+        first = _after_floor(draft)
+        allotment = goal.facts + goal.narrative
+        fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest
+        users = _users_kept(draft, goal, first)
+        room = goal.target - fixed - allotment - sum(users.values()) if self.keep_tail else 0
+        last = _cut(draft, room + draft.rest, first, counted=users)
+        covered = draft.pieces[first:last]
+        if not any(p.units[0].shown for p in covered):
+            return draft
+        return draft.swap(first, summarized(draft, covered, users, allotment), until=last)
+
+
+def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[int, int], allotment: int) -> Piece:
+    """One summary over these pieces, after the messages of theirs that stay: held ones and the given user messages."""
+    kept = [s for p in covered for s in p.shown() if s.original and (s.at in draft.held or s.at in users)]
+    show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(_PLACEHOLDER))
+    sizes = (*draft.sizer(kept), allotment)
+    levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
+    why = f"{sum(len(p.shown()) for p in covered):,} messages by {len(kept)} of them and one summary"
+    piece = _over(covered, SUMMARY, show, sizes, why)
+    return replace(piece, allotment=allotment, level=max(levels, default=-1) + 1)
+
+
+class Merge(Struct, frozen=True):
+    """Puts a parent over the oldest summaries of a level when it holds more than the goal's fan-out."""
+
+    name: ClassVar[str] = "merge"
+    structural: ClassVar[bool] = True
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Merges the first run of more than `fan_out` neighbouring summaries of one level, keeping the newest apart."""
+        run: list[int] = []
+        for index, piece in enumerate((*draft.pieces, None)):
+            level = self._level(draft, piece) if piece is not None else None
+            if level is not None and (not run or level == self._level(draft, draft.pieces[run[0]])):
+                run.append(index)
+                continue
+            if len(run) > goal.fan_out:
+                break
+            run = [index] if level is not None else []
+        if len(run) <= goal.fan_out:
+            return draft
+        covered = draft.pieces[run[0] : run[-1]]
+        allotment = min(goal.facts + goal.narrative, sum(p.tokens for p in covered) // 2)
+        piece = summarized(draft, covered, {}, allotment)
+        return draft.swap(run[0], replace(piece, kind=SUMMARY, why=f"merges {len(covered)} summaries"), until=run[-1])
+
+    @staticmethod
+    def _level(draft: Draft, piece: Piece) -> int | None:
+        ref = piece.units[0].ref
+        if piece.changed or ref is None:
+            return None
+        made = replacement(draft, ref)
+        return made.level if made.kind == SUMMARY else None
+
+
+def _over(covered: tuple[Piece, ...], kind: str, show: tuple[Show, ...], sizes: tuple[int, ...], why: str) -> Piece:
+    units = tuple(u for p in covered for u in p.units)
+    return Piece(units, sum(p.before for p in covered), sum(sizes), sizes, kind, show, why)
+
+
+def _after_floor(draft: Draft) -> int:
+    """The index of the first piece after the leading system messages and what stands silently among them."""
+    for index, piece in enumerate(draft.pieces):
+        if any(s.message.role != "system" for s in piece.shown()):
+            return index
+    return len(draft.pieces)
+
+
+def _users_kept(draft: Draft, goal: Goal, first: int) -> dict[int, int]:
+    """User messages that stay verbatim, newest first while they fit `goal.users`, and held ones: position to tokens."""
+    kept: dict[int, int] = {}
+    room = goal.users
+    for piece in reversed(draft.pieces[first:]):
+        for shown, size in zip(reversed(piece.shown()), reversed(_sizes_now(draft, piece)), strict=True):
+            if not shown.original:
+                continue
+            if shown.at in draft.held:
+                kept[shown.at] = size
+            elif shown.message.role == "user" and shown.message.origin == "human" and size <= room:
+                kept[shown.at] = size
+                room -= size
+    return kept
+
+
+def _sizes_now(draft: Draft, piece: Piece) -> list[int]:
+    return list(piece.sizes) if not piece.changed else draft.sizer(piece.shown())
+
+
+def _cut(draft: Draft, room: int, first: int, *, counted: dict[int, int] | None = None) -> int:
+    """The index where the tail begins: as many newest pieces as fit in `room` tokens, the open step included.
+
+    Messages in `counted` are paid for already, whichever side of the cut they fall on.
+    """
+    room -= draft.rest
+    index = len(draft.pieces)
+    while index > first:
+        piece = draft.pieces[index - 1]
+        paid = sum(counted.get(s.at, 0) for s in piece.shown() if s.original) if counted else 0
+        if piece.tokens - paid > room:
+            break
+        room -= piece.tokens - paid
+        index -= 1
+    return index
+
+

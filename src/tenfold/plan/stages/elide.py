@@ -1,0 +1,192 @@
+"""Stages that shorten or blank tool outputs and leave every message where it is.
+
+A step whose output is elided is one replacement: its call and other results are kept, untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.plan.draft import Draft, Goal, Piece, Recall, as_show
+from tenfold.plan.files import touched
+from tenfold.record.block import Say
+from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
+from tenfold.view.units import Shown
+
+_FIRST_LINE = 100
+
+
+def hint(recall: Recall, entry: str) -> str:
+    """How the original can be read again, in the words of the chosen way of recall; "" when there is none."""
+    match recall:
+        case "tool":
+            return f'; recall_read(entry="{entry}") gives it back'
+        case "cli":
+            return f"; `tenfold expand {entry}` prints it"
+        case "none":
+            return ""
+
+
+def older_than_tail(draft: Draft, goal: Goal) -> int:
+    """How many pieces lie before the recent tail of `goal.tail` tokens. A piece larger than that is not part of it."""
+    room = goal.tail - draft.rest
+    index = len(draft.pieces)
+    while index and draft.pieces[index - 1].tokens <= room:
+        index -= 1
+        room -= draft.pieces[index].tokens
+    return index
+
+
+Elision = Callable[[Shown, int], str | None]
+"""Gives the text that stands for a tool output of that many tokens, or None to leave it."""
+
+
+def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
+    """The piece with outputs elided where that saves tokens; the same piece where it saves none."""
+    shown = piece.shown()
+    show = [as_show(s) for s in shown] if not piece.changed else list(piece.show)
+    if len(show) != len(shown):
+        return piece
+    sizes = list(piece.sizes)
+    stubs: list[tuple[int, Message]] = []
+    for index, each in enumerate(shown):
+        result = result_of(each.message)
+        if result is None or each.at in draft.held:
+            continue
+        text = elide(each, sizes[index])
+        if text is not None:
+            stub = replace(result, content=(Text(text),))
+            stubs.append((index, Message("tool", (stub,), each.message.origin)))
+    saved = 0
+    for (index, stub), size in zip(stubs, draft.sized([m for _, m in stubs]), strict=True):
+        if size < sizes[index]:
+            saved += sizes[index] - size
+            show[index], sizes[index] = Say(stub, shown[index].of), size
+    if not saved:
+        return piece
+    why = f"saves {saved:,} tokens of tool output"
+    return replace(piece, kind=kind, show=tuple(show), sizes=tuple(sizes), tokens=piece.tokens - saved, why=why)
+
+
+def _apply(draft: Draft, goal: Goal, kind: str, elide: Elision) -> Draft:
+    pieces = list(draft.pieces)
+    for index in range(older_than_tail(draft, goal)):
+        if not pieces[index].held:
+            pieces[index] = elided(draft, pieces[index], kind, elide)
+    return replace(draft, pieces=tuple(pieces))
+
+
+def shortened(text: str, lines: int, characters: int) -> str | None:
+    """Head and tail of a text with the gap stated, None when it is within both bounds.
+
+    Bounded by lines and by characters, since one line may be a megabyte.
+    """
+    rows = text.splitlines()
+    if len(rows) <= lines and len(text) <= characters:
+        return None
+    half, side = max(1, lines // 2), characters // 2
+    head = "\n".join(rows[:half])[:side]
+    tail = "\n".join(rows[len(rows) - half :])[-side:] if len(rows) > 1 else text[-side:]
+    if len(head) + len(tail) >= len(text):
+        return None
+    gap = len(rows) - head.count("\n") - tail.count("\n") - 2
+    what = f"{gap:,} lines" if gap > 0 else f"{len(text) - len(head) - len(tail):,} characters"
+    return f"{head}\n[... {what} removed ...]\n{tail}"
+
+
+class Truncate(Struct, frozen=True):
+    """Cuts tool outputs above `over` tokens to their first and last lines."""
+
+    over: int = 1_000
+    lines: int = 40
+    characters: int = 2_400
+    name: ClassVar[str] = "truncate"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Shortens every output outside the tail that is above the bound."""
+
+        def elide(shown: Shown, tokens: int) -> str | None:
+            if tokens <= self.over:
+                return None
+            return shortened(text_of(shown.message), self.lines, self.characters)
+
+        return _apply(draft, goal, self.name, elide)
+
+
+class Clear(Struct, frozen=True):
+    """Blanks tool outputs outside the tail, naming their size and first line. Errors stay."""
+
+    name: ClassVar[str] = "clear"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Blanks every output for which the placeholder is shorter."""
+
+        def elide(shown: Shown, tokens: int) -> str | None:
+            result = result_of(shown.message)
+            if result is not None and result.error:
+                return None
+            text = text_of(shown.message)
+            if text.startswith("[output removed"):
+                return None
+            first = text.strip().split("\n", 1)[0][:_FIRST_LINE].strip()
+            entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
+            lines = text.count("\n") + 1
+            return f"[output removed: {lines:,} lines, {tokens:,} tokens; first line: {first}{hint(goal.recall, entry)}]"
+
+        return _apply(draft, goal, self.name, elide)
+
+
+class SupersededReads(Struct, frozen=True):
+    """Blanks what a read of a file gave when the same file is read, written or edited again later."""
+
+    name: ClassVar[str] = "superseded-reads"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Blanks the output of every read of a path that a later call touches again."""
+        calls = {
+            (unit.first, call.id): call
+            for piece in draft.pieces
+            for unit in piece.units
+            for shown in unit.shown
+            for call in calls_of(shown.message)
+        }
+        latest: dict[str, tuple[int, str]] = {}
+        paths: dict[tuple[int, str], tuple[str, str]] = {}
+        for key, call in calls.items():
+            file = touched(call)
+            if file is not None:
+                paths[key] = file
+                latest[file[1]] = key
+        old = {key: path for key, (act, path) in paths.items() if act == "read" and latest[path] != key}
+        pieces = list(draft.pieces)
+        for index in range(older_than_tail(draft, goal)):
+            piece = pieces[index]
+            if not piece.held and any((u.first, c) in old for u in piece.units for c in _answered(piece)):
+                pieces[index] = elided(draft, piece, self.name, _superseding(draft, goal, piece, old))
+        return replace(draft, pieces=tuple(pieces))
+
+
+def _answered(piece: Piece) -> list[str]:
+    results = (result_of(s.message) for s in piece.shown())
+    return [r.call for r in results if r is not None]
+
+
+def _superseding(draft: Draft, goal: Goal, piece: Piece, old: dict[tuple[int, str], str]) -> Elision:
+    first = piece.first
+
+    def elide(shown: Shown, tokens: int) -> str | None:
+        result = result_of(shown.message)
+        if not isinstance(result, ToolResult) or result.error or (first, result.call) not in old:
+            return None
+        entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
+        path = old[first, result.call]
+        return f"[superseded: {path} was read or changed again later; {tokens:,} tokens{hint(goal.recall, entry)}]"
+
+    return elide

@@ -1,0 +1,26 @@
+"""The default policy: act rarely, in one batch, and deep.
+
+Prepare at 70 %, act at 85 % of the window less the output reserve, down to 40 %. Rewriting old messages a little on
+every turn breaks the provider's prompt cache and costs more than doing nothing.
+"""
+
+from __future__ import annotations
+
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.stages import Clear, Merge, SummarizePrefix, SupersededReads, Truncate
+from tenfold.policy import Policy
+from tenfold.summarize.summarize import Settings
+from tenfold.trigger.triggers import Fill
+
+
+def tenfold(counter: Counter, *, summary: Settings | None = None) -> Policy:
+    """The policy `tenfold`, counting with `counter`."""
+    return Policy(
+        name="tenfold",
+        trigger=Fill(),
+        stages=(SupersededReads(), Truncate(), Clear(), SummarizePrefix(), Merge()),
+        estimator=Estimator("anchored"),
+        counter=counter,
+        summary=summary or Settings(),
+    )

@@ -1,0 +1,70 @@
+"""A policy: when to act, what to do in which order, and how summaries are made. The presets are values of this type.
+
+Every default of a policy is written here once; settings, help and docs read it from here.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.draft import Goal, Recall
+from tenfold.plan.plan import Stage
+from tenfold.summarize.summarize import Settings
+from tenfold.trigger.triggers import Trigger
+
+CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
+
+
+class Shares(Struct, frozen=True):
+    """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative."""
+
+    tail: float = 0.25
+    users: float = 0.10
+    facts: float = 0.25
+    narrative: float = 0.10
+
+
+class Policy(Struct, frozen=True):
+    """Trigger, ordered stages, summary settings, estimator and check points.
+
+    `checks` are where the soft check is made; the hard one (view and output would exceed the window) is made before
+    every call. A Block shrinks the view by at least `shrink_tokens` and `shrink_share` of it; after an attempt or an
+    undo nothing is tried until the view has grown by `growth_share` of the window.
+    """
+
+    name: str
+    trigger: Trigger
+    stages: tuple[Stage, ...]
+    estimator: Estimator
+    counter: Counter
+    summary: Settings = Settings()
+    shares: Shares = Shares()
+    checks: tuple[CheckPoint, ...] = ("before_call",)
+    fan_out: int = 4
+    shrink_tokens: int = 1_000
+    shrink_share: float = 0.10
+    growth_share: float = 0.05
+
+    def goal(self, target: int, *, recall: Recall) -> Goal:
+        """The sizes, in tokens, that this policy derives from a target."""
+        return Goal(
+            target=target,
+            tail=int(target * self.shares.tail),
+            users=int(target * self.shares.users),
+            facts=int(target * self.shares.facts),
+            narrative=int(target * self.shares.narrative),
+            fan_out=self.fan_out,
+            recall=recall,
+        )
+
+    def minimum_shrink(self, tokens: int) -> int:
+        """How many tokens a Block must save on a view of this size: the larger of the two bounds."""
+        return max(self.shrink_tokens, int(tokens * self.shrink_share))
+
+    def minimum_growth(self, window: int) -> int:
+        """How many tokens the view must grow before the next attempt on the same path."""
+        return max(1, int(window * self.growth_share))

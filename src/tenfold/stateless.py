@@ -1,0 +1,122 @@
+"""Compaction of a plain list of provider messages, without a store: the same engine over an in-memory log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.llm.model import Model
+from tenfold.log.ids import IDS
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.meter.windows import window_of
+from tenfold.plan.draft import Recall
+from tenfold.policies import policy_named
+from tenfold.policy import Policy
+from tenfold.recall.tools import RecallTools
+from tenfold.record.ask import Outcome
+from tenfold.session import Place, Session
+from tenfold.wire import WIRES, Encoded, detect, raw_of
+
+Native = Any
+"""A provider's message: a dict, or an object of its SDK."""
+
+
+class Compacted:
+    """What `compact` gives back: the messages in the format they came in, the Outcome, and tools where asked for.
+
+    Untouched messages are the very objects that were passed in. `system` holds system text of ours for the formats
+    that take it apart from the messages (empty: there is none). `session` is the in-memory log behind it.
+    """
+
+    def __init__(
+        self, messages: list[Native], outcome: Outcome, *, session: Session, wire: str, tools: RecallTools | None
+    ) -> None:
+        """Made by `compact`."""
+        self.messages, self.outcome, self.session, self.wire, self.tools = messages, outcome, session, wire, tools
+
+    @property
+    def adjustments(self) -> tuple[str, ...]:
+        """What had to change so that the format can carry the view, one name each; normally none."""
+        return tuple(a.kind for a in WIRES[self.wire].encode(self.session.view.messages()).adjustments)
+
+
+def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword
+    messages: Sequence[Native], *, to: int | None = None, window: int | None = None, system: Native = None,
+    tools: Native = None, output_reserve: int = 0, model: str | None = None, format: str | None = None,  # noqa: A002
+    policy: str | Policy = "tenfold", recall: Recall = "none", summarizer: Model | None = None,
+) -> Compacted:
+    """Brings a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages down to size.
+
+    `to` is a target in tokens of messages, `system` and `tools` together; without it the policy acts when it says so
+    for `window` (or the known window of `model`) less `output_reserve`. `recall="tool"` gives tools with which the
+    model can read what is hidden. The list and its messages are never changed. Raises `UsageError` when neither a
+    target nor a window is known, `BadInput` for messages of no known format.
+    """
+    items = [raw_of(m) for m in messages]
+    if not items:
+        wire = format or "openai-chat"
+    else:
+        wire = format or detect(items)
+    if wire not in WIRES:
+        raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
+    counter = counter_for(model).counter
+    chosen = policy if isinstance(policy, Policy) else policy_named(policy)(counter)
+    store = MemoryStore()
+    place = Place(store, IDS.new())
+    session = Session.create(place, chosen, model=model or "", answerer=Answerer(model=summarizer))
+    session.append(*WIRES[wire].decode(items, confirm=_ours)) if items else None
+    floor = sum(chosen.counter.count([_text(t) for t in (system, tools) if t is not None]))
+    call = msgspec.structs.replace(
+        session.call(to=to, window=window or (window_of(model) if model else None), floor=floor),
+        output_reserve=output_reserve, recall=recall, demand="manual" if to is not None else "check",
+    )
+    outcome = session.compact(call)
+    found = session.violations(wire)
+    outcome = msgspec.structs.replace(outcome, violations=found)
+    encoded = WIRES[wire].encode(session.view.messages())
+    given = RecallTools(store, place.namespace, place.session, count=chosen.counter.count) if recall == "tool" else None
+    return Compacted(_returned(encoded, messages, items), outcome, session=session, wire=wire, tools=given)
+
+
+async def acompact(messages: Sequence[Native], **options: Any) -> Compacted:
+    """`compact` for coroutines, with the same arguments: it runs in a thread, so the loop is never held."""
+    return await asyncio.to_thread(lambda: compact(messages, **options))
+
+
+def _ours(_block: str, _hash: str) -> bool:
+    """A caller's own list has no store to confirm a summary with.
+
+    A well-formed one that makes up a whole user message is taken as ours: whoever can write that could write the
+    user's words as well, so nothing is trusted that was not before. Tool results are never looked at.
+    """
+    return True
+
+
+def _text(value: Native) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_plain).decode()
+
+
+def _plain(value: Native) -> Native:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json", exclude_unset=True) if dump is not None else str(value)
+
+
+def _returned(encoded: Encoded, given: Sequence[Native], items: Sequence[bytes]) -> list[Native]:
+    """The encoded list, with the caller's own objects wherever the bytes are the ones they gave."""
+    out: list[Native] = []
+    waiting = iter(range(len(items)))
+    for item in encoded.items:
+        if item.exact:
+            index = next((i for i in waiting if items[i] == item.raw), None)
+            if index is not None:
+                out.append(given[index])
+                continue
+            waiting = iter(range(len(items)))
+        out.append(msgspec.json.decode(item.raw))
+    return out

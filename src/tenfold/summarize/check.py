@@ -1,0 +1,178 @@
+"""Checks a model's summary against its source before it is used, and mends by code what a repair did not.
+
+Must-keep facts are not looked for here: the facts section carries them by code. This is about what a summariser may
+get wrong: nothing, an error text, a tool call, a cut-off answer, missing headings, invented paths, too many words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.record.block import Fact
+from tenfold.record.message import Message, Thinking, ToolCall, text_of
+from tenfold.summarize.section import Count
+
+What = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "unknown", "too_long"]
+
+
+class Failure(Struct, frozen=True):
+    """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes. `line` counts from 0, -1 for"
+    " all."""
+
+    what: What
+    detail: str
+    line: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.what.replace('_', ' ')}: {self.detail}"
+
+
+class Source(Struct, frozen=True):
+    """What a summary was made of, as one text that paths and identifiers are looked up in."""
+
+    text: str
+
+    def holds(self, word: str) -> bool:
+        """Whether `word` occurs as a whole word, or as the end of a longer path."""
+        for form in (word, word.removeprefix("./"), word.replace("\\", "/")):
+            start = self.text.find(form)
+            while form and start >= 0:
+                before = self.text[start - 1] if start else " "
+                after = self.text[start + len(form) : start + len(form) + 1] or " "
+                if not _part_of_word(before, form[0]) and not _part_of_word(after, form[-1]):
+                    return True
+                start = self.text.find(form, start + 1)
+        return False
+
+
+def _part_of_word(edge: str, inner: str) -> bool:
+    return (edge.isalnum() or edge == "_") and (inner.isalnum() or inner == "_")
+
+
+class Expected(Struct, frozen=True):
+    """What a summary is held against: its source, the tokens it may take, and the headings the prompt asked for."""
+
+    source: Source
+    allotment: int
+    headings: tuple[str, ...] = ()
+
+
+def source_of(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], previous: str) -> Source:
+    """Everything a summary may speak of: the messages with their calls and reasoning, the facts, the earlier"
+    " summary."""
+    parts: list[str] = [previous]
+    for _, message in items:
+        parts.append(text_of(message))
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                parts.append(part.arguments.replace("\\n", "\n").replace("\\\\", "\\").replace("\\/", "/"))
+                parts.append(part.name)
+            elif isinstance(part, Thinking):
+                parts.append(part.text)
+    parts.extend(fact.text for fact in facts)
+    return Source(text="\n".join(parts))
+
+
+def check(text: str, *, finish: str, expected: Expected, count: Count) -> tuple[Failure, ...]:
+    """All that is wrong with a summary, () when it may be used. `finish` is how the model's answer ended."""
+    stripped = text.strip()
+    if finish == "tool":
+        return (Failure(what="tool_call", detail="the answer is a tool call"),)
+    if finish == "refusal":
+        return (Failure(what="refusal", detail="the model refused"),)
+    if not stripped:
+        return (Failure(what="empty", detail="the answer is empty"),)
+    found: list[Failure] = []
+    if finish == "length":
+        found.append(Failure(what="cut_off", detail="the answer was cut off at the token limit"))
+    if _CALL.search(stripped[:400]) or (
+        stripped[0] == "{" and '"name"' in stripped[:200] and '"arguments"' in stripped
+    ):
+        found.append(Failure(what="tool_call", detail="the text is written as a tool call"))
+    if _ERROR.match(stripped) and len(stripped) < 600:
+        found.append(Failure(what="error_text", detail=stripped[:120]))
+    lines = {line.strip().lower() for line in stripped.split("\n")}
+    found.extend(
+        Failure(what="heading", detail=name) for name in expected.headings if name.strip().lower() not in lines
+    )
+    for number, line in enumerate(text.split("\n")):
+        found.extend(
+            Failure(what="unknown", detail=word, line=number)
+            for word in claims(line)
+            if not expected.source.holds(word)
+        )
+    size = count([text])[0]
+    if size > expected.allotment:
+        found.append(Failure(what="too_long", detail=f"{size} tokens, allowed are {expected.allotment}"))
+    return tuple(found)
+
+
+_CALL = re.compile(r"<(?:tool_call|function_call|invoke|function=|tool_use)\b|\[TOOL_CALLS\]|^<\|tool", re.IGNORECASE)
+_ERROR = re.compile(
+    r"(?:i(?:'m| am) (?:sorry|unable)|sorry,|i can(?:no|')t (?:help|assist|summari)|error(?: code)?:|\{\"error\""
+    r"|(?:\d{3} )?(?:internal server error|bad gateway"
+    r"|rate limit|too many requests|service unavailable)|prompt is too long|this model's maximum context|overloaded"
+    r"|as an ai\b|no conversation)",
+    re.IGNORECASE,
+)
+_EXTENSIONS = (
+    "py|pyi|js|jsx|ts|tsx|mjs|cjs|json|jsonl|md|rst|txt|toml|yaml|yml|ini|cfg|lock|sh|bash|rs|go|java|kt|c|h|cc|cpp|hpp|cs|rb|php|sql|html|css|scss"
+    "|vue|svelte|xml|csv|tsv|ipynb|env|log|diff|patch|proto|graphql|prisma|swift|scala|lua|r|pl|ex|exs|dockerfile|tf|gradle"
+)
+_CLAIM = re.compile(
+    r"https?://[^\s)\]>\"'`|]+"
+    rf"|(?<![\w@./~-])(?:~/|\.{{0,2}}/)?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_EXTENSIONS})\b(?![\w/])"
+    r"|(?<![\w./~<:-])(?:~/|/)(?:[\w@.+-]+/)+[\w@.+-]+"
+    rf"|(?<![\w@./~-])[a-z_][\w-]*(?:\.[\w-]+)*\.(?:{_EXTENSIONS})\b(?![\w/(])"
+    r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b"
+    r"|(?<![\w.])v?\d+\.\d+\.\d+(?:[-+][\w.]+)?\b|\b[\w.+-]+@[\w-]+\.[\w.-]+\b|\b[A-Z]{2,8}-?\d{3,}\b"
+    r"|#[A-Z]?\d{3,}\b|\b0x[0-9A-Fa-f]{4,}\b"
+)
+_COMMON = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js", "e.g", "i.e"})
+
+
+def claims(line: str) -> list[str]:
+    """The paths and identifiers a line speaks of: urls, file paths, hashes, versions, ids, addresses."""
+    found = (match.group().rstrip(".,;:!?)") for match in _CLAIM.finditer(line))
+    return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON and len(word) > 2]
+
+
+FATAL: frozenset[What] = frozenset({"empty", "tool_call", "error_text", "refusal"})
+"""What no mending can save."""
+
+
+def mend(text: str, failures: Sequence[Failure]) -> str:
+    """The text without the lines that name unknown things, without a cut-off last line, and with missing headings.
+
+    "" when a failure is fatal. A text over its allotment loses nothing here: shortening is the next rung's business.
+    """
+    if any(failure.what in FATAL for failure in failures):
+        return ""
+    bad = {failure.line for failure in failures if failure.what == "unknown"}
+    lines = [line for number, line in enumerate(text.split("\n")) if number not in bad]
+    if any(failure.what == "cut_off" for failure in failures) and len(lines) > 1:
+        lines = lines[:-1]
+    for failure in failures:
+        if failure.what == "heading":
+            lines.extend([failure.detail, "(none)"])
+    return "\n".join(lines).strip()
+
+
+def shortened(text: str, allotment: int, count: Count) -> str:
+    """The text without its last lines until it fits its allotment; headings stay as long as a line under them does."""
+    lines = text.split("\n")
+    sizes = count([line + "\n" for line in lines])
+    total = 0
+    kept: list[str] = []
+    for line, size in zip(lines, sizes, strict=True):
+        if total + size > allotment:
+            break
+        total += size
+        kept.append(line)
+    while kept and (not kept[-1].strip() or kept[-1].startswith("#")):
+        kept.pop()
+    return "\n".join(kept)

@@ -1,0 +1,145 @@
+"""A summary without a model: the story of a range in chronological lines, finer towards its end.
+
+`extractive` tells as much as its budget holds; `mechanical` states only counts and positions and never fails.
+Neither uses a word that the messages do not hold, apart from counts, roles and outcomes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tenfold.record.message import Message, calls_of
+from tenfold.summarize.facts.text import flat
+from tenfold.summarize.section import Count
+from tenfold.summarize.steps import Moment, clip_end, moments, tell, tell_run
+
+RUNS = (6, 15, 40, 100)
+"""Steps told by one line where the story is coarse; the first that fits."""
+
+
+class _Piece(Struct, frozen=True):
+    """A user's words, or a run of steps, with its lines from the finest to the coarsest."""
+
+    first: int
+    last: int
+    levels: tuple[str, ...]
+
+
+def extractive(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
+    """The story of `items` in at most `budget` tokens: every piece short first, then refined from the newest back."""
+    story = moments(items)
+    pieces, sizes = _fitting(story, budget, count)
+    if not pieces:
+        return mechanical(items, budget=budget, count=count)
+    chosen, left = _coarse(pieces, sizes, budget)
+    for level in (1, 0):
+        for number in range(len(pieces) - 1, -1, -1):
+            now = chosen[number]
+            if now is None or now <= level or level >= len(sizes[number]):
+                continue
+            more = sizes[number][level] - sizes[number][now]
+            if more <= left:
+                chosen[number] = level
+                left -= more
+    text = _text(pieces, chosen)
+    for number in range(len(pieces)):
+        if not text or count([text])[0] <= budget:
+            break
+        chosen[number] = None
+        text = _text(pieces, chosen)
+    return text or mechanical(items, budget=budget, count=count)
+
+
+def _fitting(story: Sequence[Moment], budget: int, count: Count) -> tuple[list[_Piece], list[list[int]]]:
+    """The story in pieces, with longer runs where its shortest form would not fit otherwise."""
+    pieces: list[_Piece] = []
+    sizes: list[list[int]] = []
+    for longest in RUNS:
+        pieces = _pieces(story, longest)
+        sizes = _sizes(pieces, count)
+        if sum(size[2] for size in sizes) <= budget * 3 // 4:
+            break
+    return pieces, sizes
+
+
+def _pieces(story: Sequence[Moment], longest: int) -> list[_Piece]:
+    out: list[_Piece] = []
+    run: list[Moment] = []
+    for moment in story:
+        if moment.who == "assistant":
+            run.append(moment)
+        if run and (moment.who != "assistant" or len(run) == longest):
+            out.append(_run_piece(run))
+            run = []
+        if moment.who != "assistant":
+            short = tell(moment)
+            out.append(
+                _Piece(
+                    first=moment.at,
+                    last=moment.last,
+                    levels=(short, clip_end(flat(short), 160), clip_end(flat(short), 70)),
+                )
+            )
+    if run:
+        out.append(_run_piece(run))
+    return out
+
+
+def _run_piece(run: Sequence[Moment]) -> _Piece:
+    coarse = tell_run(run)
+    fine = "\n".join(tell(moment) for moment in run)
+    return _Piece(first=run[0].at, last=run[-1].last, levels=(fine, clip_end(coarse, 500), clip_end(coarse, 110)))
+
+
+def _sizes(pieces: Sequence[_Piece], count: Count) -> list[list[int]]:
+    flat_sizes = count([level + "\n" for piece in pieces for level in piece.levels])
+    return [flat_sizes[n * 3 : n * 3 + 3] for n in range(len(pieces))]
+
+
+def _coarse(pieces: Sequence[_Piece], sizes: Sequence[Sequence[int]], budget: int) -> tuple[list[int | None], int]:
+    """Every piece at its shortest; the oldest go without when even that is too much."""
+    left = budget - _mark_room(budget)
+    chosen: list[int | None] = [None] * len(pieces)
+    for number in range(len(pieces) - 1, -1, -1):
+        if sizes[number][2] > left:
+            break
+        chosen[number] = 2
+        left -= sizes[number][2]
+    return chosen, left
+
+
+def _mark_room(budget: int) -> int:
+    """Tokens set aside for the line that says what is not told."""
+    return min(24, budget // 4)
+
+
+def _text(pieces: Sequence[_Piece], chosen: Sequence[int | None]) -> str:
+    told = [(piece, level) for piece, level in zip(pieces, chosen, strict=True) if level is not None]
+    lines = [piece.levels[level] for piece, level in told]
+    if not told:
+        return ""
+    if told[0][0] is not pieces[0]:
+        lines.insert(0, f"[{pieces[0].first}-{told[0][0].first - 1}] earlier: not told here")
+    return "\n".join(lines)
+
+
+def mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
+    """Counts, tool names, first and last position. Fits any budget of 1 token or more by leaving parts out."""
+    if not items:
+        return _shortest(["No messages.", "-"], budget, count)
+    roles = Counter(message.role for _, message in items)
+    tools = Counter(call.name for _, message in items for call in calls_of(message))
+    first, last = items[0][0], items[-1][0]
+    head = f"Entries {first} to {last}: {len(items)} messages"
+    detail = ", ".join(f"{number} {role}" for role, number in sorted(roles.items()))
+    called = ", ".join(f"{name} {number}x" for name, number in tools.most_common(12))
+    forms = [f"{head} ({detail}). Tools: {clip_end(flat(called), 400)}."] if called else []
+    return _shortest([*forms, f"{head} ({detail}).", f"{head}.", f"{first}-{last}", "-"], budget, count)
+
+
+def _shortest(forms: Sequence[str], budget: int, count: Count) -> str:
+    sizes = count(forms)
+    return next((form for form, size in zip(forms, sizes, strict=True) if size <= budget), "")

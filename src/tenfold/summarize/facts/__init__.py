@@ -1,0 +1,134 @@
+"""Facts by code: rules, corrections, files, commands, errors, identifiers, decisions, the to-do state, the request.
+
+Reads typed parts and origins only. What a tool printed never becomes a rule, whatever it says; injected context and
+demonstrations (origin harness) and our own summaries yield nothing. No model, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tenfold.record.block import Fact, FactKind
+from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.summarize.facts.calls import Doing, opened_by, read_call, text_action
+from tenfold.summarize.facts.identifiers import Identifiers
+from tenfold.summarize.facts.merging import merge
+from tenfold.summarize.facts.outcomes import error_lines, judge
+from tenfold.summarize.facts.said import decisions, spoken
+from tenfold.summarize.facts.shell import Effect
+from tenfold.summarize.facts.text import clip, flat, key_of
+from tenfold.summarize.facts.todos import from_file, from_text, from_tool
+
+__all__ = ["extract", "merge"]
+
+_KINDS: dict[str, FactKind] = {
+    "read": "file_read",
+    "write": "file_created",
+    "modify": "file_modified",
+    "delete": "file_deleted",
+    "rename": "file_renamed",
+    "revert": "file_modified",
+}
+
+
+def extract(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
+    """The facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
+    reader = _Reader()
+    for at, message in entries:
+        reader.read(at, message)
+    return merge((), reader.finish())
+
+
+class _Reader:
+    """One pass over the messages: remembers open calls until their results say what came of them."""
+
+    def __init__(self) -> None:
+        self._facts: list[Fact] = []
+        self._identifiers = Identifiers()
+        self._pending: dict[str, Doing] = {}
+        self._acting: Doing | None = None
+        self._seen: set[str] = set()
+        self._opened = ""
+        self._answered = False
+
+    def read(self, at: int, message: Message) -> None:
+        if message.origin in {"harness", "tenfold"}:
+            return
+        if message.origin == "tool" or message.role == "tool":
+            self._result(at, message)
+        elif message.origin == "model":
+            self._answer(at, message)
+        elif message.role == "user":
+            self._words(at, message)
+
+    def finish(self) -> list[Fact]:
+        return [*self._facts, *self._identifiers.facts()]
+
+    def _words(self, at: int, message: Message) -> None:
+        text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+        self._facts.extend(spoken(at, text, first=not self._answered))
+        self._facts.extend(decisions(at, text))
+        self._facts.extend(from_text(at, text, user=True))
+        self._identifiers.read(at, text, "user")
+        if len(text) > 300:
+            for line in error_lines(text):
+                self._facts.append(Fact(kind="error", text=line, key=key_of(line), at=at, note="user"))
+
+    def _answer(self, at: int, message: Message) -> None:
+        self._answered = True
+        calls = calls_of(message)
+        for call in calls:
+            self._pending[call.id] = read_call(call, self._opened)
+            self._identifiers.read(at, call.arguments[:2_000].replace("\\n", " ").replace('\\"', '"'), "model")
+        text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+        if text:
+            self._facts.extend(decisions(at, text))
+            self._facts.extend(from_text(at, text, user=False))
+            self._identifiers.read(at, text, "model")
+        action = None if calls else text_action(message)
+        self._acting = read_call(action, self._opened) if action else None
+
+    def _result(self, at: int, message: Message) -> None:
+        result = result_of(message)
+        text = text_of(message)
+        doing = self._pending.pop(result.call, None) if result else self._acting
+        self._acting = None
+        self._opened = opened_by(text, self._opened)
+        if doing is None:
+            return
+        if not (doing.verb == "read" and len(text) > 4_000):
+            self._identifiers.read(at, text, "tool")
+        self._came(at, doing, text, flagged=bool(result and result.error))
+
+    def _came(self, at: int, doing: Doing, text: str, *, flagged: bool) -> None:
+        outcome = judge(doing, text, flagged=flagged, at=at)
+        self._facts.extend(outcome.errors)
+        if doing.verb in {"shell", "other"}:
+            key = doing.source if doing.verb == "shell" else doing.label
+            self._facts.append(
+                Fact(kind="command", text=flat(clip(doing.label, 240)), key=key, at=at, note=outcome.note)
+            )
+        failed = outcome.note not in {"ok", "errors in output"}
+        for effect in doing.effects:
+            if not failed or (doing.verb == "shell" and effect.sure):
+                self._touched(at, effect)
+                if effect.verb in {"write", "modify"} and doing.verb != "shell":
+                    self._facts.extend(from_file(at, effect.path, doing.arguments, whole=effect.verb == "write"))
+        if doing.verb == "todo" and not failed:
+            self._facts.extend(from_tool(at, doing.arguments))
+
+    def _touched(self, at: int, effect: Effect) -> None:
+        kind = _KINDS.get(effect.verb)
+        if kind is None or not effect.path:
+            return
+        if kind == "file_created" and effect.path in self._seen:
+            kind = "file_modified"
+        key = effect.target or effect.path
+        text = f"{effect.path} -> {effect.target}" if effect.target else effect.path
+        self._seen.add(key)
+        if kind == "file_deleted":
+            self._seen.discard(key)
+        revert = effect.verb == "revert"
+        self._facts.append(
+            Fact(kind=kind, text=text, key=key, at=at, live=not revert, note="reverted" if revert else "")
+        )

@@ -1,0 +1,223 @@
+"""What a tool call does to files, by its name and its arguments; shell commands are read word by word.
+
+A table of tool names, not an interpreter: an unknown tool is a plain command. SWE-agent text actions become calls.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.record.message import Message, Text, ToolCall
+from tenfold.summarize.facts.shell import Effect, effects, normal
+
+Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
+
+_READ = "read readfile view viewfile open openfile cat readmanyfiles fileread notebookread getfile fsread readtextfile showfile"
+_WRITE = (
+    "write writefile create createfile writetofile savefile newfile filewrite fswrite overwrite createoroverwritefile"
+)
+_MODIFY = (
+    "edit editfile strreplace replace replaceinfile multiedit patch applypatch applydiff searchreplace notebookedit"
+    " insert insertedit"
+    " update fileedit edit_existing_file inserteditintofile updatefile fsreplace modify insertatline editnotebook"
+    " strreplacebasededit"
+)
+_DELETE = "delete deletefile remove removefile unlink rm fsdelete"
+_RENAME = "rename renamefile move movefile mv fsmove"
+_SHELL = (
+    "bash shell runshellcommand executebash executecommand run exec terminal runcommand runterminalcmd localshell"
+    " shellcommand"
+    " containerexec runinterminal cmd powershell execcommand runbash execute runipython ipython"
+)
+_TODO = "todowrite writetodos updateplan todo todos updatetodos settodos tasklist plan managetodolist updatetodolist"
+VERBS: dict[str, Verb] = {
+    **dict.fromkeys(_READ.split(), "read"),
+    **dict.fromkeys(_WRITE.split(), "write"),
+    **dict.fromkeys(_MODIFY.split(), "modify"),
+    **dict.fromkeys(_DELETE.split(), "delete"),
+    **dict.fromkeys(_RENAME.split(), "rename"),
+    **dict.fromkeys(_SHELL.split(), "shell"),
+    **dict.fromkeys(_TODO.split(), "todo"),
+}
+_PATHS = (
+    "path",
+    "file_path",
+    "filePath",
+    "filepath",
+    "filename",
+    "file",
+    "target_file",
+    "absolute_path",
+    "notebook_path",
+    "file_name",
+    "relative_path",
+    "source",
+    "source_path",
+    "old_path",
+    "from",
+)
+_TARGETS = ("destination", "dest", "new_path", "destination_path", "target", "to", "new_name")
+_COMMANDS = ("command", "cmd", "code", "script", "commands")
+_EDITOR = {
+    "view": "read",
+    "create": "write",
+    "str_replace": "modify",
+    "insert": "modify",
+    "undo_edit": "modify",
+    "edit": "modify",
+}
+_PATCH_FILE = re.compile(
+    r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b?/?(\S+)", re.MULTILINE
+)
+_ACTION = re.compile(r"<command>\n?(.*?)\n?</command>|```(?:bash|sh)?\n(.*?)\n?```", re.DOTALL)
+_OPEN = re.compile(r"\(Open file: ([^)\n]+)\)")
+_AGENT_EDIT = re.compile(r"^edit\s+\d+:\d+")
+
+
+class Doing(Struct, frozen=True):
+    """One tool call as the extractors see it. `source` ties its errors to a later success; `label` is shown."""
+
+    verb: Verb
+    label: str
+    source: str
+    effects: tuple[Effect, ...] = ()
+    arguments: dict[str, object] = {}
+
+
+def arguments_of(call: ToolCall) -> dict[str, object]:
+    """The call's arguments as an object; what is no JSON object is given as `{"command": text}`."""
+    try:
+        value: object = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {"command": call.arguments}
+    if isinstance(value, dict):
+        return {str(key): item for key, item in value.items()}
+    return {"command": value if isinstance(value, str) else call.arguments}
+
+
+def verb_of(name: str) -> Verb:
+    """What kind of tool a name stands for; prefixes of servers and namespaces are ignored."""
+    short = name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
+    return VERBS.get(re.sub(r"[^a-z]", "", short.lower()), "other")
+
+
+def path_of(arguments: dict[str, object], names: tuple[str, ...] = _PATHS) -> str:
+    """The path among a call's arguments, "" if there is none."""
+    for name in names:
+        value = arguments.get(name)
+        if isinstance(value, str) and value and "\n" not in value and len(value) < 400:
+            return value
+    return ""
+
+
+def read_call(call: ToolCall, opened: str = "") -> Doing:
+    """What a tool call does. `opened` is the file that a text-action agent has open."""
+    arguments = arguments_of(call)
+    verb = verb_of(call.name)
+    command = next((arguments[name] for name in _COMMANDS if arguments.get(name)), "")
+    if isinstance(command, list):
+        command = (
+            " ".join(str(word) for word in command[2:] or command)
+            if command[:1] in (["bash"], ["sh"])
+            else " ".join(map(str, command))
+        )
+    path = path_of(arguments)
+    text = command if isinstance(command, str) else ""
+    if text in _EDITOR and path:
+        verb = "read" if _EDITOR[text] == "read" else "write" if _EDITOR[text] == "write" else "modify"
+    elif verb == "shell" or (verb == "other" and text and not path):
+        return _shell(text, opened, arguments)
+    if verb in {"modify", "other"} and not path:
+        patched = _patched(
+            call.arguments if not arguments else "\n".join(v for v in arguments.values() if isinstance(v, str))
+        )
+        if patched:
+            return Doing(
+                verb="modify",
+                label=f"{call.name} {patched[0].path}",
+                source=patched[0].path,
+                effects=patched,
+                arguments=arguments,
+            )
+    return _plain(call, verb, path, arguments)
+
+
+def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) -> Doing:
+    label = f"{call.name} {path}" if path else f"{call.name} {_brief(arguments)}".strip()
+    if not path or verb in {"other", "todo", "shell"}:
+        return Doing(verb="todo" if verb == "todo" else "other", label=label, source=call.name, arguments=arguments)
+    target = path_of(arguments, _TARGETS) if verb == "rename" else ""
+    if verb == "rename" and not target:
+        return Doing(verb="other", label=label, source=call.name, arguments=arguments)
+    effect = Effect(verb=verb, path=path, target=target)
+    return Doing(verb=verb, label=label, source=path, effects=(effect,), arguments=arguments)
+
+
+def _brief(arguments: dict[str, object]) -> str:
+    if not arguments:
+        return ""
+    return msgspec.json.encode(arguments).decode("utf-8", "replace")[:160]
+
+
+def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
+    head = command.split("\n", 1)[0].strip()
+    if _AGENT_EDIT.match(head) and opened:
+        return Doing(
+            verb="modify",
+            label=f"edit {opened}",
+            source=opened,
+            effects=(Effect(verb="modify", path=opened),),
+            arguments=arguments,
+        )
+    found = effects(command, opened)
+    lines = [line.strip() for line in command.strip().split("\n") if line.strip()]
+    label = lines[0][:300] if lines else "(empty command)"
+    if len(lines) > 1:
+        label = f"{label[:200]} [+{len(lines) - 1} lines]"
+    return Doing(verb="shell", label=label, source="$ " + normal(command), effects=found, arguments=arguments)
+
+
+def _patched(text: str) -> tuple[Effect, ...]:
+    """Files named in an apply_patch envelope or a unified diff."""
+    if "*** " not in text and "+++ " not in text:
+        return ()
+    out: list[Effect] = []
+    for match in _PATCH_FILE.finditer(text):
+        action, path, target, unified = match.groups()
+        if action:
+            verb: Verb = "write" if action == "Add" else "delete" if action == "Delete" else "modify"
+            out.append(Effect(verb=verb, path=path.strip()))
+        elif target and out:
+            out[-1] = Effect(verb="rename", path=out[-1].path, target=target.strip())
+        elif unified and unified != "dev/null":
+            out.append(Effect(verb="modify", path=unified))
+    return tuple(out)
+
+
+def opened_by(text: str, before: str) -> str:
+    """The file a text-action agent has open after this tool output; `before` when the output does not say."""
+    edge = text[-400:]
+    if "(Open file: " not in edge:
+        return before
+    shown = _OPEN.findall(edge)
+    return "" if not shown or shown[-1] == "n/a" else str(shown[-1])
+
+
+def text_action(message: Message) -> ToolCall | None:
+    """The action an agent wrote as text (SWE-agent): the last fenced block or command tag, as a shell call."""
+    text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    if "<command>" not in text and "```" not in text:
+        return None
+    found = list(_ACTION.finditer(text))
+    if not found:
+        return None
+    body = found[-1].group(1) or found[-1].group(2) or ""
+    return (
+        ToolCall(id="", name="bash", arguments=msgspec.json.encode({"command": body}).decode())
+        if body.strip()
+        else None
+    )

@@ -1,0 +1,219 @@
+"""Brings the facts of two ranges together: the later of one kind and key wins, and what is settled is marked so.
+
+Liveness is computed from positions alone, so the order in which ranges are merged does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from tenfold.record.block import Fact, FactKind
+from tenfold.summarize.facts.said import ACK
+from tenfold.summarize.facts.shell import only_looks, program
+from tenfold.summarize.facts.todos import TOOL, joined
+
+MOST: dict[FactKind, int] = {
+    "identifier": 300,
+    "command": 400,
+    "file_read": 400,
+    "decision": 150,
+    "error": 300,
+    "request": 400,
+}
+"""How many facts of a kind are carried; the newest stay. Must-keep facts of the other kinds are never dropped."""
+
+USER = "user"
+"""The `note` of an error the user pasted: it ages with the conversation, since no command settles it."""
+
+WRITTEN: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
+
+
+def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
+    """The facts of two consecutive ranges as one list, ordered by position.
+
+    Same kind and key: the later wins. A path has one state. An error is settled when what failed later succeeds or
+    is run again; only the newest request and the newest to-do state are live.
+    """
+    kept: dict[tuple[str, str], Fact] = {}
+    for fact in _absolute(sorted([*older, *newer], key=lambda fact: fact.at)):
+        _put(kept, fact)
+    facts = _settle(_bounded(kept.values()))
+    return tuple(sorted(facts, key=lambda fact: fact.at))
+
+
+def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
+    slot = ("file", fact.key) if fact.kind in WRITTEN else (fact.kind, fact.key)
+    before = kept.pop(slot, None)
+    if fact.kind in WRITTEN:
+        kept.pop(("file_read", fact.key), None)
+        fact = _path_state(before, fact)
+        if fact.kind == "file_renamed":
+            fact = _moved(kept, fact)
+        elif fact.kind == "file_deleted":
+            for inner in _inside(kept, fact.key):
+                kept.pop(inner)
+    elif fact.kind == "file_read" and ("file", fact.key) in kept:
+        return
+    elif before is not None and fact.kind == "todo":
+        fact = joined(before, fact)
+    elif before is not None and before.kind in {"rule", "correction"} and not before.note:
+        fact = msgspec.structs.replace(fact, note="")
+    kept[slot] = fact
+
+
+def _inside(kept: Mapping[tuple[str, str], Fact], folder: str) -> list[tuple[str, str]]:
+    return [slot for slot in kept if slot[0] in {"file", "file_read"} and slot[1].startswith(folder + "/")]
+
+
+def _moved(kept: dict[tuple[str, str], Fact], fact: Fact) -> Fact:
+    """A rename ends the old path's state, and what lay inside a renamed folder lies inside the new one."""
+    gone = fact.text.partition(" -> ")[0]
+    changed = kept.pop(("file", gone), None) is not None
+    kept.pop(("file_read", gone), None)
+    for slot in _inside(kept, gone):
+        inner = kept.pop(slot)
+        path = fact.key + slot[1][len(gone) :]
+        text = path if inner.kind != "file_renamed" else inner.text.partition(" -> ")[0] + " -> " + path
+        kept[slot[0], path] = msgspec.structs.replace(inner, key=path, text=text)
+    return msgspec.structs.replace(fact, note="changed") if changed and not fact.note else fact
+
+
+def _absolute(facts: list[Fact]) -> list[Fact]:
+    """Relative paths as the one absolute path that ends in them, where the session names exactly one."""
+    ends: dict[str, set[str]] = {}
+    files = [fact for fact in facts if fact.kind in WRITTEN or fact.kind == "file_read"]
+    for fact in files:
+        if fact.key.startswith("/"):
+            ends.setdefault(fact.key.rpartition("/")[2], set()).add(fact.key)
+
+    def full(path: str) -> str:
+        found = {known for known in ends.get(path.rpartition("/")[2], ()) if known.endswith("/" + path)}
+        return found.pop() if len(found) == 1 else path
+
+    if all(fact.key.startswith("/") for fact in files):
+        return facts
+    out: list[Fact] = []
+    for fact in facts:
+        if (
+            (fact.kind in WRITTEN or fact.kind == "file_read")
+            and not fact.key.startswith("/")
+            and full(fact.key) != fact.key
+        ):
+            old, arrow, _ = fact.text.partition(" -> ")
+            path = full(fact.key)
+            fact = msgspec.structs.replace(fact, key=path, text=f"{old}{arrow}{path}" if arrow else path)
+        out.append(fact)
+    return out
+
+
+def _path_state(before: Fact | None, fact: Fact) -> Fact:
+    """A file created and then changed is still a created one; one renamed and then changed is still renamed."""
+    if (
+        before is None
+        or not before.live
+        or fact.kind != "file_modified"
+        or not fact.live
+        or before.kind == "file_deleted"
+    ):
+        return fact
+    if before.kind == "file_renamed":
+        return msgspec.structs.replace(before, at=fact.at, note="changed")
+    return msgspec.structs.replace(before, at=fact.at)
+
+
+def _bounded(facts: Iterable[Fact]) -> list[Fact]:
+    counts: dict[str, int] = {}
+    out: list[Fact] = []
+    for fact in sorted(facts, key=lambda fact: (fact.note == "tool", -fact.at)):
+        counts[fact.kind] = counts.get(fact.kind, 0) + 1
+        limit = MOST.get(fact.kind)
+        if limit is None or counts[fact.kind] <= limit:
+            out.append(fact)
+    return out
+
+
+def _settle(facts: list[Fact]) -> list[Fact]:
+    asked = [fact.at for fact in facts if fact.kind == "request" and fact.note != ACK]
+    requests = sorted(fact.at for fact in facts if fact.kind == "request")
+    current = {max(asked, default=-1), requests[-1] if requests else -1}
+    recent = requests[-3:][0] if requests else 0
+    lists = [fact for fact in facts if fact.kind == "todo"]
+    state = max((fact.at for fact in lists if fact.key.startswith(TOOL)), default=None)
+    plan = max((fact.at for fact in lists), default=None)
+    signals = _Signals(facts)
+    out: list[Fact] = []
+    for fact in facts:
+        live = fact.live
+        match fact.kind:
+            case "request":
+                live = fact.at in current
+            case "todo":
+                live = fact.at == (state if fact.key.startswith(TOOL) else plan)
+            case "error" if fact.live:
+                live = fact.at >= recent if fact.note == USER or _INLINE.search(fact.note) else True
+                live = live and not signals.settle(fact)
+            case _:
+                pass
+        out.append(fact if live == fact.live else msgspec.structs.replace(fact, live=live))
+    return out
+
+
+_INLINE = re.compile(r"^\$ .*\s-(?:c|e|p)\s+[\"']|<<")
+"""One-off scripts given on the command line: nobody runs them again, so their errors age."""
+_CHECKS = re.compile(
+    r"\b(?:check|test|tests|build|lint|tsc|tsgo|typecheck|compile|mypy|pyright|ruff|pytest|unittest|cargo|make|vet"
+    r"|jest|vitest)\b"
+)
+_PLACE = re.compile(r"([\w.-]+\.\w{1,5})(?:[:(]\d)")
+
+
+class _Signals:
+    """When each command, program, tool and file last came right (or, for the very same command, was run again)."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self._again: dict[str, int] = {}
+        self._right: dict[str, int] = {}
+        self._checked = -1
+        self._written: dict[str, int] = {}
+        for fact in facts:
+            if fact.kind == "command":
+                self._note(self._again, fact.key, fact.at)
+                if fact.note == "ok":
+                    for name in _programs(fact.key):
+                        self._note(self._right, name, fact.at)
+                    if _CHECKS.search(fact.key):
+                        self._checked = max(self._checked, fact.at)
+            elif fact.kind in WRITTEN:
+                self._note(self._again, fact.key, fact.at)
+                self._note(self._again, fact.text.rpartition(" -> ")[0], fact.at)
+                self._note(self._written, fact.key.rpartition("/")[2], fact.at)
+
+    @staticmethod
+    def _note(times: dict[str, int], name: str, at: int) -> None:
+        times[name] = max(at, times.get(name, at))
+
+    def settle(self, error: Fact) -> bool:
+        """Whether something after the error shows that it is over."""
+        if self._again.get(error.note, -1) > error.at:
+            return True
+        place = _PLACE.search(error.text)
+        if (
+            place
+            and self._checked > error.at
+            and self._written.get(place.group(1), -1) > error.at
+            and _CHECKS.search(error.note)
+        ):
+            return True
+        names = _programs(error.note)
+        return bool(names) and all(self._right.get(name, -1) > error.at for name in names)
+
+
+def _programs(key: str) -> list[str]:
+    """The programs of a shell command's key, without those that merely read; the tool's name for another tool."""
+    if not key.startswith("$ "):
+        return [key.split(" ", 1)[0]] if key and "/" not in key else []
+    parts = key.removeprefix("$ ").split(" && ")
+    return [program(part) for part in parts if not only_looks(part)]

@@ -1,0 +1,194 @@
+"""What the user said: the current request, standing rules, corrections.
+
+Only messages of origin human come here. Recall goes before precision: a short message that is neither a plain
+acknowledgement nor a plain question is kept whole.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tenfold.record.block import Fact, FactKind
+from tenfold.summarize.facts.text import clip, flat, is_prose, key_of, paragraphs, sentences
+
+SHORT = 300
+WHOLE = 700
+LONGEST_REQUEST = 6000
+WEAK = "said"
+"""The `note` of a rule or correction kept because it is short, not because it carries a cue."""
+
+ACK = "ack"
+"""The `note` of a request that only acknowledges: what was asked before it is then still current."""
+
+_RULE = re.compile(
+    r"\b(?:always|never|must(?:n't)?|mustn|don'?t|do not|should(?:n'?t)?|shall|prefer(?:s|red|ably)?|only"
+    r"|from now on|make sure"
+    r"|ensure|avoid|use|using|need(?:s)? to|have to|has to|required?|requirements?|rules?|remember|keep in mind"
+    r"|note that"
+    r"|important|please|instead of|rather than|without|before (?:you|we)|after (?:you|we)|when(?:ever)? (?:you|we|it)"
+    r"|if (?:you|we|it|that|this|the|both|i)|unless|otherwise|each time|every time|i(?:'d| would)? (?:want|like|need"
+    r"|expect|love)"
+    r"|we (?:use|want|need)|let'?s|stick to|limit(?:ed)?|at (?:most|least)|no more than|cannot|can'?t|can (?:we|you)"
+    r"|could (?:we|you)|would you|keep|leave|do it|forget|follow|according to|target|strategy|plan is|policy"
+    r"|convention|standard"
+    r"|whatever|in (?:the )?(?:format|style)|i would|constraint|goal|objective|budget|deadline|verbatim|exactly"
+    r"|wait for)\b"
+    r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b|\btoujours\b|\bsiempre\b"
+    r"|\bnunca\b"
+    r"|нельзя|всегда|никогда|должн|반드시|하지 ?마",
+    re.IGNORECASE,
+)
+_CORRECTION = re.compile(
+    r"^(?:no|nope|nah|wait|stop|hold on|hmm+|wrong|actually|sorry|but|not\b|wtf|ok\. uh|uh)\b"
+    r"|\b(?:not (?:that|what|this|the|quite|our|definitely)|instead|actually|stop|wrong(?:ly)?|incorrect|why (?:did"
+    r"|do|does|would|are|is)"
+    r"|revert|undo|roll ?back|i (?:said|meant|told|asked)|that'?s not|this isn'?t|doesn'?t|didn'?t|haven'?t|hasn'?t"
+    r"|isn'?t|aren'?t|wasn'?t"
+    r"|still|wtf|wth|idiot|horrible|shit+y?|dumb|ugly|messy|i(?:'d)? (?:hate|don'?t like)|rather|shouldn'?t have"
+    r"|broke|broken|breaks"
+    r"|fail(?:s|ed|ing)?|not working|can'?t we|couldn'?t we|issue is|problem is|bug|definitely not|confus\w+"
+    r"|misnomer|misunderst\w+|steering"
+    r"|no longer|changed? my mind|how about|feedback|forgot|missed|missing|i thought|should be|supposed to|better"
+    r"|remove|rename|too)\b"
+    r"|不对|不是|错|違|やめて|\bfalsch\b|\bnein\b|неправильно|아니",
+    re.IGNORECASE,
+)
+_ACK = re.compile(
+    r"^(?:(?:ok(?:ay)?|k|yes|yep|yeah|yup|sure|thanks?|thank you|thx|ty|great|good|nice|wow|cool|perfect|awesome"
+    r"|amazing|fine|done|yo|hi|hello"
+    r"|hey|lgtm|go|go on|go ahead|continue|proceed|next|right|alright|got it|sounds good|looks good|jesus|exactly"
+    r"|correct|agreed|ls|pwd"
+    r"|please|it works|everything works|keep going|let'?s go|that works|well done|you are|a|monster|so much"
+    r"|very much|for)[\s,.!:;)-]*)+$",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"^(?:(?:ok|so+|and|alright|btw|hey|well|then)[,.\s]+)*(?:what|when|where|who|which|how|is|are|do|does|did|will"
+    r"|was|were|any|have|has|why)\b",
+    re.IGNORECASE,
+)
+_INTERRUPT = ("[Request interrupted", "<command-name>", "<local-command", "<system-reminder")
+
+
+def spoken(at: int, text: str, *, first: bool) -> list[Fact]:
+    """The facts of one human message: its request, then rules and corrections. `first`: nothing was answered yet."""
+    said = text.strip()
+    if not said or said.startswith(_INTERRUPT):
+        return []
+    request = clip(said, LONGEST_REQUEST)
+    facts = [Fact(kind="request", text=request, key=f"{at}", at=at, note=ACK if _ACK.match(said) else "")]
+    if len(said) <= SHORT:
+        facts.extend(_short(at, said, first=first))
+    else:
+        facts.extend(_long(at, said, first=first))
+    return facts
+
+
+def _short(at: int, said: str, *, first: bool) -> list[Fact]:
+    if _ACK.match(said):
+        return []
+    rule, correction = bool(_RULE.search(said)), bool(_CORRECTION.search(said)) and not first
+    if not (rule or correction):
+        if said.endswith("?") and _QUESTION.match(said):
+            return []
+        return [_fact(at, said, "rule", WEAK)]
+    return [_fact(at, said, "correction" if correction else "rule", "")]
+
+
+def _long(at: int, said: str, *, first: bool) -> list[Fact]:
+    lines = [line for line in said.split("\n") if line.strip()]
+    prose = [line for line in lines if is_prose(line)]
+    if len(said) <= WHOLE and sum(map(len, prose)) >= 0.7 * sum(map(len, lines)):
+        correction = not first and bool(_CORRECTION.search(said))
+        return [_fact(at, said, "correction" if correction else "rule", "")]
+    facts: list[Fact] = []
+    for block in paragraphs(said):
+        facts.extend(_paragraph(at, block, first=first))
+    opening = next((line.strip() for line in prose), "")
+    if opening and len(opening) <= SHORT and not any(opening in fact.text for fact in facts):
+        facts.insert(0, _fact(at, opening, "rule", WEAK))
+    return facts
+
+
+def _paragraph(at: int, block: str, *, first: bool) -> list[Fact]:
+    """A short paragraph with a cue is kept whole, of a longer one the sentences with a cue."""
+    lines = block.split("\n")
+    if len(block) <= 400 and all(is_prose(line) for line in lines):
+        kind = _kind(block, first=first)
+        return [_fact(at, block.strip(), kind, "")] if kind else []
+    facts: list[Fact] = []
+    for line in lines:
+        pieces = [line.strip()] if len(line) <= 400 else list(sentences(line))
+        for piece in pieces:
+            kind = _kind(piece, first=first) if is_prose(piece) else None
+            if kind:
+                facts.append(_fact(at, clip(piece, 600), kind, ""))
+    return facts
+
+
+def _kind(text: str, *, first: bool) -> FactKind | None:
+    if not first and _CORRECTION.search(text):
+        return "correction"
+    return "rule" if _RULE.search(text) else None
+
+
+def _fact(at: int, text: str, kind: FactKind, note: str) -> Fact:
+    return Fact(kind=kind, text=text, key=key_of(text), at=at, note=note)
+
+
+def steps_of_plan(text: str) -> list[str]:
+    """The lines of the last numbered or checkbox list in a text (at least three items), [] if it holds none."""
+    best: list[str] = []
+    run: list[str] = []
+    for line in text.split("\n"):
+        if _ITEM.match(line):
+            run.append(line.rstrip())
+        elif line.strip() and not line.startswith((" ", "\t")):
+            best, run = (run, []) if len(run) >= 3 else (best, [])
+    return run if len(run) >= 3 else best
+
+
+_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
+
+
+def decisions(at: int, text: str) -> list[Fact]:
+    """Sentences in which a model or a user states a decision."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _DECISION_HINTS):
+        return []
+    found: list[Fact] = []
+    for block in paragraphs(text):
+        for sentence in sentences(block):
+            if (
+                len(sentence) <= 400
+                and not sentence.startswith("#")
+                and not sentence.endswith((":", ":**"))
+                and _DECISION.search(sentence)
+            ):
+                line = flat(sentence)
+                found.append(Fact(kind="decision", text=line, key=key_of(line), at=at))
+    return found[:6]
+
+
+_DECISION_HINTS = (
+    "decid",
+    "agree",
+    "go with",
+    "we will ",
+    "we'll ",
+    "the plan is",
+    "chose ",
+    "settled on",
+    "best approach",
+    "root cause",
+    "opted",
+    "stick with",
+    "the fix is",
+    "conclusion",
+)
+_DECISION = re.compile(
+    r"\b(?:decided|decision|agreed|(?:let'?s|we'?ll|i'?ll|going to) go with|we will|we'll (?:use|keep|move|have)"
+    r"|the plan is|i chose|we chose"
+    r"|settled on|(?:the )?best approach|root cause|opted|stick with|the fix is|in conclusion)\b",
+    re.IGNORECASE,
+)

@@ -1,0 +1,293 @@
+"""Reads shell commands: which files they make, change, delete or rename, and what the command is called.
+
+It splits words and knows some twenty programs. It never expands, runs, or guesses at variables.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|(?<=\s)#\s[^\n'\"]*$")
+_TOKEN = re.compile(
+    r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\d?>>|\d?>&\d|&>|\d?>|<|&&|\|\||\|&|[;|&\n()]|(?:\\.|[^\s'\"<>|;&()\\])+|\\\n"
+    r"|[\"'\\]"
+)
+_SPLIT = {"&&", "||", ";", "\n", "&", "(", ")"}
+_QUIET = frozenset(["cd", "echo", "sleep", "pwd", "export", "set", "source", "true", "printf", "clear", "wait"])
+_LOOKS = frozenset(
+    [
+        "ls",
+        "cat",
+        "head",
+        "tail",
+        "less",
+        "more",
+        "grep",
+        "rg",
+        "ag",
+        "ack",
+        "egrep",
+        "fgrep",
+        "find",
+        "fd",
+        "wc",
+        "sort",
+        "uniq",
+        "cut",
+        "tr",
+        "awk",
+        "sed",
+        "diff",
+        "file",
+        "stat",
+        "which",
+        "type",
+        "test",
+        "[",
+        "tree",
+        "du",
+        "df",
+        "env",
+        "jq",
+        "nl",
+        "xxd",
+        "od",
+        "date",
+        "whoami",
+        "id",
+        "uname",
+        "ps",
+        "history",
+        "search_file",
+        "search_dir",
+        "find_file",
+        "open",
+        "goto",
+        "scroll_down",
+        "scroll_up",
+        "git-log",
+        "git-diff",
+        "git-show",
+        "git-status",
+        "git-blame",
+        "git-grep",
+        "git-ls-files",
+        "git-branch",
+        "git-remote",
+        "gh-pr-view",
+        "gh-run-view",
+        "gh-issue-view",
+    ]
+)
+
+
+class Effect(Struct, frozen=True):
+    """One thing a call does to one file; `target` is the new path of a rename."""
+
+    verb: Literal["read", "write", "modify", "delete", "rename", "revert", "shell", "todo", "view", "other"]
+    path: str
+    target: str = ""
+    sure: bool = True
+
+
+def simple_commands(command: str) -> list[list[list[str]]]:
+    """The command as pipelines of words: `a && b | c` is `[[[a]], [[b], [c]]]`. Here-document bodies are dropped."""
+    if "<<" in command:
+        command = _HEREDOC.sub(r" \3\n", command)
+    if "#" in command:
+        command = _COMMENT.sub("", command)
+    out: list[list[list[str]]] = [[[]]]
+    for token in _TOKEN.findall(command[:20_000]):
+        if token in _SPLIT:
+            out.append([[]])
+        elif token in {"|", "|&"}:
+            out[-1].append([])
+        elif token != "\\\n":
+            out[-1][-1].append(token)
+    return [pipe for pipe in ([words for words in pipe if words] for pipe in out) if pipe]
+
+
+def normal(command: str) -> str:
+    """The command's name for comparing runs: no `cd`, no redirections, no pipe into a filter, single spaces."""
+    parts: list[str] = []
+    for pipe in simple_commands(command):
+        words = _bare(pipe[0])
+        if words and words[0] not in _QUIET:
+            parts.append(" ".join(words)[:160])
+    return " && ".join(parts)[:400] or " ".join(command.split())[:160]
+
+
+def program(part: str) -> str:
+    """The program of one normalised command: its words up to the first flag, at most three (`npm run check`)."""
+    words = part.removeprefix("$ ").split()
+    kept: list[str] = []
+    for word in words[: 2 if words[:1] == ["git"] else 3]:
+        if word.startswith("-") and kept:
+            kept.append(word) if len(kept) == 1 and word in {"-c", "-e", "-m"} else None
+            break
+        kept.append(word)
+    return " ".join(kept)
+
+
+def only_looks(command: str) -> bool:
+    """Whether every part of a normalised command merely reads (ls, grep, git log): its failure is no open error."""
+    parts = command.removeprefix("$ ").split(" && ")
+    return all(_name(part.split()) in _LOOKS for part in parts if part)
+
+
+def _name(words: list[str]) -> str:
+    if not words:
+        return ""
+    base = posixpath.basename(words[0])
+    if base in {"git", "gh"}:
+        rest = [word for word in words[1:] if not word.startswith("-")]
+        return "-".join([base, *rest[: 2 if base == "gh" else 1]])
+    return base
+
+
+def _bare(words: list[str]) -> list[str]:
+    """Words without redirections, assignments in front, and sudo/time."""
+    out: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in {">", ">>", "<", "&>", "1>", "2>", "1>>", "2>>"}:
+            skip = True
+        elif re.fullmatch(r"\d?>&\d", word) or (
+            not out and (word in {"sudo", "time", "nohup", "command"} or re.match(r"^\w+=", word))
+        ):
+            continue
+        else:
+            out.append(word)
+    return out
+
+
+def effects(command: str, opened: str = "") -> tuple[Effect, ...]:
+    """What a shell command does to files, in order. Words with variables, globs or substitutions are left alone."""
+    where = ""
+    out: list[Effect] = []
+    pipes = simple_commands(command)
+    for number, pipe in enumerate(pipes):
+        sure = number < len(pipes) - 1
+        for words in pipe:
+            plain = _bare(words)
+            if plain[:1] == ["cd"] and len(plain) > 1:
+                where = _join(where, _unquote(plain[1]))
+                continue
+            out.extend(_program_effects(plain, where, sure=sure))
+            out.extend(_redirects(words, where, sure=sure))
+    if opened and command.lstrip().startswith(("insert ", "append ")):
+        out.append(Effect(verb="modify", path=opened))
+    return tuple(out)
+
+
+def _redirects(words: list[str], where: str, *, sure: bool) -> list[Effect]:
+    out: list[Effect] = []
+    for mark, target in zip(words, words[1:], strict=False):
+        if mark in {">", ">>", "1>", "&>", "1>>"} and (path := _path(target, where)):
+            out.append(Effect(verb="write" if mark in {">", "1>", "&>"} else "modify", path=path, sure=sure))
+    return out
+
+
+def _program_effects(words: list[str], where: str, *, sure: bool) -> list[Effect]:
+    if not words:
+        return []
+    name = _name(words)
+    start = 2 if name.startswith("git-") else 1
+    flags = {word for word in words[start:] if word.startswith("-") and word != "-"}
+    paths = [path for word in words[start:] if not word.startswith("-") and (path := _path(word, where))]
+    match name:
+        case "rm" | "git-rm" | "unlink" | "rmdir":
+            return [Effect(verb="delete", path=path, sure=sure) for path in paths if "--cached" not in flags]
+        case "mv" | "git-mv":
+            return _moves(paths, words[-1], sure=sure)
+        case "cp" if len(paths) >= 2:
+            into = paths[-1]
+            many = len(paths) > 2 or words[-1].endswith("/") or "." not in posixpath.basename(into)
+            return [
+                Effect(verb="write", path=_join(into, posixpath.basename(path)) if many else into, sure=sure)
+                for path in paths[:-1]
+            ]
+        case "tee":
+            return [Effect(verb="modify" if "-a" in flags else "write", path=path, sure=sure) for path in paths]
+        case "touch" | "create":
+            return [Effect(verb="write", path=path, sure=sure) for path in paths]
+        case "sed" | "perl" | "gsed":
+            return _in_place(words, where, sure=sure)
+        case "cat" | "head" | "tail" | "less" | "nl" | "open" | "view":
+            return [
+                Effect(verb="read", path=path, sure=sure)
+                for path in paths
+                if "." in posixpath.basename(path) and not path.isdigit()
+            ]
+        case "git-restore":
+            return [Effect(verb="revert", path=path, sure=sure) for path in paths if "." in posixpath.basename(path)]
+        case "git-checkout" if "--" in words:
+            after = words[words.index("--") + 1 :]
+            return [Effect(verb="revert", path=path, sure=sure) for word in after if (path := _path(word, where))]
+        case _:
+            return []
+
+
+def _moves(paths: list[str], last: str, *, sure: bool) -> list[Effect]:
+    if len(paths) < 2:
+        return []
+    into = paths[-1]
+    folder = (
+        len(paths) > 2
+        or last.endswith("/")
+        or ("." not in posixpath.basename(into) and "." in posixpath.basename(paths[0]))
+    )
+    return [
+        Effect(verb="rename", path=path, target=_join(into, posixpath.basename(path)) if folder else into, sure=sure)
+        for path in paths[:-1]
+    ]
+
+
+def _in_place(words: list[str], where: str, *, sure: bool) -> list[Effect]:
+    """`sed -i`, `perl -pi`: the last words that look like files."""
+    if not any(re.match(r"^-(?:i|\w*i\b|pi)", word) or word == "--in-place" for word in words[1:]):
+        reads = [
+            path
+            for word in words[2:]
+            if "." in word and (path := _path(word, where)) and "'" not in word and '"' not in word
+        ]
+        return [
+            Effect(verb="read", path=path, sure=sure) for path in reads if words[0] in {"sed", "gsed"} and "-n" in words
+        ]
+    files = [
+        word for word in words[2:] if not word.startswith("-") and word[0] not in "'\"" and ("." in word or "/" in word)
+    ]
+    files = [word for word in files if not re.match(r"^s(.).*\1.*\1", word)]
+    return [Effect(verb="modify", path=path, sure=sure) for word in files if (path := _path(word, where))]
+
+
+def _unquote(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"" else word
+
+
+def _path(word: str, where: str) -> str:
+    """The word as a path, joined to the directory the command changed to; "" when it is none."""
+    bare = _unquote(word)
+    if (
+        not bare
+        or bare.startswith(("/dev/", "-", "&", "$(", "s/"))
+        or any(c in bare for c in "$*?`{}<>|=\n,")
+        or len(bare) > 300
+    ):
+        return ""
+    if " " in bare and not word.startswith(("'", '"')):
+        return ""
+    return _join(where, bare)
+
+
+def _join(where: str, path: str) -> str:
+    if not where or path.startswith(("/", "~")):
+        return posixpath.normpath(path) if path not in {"", "/"} else path
+    return posixpath.normpath(posixpath.join(where, path))

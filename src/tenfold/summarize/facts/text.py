@@ -1,0 +1,84 @@
+"""Small pure functions over text that the fact extractors share: bounded lines, keys, sentences, prose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_SPACES = re.compile(r"\s+")
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f])|\n+")
+_LOG_LINE = re.compile(
+    r"^\s*(?:at\s+\S+|File \"|\d{4}-\d\d-\d\d|\d\d:\d\d|\[|\$\s|>\s|\{|\}|<|//|/\*|\*/|#!|import\s|from\s+\S+\s+import"
+    r"|(?:const|let|var|def|class|function|return|export|public|private|if|for|while)\b.*[({;:=]\s*$"
+    r"|[+-]{1,3}\s?(?:const|let|import|\}|\{)|\w+\([^)]*\);?$|.*;\s*$|[\w.]*(?:Error|Exception):)"
+)
+_COLUMNS = re.compile(r"\S {3,}\S|\t|\\n")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def flat(text: str) -> str:
+    """The text on one line: runs of white space become one space, terminal escapes go."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return _SPACES.sub(" ", text).strip()
+
+
+def clip(text: str, limit: int) -> str:
+    """At most `limit` characters: head and tail with the number of characters left out between them."""
+    if len(text) <= limit:
+        return text
+    mark = f" [... {len(text) - limit} characters ...] "
+    room = max(limit - len(mark), 0)
+    head = room - room // 3
+    tail = room - head
+    return text[:head] + mark + (text[-tail:] if tail else "") if room else text[:limit]
+
+
+def key_of(text: str, limit: int = 160) -> str:
+    """What makes two texts the same fact: one line, lower case, no end punctuation, bounded."""
+    return flat(text).lower().rstrip(".!?,;: ")[:limit]
+
+
+def plain(text: str) -> str:
+    """The text without terminal escapes and carriage returns."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, verbatim; a line break ends a sentence too."""
+    for piece in _SENTENCE.split(text):
+        if piece and not piece.isspace():
+            yield piece.strip()
+
+
+def is_prose(line: str) -> bool:
+    """Whether a line reads as somebody's words rather than as a log line, code, or data."""
+    if _LOG_LINE.match(line) or _COLUMNS.search(line):
+        return False
+    if _CJK.search(line):
+        return True
+    words = _WORD.findall(line)
+    letters = sum(map(len, words))
+    solid = len(line) - line.count(" ")
+    return len(words) >= 3 and letters >= 0.6 * max(solid, 1)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Blocks of lines between blank lines and code fences, verbatim; what stands inside a fence is left out."""
+    out: list[str] = []
+    block: list[str] = []
+    fenced = False
+    for line in [*text.split("\n"), ""]:
+        mark = line.lstrip().startswith(("```", "~~~"))
+        if mark or not line.strip():
+            if block and not fenced:
+                out.append("\n".join(block))
+            block = []
+            fenced = fenced != mark
+        elif not fenced:
+            block.append(line.rstrip())
+    return out

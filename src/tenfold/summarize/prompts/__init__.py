@@ -1,0 +1,2 @@
+"""The prompt texts of the summariser, as Markdown files beside this module. Data, loaded by"
+" `tenfold.summarize.edge`."""

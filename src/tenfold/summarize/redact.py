@@ -1,0 +1,84 @@
+"""Takes secrets out of text that leaves the store: summaries, snippets, terminal output, reports.
+
+It knows the shapes of keys and tokens, and values that are labelled as secret. It does not judge whether a key is
+real, and it does not touch stored originals.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "[redacted]"
+
+_HINTS = (
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "eyJ",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "dop_v1_",
+    "SG.",
+    "whsec_",
+    "-----BEGIN",
+    "://",
+)
+_LABELS = ("key", "token", "secret", "passw", "pwd", "bearer", "basic ", "credential", "authorization")
+
+_SHAPES = re.compile(
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
+    r"|\b(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*[A-Za-z0-9_-]{16,}"
+    r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
+    r"|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
+    r"|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bdop_v1_[a-f0-9]{40,}"
+    r"|\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bwhsec_[A-Za-z0-9]{16,}"
+)
+_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/@]{1,200})(@)")
+_SCHEME = re.compile(r"(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
+_LABELLED = re.compile(
+    r"(\b[\w-]{0,40}(?:api[_-]?key|apikey|access[_-]?key|secret[_-]?key|private[_-]?key|client[_-]?secret"
+    r"|auth[_-]?token"
+    r"|access[_-]?token|refresh[_-]?token|secret|token|passwd|password|passphrase|pwd|credentials?)"
+    r"[\"']?\s*(?:=|:)\s*[\"']?)([^\s\"',;)}\]]{6,200})",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(
+    r"^(?:\d{1,9}|true|false|none|null|undefined|string|number|\[redacted\].*|[$<{(%].*|.*[(.\[].*)$", re.IGNORECASE
+)
+
+
+def redact(text: str) -> str:
+    """The text with secrets replaced by `[redacted]`: keys by shape, and values labelled as key, token or password."""
+    if any(hint in text for hint in _HINTS):
+        text = _SHAPES.sub(MASK, text)
+        if "://" in text:
+            text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)
+    lowered = text.lower()
+    if any(label in lowered for label in _LABELS):
+        text = _SCHEME.sub(rf"\1{MASK}", text)
+        text = _LABELLED.sub(_labelled, text)
+    return text
+
+
+def _labelled(match: re.Match[str]) -> str:
+    value = match.group(2)
+    plain = value.isalpha() and (value.islower() or value.istitle())
+    if _HARMLESS.match(value) or (
+        plain and "pass" not in match.group(1).lower() and "pwd" not in match.group(1).lower()
+    ):
+        return match.group(0)
+    return match.group(1) + MASK

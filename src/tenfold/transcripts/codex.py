@@ -1,0 +1,176 @@
+"""Codex rollouts: JSON lines of Responses items, bare (older) or as `{timestamp, type, payload}`.
+
+See docs/formats/codex.md for the mapping. Items of one answer are one message, with the event lines between them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from tenfold.errors import UnknownRole
+from tenfold.log.base import SessionInfo
+from tenfold.record.entry import Said, Usage
+from tenfold.record.message import Native
+from tenfold.transcripts.base import Item, Recorded
+from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.embed import RESPONSES, decoded, encoded, joins, wrapped
+from tenfold.transcripts.lines import SKIP, Line, damaged, lines
+from tenfold.transcripts.peek import peek
+from tenfold.transcripts.pieces import Piece, joined_lines, pieces, rendered
+from tenfold.transcripts.spans import member
+
+FORMAT = "codex"
+_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_ITEMS = (
+    "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
+    "local_shell_call", "local_shell_call_output", "web_search_call",
+)
+
+
+class Codex:
+    """Reads and writes Codex rollout files of both layouts."""
+
+    name = FORMAT
+
+    def sniff(self, head: bytes, name: str) -> bool:
+        """Lines with a type and a payload, or a first line of session data before bare items."""
+        seen = peek(head).lines
+        if any(v.get("type") in _TYPES and isinstance(v.get("payload"), dict) for v in seen):
+            return True
+        return bool(seen) and _is_old_header(seen[0]) and (
+            "instructions" in seen[0] or any(v.get("type") in _ITEMS or "record_type" in v for v in seen[1:])
+        )
+
+    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
+        """The one session of the file."""
+        before, found, after = lines(data, file=file, skip_damaged=skip_damaged)
+        header: dict[str, Any] = {}
+        if found and (found[0].value.get("type") == "session_meta" or _is_old_header(found[0].value)):
+            payload = found[0].value.get("payload")
+            header = payload if isinstance(payload, dict) else found[0].value
+            before += found[0].raw
+            found = found[1:]
+        reading = _Reading(file, skip_damaged=skip_damaged)
+        for line in found:
+            reading.take(line)
+        reading.flush()
+        own = str(header.get("id") or "")
+        info = SessionInfo(own, FORMAT, file, "", reading.model, source=own, before=before, after=after)
+        return woven([reading.draft], [info])
+
+    def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
+        """The session's lines."""
+        old = b'"session_meta"' not in info.before
+        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece, old=old))
+        return joined_lines(info.before, found, info.after)
+
+    def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
+        """A rollout file; a header is made where the session came from elsewhere."""
+        if info.format != FORMAT:
+            meta = {"type": "session_meta", "payload": {"id": info.id}}
+            info = SessionInfo(info.id, FORMAT, before=json.dumps(meta, ensure_ascii=False).encode(), after=b"\n")
+        return self.body(info, items)
+
+
+def _is_old_header(value: dict[str, Any]) -> bool:
+    return "type" not in value and "role" not in value and "id" in value and "timestamp" in value
+
+
+class _Reading:
+    """The state of reading one file. Event lines wait until it is known whether an answer goes on behind them."""
+
+    def __init__(self, file: str, *, skip_damaged: bool) -> None:
+        self.file = file
+        self.skip_damaged = skip_damaged
+        self.draft = Draft()
+        self.model = ""
+        self._waiting: list[Line] = []
+
+    def take(self, line: Line) -> None:
+        """Reads the next line."""
+        value = line.value
+        kind = str(value.get("type") or value.get("record_type") or "unknown")
+        if line.problem:
+            self.flush()
+            self.draft.line = line.number
+            damaged(self.draft, line, FORMAT)
+        elif kind == "event_msg":
+            self._waiting.append(line)
+        elif kind == "response_item" and isinstance(value.get("payload"), dict):
+            self._item(line, value["payload"], "payload")
+        elif kind in _ITEMS:
+            self._item(line, value, "")
+        else:
+            self.flush()
+            self._silent(line, kind)
+
+    def flush(self) -> None:
+        """Adds the event lines that belong to no answer."""
+        for line in self._waiting:
+            self._silent(line, "event_msg")
+        self._waiting = []
+
+    def _item(self, line: Line, payload: dict[str, Any], key: str) -> None:
+        if payload.get("type", "message") not in _ITEMS:
+            self.flush()
+            self._silent(line, f"response_item:{payload.get('type')}")
+            return
+        span = member(line.text, 0, key) if key else None
+        raw = line.text[span.start : span.end].encode() if span is not None else line.raw
+        try:
+            messages = decoded(RESPONSES, [raw])[0]
+        except UnknownRole as exc:
+            problem = f"line {line.number}: {payload.get('role')!r} is not a role of the codex format"
+            if not self.skip_damaged:
+                raise UnknownRole(f"{self.file}: {problem}; {SKIP}") from exc
+            self.take(replace(line, value={}, problem=problem))
+            return
+        prefix = line.text[: span.start].encode() if span is not None else b""
+        suffix = line.text[span.end :].encode() if span is not None else b""
+        native = Native(FORMAT, line.raw, line.lead, group=f"line{line.number}")
+        made = wrapped(messages, native, prefix, suffix)
+        if joins(self.draft, made):
+            lead = b"".join(w.lead + w.raw for w in self._waiting) + line.lead
+            joined = replace(made[0], native=replace(native, lead=lead, group=""))
+            usage = next((u for w in reversed(self._waiting) if (u := _usage(w.value, self.model))), None)
+            self._waiting = []
+            self.draft.join(joined, usage=usage)
+            return
+        self.flush()
+        self.draft.line = line.number
+        self.draft.said(made, at=self.draft.last, time=micros(line.value.get("timestamp")))
+
+    def _silent(self, line: Line, kind: str) -> None:
+        value, draft = line.value, self.draft
+        draft.line = line.number
+        time = micros(value.get("timestamp"))
+        native = line.native(FORMAT)
+        payload = value.get("payload")
+        payload = payload if isinstance(payload, dict) else {}
+        if kind == "turn_context" and isinstance(payload.get("model"), str):
+            self.model = payload["model"]
+            draft.setting("model", self.model, native, at=draft.last, source="", time=time)
+            return
+        name = f"{kind}:{payload['type']}" if kind == "event_msg" and "type" in payload else kind
+        draft.custom(name, native, at=draft.last, time=time)
+        usage = _usage(value, self.model)
+        if usage is not None:
+            draft.used(usage)
+
+
+def _usage(value: dict[str, Any], model: str) -> Usage | None:
+    """What the newest request took, from a `token_count` event; its input tokens include the cached ones."""
+    match value.get("payload"):
+        case {"type": "token_count", "info": {"last_token_usage": {"input_tokens": int(prompt), **rest}}}:
+            cached = int(rest.get("cached_input_tokens") or 0)
+            return Usage(prompt, int(rest.get("output_tokens") or 0), cached, 0, model) if prompt > 0 else None
+    return None
+
+
+def _render(piece: Piece, *, old: bool) -> bytes:
+    found = encoded(RESPONSES, piece.messages)
+    return b"\n".join(raw if old else b'{"type":"response_item","payload":' + raw + b"}" for raw in found)

@@ -1,0 +1,167 @@
+"""Reading and writing session files: which reader a file needs, and whole containers of several sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tenfold.errors import BadInput, UnknownFormat
+from tenfold.log.base import SessionInfo
+from tenfold.record.message import Document, Message, Opaque
+from tenfold.transcripts.base import Item, Reader, Recorded
+from tenfold.transcripts.claude_code import ClaudeCode
+from tenfold.transcripts.codex import Codex
+from tenfold.transcripts.gemini_cli import GeminiCli
+from tenfold.transcripts.messages import Messages, listed
+from tenfold.transcripts.openhands_events import OpenHandsEvents
+from tenfold.transcripts.peek import Peek
+from tenfold.transcripts.pi import Pi
+from tenfold.transcripts.pieces import native_of
+from tenfold.transcripts.spans import value_at
+from tenfold.transcripts.swe_agent import SweAgent
+from tenfold.transcripts.tau2 import Tau2
+from tenfold.wire import detect
+
+
+def _is_cline(seen: Peek) -> bool:
+    return isinstance(seen.top.get("messages"), list) and "sessionId" in seen.top and "projectHash" not in seen.top
+
+
+def _is_request(seen: Peek) -> bool:
+    return "messages" in seen.top and "kwargs" in seen.top and "response" in seen.top
+
+
+def _cline(message: Message) -> Message:
+    """cline attaches files as blocks of its own kind."""
+    if not any(isinstance(p, Opaque) and p.kind == "file" for p in message.parts):
+        return message
+    return replace(message, parts=tuple(_file(p) if isinstance(p, Opaque) else p for p in message.parts))
+
+
+def _file(part: Opaque) -> Document | Opaque:
+    value: Any = value_at(part.raw.decode("utf-8"), 0).value
+    match value:
+        case {"type": "file", "path": str(path), "content": str(text)}:
+            return Document(path, text=text)
+    return part
+
+
+def _plain(wire: str) -> Messages:
+    def looks(seen: Peek) -> bool:
+        found = [v for v in listed(seen) if isinstance(v, dict)]
+        if not found or not all("role" in v or "parts" in v or "type" in v for v in found):
+            return False
+        try:
+            return detect(found) == wire
+        except UnknownFormat:
+            return False
+
+    return Messages(wire, wire, looks)
+
+
+_ALL: tuple[Reader, ...] = (
+    Pi(), ClaudeCode(), Codex(), SweAgent(), Tau2(), OpenHandsEvents(),
+    Messages("openhands-requests", "openai-chat", _is_request), GeminiCli(),
+    Messages("cline", "anthropic", _is_cline, _cline),
+    _plain("anthropic"), _plain("openai-chat"), _plain("openai-responses"), _plain("gemini"),
+)
+READERS: Mapping[str, Reader] = {reader.name: reader for reader in _ALL}
+"""Every session format by its name, the particular ones before the plain lists of messages."""
+
+
+def reader_of(name: str) -> Reader:
+    """The reader of that format. Raises `UnknownFormat` naming those there are."""
+    try:
+        return READERS[name]
+    except KeyError:
+        raise UnknownFormat(f"no format is called {name!r}; there are {', '.join(READERS)}") from None
+
+
+def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool = False) -> list[Recorded]:
+    """The sessions of a file, its format recognised by its content unless named.
+
+    Raises `UnknownFormat`, and `BadInput` with the place and the next step for a file that cannot be read.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as exc:
+        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    return read_data(data, file=str(path), format=format, skip_damaged=skip_damaged)
+
+
+def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged: bool = False) -> list[Recorded]:
+    """Like `read_file`, for bytes already at hand. `file` names them in messages."""
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n"):
+        raise BadInput(f"{file}: the file is empty; a session file holds at least one message")
+    if format is not None:
+        reader = reader_of(format)
+        found = reader.read(data, file=file, skip_damaged=skip_damaged)
+        _must_hold(found, reader, data, file)
+        return found
+    name = Path(file).name
+    known = next((r for r in _ALL if r.sniff(data, name)), None)
+    if known is None:
+        raise UnknownFormat(_unknown(data, file))
+    return known.read(data, file=file, skip_damaged=skip_damaged)
+
+
+def _must_hold(found: Sequence[Recorded], reader: Reader, data: bytes, file: str) -> None:
+    """A wrong format flag shows as a file that has no message at all in that format, but is of another one."""
+    if any(hasattr(entry, "message") for recorded in found for entry in recorded.entries):
+        return
+    other = next((r.name for r in _ALL if r.sniff(data, Path(file).name)), None)
+    if other is not None and other != reader.name:
+        raise BadInput(f"{file}: holds no {reader.name} message, it looks like {other}; pass --format {other}")
+
+
+def _unknown(data: bytes, file: str) -> str:
+    begin = data[:40].decode("utf-8", "replace")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        return f"{file}: byte {exc.start} is not UTF-8, and no known format begins like {begin!r}; {_known()}"
+    return f"{file}: no known format begins like {begin!r}; {_known()}"
+
+
+def _known() -> str:
+    return f"pass --format with one of {', '.join(READERS)}"
+
+
+def write_file(sessions: Sequence[tuple[SessionInfo, Sequence[Item]]]) -> bytes:
+    """A container with these sessions, in the order they were read; of untouched entries, the very bytes of the file.
+
+    All must be of one file. Raises `UnknownFormat` for a format that has no reader.
+    """
+    if not sessions:
+        return b""
+    reader = reader_of(sessions[0][0].format)
+    order = sessions[0][0].weave
+    if order and (whole := _woven(sessions, order)) is not None:
+        return whole
+    if len(sessions) == 1 and not sessions[0][0].lead and not sessions[0][0].trail:
+        return reader.write(*sessions[0])
+    return b"".join(info.lead + reader.body(info, items) for info, items in sessions) + sessions[-1][0].trail
+
+
+def _woven(
+    sessions: Sequence[tuple[SessionInfo, Sequence[Item]]], order: Sequence[tuple[int, int, int]]
+) -> bytes | None:
+    """The bytes in file order, None unless every entry is there and untouched."""
+    counts = [0] * len(sessions)
+    for session, _, count in order:
+        if session >= len(sessions):
+            return None
+        counts[session] += count
+    if counts != [len(items) for _, items in sessions]:
+        return None
+    out = [sessions[0][0].before]
+    for session, first, count in order:
+        for item in sessions[session][1][first : first + count]:
+            native = native_of(item)
+            if native is None:
+                return None
+            out.append(native.lead + native.head + native.body + native.tail)
+    return b"".join(out) + sessions[0][0].after + sessions[-1][0].trail

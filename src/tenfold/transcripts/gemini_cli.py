@@ -1,0 +1,195 @@
+"""Gemini CLI: checkpoints and scenarios are plain contents; session files have records with the tool results inside.
+
+See docs/formats/gemini-cli.md for the mapping.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tenfold.errors import BadInput, UnknownRole
+from tenfold.log.base import SessionInfo
+from tenfold.record.entry import Usage
+from tenfold.record.message import Message, Native, Part, Text, Thinking, ToolCall, ToolResult, calls_of, result_of, text_of
+from tenfold.transcripts.arrays import Slot, array, array_of
+from tenfold.transcripts.base import Item, Recorded
+from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.messages import Messages
+from tenfold.transcripts.peek import Peek, peek
+from tenfold.transcripts.pieces import Piece, joined_array, pieces, rendered
+from tenfold.transcripts.spans import document, member
+from tenfold.wire import text_origin
+
+FORMAT = "gemini-cli"
+_NOTES = ("info", "error", "warning")
+
+
+def _contents(seen: Peek) -> bool:
+    """A contents array, or an object with a `history` of contents."""
+    found = seen.items or seen.top.get("history") or ()
+    return bool(found) and all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in found)
+
+
+def _records(seen: Peek) -> bool:
+    return "sessionId" in seen.top and "messages" in seen.top and "projectHash" in seen.top
+
+
+_PLAIN = Messages(FORMAT, "gemini", _contents)
+
+
+class GeminiCli:
+    """Reads and writes Gemini CLI checkpoints, scenarios and session files."""
+
+    name = FORMAT
+
+    def sniff(self, head: bytes, name: str) -> bool:
+        """Contents, or an object with the records of a session."""
+        seen = peek(head)
+        return _records(seen) or (len(seen.lines) < 2 and _contents(seen))
+
+    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
+        """The one session of the file."""
+        if not _records(peek(data)):
+            return _PLAIN.read(data, file=file, skip_damaged=skip_damaged)
+        text, top = document(data, file)
+        found = array(text, array_of(text, top, "messages", file).start)
+        draft = Draft()
+        for slot in found.slots:
+            draft.line = slot.number
+            _add(draft, slot, file)
+        own = str(top.value.get("sessionId") or "")
+        title = str(top.value.get("summary") or "")
+        return woven([draft], [SessionInfo(
+            own, FORMAT, file, title, source=own, before=found.before, after=found.after
+        )])
+
+    def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
+        """The session's document."""
+        if b'"projectHash"' not in info.before + info.after:
+            return _PLAIN.body(info, items)
+        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
+        return joined_array(info.before, found, info.after)
+
+    def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
+        """A session file, or a contents array where the session came from elsewhere."""
+        return self.body(info, items) if info.format == FORMAT else _PLAIN.write(info, items)
+
+
+def _add(draft: Draft, slot: Slot, file: str) -> None:
+    value = slot.fields(file)
+    own, time = str(value.get("id") or ""), micros(value.get("timestamp"))
+    if own and draft.knows(own):
+        raise BadInput(f"{file}: record {slot.number}: the id {own!r} was already used; remove one of the two")
+    native = slot.native(FORMAT)
+    match value.get("type"):
+        case "user":
+            parts = _parts(value.get("content"))
+            text = parts[0].text if parts and isinstance(parts[0], Text) else ""
+            draft.said([Message("user", parts, text_origin(text), native=native)], at=draft.last, source=own, time=time)
+        case "gemini":
+            draft.said(_answer(slot, value, own), at=draft.last, source=own, time=time)
+            _note(draft, value)
+        case kind if kind in _NOTES:
+            draft.custom(str(kind), native, at=draft.last, source=own, time=time)
+        case role if "content" in value:
+            raise UnknownRole(f"{file}: record {slot.number}: {role!r} is not a type of the gemini-cli format")
+        case kind:
+            draft.custom(str(kind or "unknown"), native, at=draft.last, source=own, time=time)
+
+
+def _parts(content: object) -> tuple[Part, ...]:
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    found = content if isinstance(content, list) else [content]
+    texts = [p if isinstance(p, str) else p.get("text") for p in found if isinstance(p, str | dict)]
+    return tuple(Text(t) for t in texts if isinstance(t, str) and t)
+
+
+def _answer(slot: Slot, value: dict[str, Any], own: str) -> list[Message]:
+    """The answer, and after it the results that the record keeps inside its tool calls."""
+    thoughts = [t for t in value.get("thoughts") or () if isinstance(t, dict)]
+    thinking = tuple(Thinking(f"{t.get('subject', '')}: {t.get('description', '')}") for t in thoughts)
+    calls = [c for c in value.get("toolCalls") or () if isinstance(c, dict)]
+    parts = (*thinking, *_parts(value.get("content")), *map(_call, calls))
+    span = member(slot.text, 0, "toolCalls")
+    results = [r for r in map(_result, calls) if r is not None]
+    if span is None or not results or len(results) != len(calls):
+        joined = Message("assistant", parts, "model", native=slot.native(FORMAT))
+        return [joined]
+    inner = array(slot.text, span.start)
+    group, count = own or f"{slot.number}", len(calls) + 1
+    answer = Native(FORMAT, inner.before, slot.lead, group=group, index=0, count=count)
+    out = [Message("assistant", parts, "model", native=answer)]
+    for index, (each, result) in enumerate(zip(inner.slots, results, strict=True), 1):
+        tail = inner.after if index == count - 1 else b""
+        native = Native(FORMAT, each.raw, head=each.lead, tail=tail, group=group, index=index, count=count)
+        out.append(Message("tool", (result,), "tool", native=native))
+    return out
+
+
+def _call(call: dict[str, Any]) -> ToolCall:
+    arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
+    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), arguments)
+
+
+def _result(call: dict[str, Any]) -> ToolResult | None:
+    given = call.get("result")
+    if given is None:
+        return None
+    found = given if isinstance(given, list) else [given]
+    texts = [_response(part) for part in found]
+    content = tuple(Text(t) for t in texts if t)
+    return ToolResult(str(call.get("id") or ""), str(call.get("name") or ""), content, call.get("status") == "error")
+
+
+def _response(part: object) -> str:
+    match part:
+        case {"functionResponse": {"response": {"output": str(text)}}} | {"text": str(text)}:
+            return text
+        case {"functionResponse": {"response": response}}:
+            return json.dumps(response, ensure_ascii=False)
+    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+
+
+def _note(draft: Draft, value: dict[str, Any]) -> None:
+    """The usage stands on the record, so on the answer and not on the results behind it."""
+    match value.get("tokens"):
+        case {"input": int(prompt), "output": int(output), **rest} if prompt > 0:
+            usage = Usage(prompt, output, int(rest.get("cached") or 0), 0, str(value.get("model") or ""))
+            draft.used(usage)
+
+
+def _render(piece: Piece) -> bytes:
+    out: list[dict[str, Any]] = []
+    for message in piece.messages:
+        result = result_of(message)
+        if result is not None and out and out[-1]["type"] == "gemini":
+            _answered(out[-1], result, text_of(message))
+            continue
+        record: dict[str, Any] = {"id": piece.source} if piece.source and not out else {}
+        if message.role == "assistant":
+            record |= {"type": "gemini", "content": text_of(message), "toolCalls": [
+                {"id": c.id, "name": c.name, "args": _arguments(c.arguments)} for c in calls_of(message)]}
+        elif result is not None:
+            record |= {"type": "gemini", "content": "", "toolCalls": [{"id": result.call, "name": result.name}]}
+            _answered(record, result, text_of(message))
+        else:
+            record |= {"type": "user", "content": text_of(message)}
+        out.append(record)
+    return b",\n".join(json.dumps(r, ensure_ascii=False).encode("utf-8", "replace") for r in out)
+
+
+def _answered(record: dict[str, Any], result: ToolResult, text: str) -> None:
+    for call in record["toolCalls"]:
+        if call["id"] == result.call:
+            response = {"id": result.call, "name": result.name, "response": {"output": text}}
+            call |= {"result": [{"functionResponse": response}], "status": "error" if result.error else "success"}
+
+
+def _arguments(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"_raw": text}

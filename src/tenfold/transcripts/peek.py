@@ -1,0 +1,88 @@
+"""A first look at a file's shape, shared by every reader's `sniff`: lines of objects, one object, or an array."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from tenfold.transcripts.spans import members, value_at
+
+_LINES = 20
+_ITEMS = 40
+
+
+class Peek(Struct, frozen=True):
+    """`lines` are the first objects of a file with one a line, `top` the members of a file that is one object (also
+    in `lines`: it may be a file of one line), `items` the first elements of one that is an array."""
+
+    lines: tuple[dict[str, Any], ...] = ()
+    top: dict[str, Any] = {}
+    items: tuple[Any, ...] = ()
+
+
+@lru_cache(maxsize=2)
+def peek(head: bytes) -> Peek:
+    """The shape of a file, or as much of it as the bytes show: damage is for `read` to report."""
+    text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if text.startswith("["):
+        return Peek(items=tuple(_items(text)))
+    if not text.startswith("{"):
+        return Peek()
+    try:
+        first = value_at(text, 0)
+    except ValueError:
+        first = None
+    if first is not None and text[first.end :].strip():
+        return Peek(lines=tuple(_objects(text)))
+    if first is None and "\n{" in text and (found := _objects(text)):
+        return Peek(lines=tuple(found))
+    top = {m.key: m.value for m in members(text, 0)} if first is not None else _begun(text)
+    return Peek(lines=(top,), top=top)
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    out = []
+    for line in text.split("\n", _LINES)[:_LINES]:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            out.append(value)
+    return out
+
+
+def _items(text: str) -> list[Any]:
+    out = []
+    at = 1
+    while len(out) < _ITEMS:
+        while text[at : at + 1] in {" ", "\t", "\r", "\n", ","} and at < len(text):
+            at += 1
+        try:
+            span = value_at(text, at)
+        except ValueError:
+            break
+        out.append(span.value)
+        at = span.end
+    return out
+
+
+def _begun(text: str) -> dict[str, Any]:
+    """The members of an object that breaks off, as far as they are whole; the last key with None."""
+    out: dict[str, Any] = {}
+    at = 1
+    while True:
+        while text[at : at + 1] in {" ", "\t", "\r", "\n", ","} and at < len(text):
+            at += 1
+        try:
+            key = value_at(text, at)
+            at = text.index(":", key.end) + 1
+            out[str(key.value)] = None
+            span = value_at(text, at)
+        except ValueError:
+            return out
+        out[str(key.value)] = span.value
+        at = span.end

@@ -1,0 +1,75 @@
+"""Writing formats whose lines point at their parents: pointers whose target was dropped go to the line before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.transcripts.pieces import Piece, Render
+from tenfold.transcripts.spans import members
+
+
+class Pointers(Struct, frozen=True):
+    """The keys of a format's own id and parent id, and how many hex digits an id of its own making has."""
+
+    own: str
+    parent: str
+    digits: int
+
+
+def _ids(raw: bytes, key: str) -> list[str]:
+    out = []
+    for line in raw.split(b"\n"):
+        if line.strip():
+            value = json.loads(line)
+            out.append(str(value.get(key) or "") if isinstance(value, dict) else "")
+    return [i for i in out if i]
+
+
+def _fresh(piece: Piece, taken: set[str], digits: int) -> str:
+    """An id for a line of ours: the foreign id it stands for, or where that is taken or absent, one from its text."""
+    if piece.source and piece.source not in taken:
+        return piece.source
+    text = repr((piece.source, piece.messages, len(taken))).encode()
+    return hashlib.sha256(text).hexdigest()[:digits]
+
+
+def linked(found: Sequence[Piece], pointers: Pointers, render: Render) -> list[Piece]:
+    """The pieces with bytes for those that have none and every pointer that was known resolvable again.
+
+    `render(piece, parent)` gets the piece with the id it shall carry as `source`.
+    """
+    exact = [_ids(p.raw, pointers.own) if p.exact and _is_json(p.raw) else [] for p in found]
+    taken = {i for ids in exact for i in ids}
+    out: list[Piece] = []
+    before = ""
+    for piece, ids in zip(found, exact, strict=True):
+        if not piece.exact:
+            named = replace(piece, source=_fresh(piece, taken, pointers.digits))
+            taken.add(named.source)
+            out.append(replace(named, raw=render(named, before)))
+            before = named.source
+            continue
+        raw = _repointed(piece.raw, pointers.parent, before, taken) if piece.rooted and ids else piece.raw
+        out.append(replace(piece, raw=raw))
+        before = ids[-1] if ids else before
+    return out
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        return all(isinstance(json.loads(line), dict) for line in raw.split(b"\n") if line.strip())
+    except ValueError:
+        return False
+
+
+def _repointed(raw: bytes, key: str, before: str, known: set[str]) -> bytes:
+    text = raw.decode("utf-8")
+    span = next((m for m in members(text, 0) if m.key == key), None)
+    if span is None or not isinstance(span.value, str) or span.value in known:
+        return raw
+    return (text[: span.start] + (json.dumps(before) if before else "null") + text[span.end :]).encode()

@@ -1,0 +1,171 @@
+"""Whether to act now: a trigger's limits, held against what the log says was already tried.
+
+Pure: the history is derived from Blocks, retractions and attempts on the path; none of it is hidden state. Every
+policy is under the same guards:
+
+- an unknown window never triggers;
+- nothing is done again where nothing followed and the same was asked (law 6);
+- no second attempt unless the path grew; after two fruitless ones, or a Block, or an undo, only when it grew by the
+  minimum growth (the breaker half-opens);
+- the hard limit overrides these, except that a third attempt on an unchanged path is refused and that an unsatisfiable
+  limit is said once.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.meter.reading import Reading
+from tenfold.record.entry import Attempt
+from tenfold.trigger.triggers import Decision, Demand, Limits, Need
+
+FRUITLESS_MOST = 2
+
+
+class History(Struct, frozen=True):
+    """What happened on this path since the newest live Block or retraction.
+
+    `messages_since` counts the messages after it (all, if there is none). `grown` is the tokens of the view that came
+    after the newest Block, retraction or attempt (None: there was none). `attempts` lie after that Block or
+    retraction. `retracted`: it was a retraction. `same`: policy, target and demand equal the newest live Block's.
+    """
+
+    messages_since: int = 0
+    grown: int | None = None
+    attempts: tuple[Attempt, ...] = ()
+    retracted: bool = False
+    same: bool = False
+
+
+def decide(  # noqa: PLR0913 - every one is a different fact, and the pure function has nowhere else to take it from
+    reading: Reading,
+    limits: Limits | None,
+    demand: Demand,
+    history: History,
+    *,
+    to: int | None = None,
+    least: int,
+    minimum_growth: int,
+) -> Decision:
+    """Whether to compact a view of this Reading, and down to what.
+
+    `to` is an explicit target, in the Reading's tokens, and goes before `limits` (None: the window is not known).
+    `least` is what nothing can go below, in the same tokens. `minimum_growth` is the policy's.
+    """
+    tokens = reading.tokens
+    need: Need = "soft"
+    if to is not None:
+        idle = Decision(False, need, to, to if limits is None else limits.hard, "nothing", False, "")
+    elif limits is None or reading.source == "unknown":
+        return _unknown(reading, demand)
+    else:
+        need = "hard" if demand == "overflow" else limits.need(tokens)
+        idle = Decision(False, need, _aim(limits, demand, tokens), limits.hard, "nothing", False, "")
+        if demand == "check" and need in ("none", "warn"):
+            return replace(idle, status="", reason=_below(reading, limits))
+    if history.same and history.messages_since == 0:
+        return replace(idle, reason="the newest Block did just this and no message followed it")
+    if limits is not None and least > limits.hard:
+        return _unsatisfiable(idle, reading, demand, history, least=least)
+    aim = max(idle.target, least)
+    idle = replace(idle, target=aim, target_missed=aim > idle.target)
+    if tokens <= aim:
+        return replace(idle, reason=_small(reading, idle, least))
+    refusal = "" if to is not None else _guarded(demand, need, history, minimum_growth)
+    if refusal:
+        return replace(idle, reason=refusal)
+    wanted = need if need in ("soft", "hard") else "soft"
+    return replace(idle, act=True, need=wanted, status="", reason=_acts(reading, limits, demand, idle))
+
+
+def _aim(limits: Limits, demand: Demand, tokens: int) -> int:
+    """The target. Where the provider refused what we read as fitting, it shrinks as far as the reading was off."""
+    if demand != "overflow" or tokens >= limits.hard:
+        return limits.target
+    return max(1, limits.target * tokens // limits.hard)
+
+
+def _guarded(demand: Demand, need: Need, history: History, minimum_growth: int) -> str:
+    """Why another try would be in vain, "" where it may be made. A person who asks is not held back."""
+    attempts, grown = len(history.attempts), history.grown
+    if grown is None or demand == "manual":
+        return ""
+    if need == "hard":
+        if attempts >= FRUITLESS_MOST and grown == 0:
+            return (
+                f"{attempts} attempts on this path came to nothing and nothing was added since; the last said: "
+                f"{history.attempts[-1].reason}"
+            )
+        return ""
+    if attempts and attempts < FRUITLESS_MOST:
+        last = history.attempts[-1].reason
+        return "" if grown > 0 else f"the last attempt came to nothing ({last}) and nothing was added since"
+    if grown >= minimum_growth:
+        return ""
+    since = "the compaction was undone" if history.retracted else "the newest Block"
+    if attempts:
+        since = f"{attempts} attempts came to nothing"
+    return f"the view grew by {grown:,} tokens since {since}; it is tried again from {minimum_growth:,} on"
+
+
+def _unsatisfiable(idle: Decision, reading: Reading, demand: Demand, history: History, *, least: int) -> Decision:
+    said = demand != "manual" and any(a.status == "unsatisfiable" for a in history.attempts)
+    reason = (
+        f"nothing can bring the view under {idle.limit:,} tokens: system prompt, current request, open step, pins and "
+        f"a minimal summary take {least:,}, {least - idle.limit:,} too many (the view has {reading.tokens:,}); "
+        "use a larger window, a smaller output reserve, or unpin entries"
+    )
+    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, known=said)
+
+
+def _unknown(reading: Reading, demand: Demand) -> Decision:
+    what = (
+        "the view could not be counted"
+        if reading.source == "unknown"
+        else (f"the model's window is not known, so {reading.tokens:,} tokens cannot be held against it")
+    )
+    return Decision(
+        False,
+        "hard" if demand == "overflow" else "none",
+        0,
+        0,
+        "nothing",
+        False,
+        f"{what}; name a window (--window, window=) or a target (--to, to=)",
+    )
+
+
+def _below(reading: Reading, limits: Limits) -> str:
+    relation = "below" if limits.at_soft else "not above"
+    return f"{reading.tokens:,} tokens ({reading.source}) are {relation} the trigger of {limits.soft:,}"
+
+
+def _small(reading: Reading, idle: Decision, least: int) -> str:
+    if idle.target_missed:
+        return f"{reading.tokens:,} tokens are no more than the least that must stay, {least:,}"
+    return f"{reading.tokens:,} tokens are already within the target of {idle.target:,}"
+
+
+def _acts(reading: Reading, limits: Limits | None, demand: Demand, idle: Decision) -> str:
+    aim = f"down to {idle.target:,}" + (", the least that must stay" if idle.target_missed else "")
+    how = f"{reading.source}, floor {reading.floor:,} + {reading.slope:.2f} x {reading.estimate:,}"
+    size = f"{reading.tokens:,} tokens ({how})"
+    match demand:
+        case "check" if limits is not None:
+            passed = (
+                f"above the hard limit of {limits.hard:,}"
+                if idle.need == "hard"
+                else (f"{'at or ' if limits.at_soft else ''}above the trigger of {limits.soft:,}")
+            )
+            return f"{size} are {passed}: {aim}"
+        case "check" | "manual":
+            return f"{size}, asked for: {aim}"
+        case "tool":
+            return f"{size}, the model asked for it: {aim}"
+        case "overflow":
+            return f"{size}, the provider refused the request as too long: {aim}"
+        case _:
+            assert_never(demand)

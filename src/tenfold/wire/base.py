@@ -1,0 +1,155 @@
+"""What every wire gives back: encoded items, and the list of what had to change on the way.
+
+`Ledger` is the one place that records Adjustments and keeps call ids consistent within one encoding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from tenfold.record.message import Message, ToolCall, calls_of
+from tenfold.wire import splice
+from tenfold.wire.marks import Confirm
+from tenfold.wire.profiles import FAMILY, MADE, PROFILES, Profile
+
+AdjustmentKind = Literal[
+    "opening_stub",
+    "results_joined",
+    "id_made",
+    "id_changed",
+    "thinking_dropped",
+    "signature_dropped",
+    "image_dropped",
+    "document_as_text",
+    "document_dropped",
+    "opaque_dropped",
+    "system_folded",
+    "error_flag_in_text",
+    "empty_text_dropped",
+    "empty_message_dropped",
+    "arguments_wrapped",
+    "envelope_dropped",
+]
+
+
+class Adjustment(Struct, frozen=True):
+    """One loss or insertion of an encoding. `index` is the message's place in the list that was encoded."""
+
+    kind: AdjustmentKind
+    index: int
+    note: str
+
+
+class EncodedItem(Struct, frozen=True):
+    """One native message (or Responses item). `of`: indices of the messages in it; none for an inserted one.
+
+    `exact`: the bytes are one native message as it came, so a caller may return the very object it was given.
+    """
+
+    raw: bytes
+    of: tuple[int, ...]
+    exact: bool
+
+
+class Encoded(Struct, frozen=True):
+    """An encoded list. `system` holds the leading system texts of wires that take the system prompt apart."""
+
+    items: tuple[EncodedItem, ...]
+    system: tuple[str, ...] = ()
+    adjustments: tuple[Adjustment, ...] = ()
+
+
+class Wire(Protocol):
+    """One provider's message format. Get one from `WIRES`."""
+
+    name: str
+
+    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+        """Native messages, each as JSON bytes, as ours. Raises `UnknownRole`, and `BadInput` for what is no object."""
+        ...
+
+    def encode(self, messages: Sequence[Message]) -> Encoded:
+        """Ours as native messages: untouched ones byte for byte, others rendered from their parts."""
+        ...
+
+
+class Ledger:
+    """Collects the Adjustments of one encoding and maps call ids to ones the wire accepts."""
+
+    def __init__(self, wire: str, messages: Sequence[Message]) -> None:
+        self.profile: Profile = PROFILES[wire]
+        self.wire = wire
+        self.adjustments: list[Adjustment] = []
+        self._ids: dict[str, str] = {}
+        self._taken: set[str] = set()
+        formats = (FAMILY.get(m.native.format, m.native.format) for m in messages if m.native is not None)
+        self._source = next(formats, wire)
+        self._names = {c.id: c.name for m in messages for c in calls_of(m)}
+
+    def note(self, kind: AdjustmentKind, index: int, note: str) -> None:
+        """Records one loss or insertion."""
+        self.adjustments.append(Adjustment(kind, index, note))
+
+    def foreign(self, message: Message) -> bool:
+        """Whether the message's signatures and opaque parts are another provider's.
+
+        A message without native is one of ours, made from its neighbours: it has the family of the list.
+        """
+        if message.native is None:
+            return self._source != self.wire
+        return FAMILY.get(message.native.format, message.native.format) != self.wire
+
+    def saw(self, message: Message) -> None:
+        """Remembers the call ids of a message that is sent as it came."""
+        for call in calls_of(message):
+            self._ids[call.id] = call.id
+            self._taken.add(call.id)
+
+    def call_id(self, call: ToolCall, index: int) -> str:
+        """The id to send for a call that is rendered. "" where the wire needs none and the native had none."""
+        wanted = call.id
+        if self.profile.ids_optional and (not wanted or wanted.startswith(MADE)):
+            return ""
+        fits = re.fullmatch(self.profile.id_pattern, wanted) is not None
+        if fits and wanted not in self._taken:
+            if wanted.startswith(MADE):
+                self.note("id_made", index, f"the call of {call.name} had no id; it is sent as {wanted}")
+            given = wanted
+        else:
+            digest = hashlib.sha256(f"{wanted}\0{index}\0{len(self._taken)}".encode("utf-8", "replace")).hexdigest()
+            given = f"call_{digest[:24]}"
+            kind: AdjustmentKind = "id_changed" if wanted else "id_made"
+            self.note(kind, index, f"call id {wanted!r} of {call.name} is sent as {given}")
+        self._ids[wanted] = given
+        self._taken.add(given)
+        return given
+
+    def result_id(self, call: str) -> str:
+        """The id under which the call of a result was sent."""
+        if self.profile.ids_optional and (not call or call.startswith(MADE)):
+            return ""
+        return self._ids.get(call, call)
+
+    def named(self, call: str, name: str) -> str:
+        """The tool's name for a result: its own, else that of its call, else a word, since some wires need one."""
+        return name or self._names.get(call, "") or "tool"
+
+    def arguments(self, call: ToolCall, index: int) -> bytes:
+        """A call's arguments where the wire wants a JSON object: the raw text, spliced in, not re-encoded."""
+        raw = call.arguments.strip()
+        if not raw:
+            return b"{}"
+        data = raw.encode("utf-8", "replace")
+        if splice.valid(data):
+            return data
+        self.note("arguments_wrapped", index, f"the arguments of {call.name} are no JSON object; sent under `_raw`")
+        return splice.obj(("_raw", splice.quote(call.arguments)))
+
+    def done(self, items: Sequence[EncodedItem], system: Sequence[str] = ()) -> Encoded:
+        """The result of the encoding."""
+        return Encoded(tuple(items), tuple(system), tuple(self.adjustments))

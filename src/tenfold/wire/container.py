@@ -1,0 +1,244 @@
+"""The wires by name, whole JSON arrays, and lists of which nobody said what they are."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from tenfold.errors import BadInput, UnknownFormat
+from tenfold.record.message import Message
+from tenfold.wire import openai_responses, splice
+from tenfold.wire.anthropic import Anthropic
+from tenfold.wire.base import Wire
+from tenfold.wire.gemini import Gemini
+from tenfold.wire.marks import Confirm
+from tenfold.wire.openai_chat import OpenAIChat
+from tenfold.wire.openai_responses import OpenAIResponses
+
+WIRES: Mapping[str, Wire] = {w.name: w for w in (Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())}
+"""Every wire by its name: anthropic, openai-chat, openai-responses, gemini."""
+
+
+@runtime_checkable
+class _Model(Protocol):
+    """An SDK's typed object."""
+
+    def model_dump(
+        self, *, mode: str, by_alias: bool, exclude_unset: bool, exclude_none: bool
+    ) -> dict[str, object]: ...
+
+
+def wire_of(name: str) -> Wire:
+    """The wire of that name. Raises `UnknownFormat` naming those there are."""
+    try:
+        return WIRES[name]
+    except KeyError:
+        raise UnknownFormat(f"no wire is called {name!r}; there are {', '.join(WIRES)}") from None
+
+
+def raw_of(message: object) -> bytes:
+    """One native message as JSON bytes: raw bytes or text as they are, a dict or an SDK's object encoded.
+
+    Raises `BadInput` for anything else.
+    """
+    if isinstance(message, bytes):
+        return message
+    if isinstance(message, str):
+        return message.encode("utf-8", "replace")
+    if not isinstance(message, Mapping | _Model):
+        raise BadInput(
+            f"a message is a dict, JSON bytes, or an SDK object with model_dump(), not {type(message).__name__}"
+        )
+    try:
+        return msgspec.json.encode(message, enc_hook=_plain)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_clean(message), enc_hook=_plain)
+    except (TypeError, ValueError) as exc:
+        raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _Model):
+        google = type(value).__module__.startswith("google.")
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=not google, exclude_none=google)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    raise NotImplementedError(f"a {type(value).__name__}")
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return msgspec.json.decode(splice.quote(value))
+    if isinstance(value, Mapping):
+        return {_clean(k): _clean(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(v) for v in value]
+    return _clean(_plain(value)) if isinstance(value, _Model) else value
+
+
+def decode_bytes(data: bytes, wire: str, *, confirm: Confirm | None = None) -> list[Message]:
+    """A whole JSON array of native messages; `encode_bytes` gives the same bytes back.
+
+    Raises `BadInput` when it is no array, `UnknownRole`, and `UnknownFormat` for an unknown wire. Of an empty array
+    the white space between its brackets is not kept.
+    """
+    slices = splice.array(data)
+    messages = wire_of(wire).decode(slices.items, confirm=confirm)
+    out: list[Message] = []
+    position = 0
+    for at, message in enumerate(messages):
+        native = message.native
+        assert native is not None
+        if native.index == 0:
+            count = items_in(message)
+            native = msgspec.structs.replace(native, lead=slices.leads[position])
+            if count > 1:
+                body = slices.items[position] + b"".join(
+                    slices.leads[i] + slices.items[i] for i in range(position + 1, position + count)
+                )
+                native = msgspec.structs.replace(native, body=body)
+            position += count
+        if at == len(messages) - 1:
+            native = msgspec.structs.replace(native, tail=native.tail + slices.end)
+        out.append(msgspec.structs.replace(message, native=native))
+    return out
+
+
+def items_in(message: Message) -> int:
+    """How many native items the bytes of a message are: one, except for an answer of several Responses items."""
+    native = message.native
+    if native is None or native.format != openai_responses.NAME or message.role != "assistant":
+        return 1
+    return len(splice.array(b"[" + native.body + b"]").items)
+
+
+def encode_bytes(messages: Sequence[Message], wire: str) -> bytes:
+    """The messages as one JSON array, with the separators and the end they came with.
+
+    Leading system texts of wires that take them apart are not in it: take them from `encode(...).system`.
+    """
+    natives = [m.native for m in messages if m.native is not None]
+    between = next((n.lead for n in natives if b"," in n.lead), b",")
+    end = next((n.tail[n.tail.rindex(b"]") :] for n in reversed(natives) if n.tail.rstrip().endswith(b"]")), b"]")
+    out: list[bytes] = []
+    part = 0
+    leads: tuple[bytes, ...] = ()
+    before: tuple[int, ...] = ()
+    items = wire_of(wire).encode(messages).items
+    opening = messages[0].native.lead if messages and messages[0].native is not None else b""
+    if items and not items[0].of and b"[" in opening:
+        items = items[1:]  # the array came opening like that, and a file is not a request
+    for item in items:
+        native = messages[item.of[0]].native if item.exact else None
+        if native is None:
+            given = b""
+        elif item.of == before:
+            part += 1
+            given = leads[part]
+        else:
+            part, given = 0, native.lead
+            leads = _inner_leads(messages[item.of[0]])
+        before = item.of if item.exact else ()
+        if out:
+            out.append(given if b"," in given else between)
+        else:
+            out.append(given if b"[" in given else b"[" + between.replace(b",", b""))
+        out.append(item.raw)
+    if not out:
+        return b"[]"
+    last = messages[-1].native
+    if last is not None and last.tail.rstrip().endswith(b"]"):
+        end = last.tail[last.tail.rfind(b"}") + 1 :]
+    return b"".join(out) + end
+
+
+def _inner_leads(message: Message) -> tuple[bytes, ...]:
+    if items_in(message) == 1:
+        return (b"",)
+    assert message.native is not None
+    return splice.array(b"[" + message.native.body + b"]").leads
+
+
+# -- detection ---------------------------------------------------------------------------------------------------------
+
+_ANTHROPIC_BLOCKS = frozenset(
+    {
+        "tool_use",
+        "tool_result",
+        "thinking",
+        "redacted_thinking",
+        "image",
+        "document",
+        "server_tool_use",
+        "compaction",
+        "search_result",
+        "container_upload",
+        "mcp_tool_use",
+        "mcp_tool_result",
+    }
+)
+_CHAT_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
+_RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
+
+
+def detect(items: Sequence[object]) -> str:
+    """The wire of a list of native messages (dicts, JSON bytes, SDK objects), by the first item that tells.
+
+    Text-only lists look the same in three formats and count as openai-chat. Raises `UnknownFormat` with what was seen.
+    """
+    seen: list[str] = []
+    plain = False
+    for item in items:
+        found = splice.fields(raw_of(item))
+        if found is None:
+            raise UnknownFormat(f"item {len(seen)} is no JSON object; pass a list of messages, or name the format")
+        wire = _telling(found)
+        if wire:
+            return wire
+        role = splice.text(found.get("role"))
+        plain = plain or role in ("user", "assistant")
+        seen.append(f"{{{', '.join(found)}}}" + (f" with role {role!r}" if role else ""))
+    if plain or not seen:
+        return "openai-chat"
+    raise UnknownFormat(
+        f"none of {', '.join(WIRES)} has messages like {seen[0]}; pass format= with one of these, "
+        "or read the file with the reader of its own format"
+    )
+
+
+def _telling(found: splice.Fields) -> str:
+    role = splice.text(found.get("role")) or ""
+    kind = splice.text(found.get("type")) or ""
+    if "parts" in found or role == "model":
+        return "gemini"
+    if "tool_calls" in found or (role in ("tool", "system", "developer", "function") and kind != "message"):
+        blocks = _block_kinds(found)
+        return "openai-responses" if blocks & _RESPONSES_PARTS else "openai-chat"
+    if not role and (kind in openai_responses.CALLS or kind in openai_responses.OUTPUTS or kind == "reasoning"):
+        return "openai-responses"
+    if kind in ("compaction", "item_reference") and not role:
+        return "openai-responses"
+    blocks = _block_kinds(found)
+    for wire, kinds in (
+        ("openai-responses", _RESPONSES_PARTS),
+        ("anthropic", _ANTHROPIC_BLOCKS),
+        ("openai-chat", _CHAT_PARTS),
+    ):
+        if blocks & kinds:
+            return wire
+    return "openai-responses" if kind == "message" and "stop_reason" not in found and role else ""
+
+
+def _block_kinds(found: splice.Fields) -> frozenset[str]:
+    kinds: set[str] = set()
+    for raw in splice.items(found.get("content")) or ():
+        block = splice.fields(raw) or {}
+        kind = splice.text(block.get("type")) or ""
+        if kind != "file" or "file" in block:
+            kinds.add(kind)
+    return frozenset(kinds)

@@ -1,0 +1,339 @@
+"""Gemini contents: `{"role": "user" | "model", "parts": [...]}`, field names in either spelling of the SDKs.
+
+Calls need no id here. A decoder's made ids pair them with their responses, by name and order, and are never sent back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from msgspec import Raw, Struct
+
+from tenfold.errors import UnknownRole
+from tenfold.record.message import (
+    Document,
+    Image,
+    Message,
+    Native,
+    Opaque,
+    Origin,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
+from tenfold.wire import splice
+from tenfold.wire.base import Encoded, EncodedItem, Ledger
+from tenfold.wire.marks import OPENING, Confirm, fold_note, text_origin
+from tenfold.wire.media import stand_in
+from tenfold.wire.profiles import MADE
+from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
+from tenfold.wire.splice import Fields, arr, obj, quote
+
+NAME = "gemini"
+_ROLES: Mapping[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
+_SNAKE: Mapping[str, str] = {
+    "functionCall": "function_call",
+    "functionResponse": "function_response",
+    "inlineData": "inline_data",
+    "fileData": "file_data",
+    "mimeType": "mime_type",
+    "fileUri": "file_uri",
+    "displayName": "display_name",
+    "thoughtSignature": "thought_signature",
+}
+
+
+class Gemini:
+    """The Gemini `contents` wire."""
+
+    name = NAME
+
+    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+        """See `Wire.decode`."""
+        out: list[Message] = []
+        pairing = _Pairing()
+        for index, raw in enumerate(items):
+            out.extend(_decoded(raw, index, Native(NAME, raw, lead=b"," if index else b""), (pairing, confirm)))
+        return out
+
+    def encode(self, messages: Sequence[Message]) -> Encoded:
+        """See `Wire.encode`."""
+        ledger = Ledger(NAME, messages)
+        items: list[EncodedItem] = []
+        system: list[str] = []
+        for batch in batches(messages, NAME, join_results=True):
+            first = messages[batch.indices[0]]
+            if batch.exact is None and first.role == "system" and not items:
+                system.append(text_of(first))
+                continue
+            raw = _rendered(messages, batch, ledger) if batch.exact is None else batch.exact
+            if raw is None:
+                continue
+            if not items and first.role == "assistant":
+                ledger.note("opening_stub", batch.indices[0], "the list would open with an assistant message")
+                items.append(EncodedItem(_content("user", [obj(("text", quote(OPENING)))]), (), exact=False))
+            items.append(EncodedItem(raw, batch.indices, exact=batch.exact is not None))
+        return ledger.done(items, system)
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+class _Waiting(Struct):
+    id: str
+    name: str
+    own: str
+
+
+class _Pairing:
+    """Gives calls their ids and finds the call of each response: by its id, else by name and order."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._fresh = True
+
+    def answered(self) -> None:
+        """A user's content was read: the next model content starts a new step."""
+        self._fresh = True
+
+    def call(self, own: str, name: str, place: tuple[int, int, bytes]) -> str:
+        """The id of a call; `place` is content index, part index and raw part."""
+        if self._fresh:
+            self._waiting, self._fresh = [], False
+        index, part, raw = place
+        given = own or f"{MADE}{index:x}_{part:x}_{hashlib.sha256(raw).hexdigest()[:8]}"
+        self._waiting.append(_Waiting(given, name, own))
+        return given
+
+    def response(self, own: str, name: str) -> str:
+        """The id of the call that a response answers; its own when none waits for it."""
+        match = next((w for w in self._waiting if own and w.own == own), None)
+        match = match or next((w for w in self._waiting if w.name == name and not (own and w.own)), None)
+        if match is None:
+            return own
+        self._waiting.remove(match)
+        return match.id
+
+
+def _get(found: Fields, key: str) -> Raw | None:
+    value = found.get(key)
+    return value if value is not None else found.get(_SNAKE.get(key, key))
+
+
+def _decoded(raw: bytes, index: int, native: Native, known: tuple[_Pairing, Confirm | None]) -> list[Message]:
+    found = members(raw, index)
+    name = splice.text(found["role"]) or "" if "role" in found and bytes(found["role"]) != b"null" else "user"
+    role = _ROLES.get(name)
+    if role is None:
+        raise UnknownRole(f"content {index} has role {name!r}; a Gemini content has one of {', '.join(_ROLES)}")
+    chunks = [_chunk(part, role, (index, at), known) for at, part in enumerate(splice.items(found.get("parts")) or ())]
+    if role == "user":
+        known[0].answered()
+    return split(raw, "parts", native, chunks or [Chunk(role, "model" if role == "assistant" else "human", ())])
+
+
+def _chunk(part: Raw, role: Role, place: tuple[int, int], known: tuple[_Pairing, Confirm | None]) -> Chunk:
+    pairing, confirm = known
+    origin: Origin = "model" if role == "assistant" else "human"
+    found = splice.fields(part)
+    if found is None:
+        return Chunk(role, origin, (Opaque("", bytes(part)),))
+    response = splice.fields(value) if (value := _get(found, "functionResponse")) is not None else None
+    if response is not None and role == "user":
+        return Chunk("tool", "tool", (_response(response, pairing),))
+    body = _part(found, part, role, (*place, pairing))
+    if role == "user" and isinstance(body, Text):
+        origin = text_origin(body.text, confirm)
+    signature = splice.text(_get(found, "thoughtSignature")) or ""
+    if splice.truth(found.get("thought")) and isinstance(body, Text):
+        return Chunk(role, origin, (Thinking(body.text, signature),))
+    if signature and not isinstance(body, Opaque):
+        return Chunk(role, origin, (Thinking("", signature), body))
+    return Chunk(role, origin, (body,))
+
+
+def _part(found: Fields, raw: Raw, role: Role, place: tuple[int, int, _Pairing]) -> Part:
+    text = splice.text(found.get("text"))
+    if text is not None:
+        return Text(text)
+    call = splice.fields(value) if (value := _get(found, "functionCall")) is not None else None
+    if call is not None and role == "assistant" and (name := splice.text(call.get("name"))) is not None:
+        index, at, pairing = place
+        given = pairing.call(splice.text(call.get("id")) or "", name, (index, at, bytes(raw)))
+        args = bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}"
+        return ToolCall(given, name, args)
+    media = _media(found)
+    if media is not None:
+        return media
+    known = {"thoughtSignature", "thought_signature", "thought"}
+    return Opaque(next((k for k in found if k not in known), ""), bytes(raw))
+
+
+def _media(found: Fields) -> Image | Document | None:
+    inline = splice.fields(value) if (value := _get(found, "inlineData")) is not None else None
+    file = splice.fields(value) if (value := _get(found, "fileData")) is not None else None
+    blob = inline if inline is not None else file
+    if blob is None:
+        return None
+    kind = splice.text(_get(blob, "mimeType")) or ""
+    name = splice.text(_get(blob, "displayName")) or ""
+    data, url = splice.text(blob.get("data")) or "", splice.text(_get(blob, "fileUri")) or ""
+    if not data and not url:
+        return None
+    if kind.startswith("image/"):
+        return Image(media=kind, data=data, url=url)
+    return Document(name, kind, data=data, url=url)
+
+
+def _response(found: Fields, pairing: _Pairing) -> ToolResult:
+    name = splice.text(found.get("name")) or ""
+    call = pairing.response(splice.text(found.get("id")) or "", name)
+    raw = found.get("response")
+    body = splice.fields(raw) if raw is not None else None
+    content: list[Text | Image | Document | Opaque] = []
+    error = body is not None and set(body) == {"error"}
+    sole = splice.text(next(iter(body.values()))) if body is not None and len(body) == 1 else None
+    if sole is not None and body is not None and set(body) <= {"output", "error", "result", "content"}:
+        content.extend([Text(sole)] if sole else [])
+    elif raw is not None and bytes(raw) not in (b"null", b"{}"):
+        content.append(Text(bytes(raw).decode("utf-8", "replace")))
+    for part in splice.items(found.get("parts")) or ():
+        inner = splice.fields(part)
+        media = _media(inner) if inner is not None else None
+        content.append(media if media is not None else Opaque("", bytes(part)))
+    return ToolResult(call, name, tuple(content), error)
+
+
+# -- encoding ----------------------------------------------------------------------------------------------------------
+
+
+def _content(role: str, parts: Sequence[bytes]) -> bytes:
+    return obj(("role", quote(role)), ("parts", arr(parts)))
+
+
+def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> bytes | None:
+    order = sorted(batch.indices, key=lambda i: messages[i].role != "tool")
+    for index in [i for i in order if messages[i].role == "tool"][1:]:
+        ledger.note("results_joined", index, "responses of one step are sent in one content")
+    parts: list[bytes] = []
+    natives: list[Native] = []
+    for index in order:
+        message = messages[index]
+        own = blocks(message, "parts") if message.native is not None and message.native.format == NAME else None
+        if own is not None and message.native is not None:
+            natives.append(message.native)
+        parts.extend(own if own is not None else _parts(message, index, ledger))
+    first = messages[batch.indices[0]]
+    if not parts:
+        ledger.note("empty_message_dropped", batch.indices[0], f"nothing is left of this {first.role} message")
+        return None
+    before, after, lost = envelope(natives, "model" if first.role == "assistant" else "user", "parts")
+    if lost:
+        ledger.note("envelope_dropped", batch.indices[0], "fields beside role and parts of a partly replaced content")
+    return before + b",".join(parts) + after
+
+
+def _parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
+    if message.role == "system":
+        ledger.note("system_folded", index, "a later system message is sent inside a user content")
+        text = text_of(message)
+        return [obj(("text", quote(fold_note(text))))] if text.strip() else []
+    out: list[bytes] = []
+    foreign = ledger.foreign(message)
+    for part, signature in _signed(message, index, ledger, foreign=foreign):
+        own = (("thoughtSignature", quote(signature)),) if signature else ()
+        if isinstance(part, Thinking):
+            out.append(obj(("text", quote(part.text)), ("thought", b"true"), *own))
+        elif isinstance(part, Opaque):
+            if foreign:
+                ledger.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
+            else:
+                out.append(part.raw)
+        elif part == Text("") and not signature:
+            ledger.note("empty_text_dropped", index, "an empty text part")
+        else:
+            out.append(obj(*_part_fields(part, index, ledger, foreign=foreign), *own))
+    return out
+
+
+def _signed(message: Message, index: int, ledger: Ledger, *, foreign: bool) -> list[tuple[Part, str]]:
+    """The parts with the signature each carries: a signature that came with a part is a thinking part before it."""
+    out: list[tuple[Part, str]] = []
+    pending = ""
+    for part in message.parts:
+        if isinstance(part, Thinking) and foreign:
+            ledger.note("thinking_dropped" if part.text else "signature_dropped", index, "not this provider's")
+        elif isinstance(part, Thinking) and part.text:
+            out.append((part, part.signature))
+        elif isinstance(part, Thinking):
+            if pending:
+                out.append((Text(""), pending))
+            pending = part.signature
+        elif isinstance(part, Opaque):
+            out.append((part, ""))
+        else:
+            out.append((part, pending))
+            pending = ""
+    return [*out, (Text(""), pending)] if pending else out
+
+
+def _part_fields(part: Part, index: int, ledger: Ledger, *, foreign: bool) -> tuple[tuple[str, bytes], ...]:
+    match part:
+        case Text(text):
+            return (("text", quote(text)),)
+        case ToolCall():
+            given = ledger.call_id(part, index)
+            own = (("id", quote(given)),) if given else ()
+            return (("functionCall", obj(*own, ("name", quote(part.name)), ("args", ledger.arguments(part, index)))),)
+        case ToolResult():
+            return (("functionResponse", _result(part, index, ledger, foreign=foreign)),)
+        case Image() | Document():
+            return _blob(part, index, ledger)
+        case Thinking() | Opaque():
+            return ()
+        case _:
+            assert_never(part)
+
+
+def _blob(part: Image | Document, index: int, ledger: Ledger) -> tuple[tuple[str, bytes], ...]:
+    fallback = "image/png" if isinstance(part, Image) else "application/octet-stream"
+    media = quote(part.media or fallback)
+    if part.data:
+        return (("inlineData", obj(("mimeType", media), ("data", quote(part.data)))),)
+    if part.url:
+        return (("fileData", obj(("mimeType", media), ("fileUri", quote(part.url)))),)
+    if isinstance(part, Document) and part.text:
+        ledger.note("document_as_text", index, f"document {part.name or part.media or 'without a name'}")
+        return (("text", quote(f"[document {part.name}]\n{part.text}" if part.name else part.text)),)
+    ledger.note("image_dropped" if isinstance(part, Image) else "document_dropped", index, "neither data nor address")
+    return (("text", quote(stand_in(part))),)
+
+
+def _result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
+    texts: list[str] = []
+    media: list[bytes] = []
+    for piece in part.content:
+        if isinstance(piece, Text):
+            texts.append(piece.text)
+        elif isinstance(piece, Opaque):
+            if foreign:
+                ledger.note("opaque_dropped", index, f"a {piece.kind or 'nameless'} part of another format")
+            else:
+                media.append(piece.raw)
+        elif piece.data or piece.url:
+            media.append(obj(*_blob(piece, index, ledger)))
+        else:
+            kept = isinstance(piece, Document) and piece.text
+            ledger.note("document_as_text" if kept else "image_dropped", index, "a response carries text and data")
+            texts.append(piece.text if isinstance(piece, Document) and piece.text else stand_in(piece))
+    given = ledger.result_id(part.call)
+    own = (("id", quote(given)),) if given else ()
+    body = obj(("error" if part.error else "output", quote("\n".join(texts))))
+    more = (("parts", arr(media)),) if media else ()
+    return obj(*own, ("name", quote(ledger.named(part.call, part.name))), ("response", body), *more)

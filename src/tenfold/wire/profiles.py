@@ -1,0 +1,144 @@
+"""What each provider accepts, as rows with their evidence. No other module knows a provider's rules.
+
+A row errs on the safe side where reports differ: a stub too many costs ten tokens, a refused request costs the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+MADE = "made_"
+"""How ids begin that a decoder made because the native call had none. They never reach the wire they came from."""
+
+FAMILY: Mapping[str, str] = {
+    "claude-code": "anthropic",
+    "cline": "anthropic",
+    "openhands-requests": "openai-chat",
+    "tau2": "openai-chat",
+    "swe-agent": "openai-chat",
+    "codex": "openai-responses",
+    "gemini-cli": "gemini",
+}
+"""Session formats whose blocks, signatures and opaque parts are those of a wire."""
+
+
+class Profile(Struct, frozen=True):
+    """One provider's rules. `evidence` maps a field to where the rule was seen.
+
+    `results`: where results must stand: "next_message" (all of a step in the next user message; messages of one role
+    are combined), "adjacent" (one message each, right after the calls), "anywhere" (later). `midlist_system` judges
+    what a caller sends; our own later system messages are folded into user messages unless it is "accepted".
+    """
+
+    wire: str
+    opens_with_assistant: bool
+    consecutive_roles: bool
+    midlist_system: Literal["accepted", "before_assistant", "folded"]
+    system_apart: bool
+    results: Literal["next_message", "adjacent", "anywhere"]
+    reasoning_needs_successor: bool
+    empty_text: bool
+    empty_message: bool
+    ids_optional: bool
+    id_pattern: str
+    evidence: Mapping[str, str] = {}
+
+
+_ANTHROPIC = Profile(
+    wire="anthropic",
+    opens_with_assistant=False,
+    consecutive_roles=True,
+    midlist_system="before_assistant",
+    system_apart=True,
+    results="next_message",
+    reasoning_needs_successor=True,
+    empty_text=False,
+    empty_message=False,
+    ids_optional=False,
+    id_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    evidence={
+        "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
+        "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",
+        "midlist_system": "refused by most models (`role 'system' is not supported on this model`, "
+        "anthropics/claude-code#61412); newer ones want it before an assistant message or last (#73821)",
+        "results": "`tool_use` ids were found without `tool_result` blocks immediately after "
+        "(anthropics/claude-code#8210, OpenHands/OpenHands#7512)",
+        "reasoning_needs_successor": "the last block of an assistant message cannot be `thinking`; edited ones refused",
+        "empty_text": "`text content blocks must be non-empty` (anthropics/claude-code#59812), "
+        "and `must contain non-whitespace text` (TheValkyrja/Anthropic2Vertex#5)",
+        "empty_message": "messages must have non-empty content, except the optional final assistant message",
+        "id_pattern": "tool_use.id must match ^[a-zA-Z0-9_-]+$",
+    },
+)
+
+_CHAT = Profile(
+    wire="openai-chat",
+    opens_with_assistant=True,
+    consecutive_roles=True,
+    midlist_system="accepted",
+    system_apart=False,
+    results="adjacent",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=True,
+    ids_optional=False,
+    id_pattern=r".{1,64}",
+    evidence={
+        "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
+        "midlist_system": "accepted anywhere in the list",
+        "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
+        "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
+        "empty_text": "an empty string is accepted as content",
+        "id_pattern": "any text; a length limit is enforced by the service",
+    },
+)
+
+_RESPONSES = Profile(
+    wire="openai-responses",
+    opens_with_assistant=True,
+    consecutive_roles=True,
+    midlist_system="accepted",
+    system_apart=False,
+    results="anywhere",
+    reasoning_needs_successor=True,
+    empty_text=True,
+    empty_message=True,
+    ids_optional=False,
+    id_pattern=r".{1,64}",
+    evidence={
+        "opens_with_assistant": "output items of /responses/compact may stand first",
+        "results": "`No tool output found for function call`: an output must exist, its place is free",
+        "reasoning_needs_successor": "`Item of type 'reasoning' was provided without its required following item` "
+        "(openai/openai-node#1567, vercel/ai#7099, openclaw/openclaw#19582)",
+        "id_pattern": "call_id is at most 64 characters",
+    },
+)
+
+_GEMINI = Profile(
+    wire="gemini",
+    opens_with_assistant=False,
+    consecutive_roles=True,
+    midlist_system="folded",
+    system_apart=True,
+    results="next_message",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=False,
+    ids_optional=True,
+    id_pattern=r".{0,128}",
+    evidence={
+        "opens_with_assistant": "a history that starts with a function call is refused "
+        "(google-gemini/gemini-cli#11814)",
+        "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
+        "results": "`function response turn comes immediately after a function call turn` "
+        "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
+        "empty_message": "`contents.parts must not be empty`",
+        "ids_optional": "functionCall.id is optional; recorded sessions carry none",
+    },
+)
+
+PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)}
+"""Every wire's rules by its name."""

@@ -1,0 +1,205 @@
+"""Splits a native message into ours, and finds which of ours are still one untouched native message.
+
+The bytes of all the messages of a group, `head + body + tail` of each in turn, are the native message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tenfold.errors import BadInput
+from tenfold.record.message import Message, Native, Origin, Part, Role
+from tenfold.wire import splice
+
+
+class Chunk(Struct, frozen=True):
+    """What one block of a native message's content means."""
+
+    role: Role
+    origin: Origin
+    parts: tuple[Part, ...]
+
+
+class Batch(Struct, frozen=True):
+    """Messages that make one native message. `exact` is its bytes when all of it is untouched, else None."""
+
+    indices: tuple[int, ...]
+    exact: bytes | None
+
+
+def members(raw: bytes, index: int) -> splice.Fields:
+    """The members of a native message. Raises `BadInput` with its index when it is no JSON object."""
+    found = splice.fields(raw)
+    if found is None:
+        raise BadInput(
+            f"message {index} is not a JSON object but {raw[:40]!r}; pass a list of message objects in one format"
+        )
+    return found
+
+
+def split(raw: bytes, key: str, native: Native, chunks: Sequence[Chunk]) -> list[Message]:
+    """A native message as one message of ours, or as several when its blocks differ in role or origin.
+
+    `chunks` (at least one) are the elements of the array under `key`. `native` gives the format and the lead.
+    """
+    runs = _runs(chunks)
+    where = splice.span(raw, key) if len(runs) > 1 else None
+    if where is None:
+        parts = tuple(p for c in chunks for p in c.parts)
+        return [Message(chunks[0].role, parts, chunks[0].origin, native=native)]
+    start, end = where
+    slices = splice.array(raw[start:end])
+    group = hashlib.sha256(raw).hexdigest()[:16] + ("" if _plain(raw, key) else "+")
+    out: list[Message] = []
+    for index, (first, last) in enumerate(runs):
+        body = slices.items[first] + b"".join(slices.leads[i] + slices.items[i] for i in range(first + 1, last + 1))
+        out.append(
+            Message(
+                chunks[first].role,
+                tuple(p for c in chunks[first : last + 1] for p in c.parts),
+                chunks[first].origin,
+                native=Native(
+                    native.format,
+                    body,
+                    lead=native.lead if index == 0 else b"",
+                    head=(raw[:start] if index == 0 else b"") + slices.leads[first],
+                    tail=slices.end + raw[end:] if index == len(runs) - 1 else b"",
+                    group=group,
+                    index=index,
+                    count=len(runs),
+                ),
+            )
+        )
+    return out
+
+
+def _runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for index, chunk in enumerate(chunks):
+        before = chunks[index - 1] if index else None
+        if before is not None and chunk.role != "tool" and (before.role, before.origin) == (chunk.role, chunk.origin):
+            runs[-1] = (runs[-1][0], index)
+        else:
+            runs.append((index, index))
+    return runs
+
+
+def _plain(raw: bytes, key: str) -> bool:
+    found = splice.fields(raw)
+    return found is not None and not set(found) - {"role", key}
+
+
+def whole(natives: Sequence[Native]) -> bytes:
+    """The bytes of one native message from all its parts, without what a container put after it."""
+    last = natives[-1]
+    rest = b"".join(n.head + n.body + n.tail for n in natives[:-1]) + last.head + last.body
+    if last.group:
+        return rest + whole_tail(last.tail)
+    return rest if last.tail.lstrip().startswith(b"]") else rest + last.tail
+
+
+def batches(messages: Sequence[Message], wire: str, *, join_results: bool) -> list[Batch]:
+    """Which messages make one native message each.
+
+    With `join_results`, results of one step are put into one message as soon as one of them is not as it came,
+    for providers that want all of them in the next message.
+    """
+    found: list[Batch] = []
+    position = 0
+    while position < len(messages):
+        native = messages[position].native
+        end = position + 1
+        exact: bytes | None = None
+        if native is not None and native.format == wire:
+            group = _group(messages, position)
+            if group is not None:
+                end = position + len(group)
+                exact = whole(group)
+        indices = tuple(range(position, end))
+        if exact is None and found and found[-1].exact is None and _kin(messages[found[-1].indices[-1]], native):
+            found[-1] = Batch((*found[-1].indices, *indices), None)
+        else:
+            found.append(Batch(indices, exact))
+        position = end
+    return _joined(messages, found) if join_results else found
+
+
+def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
+    first = messages[start].native
+    assert first is not None
+    out: list[Native] = []
+    for index in range(first.count):
+        native = messages[start + index].native if start + index < len(messages) else None
+        if native is None or (native.format, native.group, native.index) != (first.format, first.group, index):
+            return None
+        out.append(native)
+    return out
+
+
+def _kin(before: Message, native: Native | None) -> bool:
+    old = before.native
+    return (
+        old is not None
+        and native is not None
+        and native.group != ""
+        and (old.format, old.group) == (native.format, native.group)
+    )
+
+
+def _joined(messages: Sequence[Message], found: list[Batch]) -> list[Batch]:
+    out: list[Batch] = []
+    run: list[Batch] = []
+    for batch in [*found, None]:
+        if batch is not None and any(messages[i].role == "tool" for i in batch.indices):
+            run.append(batch)
+            continue
+        if len(run) > 1 and any(b.exact is None for b in run):
+            out.append(Batch(tuple(i for b in run for i in b.indices), None))
+        else:
+            out.extend(run)
+        run = []
+        if batch is not None:
+            out.append(batch)
+    return out
+
+
+def blocks(message: Message, key: str) -> list[bytes] | None:
+    """The raw content blocks of a message of the same wire, None when its content is no array."""
+    native = message.native
+    assert native is not None
+    if native.group:
+        return list(splice.array(b"[" + native.body + b"]").items)
+    found = splice.fields(whole([native]))
+    raws = splice.items(found[key]) if found is not None and key in found else None
+    return None if raws is None else [bytes(r) for r in raws]
+
+
+def envelope(natives: Sequence[Native], role: str, key: str) -> tuple[bytes, bytes, bool]:
+    """What to put before and after the blocks of a partly replaced message, and whether something was lost.
+
+    The native's own envelope is used as far as its first and last part are still there.
+    """
+    group = natives[0].group if natives else ""
+    same = [n for n in natives if n.group and n.group == group] if group else []
+    head = next((n.head for n in same if n.index == 0), None)
+    tail = next((whole_tail(n.tail) for n in same if n.index == n.count - 1), None)
+    odd = group.endswith("+") and (head is None or tail is None)
+    opening = b'{"role":"' + role.encode() + b'","' + key.encode() + b'":['
+    if len(same) != len(natives) or (head is None and tail is None):
+        return opening, b"]}", group.endswith("+") or any(not n.group and not _plain(n.body, key) for n in natives)
+    if head is None:
+        assert tail is not None
+        after = splice.fields(b'{"":[' + tail)
+        return (b'{"' + key.encode() + b'":[' if after is not None and "role" in after else opening), tail, odd
+    if tail is None:
+        before = splice.fields(head + b"]}")
+        return (head if before is not None and "role" in before else opening), b"]}", odd
+    return head, tail, odd
+
+
+def whole_tail(tail: bytes) -> bytes:
+    """A group's last tail without the end of the container."""
+    return tail[: tail.rindex(b"}") + 1] if b"}" in tail else tail

@@ -1,0 +1,366 @@
+"""Resolves the gold facts and measures a view, or an extractor, against them.
+
+A gold file holds no text: each item is an entry, the path of a string inside it, a character range and a hash. This
+module reads the text from the session file, refuses it when the hash differs, and compares by exact text. It does not
+extract anything: what counts as a fact was decided by reading (see README.md).
+
+    python -m tests.gold.score            recall and precision of the extractor, per session and kind
+    python -m tests.gold.score --missed   the same, then each gold item it missed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.record.block import Fact
+from tenfold.record.message import Message
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
+OVERLAP = 0.6
+"""The share of a gold range that shorter facts inside it must cover together to count as found."""
+
+Kind = Literal[
+    "rule", "correction", "request", "file_created", "file_modified", "file_renamed", "file_deleted",
+    "error", "error_resolved", "todo",
+]
+KINDS: tuple[Kind, ...] = (
+    "rule", "correction", "request", "file_created", "file_modified", "file_renamed", "file_deleted",
+    "error", "error_resolved", "todo",
+)
+MUST_KEEP = tuple(kind for kind in KINDS if kind != "error_resolved")
+_GROUPS: tuple[frozenset[str], ...] = (
+    frozenset({"rule", "correction"}),
+    frozenset({"file_created", "file_modified", "file_renamed"}),
+)
+_ERRORS = frozenset({"error", "error_resolved"})
+Extractor = Callable[[Iterable[tuple[int, Message]]], tuple[Fact, ...]]
+Json = dict[str, object] | list[object] | str | float | bool | None
+
+
+class GoldMismatch(Exception):
+    """Raised when a gold item does not fit the session file: the file changed, or the item is wrong."""
+
+
+class Range(Struct, frozen=True, forbid_unknown_fields=True):
+    """Characters `start` to `end` (exclusive) of a string, and the SHA-256 of exactly those, as UTF-8."""
+
+    start: int
+    end: int
+    sha256: str
+
+
+class Item(Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a gold file. `part` is the path of the string inside entry number `entry`.
+
+    `under` is a second range of the same string: the folder that a shell command names apart from the file.
+    `until` is the entry at which the user withdrew a rule.
+    """
+
+    kind: Kind
+    entry: int
+    part: tuple[str | int, ...]
+    start: int
+    end: int
+    sha256: str
+    under: Range | None = None
+    until: int | None = None
+    note: str = ""
+
+
+class GoldFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A gold file: whose facts, and where. `root` is the folder that `source` is relative to.
+
+    `entries` is how many entries the source has; `within` is the path of their list where the source is one object.
+    """
+
+    root: Literal["sessions", "repository"]
+    source: str
+    sha256: str
+    entries: int
+    items: tuple[Item, ...]
+    within: tuple[str | int, ...] = ()
+
+
+class GoldItem(Struct, frozen=True):
+    """A gold fact with its text, as it stands in the session."""
+
+    kind: Kind
+    entry: int
+    text: str
+    until: int | None = None
+    note: str = ""
+
+
+Pair = tuple[float | None, float | None]
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def names() -> tuple[str, ...]:
+    """The gold files there are, by name."""
+    return tuple(sorted(path.stem for path in HERE.glob("*.json")))
+
+
+def sessions_folder() -> Path:
+    """Where other people's sessions lie: `TENFOLD_SESSIONS`, else the folder beside the repository."""
+    return Path(os.environ.get("TENFOLD_SESSIONS") or REPOSITORY.parent / "shared" / "data")
+
+
+def gold_file(name: str) -> GoldFile:
+    """The gold file `name`, unresolved. Raises `msgspec.ValidationError` when it is malformed."""
+    return msgspec.json.decode((HERE / f"{name}.json").read_bytes(), type=GoldFile)
+
+
+def source_path(file: GoldFile) -> Path:
+    """The session file that a gold file is about."""
+    return (sessions_folder() if file.root == "sessions" else REPOSITORY) / file.source
+
+
+def entries_of(file: GoldFile) -> list[Json]:
+    """The entries of the session, parsed. Raises `GoldMismatch` when the file is not the one that was read."""
+    raw = source_path(file).read_bytes()
+    found = hashlib.sha256(raw).hexdigest()
+    if found != file.sha256:
+        raise GoldMismatch(f"{file.source}: SHA-256 is {found[:12]}, gold is of {file.sha256[:12]}: read it again")
+    if file.source.endswith(".jsonl"):
+        lines = raw.removesuffix(b"\n").split(b"\n")
+        return [cast("Json", msgspec.json.decode(line)) if line.strip() else None for line in lines]
+    held = follow(msgspec.json.decode(raw), file.within)
+    if not isinstance(held, list):
+        raise GoldMismatch(f"{file.source}: no list of entries at {file.within}")
+    return cast("list[Json]", held)
+
+
+def follow(value: object, path: Sequence[str | int]) -> object:
+    """What lies at `path` inside parsed JSON. Raises `GoldMismatch` when the path leads nowhere."""
+    for key in path:
+        match value, key:
+            case dict(), str() if key in value:
+                value = value[key]
+            case list(), int() if 0 <= key < len(value):
+                value = value[key]
+            case _:
+                raise GoldMismatch(f"nothing at {key!r} of the path {list(path)}")
+    return value
+
+
+def resolve(item: Item, entry: Json) -> GoldItem:
+    """The item with its text out of its parsed entry. Raises `GoldMismatch` when range or hash do not fit."""
+    text = follow(entry, item.part)
+    if not isinstance(text, str):
+        raise GoldMismatch(f"entry {item.entry}: {list(item.part)} is not a string")
+    found = _cut(text, Range(item.start, item.end, item.sha256), item.entry)
+    if item.under is not None:
+        found = f"{_cut(text, item.under, item.entry).rstrip('/')}/{found}"
+    return GoldItem(item.kind, item.entry, found, item.until, item.note)
+
+
+def _cut(text: str, span: Range, entry: int) -> str:
+    if not 0 <= span.start < span.end <= len(text):
+        raise GoldMismatch(f"entry {entry}: {span.start}..{span.end} is not inside a part of {len(text)} characters")
+    found = text[span.start : span.end]
+    if hashlib.sha256(found.encode()).hexdigest() != span.sha256:
+        raise GoldMismatch(f"entry {entry}: the text at {span.start}..{span.end} has another hash than the gold")
+    return found
+
+
+def gold(name: str) -> list[GoldItem]:
+    """Every gold fact of a session, resolved. Raises `GoldMismatch` at the first that does not fit its source."""
+    file = gold_file(name)
+    entries = entries_of(file)
+    if len(entries) != file.entries:
+        raise GoldMismatch(f"{file.source}: {len(entries)} entries, gold says {file.entries}")
+    return [resolve(item, entries[item.entry]) for item in file.items]
+
+
+# -- a view against the gold -------------------------------------------------------------------------------------------
+
+
+def normal(text: str) -> str:
+    """Text with every run of white space as one blank. Case is kept."""
+    return " ".join(text.split())
+
+
+def in_view(item: GoldItem, view_text: str) -> bool:
+    """Whether the gold text stands in the view; of a path, at least the file's name with its folder."""
+    return _stands(item, normal(view_text))
+
+
+def _stands(item: GoldItem, seen: str) -> bool:
+    if item.kind.startswith("file_"):
+        return _names_path(seen, item.text)
+    return normal(item.text) in seen
+
+
+def _names_path(seen: str, path: str) -> bool:
+    tail = "/".join(path.strip("/").split("/")[-2:])
+    return re.search(rf"(?<![\w.-]){re.escape(tail)}(?![\w-]|\.\w)", seen) is not None
+
+
+def score(items: Iterable[GoldItem], view_text: str) -> dict[str, tuple[int, int]]:
+    """Kind to (kept, total): how many gold facts stand in the view."""
+    seen = normal(view_text)
+    found: dict[str, tuple[int, int]] = {}
+    for item in items:
+        kept, total = found.get(item.kind, (0, 0))
+        found[item.kind] = (kept + _stands(item, seen), total + 1)
+    return found
+
+
+# -- an extractor against the gold -------------------------------------------------------------------------------------
+
+
+def extractor_score(items: Sequence[GoldItem], facts: Sequence[Fact]) -> dict[str, Pair]:
+    """Kind to (recall, precision). None where there is nothing to find, or nothing was offered.
+
+    A rule found as a correction counts as found, and so does a created file found as modified or renamed;
+    `confusions` counts those apart. Errors, requests, files and to-dos count by `live`.
+    """
+    found: dict[str, Pair] = {}
+    for kind in KINDS:
+        wanted = [item for item in items if item.kind == kind]
+        near = [item for item in items if item.kind in _group(kind)]
+        offered = [fact for fact in facts if _kind_of(fact) == kind]
+        if wanted or offered:
+            hits = [_found(item, facts) for item in wanted]
+            right = [any(_matches(item, fact, pieces=_found(item, facts)) for item in near) for fact in offered]
+            found[kind] = (_share(hits), _share(right))
+    return found
+
+
+def confusions(items: Iterable[GoldItem], facts: Sequence[Fact]) -> Counter[tuple[str, str]]:
+    """(gold kind, fact kind) to how many gold facts were found under that other kind only.
+
+    Looks at the kinds that count for one another, and at errors taken for resolved or for open.
+    """
+    wrong: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        near = _ERRORS if item.kind in _ERRORS else _group(item.kind)
+        kinds = sorted({_kind_of(fact) for fact in facts if _matches(item, fact)} & near)
+        if kinds and item.kind not in kinds:
+            wrong[item.kind, kinds[0]] += 1
+    return wrong
+
+
+def missed(items: Iterable[GoldItem], facts: Sequence[Fact]) -> list[GoldItem]:
+    """The gold facts that no fact of their kind, or of a kind that counts as theirs, covers."""
+    return [item for item in items if not _found(item, facts)]
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None
+
+
+def _group(kind: str) -> frozenset[str]:
+    return next((group for group in _GROUPS if kind in group), frozenset({kind}))
+
+
+def _kind_of(fact: Fact) -> str:
+    """The gold kind that a fact is offered as; "" for kinds the gold does not hold and for what is settled."""
+    match fact.kind:
+        case "error":
+            return "error" if fact.live else "error_resolved"
+        case "rule" | "correction":
+            return fact.kind
+        case _:
+            return fact.kind if fact.live else ""
+
+
+def _found(item: GoldItem, facts: Sequence[Fact]) -> bool:
+    offered = [fact for fact in facts if _kind_of(fact) in _group(item.kind)]
+    if item.kind.startswith("file_"):
+        return any(_matches(item, fact) for fact in offered)
+    text = normal(item.text)
+    texts = [normal(fact.text) for fact in offered]
+    return any(text in one for one in texts) or _covered(text, texts) >= OVERLAP
+
+
+def _covered(text: str, pieces: Iterable[str]) -> float:
+    """The share of `text` that those pieces cover together which stand in it whole."""
+    marks = bytearray(len(text))
+    for piece in pieces:
+        at = text.find(piece) if piece else -1
+        if at >= 0:
+            marks[at : at + len(piece)] = b"\x01" * len(piece)
+    return sum(marks) / len(text)
+
+
+def _matches(item: GoldItem, fact: Fact, *, pieces: bool = False) -> bool:
+    """Whether a fact is about the gold fact: it holds it, or most of it. Of paths, the name with its folder.
+
+    With `pieces` any part counts, for a gold fact that several facts cover together.
+    """
+    if item.kind.startswith("file_"):
+        changed = fact.kind.startswith("file_") and fact.kind != "file_read"
+        return changed and any(_names_path(normal(one), item.text) for one in (fact.key, fact.text))
+    text, said = normal(item.text), normal(fact.text)
+    return text in said or (said in text and len(said) >= (1 if pieces else OVERLAP * len(text)))
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def extractor() -> Extractor | None:
+    """`tenfold.summarize.facts.extract`, or None where this checkout does not have it."""
+    if importlib.util.find_spec("tenfold.summarize.facts") is None:
+        return None
+    module = importlib.import_module("tenfold.summarize.facts")
+    return cast("Extractor | None", getattr(module, "extract", None))
+
+
+def extracted(name: str, extract: Extractor) -> tuple[Fact, ...]:
+    """What `extract` finds in the session of a gold file, read as users read it: the longest one in that file."""
+    from tenfold.record.entry import message_of  # noqa: PLC0415 (a checkout without readers can still load the gold)
+    from tenfold.transcripts import read_file  # noqa: PLC0415
+
+    recorded = max(read_file(source_path(gold_file(name))), key=lambda one: len(one.entries))
+    said = ((at, message_of(entry)) for at, entry in enumerate(recorded.entries))
+    return extract((at, message) for at, message in said if message is not None)
+
+
+def report(name: str, facts: Sequence[Fact], *, show_missed: bool = False) -> list[str]:
+    """The lines that the command prints for one session."""
+    items = gold(name)
+    lines = [f"{name}: {len(items)} gold facts, {len(facts)} extracted"]
+    for kind, (recall, precision) in extractor_score(items, facts).items():
+        wanted = sum(item.kind == kind for item in items)
+        offered = sum(_kind_of(fact) == kind for fact in facts)
+        shares = f"recall {_per_cent(recall)}  precision {_per_cent(precision)}"
+        lines.append(f"  {kind:15} gold {wanted:3}  offered {offered:3}  {shares}")
+    for (wanted_kind, got), count in sorted(confusions(items, facts).items()):
+        lines.append(f"  {wanted_kind} found as {got}: {count}")
+    if show_missed:
+        lines += [f"  missed {item.kind} at entry {item.entry}: {item.note}" for item in missed(items, facts)]
+    return lines
+
+
+def _per_cent(share: float | None) -> str:
+    return "    -" if share is None else f"{share:5.0%}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the extractor's recall and precision over every gold session. Returns the exit code."""
+    extract = extractor()
+    if extract is None:
+        print("tenfold.summarize.facts.extract is not there: nothing to measure")
+        return 1
+    for name in names():
+        print("\n".join(report(name, extracted(name, extract), show_missed="--missed" in arguments)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,266 @@
+"""The gold files fit the sessions they were read from, and the measure measures what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+
+import msgspec
+import pytest
+
+from tenfold.record.block import Fact, FactKind
+from tests.gold.score import (
+    HERE,
+    KINDS,
+    MUST_KEEP,
+    GoldItem,
+    GoldMismatch,
+    Item,
+    Kind,
+    Range,
+    confusions,
+    entries_of,
+    extractor_score,
+    follow,
+    gold,
+    gold_file,
+    in_view,
+    missed,
+    names,
+    report,
+    resolve,
+    score,
+    source_path,
+)
+
+COUNTS: dict[str, dict[str, int]] = {
+    "pi": {
+        "rule": 14, "correction": 19, "request": 1, "file_created": 13, "file_modified": 14, "file_renamed": 17,
+        "file_deleted": 2, "error_resolved": 18, "todo": 3,
+    },
+    "claude_code": {
+        "rule": 3, "correction": 7, "request": 1, "file_modified": 11, "error_resolved": 18, "todo": 4,
+    },
+    "gemini": {
+        "rule": 2, "correction": 5, "request": 1, "file_created": 1, "file_modified": 2, "file_deleted": 1,
+        "error": 3, "error_resolved": 7, "todo": 3,
+    },
+}
+
+
+def at_hand(name: str) -> str:
+    path = source_path(gold_file(name))
+    if not path.exists() and gold_file(name).root == "sessions" and not os.environ.get("CI"):
+        pytest.skip(f"{path} is not there: other people's sessions do not ship with the project (TENFOLD_SESSIONS)")
+    return name
+
+
+def item(kind: Kind, text: str) -> GoldItem:
+    return GoldItem(kind, 0, text)
+
+
+def fact(kind: FactKind, text: str, *, key: str = "", live: bool = True) -> Fact:
+    return Fact(kind, text, key or text, 0, live)
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_gold_file_is_pinned() -> None:
+    assert set(names()) == set(COUNTS)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_counts_per_kind_are_pinned(name: str) -> None:
+    assert dict(Counter(one.kind for one in gold_file(name).items)) == COUNTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_every_item_resolves_to_the_text_that_was_read(name: str) -> None:
+    items = gold(at_hand(name))
+    assert len(items) == sum(COUNTS[name].values())
+    assert all(one.text.strip() == one.text for one in items), "a range begins or ends in white space"
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_every_range_lies_inside_one_part(name: str) -> None:
+    file = gold_file(at_hand(name))
+    entries = entries_of(file)
+    assert len(entries) == file.entries
+    for one in file.items:
+        text = follow(entries[one.entry], one.part)
+        assert isinstance(text, str)
+        for span in (one, one.under) if one.under else (one,):
+            assert 0 <= span.start < span.end <= len(text)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_no_fact_is_listed_twice(name: str) -> None:
+    ranges = [(one.kind, one.entry, one.part, one.start, one.end) for one in gold_file(name).items]
+    assert len(set(ranges)) == len(ranges)
+    paths = [one.text for one in gold(at_hand(name)) if one.kind.startswith("file_")]
+    assert len(set(paths)) == len(paths)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_a_rule_is_withdrawn_only_after_it_was_given(name: str) -> None:
+    file = gold_file(name)
+    assert all(one.entry < one.until < file.entries for one in file.items if one.until is not None)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_notes_do_not_quote_the_session(name: str) -> None:
+    file = gold_file(at_hand(name))
+    entries = entries_of(file)
+    for one in file.items:
+        said = " ".join(re.findall(r"\w+", str(follow(entries[one.entry], one.part)).lower()))
+        words = re.findall(r"\w+", one.note.lower())
+        runs = [" ".join(words[n : n + 4]) for n in range(len(words) - 3)]
+        assert not [run for run in runs if f" {run} " in f" {said} "], one.note
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_gold_files_hold_no_text_of_the_session(name: str) -> None:
+    raw = (HERE / f"{name}.json").read_text(encoding="utf-8")
+    for one in gold(at_hand(name)):
+        assert msgspec.json.encode(one.text).decode()[1:-1] not in raw
+
+
+# -- resolving ---------------------------------------------------------------------------------------------------------
+
+HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"  # of "hello"
+WORLD = "486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7"  # of "world"
+
+
+def test_an_item_resolves_to_its_range_joined_with_its_folder() -> None:
+    found = resolve(Item("rule", 0, ("a", 1), 6, 11, WORLD, under=Range(0, 5, HELLO)), {"a": [0, "hello world"]})
+    assert found.text == "hello/world"
+
+
+@pytest.mark.parametrize(
+    ("part", "start", "end"),
+    [(("a", 1), 1, 6), (("a", 1), 6, 12), (("a", 1), 6, 6), (("a", 0), 0, 5), (("a", 2), 0, 5), (("b",), 0, 5)],
+    ids=["other text", "past the end", "empty", "not a string", "no such place", "no such key"],
+)
+def test_an_item_that_does_not_fit_is_an_error(part: tuple[str | int, ...], start: int, end: int) -> None:
+    with pytest.raises(GoldMismatch):
+        resolve(Item("rule", 0, part, start, end, WORLD), {"a": [0, "hello world"]})
+
+
+def test_a_folder_with_another_hash_is_an_error() -> None:
+    with pytest.raises(GoldMismatch):
+        resolve(Item("rule", 0, ("a",), 6, 11, WORLD, under=Range(0, 5, WORLD)), {"a": "hello world"})
+
+
+# -- a view against the gold -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "view", "kept"),
+    [
+        ("never push\n  to main", "He said: never  push to\nmain.", True),
+        ("never push to main", "Never push to main", False),
+        ("never push to main", "never push to ma", False),
+    ],
+    ids=["white space", "case", "cut off"],
+)
+def test_text_is_in_view_up_to_white_space(text: str, view: str, *, kept: bool) -> None:
+    assert in_view(item("rule", text), view) is kept
+
+
+@pytest.mark.parametrize(
+    ("view", "kept"),
+    [
+        ("modified: /home/x/src/core/a.py", True),
+        ("modified core/a.py.", True),
+        ("`core/a.py`", True),
+        ("modified a.py", False),
+        ("modified core/a.pyi", False),
+        ("modified core/a.py.bak", False),
+        ("modified hardcore/a.py", False),
+        ("modified Core/a.py", False),
+    ],
+)
+def test_a_path_is_in_view_with_at_least_its_folder(view: str, *, kept: bool) -> None:
+    assert in_view(item("file_modified", "/home/x/src/core/a.py"), view) is kept
+
+
+def test_score_counts_kept_and_total_per_kind() -> None:
+    items = [item("rule", "one"), item("rule", "two"), item("file_deleted", "a/b.py")]
+    assert score(items, "one a/b.py") == {"rule": (1, 2), "file_deleted": (1, 1)}
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_the_whole_session_keeps_everything_and_an_empty_view_nothing(name: str) -> None:
+    items = gold(at_hand(name))
+    assert all(kept == total for kept, total in score(items, "\n".join(one.text for one in items)).values())
+    assert all(kept == 0 for kept, _ in score(items, "").values())
+
+
+# -- an extractor against the gold -------------------------------------------------------------------------------------
+
+
+def test_the_perfect_extractor_scores_one_everywhere() -> None:
+    items = [item(kind, f"some/{kind}.py") for kind in KINDS]
+    as_facts = [{"kind": kind, "text": f"some/{kind}.py", "key": kind, "at": 0} for kind in MUST_KEEP]
+    facts = [*msgspec.convert(as_facts, list[Fact]), fact("error", "some/error_resolved.py", live=False)]
+    assert extractor_score(items, facts) == dict.fromkeys(KINDS, (1.0, 1.0))
+    assert not confusions(items, facts)
+    assert not missed(items, facts)
+
+
+def test_a_rule_found_as_a_correction_counts_and_is_reported_apart() -> None:
+    items = [item("rule", "always use tabs")]
+    facts = [fact("correction", "no, always use tabs")]
+    assert extractor_score(items, facts) == {"rule": (1.0, None), "correction": (None, 1.0)}
+    assert confusions(items, facts) == {("rule", "correction"): 1}
+
+
+def test_a_deleted_file_found_as_modified_does_not_count() -> None:
+    items = [item("file_deleted", "src/a.py")]
+    facts = [fact("file_modified", "src/a.py")]
+    assert extractor_score(items, facts) == {"file_deleted": (0.0, None), "file_modified": (None, 0.0)}
+    assert missed(items, facts) == items
+
+
+def test_an_open_error_taken_for_resolved_does_not_count() -> None:
+    items = [item("error", "it broke")]
+    facts = [fact("error", "it broke", live=False)]
+    assert extractor_score(items, facts) == {"error": (0.0, None), "error_resolved": (None, 0.0)}
+    assert confusions(items, facts) == {("error", "error_resolved"): 1}
+
+
+def test_an_earlier_request_is_not_an_answer() -> None:
+    facts = [fact("request", "do it", live=False)]
+    assert extractor_score([item("request", "do it")], facts) == {"request": (0.0, None)}
+
+
+@pytest.mark.parametrize(
+    ("texts", "recall", "precision"),
+    [
+        (["0123456"], 1.0, 1.0),
+        (["01234"], 0.0, 0.0),
+        (["0123", "4567"], 1.0, 1.0),
+        (["0123", "0123"], 0.0, 0.0),
+        (["0123456789 and more", "unrelated"], 1.0, 0.5),
+        ([""], 0.0, 0.0),
+    ],
+    ids=["most of it", "half of it", "pieces", "the same piece twice", "a longer one", "nothing"],
+)
+def test_six_tenths_of_a_range_must_be_covered(texts: list[str], recall: float, precision: float) -> None:
+    facts = [fact("rule", text) for text in texts]
+    assert extractor_score([item("rule", "0123456789")], facts) == {"rule": (recall, precision)}
+
+
+def test_a_path_is_found_in_the_key_or_the_text_of_a_fact() -> None:
+    items = [item("file_renamed", "src/new.py"), item("file_modified", "/x/src/b.py")]
+    renamed = fact("file_renamed", "old.py -> src/new.py", key="new")
+    facts = [renamed, fact("file_modified", "edited twice", key="src/b.py")]
+    assert extractor_score(items, facts) == {"file_renamed": (1.0, 1.0), "file_modified": (1.0, 1.0)}
+
+
+def test_the_report_names_what_was_missed_without_quoting() -> None:
+    lines = report(at_hand("gemini"), [], show_missed=True)
+    assert sum(line.startswith("  missed ") for line in lines) == sum(COUNTS["gemini"].values())
+    assert not [one for one in gold("gemini") if any(one.text in line for line in lines)]

@@ -1,0 +1,250 @@
+"""An independent, naive fold: what DESIGN sections 1, 2, 4 and 8 say a view is, in the most obvious way.
+
+It shares no code with `tenfold.view`: it knows only the record types. Everything is recomputed from the root each
+time, quadratically; that is the point. It predicts exactly what is said by originals and Blocks; of the repair texts it
+predicts the place, role, origin, call id and what they must quote, not their wording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run
+from tenfold.record.entry import Attempt, Entry, Pin, Retraction, message_of
+from tenfold.record.message import Message, ToolResult, calls_of, result_of, text_of
+
+
+class Seen(Struct, frozen=True):
+    """One message that must be shown. `message` is exact for original, kept and said ones, and quoted otherwise."""
+
+    what: Literal["original", "kept", "said", "marker", "labelled", "aborted"]
+    at: int
+    message: Message | None = None
+    call: str = ""
+    of: int | None = None
+
+
+class Tile(Struct, frozen=True):
+    """A unit: positions `first` to `last` and what they show. `ref` is set for a replaced range."""
+
+    first: int
+    last: int
+    seen: tuple[Seen, ...]
+    ref: Rep | None = None
+
+
+class Folded(Struct, frozen=True):
+    """The prediction: closed units, the open step's first position and messages, live Blocks, what was refused, pins.
+
+    `changed` is the position of the newest Block or retraction that did something, `undone` whether it was the latter.
+    """
+
+    tiles: tuple[Tile, ...]
+    open_first: int | None
+    open_seen: tuple[Seen, ...]
+    live: tuple[int, ...]
+    refused: tuple[int, ...]
+    pins: frozenset[int]
+    changed: int
+    undone: bool
+    attempts: tuple[int, ...]
+
+    def seen(self) -> list[Seen]:
+        """Every message that must be shown, in order."""
+        return [one for tile in self.tiles for one in tile.seen] + list(self.open_seen)
+
+
+def fold(entries: Sequence[Entry]) -> Folded:
+    """The view of a whole path, predicted."""
+    live: list[int] = []
+    refused: list[int] = []
+    pins: set[int] = set()
+    changes: list[int] = []
+    for position, entry in enumerate(entries):
+        if isinstance(entry, Block):
+            before = visible(entries, live, until=position)
+            if covered(before, entry, position) is None:
+                refused.append(position)
+            else:
+                live.append(position)
+                changes.append(position)
+        elif isinstance(entry, Retraction):
+            if live and entries[live[-1]].id == entry.block:
+                live.pop()
+                changes.append(position)
+            else:
+                refused.append(position)
+        elif isinstance(entry, Pin):
+            pins = pins | {entry.at} if entry.on else pins - {entry.at}
+    changed = changes[-1] if changes else -1
+    last = groups(entries)[-1:]
+    dangling = last[0] if last and not last[0][2] else None
+    return Folded(
+        tiles=tuple(visible(entries, live, until=len(entries))),
+        open_first=dangling[0] if dangling else None,
+        open_seen=step_seen(entries, dangling) if dangling else (),
+        live=tuple(live),
+        refused=tuple(refused),
+        pins=frozenset(pins),
+        changed=changed,
+        undone=changed >= 0 and isinstance(entries[changed], Retraction),
+        attempts=tuple(p for p in range(changed + 1, len(entries)) if isinstance(entries[p], Attempt)),
+    )
+
+
+def visible(entries: Sequence[Entry], live: Sequence[int], *, until: int) -> list[Tile]:
+    """The closed units of the first `until` entries, with the live Blocks among them applied in order."""
+    past = entries[:until]
+    tiles = [Tile(g[0], g[1], group_seen(past, g)) for g in groups(past) if g[2]]
+    for position in live:
+        block = past[position]
+        assert isinstance(block, Block)
+        after = covered(tiles, block, position, entries=past)
+        assert after is not None, "only Blocks that applied where they stand are live"
+        tiles = after
+    return tiles
+
+
+def covered(tiles: list[Tile], block: Block, position: int, *, entries: Sequence[Entry] = ()) -> list[Tile] | None:
+    """The tiles with the Block's replacements put in, one after the other; None if one of them does not fit."""
+    for index, replacement in enumerate(block.replacements):
+        if slice_of(tiles, replacement.first, replacement.last) != resolved(replacement.covers, position):
+            return None
+        new = Tile(
+            replacement.first,
+            replacement.last,
+            tuple(replacement_seen(entries, replacement, position)) if entries else (),
+            Rep(position, index, replacement.first, replacement.last),
+        )
+        before = [t for t in tiles if t.last < replacement.first]
+        after = [t for t in tiles if t.first > replacement.last]
+        tiles = [*before, new, *after]
+    return tiles
+
+
+def slice_of(tiles: Sequence[Tile], first: int, last: int) -> list[Ref] | None:
+    """What shows `first`..`last`: originals in the longest stretches, replaced ranges one by one. None if not whole."""
+    inside = [t for t in tiles if t.first >= first and t.last <= last]
+    if not inside or inside[0].first != first or inside[-1].last != last:
+        return None
+    refs: list[Ref] = []
+    for tile in inside:
+        if tile.ref is not None:
+            refs.append(tile.ref)
+        elif refs and isinstance(refs[-1], Run):
+            refs[-1] = Run(refs[-1].first, tile.last)
+        else:
+            refs.append(Run(tile.first, tile.last))
+    return refs
+
+
+def resolved(covers: Sequence[Ref], position: int) -> list[Ref]:
+    """What a Block at `position` covers, with its own earlier replacements named by that position."""
+    return [Rep(position, r.index, r.first, r.last) if isinstance(r, Rep) and r.block == OWN else r for r in covers]
+
+
+def replacement_seen(entries: Sequence[Entry], replacement: Replacement, position: int) -> list[Seen]:
+    """What a replacement shows, in its order."""
+    out: list[Seen] = []
+    for show in replacement.show:
+        if isinstance(show, Keep):
+            message = message_of(entries[show.position])
+            out.append(Seen("kept", show.position, message, of=show.position))
+        else:
+            out.append(Seen("said", position, show.message, of=show.of))
+    return out
+
+
+Group = tuple[int, int, bool]
+"""First position, last position, whether it is closed."""
+
+
+def groups(entries: Sequence[Entry]) -> list[Group]:
+    """Steps and single entries, in order: they tile the path. Only the last one can be open."""
+    out: list[Group] = []
+    first = 0
+    while first < len(entries):
+        last, closed = reach(entries, first)
+        out.append((first, last, closed))
+        first = last + 1
+    return out
+
+
+def reach(entries: Sequence[Entry], first: int) -> tuple[int, bool]:
+    """How far the step goes that may begin at `first`, and whether it is closed there."""
+    message = message_of(entries[first])
+    if message is None or message.role != "assistant" or message.status != "ok" or not calls_of(message):
+        return first, True
+    owed = [call.id for call in calls_of(message)]
+    for position in range(first + 1, len(entries)):
+        later = message_of(entries[position])
+        if later is not None and later.role == "assistant":
+            return position - 1, True
+        result = result_of(later) if later is not None else None
+        if result is not None and result.call in owed:
+            owed.remove(result.call)
+            if not owed:
+                return position, True
+    return len(entries) - 1, False
+
+
+def group_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
+    """What an unreplaced group shows."""
+    first, _, _ = group
+    message = message_of(entries[first])
+    if message is None:
+        return ()
+    if message.role == "assistant" and message.status != "ok":
+        return (Seen("aborted", first, message),) if text_of(message) else ()
+    if message.role == "tool":
+        return (Seen("labelled", first, message),)
+    if message.role == "assistant" and calls_of(message):
+        return step_seen(entries, group)
+    return (Seen("original", first, message, of=first),)
+
+
+def step_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
+    """A step: the calls, their results as they came, markers for calls that stay without, what was interleaved."""
+    first, last, closed = group
+    head = message_of(entries[first])
+    assert head is not None
+    owed = [call.id for call in calls_of(head)]
+    results: list[Seen] = []
+    between: list[Seen] = []
+    for position in range(first + 1, last + 1):
+        message = message_of(entries[position])
+        if message is None:
+            continue
+        result = result_of(message)
+        if result is not None and result.call in owed:
+            owed.remove(result.call)
+            results.append(Seen("original", position, message, of=position))
+        elif result is not None:
+            between.append(Seen("labelled", position, message))
+        else:
+            between.append(Seen("original", position, message, of=position))
+    markers = [Seen("marker", first, call=call) for call in owed] if closed or between else []
+    return (Seen("original", first, head, of=first), *results, *markers, *between)
+
+
+def expanded(entries: Sequence[Entry], refs: Sequence[Ref]) -> list[int]:
+    """The positions of all originals under `refs`, walking down through what each replacement covers."""
+    out: list[int] = []
+    todo = list(reversed(refs))
+    while todo:
+        ref = todo.pop()
+        if isinstance(ref, Run):
+            out.extend(range(ref.first, ref.last + 1))
+            continue
+        block = entries[ref.block]
+        assert isinstance(block, Block)
+        todo.extend(reversed(resolved(block.replacements[ref.index].covers, ref.block)))
+    return out
+
+
+def results_in(message: Message) -> list[ToolResult]:
+    """All tool results a message holds, whatever its role."""
+    return [p for p in message.parts if isinstance(p, ToolResult)]

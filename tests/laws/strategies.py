@@ -1,0 +1,501 @@
+"""The one shared file of generated sessions: lists of small moves, played into logs.
+
+A move is a kind and three small numbers, so that everything shrinks (fewer moves, earlier kinds, smaller numbers) and
+a log can be made from a Hypothesis draw and from a plain seeded generator alike. Moves refer to what is there when
+they are played (the n-th unit, the n-th call), so any list of moves is a log. Blocks are chosen on the units that the
+oracle predicts, never on those of the fold under test.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tenfold.record.block import OWN, Block, Keep, Rep, Replacement, Run, Say, Show
+from tenfold.record.entry import (
+    Attempt,
+    Branch,
+    Custom,
+    Entry,
+    Pin,
+    Retraction,
+    Said,
+    Setting,
+    Tombstone,
+    Usage,
+    message_of,
+)
+from tenfold.record.message import (
+    Document,
+    Image,
+    Message,
+    Native,
+    Opaque,
+    Part,
+    Status,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    result_of,
+)
+from tests.laws import oracle
+
+Move = tuple[str, int, int, int]
+Log = tuple[Entry, ...]
+
+TALK: Final = (
+    "user",
+    "answer",
+    "calls",
+    "result",
+    "result",
+    "parallel",
+    "late",
+    "orphan",
+    "reuse",
+    "aborted",
+    "error",
+    "thinking",
+    "system",
+    "image",
+    "document",
+    "opaque",
+    "empty",
+    "injected",
+)
+SILENT: Final = ("custom", "setting", "attempt", "pin", "unpin", "tombstone", "branch")
+BLOCKS: Final = ("block", "block", "hide", "nest", "several", "clip", "undo")
+STALE: Final = ("overlap", "wrong", "future", "misundo")
+KINDS: Final = TALK + SILENT + BLOCKS + STALE
+ID: Final = "01930000-0000-7000-8000-{:012x}"
+PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+LAW: Final = settings(
+    max_examples=int(os.environ.get("TENFOLD_EXAMPLES", "150")),
+    deadline=None,
+    derandomize="TENFOLD_EXAMPLES" not in os.environ,
+    database=None,
+)
+"""How every law is tried: the same examples on every machine, fresh ones where TENFOLD_EXAMPLES asks for a number."""
+
+
+def moves(kinds: Sequence[str] = KINDS, *, most: int = 24) -> st.SearchStrategy[list[Move]]:
+    """Lists of moves of these kinds: short ones, and ones long enough for Blocks to come to lie over Blocks."""
+    small = st.integers(0, 7)
+    move = st.tuples(st.sampled_from(kinds), small, small, small)
+    return st.lists(move, max_size=most // 3) | st.lists(move, min_size=most // 2, max_size=most)
+
+
+def logs(kinds: Sequence[str] = KINDS, *, most: int = 24) -> st.SearchStrategy[Log]:
+    """Logs of at most about `most` entries, of any shape that a session can arrive in."""
+    return moves(kinds, most=most).map(play)
+
+
+def talk(*, most: int = 16) -> st.SearchStrategy[list[Move]]:
+    """Moves that append messages and silent entries only: no Block, no retraction."""
+    return moves(TALK + SILENT, most=most)
+
+
+def seeded(seed: int, *, most: int = 24, kinds: Sequence[str] = KINDS) -> Log:
+    """A log without Hypothesis: the same for the same seed, for checks that must not vary from run to run."""
+    dice = random.Random(seed)  # noqa: S311  # test data, nothing secret
+    picks = (dice.choice(kinds) for _ in range(most))
+    return play([(kind, dice.randrange(8), dice.randrange(8), dice.randrange(8)) for kind in picks])
+
+
+def play(played: Sequence[Move], before: Log = ()) -> Log:
+    """The log that these moves give, after `before`."""
+    desk = Desk(list(before))
+    for kind, a, b, c in played:
+        PLAYS[kind](desk, a, b, c)
+    return tuple(desk.entries)
+
+
+class Desk:
+    """A log being written: numbers its entries and knows the calls made so far."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.calls = [call for e in entries if (m := message_of(e)) for call in calls_of(m)]
+
+    @property
+    def n(self) -> int:
+        return len(self.entries)
+
+    @property
+    def head(self) -> tuple[str, str | None, str]:
+        """Id, parent and run of the next entry."""
+        parent = self.entries[-1].id if self.entries else None
+        return ID.format(self.n), parent, f"run{self.n // 8}"
+
+    def say(self, message: Message, usage: Usage | None = None) -> None:
+        entry_id, parent, run = self.head
+        self.entries.append(Said(entry_id, parent, run, 1_000 * self.n, message, usage))
+
+    def ask(self, count: int, *, ids: Sequence[str] = (), lead: tuple[Part, ...] = (), status: Status = "ok") -> None:
+        """An answer that calls tools."""
+        made = [
+            ToolCall(ids[i] if i < len(ids) else f"call_{self.n}_{i}", f"tool{i}", f'{{"n": {self.n}}}')
+            for i in range(count)
+        ]
+        self.say(Message("assistant", (*lead, *made), "model", status), Usage(100 + 10 * self.n))
+        self.calls.extend(made)
+
+    def answer_call(self, call: ToolCall, *, picture: bool = False) -> None:
+        content: tuple[Text | Image, ...] = (Text(f"output {self.n} of {call.name}"),)
+        if picture:
+            content = (*content, Image("image/png", PIXEL, width=1, height=1))
+        self.say(Message("tool", (ToolResult(call.id, call.name, content),), "tool"))
+
+    def owed(self) -> list[ToolCall]:
+        """The calls of the last assistant message that no result has followed."""
+        out: list[ToolCall] = []
+        for entry in self.entries:
+            message = message_of(entry)
+            if message is None:
+                continue
+            if message.role == "assistant":
+                out = list(calls_of(message))
+            elif result := result_of(message):
+                out = [call for call in out if call.id != result.call]
+        return out
+
+
+def words(desk: Desk, a: int, what: str) -> Text:
+    """A text that names its place; a few are long, a few hold Chinese words or what looks like a summary of ours."""
+    tails = (
+        "",
+        "",
+        " please keep src/app.py",
+        " 你好，世界",
+        ' <tenfold-summary block="x" hash="0">',
+        " " + "long " * 30,
+    )
+    return Text(f"{what} {desk.n}{tails[a % len(tails)]}")
+
+
+def user(desk: Desk, a: int, _b: int, _c: int) -> None:
+    desk.say(Message("user", (words(desk, a, "user"),), "human"))
+
+
+def injected(desk: Desk, a: int, b: int, _c: int) -> None:
+    native = Native("pi", f'{{"line": {desk.n}}}'.encode()) if b % 2 else None
+    desk.say(Message("user", (words(desk, a, "reminder"),), "harness", native=native))
+
+
+def system(desk: Desk, a: int, _b: int, _c: int) -> None:
+    desk.say(Message("system", (words(desk, a, "system"),), "harness"))
+
+
+def answer(desk: Desk, a: int, _b: int, _c: int) -> None:
+    desk.say(Message("assistant", (words(desk, a, "answer"),), "model"), Usage(100 + 10 * desk.n))
+
+
+def thinking(desk: Desk, a: int, b: int, _c: int) -> None:
+    thought = Thinking(f"thought {desk.n}", signature=f"sig{desk.n}" if a % 2 else "")
+    if b % 2:
+        desk.ask(1 + b % 2, lead=(thought,))
+    else:
+        desk.say(Message("assistant", (thought, Text(f"answer {desk.n}")), "model"))
+
+
+def calls(desk: Desk, a: int, _b: int, _c: int) -> None:
+    desk.ask(1, lead=(Text(f"calling {desk.n}"),) if a % 2 else ())
+
+
+def parallel(desk: Desk, a: int, _b: int, _c: int) -> None:
+    desk.ask(2 + a % 2)
+
+
+def result(desk: Desk, a: int, b: int, _c: int) -> None:
+    """A result that is owed, in any order; a new call when none is."""
+    owed = desk.owed()
+    if owed:
+        desk.answer_call(owed[a % len(owed)], picture=b == 7)
+    else:
+        desk.ask(1)
+
+
+def late(desk: Desk, a: int, _b: int, _c: int) -> None:
+    """A result for any call ever made: late, a duplicate, or in time."""
+    if desk.calls:
+        desk.answer_call(desk.calls[a % len(desk.calls)])
+    else:
+        orphan(desk, a, 0, 0)
+
+
+def orphan(desk: Desk, a: int, _b: int, _c: int) -> None:
+    desk.answer_call(ToolCall(f"nowhere_{a}", "ghost"))
+
+
+def reuse(desk: Desk, a: int, b: int, _c: int) -> None:
+    """Calls whose ids an earlier message used already."""
+    desk.ask(1 + b % 2, ids=[desk.calls[a % len(desk.calls)].id] if desk.calls else [])
+
+
+def aborted(desk: Desk, a: int, b: int, c: int, status: Status = "aborted") -> None:
+    lead = (Text(f"partial {desk.n}"),) if a % 2 else ()
+    desk.ask(b % 3, ids=[desk.calls[-1].id] if desk.calls and c == 7 else [], lead=lead, status=status)
+
+
+def error(desk: Desk, a: int, b: int, c: int) -> None:
+    aborted(desk, a, b, c, "error")
+
+
+def image(desk: Desk, _a: int, _b: int, _c: int) -> None:
+    desk.say(Message("user", (Text(f"see {desk.n}"), Image("image/png", PIXEL, width=1, height=1)), "human"))
+
+
+def document(desk: Desk, a: int, _b: int, _c: int) -> None:
+    held = Document(f"f{desk.n}.txt", "text/plain", text=f"content {desk.n}" if a % 2 else "", data="QUJD")
+    desk.say(Message("user", (held,), "human"))
+
+
+def opaque(desk: Desk, a: int, _b: int, _c: int) -> None:
+    raw = Opaque("server_thing", f'{{"type":"server_thing","n":{desk.n}}}'.encode())
+    role, origin = ("assistant", "model") if a % 2 else ("user", "harness")
+    desk.say(Message(role, (raw, Text(f"with {desk.n}")), origin))  # type: ignore[arg-type]
+
+
+def empty(desk: Desk, a: int, b: int, _c: int) -> None:
+    parts: tuple[Part, ...] = (Text(""),) if b % 2 else ()
+    role, origin = (("user", "human"), ("assistant", "model"), ("system", "harness"))[a % 3]
+    desk.say(Message(role, parts, origin))  # type: ignore[arg-type]
+
+
+def custom(desk: Desk, _a: int, _b: int, _c: int) -> None:
+    entry_id, parent, run = desk.head
+    desk.entries.append(Custom(entry_id, parent, run, None, "meta", Native("pi", b'{"type":"meta"}')))
+
+
+def setting(desk: Desk, a: int, _b: int, _c: int) -> None:
+    entry_id, parent, run = desk.head
+    desk.entries.append(Setting(entry_id, parent, run, None, "model", f"model-{a}"))
+
+
+def attempt(desk: Desk, _a: int, _b: int, _c: int) -> None:
+    entry_id, parent, run = desk.head
+    desk.entries.append(Attempt(entry_id, parent, run, 1_000 * desk.n, "tenfold", "failed", "no answer", 10, 5))
+
+
+def pin(desk: Desk, a: int, b: int, _c: int, *, on: bool = True) -> None:
+    if desk.entries:
+        at = (8 * a + b) % desk.n
+        entry_id, parent, run = desk.head
+        desk.entries.append(Pin(entry_id, parent, run, 1_000 * desk.n, desk.entries[at].id, at, on))
+
+
+def unpin(desk: Desk, a: int, b: int, c: int) -> None:
+    pins = sorted(oracle.fold(desk.entries).pins)
+    if pins:
+        entry_id, parent, run = desk.head
+        at = pins[a % len(pins)]
+        desk.entries.append(Pin(entry_id, parent, run, 1_000 * desk.n, desk.entries[at].id, at, on=False))
+    else:
+        pin(desk, a, b, c, on=False)
+
+
+def tombstone(desk: Desk, a: int, _b: int, _c: int) -> None:
+    entry_id, parent, run = desk.head
+    left = Message("user", (Text("[purged]"),), "tenfold") if a % 2 else None
+    desk.entries.append(Tombstone(entry_id, parent, run, None, "said", bytes(32), 1_000 * desk.n, left))
+
+
+def branch(desk: Desk, a: int, _b: int, _c: int) -> None:
+    entry_id, parent, run = desk.head
+    message = Message("user", (words(desk, a, "left branch"),), "tenfold")
+    desk.entries.append(Branch(entry_id, parent, run, None, message, left=ID.format(0)))
+
+
+def block(desk: Desk, a: int, b: int, c: int) -> None:
+    add_block(desk, [(a, b, c)])
+
+
+def hide(desk: Desk, a: int, b: int, _c: int) -> None:
+    add_block(desk, [(a, b, 0)])
+
+
+def nest(desk: Desk, _a: int, b: int, c: int) -> None:
+    """Over everything from the first replaced range on, so that Blocks come to lie over Blocks."""
+    tiles = oracle.fold(desk.entries).tiles
+    replaced = [i for i, tile in enumerate(tiles) if tile.ref is not None]
+    add_block(desk, [(replaced[0] if replaced else 0, b + 1, c)])
+
+
+def several(desk: Desk, a: int, b: int, c: int) -> None:
+    add_block(desk, [(a, b % 3, c), (a + b % 3 + 1 + c % 2, c % 3, b), (a + 5, b % 4, a)])
+
+
+def clip(desk: Desk, a: int, b: int, c: int) -> None:
+    made = clip_block(desk.entries, a, b, c)
+    if made is not None:
+        desk.entries.append(made)
+
+
+def clip_block(entries: Sequence[Entry], a: int, b: int, c: int) -> Block | None:
+    """Batches with one line over them, all in one Block: its last replacement covers its own earlier ones."""
+    desk = Desk(list(entries))
+    before = oracle.fold(entries).tiles
+    made = legal_block(desk.entries, [(a, b % 3, c), (a + b % 3 + 1, c % 3, b)])
+    if made is None:
+        return None
+    tiles = oracle.covered(list(before), made, desk.n)
+    assert tiles is not None
+    inside = [t for t in tiles if t.ref is not None and t.ref.block == desk.n]
+    first, last = inside[0].first, inside[-1].last
+    seen = oracle.slice_of(tiles, first, last) or []
+    own = [Rep(OWN, r.index, r.first, r.last) if isinstance(r, Rep) and r.block == desk.n else r for r in seen]
+    line = Say(Message("user", (Text(f"clipped {desk.n}"),), "tenfold"))
+    over = Replacement(first, last, tuple(own), (line,), "clip", 1 + level([*desk.entries, made], inside))
+    return wrap(desk, (*made.replacements, over))
+
+
+def misundo(desk: Desk, a: int, _b: int, _c: int) -> None:
+    """A retraction of something other than the newest live Block: must be refused."""
+    live = oracle.fold(desk.entries).live
+    others = [p for p in range(desk.n) if not live or p != live[-1]]
+    if others:
+        entry_id, parent, run = desk.head
+        gone = live[0] if len(live) > 1 and a % 2 else others[a % len(others)]
+        desk.entries.append(Retraction(entry_id, parent, run, 1_000 * desk.n, desk.entries[gone].id))
+
+
+def undo(desk: Desk, _a: int, _b: int, _c: int) -> None:
+    live = oracle.fold(desk.entries).live
+    if live:
+        entry_id, parent, run = desk.head
+        desk.entries.append(Retraction(entry_id, parent, run, 1_000 * desk.n, desk.entries[live[-1]].id))
+
+
+def add_block(desk: Desk, wanted: Sequence[tuple[int, int, int]]) -> None:
+    """A legal Block: each wish is (unit, how many more units, how to show them); disjoint wishes only."""
+    made = legal_block(desk.entries, wanted)
+    if made is not None:
+        desk.entries.append(made)
+
+
+def legal_block(entries: Sequence[Entry], wanted: Sequence[tuple[int, int, int]]) -> Block | None:
+    """A Block that fits the leaf of these entries, None when there is nothing to replace."""
+    desk = Desk(list(entries))
+    tiles = oracle.fold(entries).tiles
+    out: list[Replacement] = []
+    taken = -1
+    for start, more, style in wanted:
+        at = start % len(tiles) if tiles else 0
+        if at <= taken or at >= len(tiles):
+            continue
+        chosen = tiles[at : at + more + 1]
+        taken = at + len(chosen) - 1
+        first, last = chosen[0].first, chosen[-1].last
+        covers = oracle.slice_of(tiles, first, last)
+        assert covers is not None
+        shows = tuple(show_for(desk, first, last, style))
+        out.append(Replacement(first, last, tuple(covers), shows, "test", 1 + level(entries, chosen)))
+    return wrap(desk, tuple(out)) if out else None
+
+
+def wrap(desk: Desk, replacements: tuple[Replacement, ...]) -> Block:
+    """The Block entry for these replacements at the next position."""
+    entry_id, parent, run = desk.head
+    live = oracle.fold(desk.entries).live
+    under = desk.entries[live[-1]].id if live else None
+    return Block(entry_id, parent, run, 1_000 * desk.n, "test", "chars4", replacements, under=under)
+
+
+def level(entries: Sequence[Entry], chosen: Sequence[oracle.Tile]) -> int:
+    """The deepest level among replaced ranges."""
+    levels = [0]
+    for tile in chosen:
+        if tile.ref is not None:
+            below = entries[tile.ref.block]
+            assert isinstance(below, Block)
+            levels.append(below.replacements[tile.ref.index].level)
+    return max(levels)
+
+
+def show_for(desk: Desk, first: int, last: int, style: int) -> list[Show]:
+    """What may legally stand for `first`..`last`: nothing, a summary, kept user messages, kept or shortened steps."""
+    summary = Message("user", (Text(f"summary {desk.n} of {first}-{last}"),), "tenfold")
+    if style == 0:
+        return []
+    if style <= 2:
+        return [Say(summary)]
+    groups = [g for g in oracle.groups(desk.entries) if first <= g[0] and g[1] <= last]
+    out: list[Show] = [Say(summary)] if style % 2 else []
+    for group in groups:
+        seen = oracle.group_seen(desk.entries, group)
+        if len(seen) == 1 and seen[0].what == "original":
+            out.append(Keep(seen[0].at))
+        elif seen and all(one.what == "original" for one in seen) and style >= 5:
+            out.extend(kept_or_short(one, style) for one in seen)
+    return out
+
+
+def kept_or_short(seen: oracle.Seen, style: int) -> Show:
+    """A message of a whole step: kept, or for results in some styles a shortened stand-in."""
+    message = seen.message
+    assert message is not None
+    held = result_of(message)
+    if held is None or style == 5:
+        return Keep(seen.at)
+    short = ToolResult(held.call, held.name, (Text("[shortened]"),))
+    return Say(Message("tool", (short,), "tenfold"), of=seen.at)
+
+
+def overlap(desk: Desk, a: int, b: int, _c: int) -> None:
+    """A Block whose range begins or ends inside a unit, or is no range: must be refused."""
+    tiles = [t for t in oracle.fold(desk.entries).tiles if t.last > t.first]
+    if not tiles:
+        return
+    tile = tiles[a % len(tiles)]
+    first, last = ((tile.first, tile.last - 1), (tile.first + 1, tile.last), (tile.last, tile.first))[b % 3]
+    stale_block(desk, Replacement(first, last, (Run(first, last),), (), "test"))
+
+
+def wrong(desk: Desk, a: int, b: int, _c: int) -> None:
+    """A Block over whole units whose `covers` names another slice: must be refused."""
+    made = legal_block(desk.entries, [(a, b, 1)])
+    if made is None:
+        return
+    good = made.replacements[0]
+    rep = Rep(desk.n + 3, 0, good.first, good.last)
+    lies = ((), (rep,), (Run(good.first, good.last + 1),), (*good.covers, rep))
+    stale_block(desk, Replacement(good.first, good.last, lies[b % 4], good.show, "test"), legal=made if a % 2 else None)
+
+
+def future(desk: Desk, a: int, b: int, _c: int) -> None:
+    """A Block that reaches into the open step, or past the leaf: must be refused."""
+    folded = oracle.fold(desk.entries)
+    first = folded.tiles[a % len(folded.tiles)].first if folded.tiles else 0
+    last = desk.n - 1 if folded.open_first is not None else desk.n + b
+    stale_block(desk, Replacement(first, last, (Run(first, last),), (), "test"))
+
+
+def stale_block(desk: Desk, bad: Replacement, legal: Block | None = None) -> None:
+    """Appends a Block that cannot apply: alone, or after a replacement that would."""
+    good: tuple[Replacement, ...] = ()
+    if legal is not None:
+        tiles = oracle.fold(desk.entries).tiles
+        spare = [t for t in tiles if t.last < bad.first or t.first > bad.last]
+        if spare:
+            tile = spare[0]
+            covers = oracle.slice_of(tiles, tile.first, tile.last)
+            good = (Replacement(tile.first, tile.last, tuple(covers or ()), (), "test"),)
+    desk.entries.append(wrap(desk, (*good, bad)))
+
+
+PLAYS: Final[dict[str, Callable[[Desk, int, int, int], None]]] = {
+    move.__name__: move
+    for move in (
+        user, answer, calls, result, parallel, late, orphan, reuse, aborted, error, thinking, system, image, document,
+        opaque, empty, injected, custom, setting, attempt, pin, unpin, tombstone, branch, block, hide, nest, several,
+        clip, undo, overlap, wrong, future, misundo,
+    )
+}  # fmt: skip

@@ -1,0 +1,55 @@
+"""Law 1: folding the same log twice gives the same bytes; opening from a snapshot equals folding from the root."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenfold.view.view import View
+from tests.laws import checks, recorded
+from tests.laws.strategies import LAW, Log, logs
+
+
+@LAW
+@given(logs())
+def test_the_fold_shows_what_the_naive_fold_predicts(log: Log) -> None:
+    checks.agrees_with_oracle(View, log)
+
+
+@LAW
+@given(logs())
+def test_folding_twice_gives_the_same_bytes(log: Log) -> None:
+    checks.folds_the_same_twice(View, log)
+
+
+@LAW
+@given(logs())
+def test_extending_entry_by_entry_is_folding_every_prefix(log: Log) -> None:
+    checks.extends_as_it_folds(View, log)
+
+
+@LAW
+@given(logs(), st.integers(0, 24))
+def test_two_futures_of_one_view_do_not_see_each_other(log: Log, at: int) -> None:
+    checks.forks_apart(View, log, min(at, len(log)))
+
+
+@LAW
+@given(logs())
+def test_opening_from_any_snapshot_is_folding_from_the_root(log: Log) -> None:
+    checks.opens_from_snapshots(View, log)
+
+
+@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
+def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: recorded.Session) -> None:
+    for length in recorded.cuts(session.log):
+        checks.agrees_with_oracle(View, session.log[:length])
+    checks.folds_the_same_twice(View, session.log)
+
+
+@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
+def test_recorded_sessions_extend_and_open_as_they_fold(session: recorded.Session) -> None:
+    log = recorded.compacted(session)
+    checks.extends_as_it_folds(View, log, at=recorded.cuts(log))
+    checks.opens_from_snapshots(View, log)

@@ -1,0 +1,28 @@
+"""Law 2: with no new Block or retraction, the view sent at one request is a prefix of the view sent at the next."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tenfold.view.view import View
+from tests.laws import checks, recorded
+from tests.laws.strategies import LAW, SILENT, STALE, TALK, Log, logs
+
+
+@LAW
+@given(logs())
+def test_what_was_sent_stays_the_beginning_of_what_is_sent(log: Log) -> None:
+    checks.keeps_the_prefix(View, log)
+
+
+@LAW
+@given(logs(TALK + SILENT + STALE, most=30))
+def test_without_blocks_the_whole_conversation_is_one_growing_prefix(log: Log) -> None:
+    checks.keeps_the_prefix(View, log)
+
+
+@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
+def test_recorded_sessions_are_one_growing_prefix(session: recorded.Session) -> None:
+    log = recorded.compacted(session)
+    checks.keeps_the_prefix(View, log, at=recorded.cuts(log))

@@ -1,0 +1,44 @@
+"""Law 3: every view satisfies every rule, for any log and any legal plan, in every wire format."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tenfold.view.rules import check
+from tenfold.view.view import View
+from tests.laws import checks, mutants, recorded, strategies
+from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
+
+WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@LAW
+@given(log=logs())
+def test_every_view_is_what_the_provider_accepts(wire: str, log: Log) -> None:
+    assert check(checks.whole_fold(View, log).messages(), wire) == []
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@LAW
+@given(log=logs(TALK + BLOCKS * 3, most=30))
+def test_every_view_through_many_blocks_is_what_the_provider_accepts(wire: str, log: Log) -> None:
+    assert check(checks.whole_fold(View, log).messages(), wire) == []
+
+
+@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
+def test_recorded_views_are_accepted_in_every_format_wherever_they_are_cut(session: recorded.Session) -> None:
+    log = recorded.compacted(session)
+    for length in recorded.cuts(log, most=4):
+        messages = checks.whole_fold(View, log[:length]).messages()
+        for wire in WIRES:
+            assert check(messages, wire) == [], f"cut at {length}, {wire}"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", ["no_marker_when_closed", "orphans_shown_as_results", "duplicates_shown_as_results"])
+def test_the_rules_tell_a_fold_that_repairs_nothing(name: str, wire: str) -> None:
+    fold = mutants.fold_of(next(m for m in mutants.MUTANTS if m.name == name))
+    seen = [check(checks.whole_fold(fold, strategies.seeded(seed)).messages(), wire) for seed in range(60)]
+    assert any(seen), f"no rule of {wire} notices {name}"

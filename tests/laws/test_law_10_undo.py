@@ -1,0 +1,27 @@
+"""Law 10: the view after undo equals the fold of the same path without that Block."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tenfold.view.view import View
+from tests.laws import checks, recorded
+from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
+
+
+@LAW
+@given(logs())
+def test_undo_gives_the_fold_without_the_block(log: Log) -> None:
+    checks.undoes_each_block(View, log)
+
+
+@LAW
+@given(logs(TALK + BLOCKS * 3))
+def test_undoing_all_of_many_nested_blocks_gives_each_state_back(log: Log) -> None:
+    checks.undoes_each_block(View, log)
+
+
+@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
+def test_recorded_sessions_come_back_block_by_block(session: recorded.Session) -> None:
+    checks.undoes_each_block(View, recorded.compacted(session))

@@ -1,0 +1,29 @@
+"""Law 12: every position lies in exactly one unit, or in what its replacements cover, or in the open step."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tenfold.view.view import View
+from tests.laws import checks, recorded
+from tests.laws.strategies import LAW, Log, logs
+
+
+@LAW
+@given(logs(most=30))
+def test_units_and_covers_tile_the_path(log: Log) -> None:
+    checks.tiles_every_position(View, log)
+
+
+@LAW
+@given(logs(most=14))
+def test_exactly_whole_closed_units_may_be_replaced(log: Log) -> None:
+    checks.names_whole_ranges(View, log)
+
+
+@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
+def test_recorded_sessions_are_tiled_wherever_they_are_cut(session: recorded.Session) -> None:
+    log = recorded.compacted(session)
+    for length in recorded.cuts(log):
+        checks.tiles_every_position(View, log[:length])

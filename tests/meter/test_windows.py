@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from tenfold.meter.windows import WINDOWS, window_of, window_row
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        ("claude-opus-4-5", 200_000),
+        ("anthropic/claude-sonnet-4.5", 200_000),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
+        ("vertex_ai/claude-sonnet-4@20250514", 200_000),
+        ("claude-opus-4-6", 1_000_000),
+        ("gpt-5-mini-2025-08-07", 400_000),
+        ("gpt-4-0613", 8_192),
+        ("gpt-4-1106-preview", 128_000),
+        ("models/gemini-2.5-pro-preview-05-06", 1_048_576),
+        ("gemini-2.0-flash-001", 1_048_576),
+    ],
+)
+def test_a_known_model_with_its_release_and_router(model: str, window: int) -> None:
+    assert window_of(model) == window
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["", "mystery", "gpt-5.9", "gpt-5-colossal", "claude-opus-4-9", "claude-opus", "my-gpt-5", "o3-deep-research"],
+)
+def test_an_unknown_model_is_never_guessed(model: str) -> None:
+    assert window_of(model) is None
+
+
+def test_every_row_carries_its_evidence() -> None:
+    for row in WINDOWS:
+        assert row.evidence.startswith("https://")
+        assert row.date
+        assert row.window >= 4_096
+        assert 0 <= row.max_output <= row.window
+    assert len({row.model for row in WINDOWS}) == len(WINDOWS)
+
+
+def test_the_longest_name_wins() -> None:
+    row = window_row("gpt-4-32k-0613")
+    assert row is not None
+    assert row.model == "gpt-4-32k"

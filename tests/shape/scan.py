@@ -1,0 +1,86 @@
+"""Reads the source as syntax trees for the shape tests. Knows nothing of what the code does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+BROAD = {"Exception", "BaseException"}
+
+
+class Place(NamedTuple):
+    """Where something stands, and what it is: `file` relative to the root."""
+
+    file: str
+    line: int
+    what: str
+
+
+def python_files(folder: str) -> list[Path]:
+    """The Python files below `folder`, in a stable order."""
+    return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def tree(path: Path) -> ast.Module:
+    """The parsed file."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def name(path: Path) -> str:
+    """The path relative to the root, with forward slashes."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """All functions and methods, nested ones included."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from `def` to the last statement, docstring included."""
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def broad_excepts(module: ast.Module, file: str) -> list[Place]:
+    """Bare `except:`, and handlers that name Exception or BaseException, alone or in a tuple."""
+    out = []
+    for owner, node in _with_owner(module):
+        if isinstance(node, ast.ExceptHandler):
+            names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else BROAD
+            if names & BROAD:
+                out.append(Place(file, node.lineno, owner))
+    return out
+
+
+def patches(module: ast.Module, file: str) -> list[Place]:
+    """Mocks and patched attributes: unittest.mock, pytest-mock's `mocker`, `monkeypatch.setattr` and `setitem`."""
+    out = []
+    for node in ast.walk(module):
+        match node:
+            case ast.Import(names=names) if any(alias.name.startswith("unittest.mock") for alias in names):
+                out.append(Place(file, node.lineno, "unittest.mock"))
+            case ast.ImportFrom(module="unittest.mock"):
+                out.append(Place(file, node.lineno, "unittest.mock"))
+            case ast.ImportFrom(module="unittest", names=names) if any(alias.name == "mock" for alias in names):
+                out.append(Place(file, node.lineno, "unittest.mock"))
+            case ast.Attribute(value=ast.Name(id="monkeypatch"), attr="setattr" | "setitem" | "delattr"):
+                out.append(Place(file, node.lineno, f"monkeypatch.{node.attr}"))
+            case ast.Attribute(value=ast.Name(id="mocker")):
+                out.append(Place(file, node.lineno, f"mocker.{node.attr}"))
+            case _:
+                pass
+    return out
+
+
+def _with_owner(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    stack: list[tuple[str, ast.AST]] = [("<module>", module)]
+    while stack:
+        owner, node = stack.pop()
+        yield owner, node
+        inner = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else owner
+        stack.extend((inner, child) for child in ast.iter_child_nodes(node))
