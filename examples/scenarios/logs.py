@@ -23,6 +23,7 @@ class Trouble(NamedTuple):
     note: str
     user: str = ""
     reply: str = ""
+    proof: str = ""
 
 
 def play(root: Path, project: Path) -> Session:
@@ -56,7 +57,7 @@ def _begin(s: Session) -> None:
     s.bash("And the log by kind of message.", "sed -E 's/^[^ ]+ [^ ]+ //; s/seq=[0-9]+/seq=N/' gateway/gateway.log | sort | uniq -c | sort -rn")
     s.todo("One item per station, then a check of the whole.", *_todo(0))
     s.say("""
-        At a glance: ST-01 has 50 unreadable temperatures, ST-02 reaches 60 degrees, ST-03 shows one value for 31 hours, ST-04
+        At a glance: ST-01 has a humidity of 0 to 9 percent, ST-02 reaches 56.7 degrees, ST-03 shows one value for 31 hours, ST-04
         carries another time offset, ST-05 repeats times, ST-06 goes down to -999, ST-07 has a gap, and ST-08 is the only one
         I cannot tell yet: its wind is high but not absurd. I'll take them in order.
     """)
@@ -70,6 +71,8 @@ def _station(s: Session, t: Trouble, number: int) -> None:
     s.bash(f"Does the gateway know anything about {t.station}?", log)
     if t.user:
         s.user(t.user)
+        if t.proof:
+            s.bash("Let me compare with a neighbour before I answer.", t.proof)
         s.say(t.reply)
     s.edit(t.rule, "clean.py", "RULES = [", f"{t.code}\n\n\nRULES = [")
     name = t.code.partition("def ")[2].partition("(")[0]
@@ -190,7 +193,8 @@ TROUBLES = (
         method("kilometres_an_hour", 'some = rows("1.0", time="2025-03-10T00:00:00Z", wind="36.0")', 'some[0]["station"] = "ST-08"', "clean.kilometres_an_hour(some)", 'self.assertEqual(some[0]["wind"], "10.0")'),
         "From 9 March 06:00 UTC on the wind is in km/h; gw-2 logged the update to firmware 2.2.0 the hour before. Divided by 3.6, flag `km/h`.",
         "Are you sure about ST-08? There was a storm warning for the 9th.",
-        "Fairly: the log has the firmware update in the hour before, and ST-07, 4 km away, stays at its usual 3 m/s on that day. A storm would show there as well. I'll put that argument into the notes.",
+        "Yes: the log has the firmware update in the hour before, and ST-07 and ST-06 stay at their usual 3 m/s on that day. A storm would show there as well.",
+        "for f in raw/ST-06.csv raw/ST-07.csv; do awk -F, 'NR>1 && $1 ~ /2025-03-(08|09|10)/ {d=substr($1,1,10); s[d]+=$5; n[d]++} END {for (d in s) printf \"%s %s mean %.2f\\n\", FILENAME, d, s[d]/n[d]}' $f | sort; done",
     ),
 )  # fmt: skip
 
@@ -213,8 +217,8 @@ def _whole(s: Session) -> None:
         station = f"ST-{number:02d}"
         s.bash(f"{station}, all flagged rows and every tenth other.", f"awk -F, 'NR==1 || $6 != \"\" || NR%10==0' clean/{station}.csv")
     s.say("""
-        I read them all. Nothing new: the flagged rows are the ones in the notes, the others follow the day. Two hours on ST-03 right
-        after the stuck stretch look low (5 March 23:00), but they agree with ST-02 and ST-04 at that hour.
+        I read them all. Nothing new: the flagged rows are the ones in the notes, the others follow the day. What a rule cannot see is
+        a value that is wrong and plausible; for that we would need a second sensor.
     """)
 
 

@@ -24,7 +24,7 @@ from tenfold.transcripts.load import load
 from tenfold.wire import WIRES
 
 EXAMPLE = "Example: tenfold compact session.jsonl --to 10% --out smaller.jsonl"
-_SKIPPED_SUFFIXES = (".md", ".py", ".txt", ".yaml", ".yml", ".csv", ".toml", ".sha256")
+_SUFFIXES = (".jsonl", ".json", ".traj")
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -61,48 +61,48 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     wanted = Wanted(to, window, policy, model, preview, json)
     if to is not None:
         _target(to, 1_000)
-    found = _sessions_in(files, format=format)
+    found = _sessions_in(files)
     if out is not None and len(found) > 1 and not out.is_dir():
         raise UsageError(f"--out {out} must be an existing folder for {len(found)} files")
     failed = 0
     with opened(":memory:" if preview and store is None else store) as place, progress() as bar:
         task = bar.add_task("sessions", total=len(found))
-        for path in found:
-            recorded = read_file(path, format=format, skip_damaged=skip_damaged)
-            for each in recorded:
-                for problem in each.problems:
-                    note(f"{path}: {safe(problem)}")
+        for path, named in found.items():
+            recorded = _read(path, named=named, format=format, skip_damaged=skip_damaged)
             results = _file(place, path, recorded, wanted)
             failed += sum(1 for _, outcome in results if outcome is not None and outcome.status == "failed")
-            if out is not None and not preview:
+            if out is not None and recorded and not preview:
                 _write(out / path.name if out.is_dir() else out, recorded, [s for s, _ in results])
             bar.advance(task)
     return 4 if failed else 0
 
 
-def _sessions_in(files: Sequence[Path], *, format: str | None) -> list[Path]:  # noqa: A002 - the flag's name
-    """The files named, and those inside folders that a reader recognises."""
-    found: list[Path] = []
+def _sessions_in(files: Sequence[Path]) -> dict[Path, bool]:
+    """The files named (True), and those inside folders, which need not all be sessions (False)."""
+    found: dict[Path, bool] = {}
     for path in files:
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix not in _SKIPPED_SUFFIXES)
-        known = [p for p in inside if format is not None or _recognised(p)]
-        if not known:
-            raise BadInput(f"{path}: no session file of a known format in this folder; name one, or its --format")
-        found.extend(known)
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
+            if not inside:
+                raise BadInput(f"{path}: no {', '.join(_SUFFIXES)} file in this folder; name the session files")
+            found.update(dict.fromkeys(inside, False))
+        else:
+            found[path] = True
     return found
 
 
-def _recognised(path: Path) -> bool:
-    from tenfold.transcripts import recognise
-
+def _read(path: Path, *, named: bool, format: str | None, skip_damaged: bool) -> list[Recorded]:  # noqa: A002 - the flag's name
     try:
-        return bool(recognise(path))
-    except UnknownFormat:
-        note(f"{path}: not a session file of a known format, left out")
-        return False
+        recorded = read_file(path, format=format, skip_damaged=skip_damaged)
+    except UnknownFormat as exc:
+        if named:
+            raise
+        note(f"left out: {safe(str(exc))}")
+        return []
+    for each in recorded:
+        for problem in each.problems:
+            note(f"{path}: {safe(problem)}")
+    return recorded
 
 
 def _file(store: Store, path: Path, recorded: Sequence[Recorded], wanted: Wanted) -> list[tuple[Session, Outcome | None]]:

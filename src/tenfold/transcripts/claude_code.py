@@ -17,7 +17,7 @@ from tenfold.log.base import SessionInfo
 from tenfold.record.entry import Said, Usage
 from tenfold.record.message import Message, Native, Origin, text_of
 from tenfold.transcripts.base import Item, Recorded
-from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.embed import decoded, encoded, wrapped
 from tenfold.transcripts.lines import SKIP, Line, arranged, damaged, lines, skipped
 from tenfold.transcripts.peek import peek
@@ -244,10 +244,10 @@ def _meant(message: Message, value: dict[str, Any]) -> Message:
 def _usage(value: dict[str, Any]) -> Usage | None:
     match value.get("message"):
         case {"usage": {"input_tokens": int(fresh), **rest}, **said}:
-            read = int(rest.get("cache_read_input_tokens") or 0)
-            written = int(rest.get("cache_creation_input_tokens") or 0)
+            read = tokens(rest.get("cache_read_input_tokens"))
+            written = tokens(rest.get("cache_creation_input_tokens"))
             prompt = fresh + read + written
-            output = int(rest.get("output_tokens") or 0)
+            output = tokens(rest.get("output_tokens"))
             return Usage(prompt, output, read, written, str(said.get("model") or "")) if prompt > 0 else None
     return None
 

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
 from tenfold.log.base import SessionInfo
-from tenfold.record.entry import Said, Usage
+from tenfold.record.entry import Usage
 from tenfold.record.message import Native
 from tenfold.transcripts.base import Item, Recorded
-from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.embed import RESPONSES, decoded, encoded, joins, wrapped
 from tenfold.transcripts.lines import SKIP, Line, damaged, lines
 from tenfold.transcripts.peek import peek
@@ -166,8 +166,8 @@ def _usage(value: dict[str, Any], model: str) -> Usage | None:
     """What the newest request took, from a `token_count` event; its input tokens include the cached ones."""
     match value.get("payload"):
         case {"type": "token_count", "info": {"last_token_usage": {"input_tokens": int(prompt), **rest}}}:
-            cached = int(rest.get("cached_input_tokens") or 0)
-            return Usage(prompt, int(rest.get("output_tokens") or 0), cached, 0, model) if prompt > 0 else None
+            cached = tokens(rest.get("cached_input_tokens"))
+            return Usage(prompt, tokens(rest.get("output_tokens")), cached, 0, model) if prompt > 0 else None
     return None
 
 

@@ -39,6 +39,11 @@ def micros(value: object) -> int | None:
     return (when - _EPOCH) // timedelta(microseconds=1)
 
 
+def tokens(value: object) -> int:
+    """A token count as a file writes it; 0 for anything that is no count."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
 class Draft:
     """The entries of one session while a reader finds them.
 
@@ -53,6 +58,7 @@ class Draft:
         self.line = 0
         self._runs: dict[str | None, str] = {}
         self._tools: dict[str, str] = {}
+        self._spoken = False
         self._keys: dict[str, str] = {}
         self._hung: dict[str | None, str] = {}
 
@@ -73,10 +79,13 @@ class Draft:
         return key
 
     def under(self, parent: str | None) -> str | None:
-        """Like `find`, but a parent that is not in the file is bridged by the entry before, and noted."""
+        """Like `find`, but a parent that is not in the file is bridged by the entry before, and noted unless nothing
+        was said yet: a resumed session begins with a parent in an earlier file.
+        """
         if not parent or parent in self._keys:
             return self.find(parent)
-        self.problems.append(f"line {self.line}: the parent {parent!r} is not in the file; hung on the line before")
+        if self._spoken:
+            self.problems.append(f"line {self.line}: the parent {parent!r} is not in the file; hung on the line before")
         return self.last
 
     def alias(self, source: str) -> None:
@@ -90,6 +99,7 @@ class Draft:
         usage: Usage | None = None,
     ) -> None:
         """Adds the messages of one native piece; all but the last get `source#index` as their foreign id."""
+        self._spoken = True
         for index, message in enumerate(messages):
             final = index == len(messages) - 1
             key = self._key()
@@ -141,7 +151,7 @@ class Draft:
         self._add(Setting(self._key(), at, self._runs.get(at, ""), time, key, value, native, source))
 
     def custom(self, kind: str, native: Native, *, at: str | None, source: str = "", time: int | None = None) -> None:
-        """Adds something that is no message. With `at=None` pass the key to `hang` if the format has pointers."""
+        """Adds something that is no message; `hang` is for what names no parent in a format with pointers."""
         self._add(Custom(self._key(), at, self._runs.get(at, ""), time, kind, native, source))
 
     def hang(self, kind: str, native: Native, *, time: int | None = None, source: str = "") -> None:

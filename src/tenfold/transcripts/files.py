@@ -17,7 +17,7 @@ from tenfold.transcripts.codex import Codex
 from tenfold.transcripts.gemini_cli import GeminiCli
 from tenfold.transcripts.messages import Messages, listed
 from tenfold.transcripts.openhands_events import OpenHandsEvents
-from tenfold.transcripts.peek import Peek
+from tenfold.transcripts.peek import Peek, peek
 from tenfold.transcripts.pi import Pi
 from tenfold.transcripts.pieces import native_of
 from tenfold.transcripts.spans import value_at
@@ -35,7 +35,7 @@ def _is_request(seen: Peek) -> bool:
 
 
 def _cline(message: Message) -> Message:
-    """cline attaches files as blocks of its own kind."""
+    """Cline attaches files as blocks of its own kind."""
     if not any(isinstance(p, Opaque) and p.kind == "file" for p in message.parts):
         return message
     return replace(message, parts=tuple(_file(p) if isinstance(p, Opaque) else p for p in message.parts))
@@ -49,8 +49,14 @@ def _file(part: Opaque) -> Document | Opaque:
     return part
 
 
+_OWN_KEYS = ("sessionId", "kwargs", "trajectory", "simulations", "history")
+"""Members of an object that only a session file of some tool has."""
+
+
 def _plain(wire: str) -> Messages:
     def looks(seen: Peek) -> bool:
+        if any(key in seen.top for key in _OWN_KEYS) or (wire == "gemini" and seen.items):
+            return False
         found = [v for v in listed(seen) if isinstance(v, dict)]
         if not found or not all("role" in v or "parts" in v or "type" in v for v in found):
             return False
@@ -96,25 +102,30 @@ def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged
     """Like `read_file`, for bytes already at hand. `file` names them in messages."""
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n"):
         raise BadInput(f"{file}: the file is empty; a session file holds at least one message")
-    if format is not None:
-        reader = reader_of(format)
-        found = reader.read(data, file=file, skip_damaged=skip_damaged)
-        _must_hold(found, reader, data, file)
-        return found
+    try:
+        return _read(data, file, format, skip_damaged=skip_damaged)
+    finally:
+        peek.cache_clear()
+
+
+def _read(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> list[Recorded]:
     name = Path(file).name
     known = next((r for r in _ALL if r.sniff(data, name)), None)
-    if known is None:
-        raise UnknownFormat(_unknown(data, file))
-    return known.read(data, file=file, skip_damaged=skip_damaged)
-
-
-def _must_hold(found: Sequence[Recorded], reader: Reader, data: bytes, file: str) -> None:
-    """A wrong format flag shows as a file that has no message at all in that format, but is of another one."""
-    if any(hasattr(entry, "message") for recorded in found for entry in recorded.entries):
-        return
-    other = next((r.name for r in _ALL if r.sniff(data, Path(file).name)), None)
-    if other is not None and other != reader.name:
-        raise BadInput(f"{file}: holds no {reader.name} message, it looks like {other}; pass --format {other}")
+    if format is None:
+        if known is None:
+            raise UnknownFormat(_unknown(data, file))
+        return known.read(data, file=file, skip_damaged=skip_damaged)
+    reader = reader_of(format)
+    other = known.name if known is not None and known.name != format and not reader.sniff(data, name) else ""
+    try:
+        found = reader.read(data, file=file, skip_damaged=skip_damaged)
+    except BadInput as exc:
+        if other:
+            raise BadInput(f"{file} is not a {format} file, it looks like {other}; pass --format {other}") from exc
+        raise
+    if other and not any(hasattr(entry, "message") for recorded in found for entry in recorded.entries):
+        raise BadInput(f"{file} holds no {format} message, it looks like {other}; pass --format {other}")
+    return found
 
 
 def _unknown(data: bytes, file: str) -> str:

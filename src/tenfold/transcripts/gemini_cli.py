@@ -12,10 +12,21 @@ from typing import Any
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.log.base import SessionInfo
 from tenfold.record.entry import Usage
-from tenfold.record.message import Message, Native, Part, Text, Thinking, ToolCall, ToolResult, calls_of, result_of, text_of
+from tenfold.record.message import (
+    Message,
+    Native,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    result_of,
+    text_of,
+)
 from tenfold.transcripts.arrays import Slot, array, array_of
 from tenfold.transcripts.base import Item, Recorded
-from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.messages import Messages
 from tenfold.transcripts.peek import Peek, peek
 from tenfold.transcripts.pieces import Piece, joined_array, pieces, rendered
@@ -157,7 +168,7 @@ def _note(draft: Draft, value: dict[str, Any]) -> None:
     """The usage stands on the record, so on the answer and not on the results behind it."""
     match value.get("tokens"):
         case {"input": int(prompt), "output": int(output), **rest} if prompt > 0:
-            usage = Usage(prompt, output, int(rest.get("cached") or 0), 0, str(value.get("model") or ""))
+            usage = Usage(prompt, output, tokens(rest.get("cached")), 0, str(value.get("model") or ""))
             draft.used(usage)
 
 

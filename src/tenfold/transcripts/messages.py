@@ -17,7 +17,7 @@ from tenfold.record.entry import Usage
 from tenfold.record.message import Message, Native
 from tenfold.transcripts.arrays import Slot, array, array_of
 from tenfold.transcripts.base import Item, Recorded
-from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.embed import RESPONSES, decoded, encoded, joins, wrapped
 from tenfold.transcripts.lines import Line, damaged, lines
 from tenfold.transcripts.peek import Peek, peek
@@ -39,7 +39,8 @@ def listed(seen: Peek) -> Sequence[Any]:
 
 class Messages:
     """A list of messages of one wire. `looks` recognises the files of this format; `meant` corrects a message that
-    the wire alone cannot understand."""
+    the wire alone cannot understand.
+    """
 
     def __init__(self, name: str, wire: str, looks: Looks, meant: Meant | None = None) -> None:
         self.name = name
@@ -147,6 +148,6 @@ def _usage(value: Mapping[str, Any]) -> Usage | None:
     match value.get("metrics"):
         case {"inputTokens": int(prompt), "outputTokens": int(output), **rest} if prompt > 0:
             model = value["modelInfo"].get("id", "") if isinstance(value.get("modelInfo"), dict) else ""
-            read, written = int(rest.get("cacheReadTokens") or 0), int(rest.get("cacheWriteTokens") or 0)
+            read, written = tokens(rest.get("cacheReadTokens")), tokens(rest.get("cacheWriteTokens"))
             return Usage(prompt, output, read, written, str(model))
     return None

@@ -18,7 +18,7 @@ from tenfold.record.entry import Said, Usage
 from tenfold.record.message import Message, Native, Text, ToolCall, ToolResult, calls_of, result_of, text_of
 from tenfold.transcripts.arrays import Array, Slot, array, array_of
 from tenfold.transcripts.base import Item, Recorded
-from tenfold.transcripts.draft import Draft, micros
+from tenfold.transcripts.draft import Draft, micros, tokens
 from tenfold.transcripts.lines import SKIP, lines
 from tenfold.transcripts.peek import peek
 from tenfold.transcripts.pieces import Piece, joined_array, pieces, rendered
@@ -194,13 +194,13 @@ def _response(raw: bytes) -> str:
 def _call(event: dict[str, Any], args: dict[str, Any]) -> ToolCall:
     match event.get("tool_call_metadata"):
         case {"tool_call_id": str(call), "function_name": str(name), **rest}:
-            return ToolCall(call, name, _raw_arguments(rest, call) or _own_arguments(args))
+            return ToolCall(call, name, _raw_arguments(rest.get("model_response"), call) or _own_arguments(args))
     return ToolCall(f"event-{event.get('id', '')}", str(event.get("action")), _own_arguments(args))
 
 
-def _raw_arguments(rest: dict[str, Any], call: str) -> str:
+def _raw_arguments(response: object, call: str) -> str:
     """The arguments as the model wrote them, from the response that the event carries along."""
-    match rest.get("model_response"):
+    match response:
         case {"choices": [{"message": {"tool_calls": [*calls]}}, *_]}:
             for each in calls:
                 match each:
@@ -239,7 +239,7 @@ def _named_call(event: dict[str, Any]) -> str | None:
 def _usage(event: dict[str, Any]) -> Usage | None:
     match event.get("llm_metrics"):
         case {"token_usages": [*_, {"prompt_tokens": int(prompt), "completion_tokens": int(output), **rest}]}:
-            read, written = int(rest.get("cache_read_tokens") or 0), int(rest.get("cache_write_tokens") or 0)
+            read, written = tokens(rest.get("cache_read_tokens")), tokens(rest.get("cache_write_tokens"))
             return Usage(prompt, output, read, written, str(rest.get("model") or "")) if prompt > 0 else None
     return None
 

@@ -16,7 +16,8 @@ _ITEMS = 40
 
 class Peek(Struct, frozen=True):
     """`lines` are the first objects of a file with one a line, `top` the members of a file that is one object (also
-    in `lines`: it may be a file of one line), `items` the first elements of one that is an array."""
+    in `lines`: it may be a file of one line), `items` the first elements of one that is an array.
+    """
 
     lines: tuple[dict[str, Any], ...] = ()
     top: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from tenfold.log.base import SessionInfo
 from tenfold.record.entry import Usage
 from tenfold.record.message import Image, Message, Opaque, Part, Role, Status, Text, Thinking, ToolCall, ToolResult
 from tenfold.transcripts.base import Item, Recorded
-from tenfold.transcripts.draft import Draft, micros, woven
+from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.lines import SKIP, Line, arranged, damaged, lines, skipped
 from tenfold.transcripts.peek import peek
 from tenfold.transcripts.pieces import Piece, joined_lines, pieces, rendered
@@ -151,6 +151,8 @@ def _content(value: object) -> tuple[Part, ...]:
 
 
 def _part(block: object) -> Part:
+    if not isinstance(block, dict):
+        return Opaque("unknown", _dump(block))
     match block:
         case {"type": "text", "text": str(text)}:
             return Text(text)
@@ -168,7 +170,7 @@ def _part(block: object) -> Part:
 def _usage(said: dict[str, Any]) -> Usage | None:
     match said.get("usage"):
         case {"input": int(fresh), "output": int(output), **rest}:
-            read, written = int(rest.get("cacheRead") or 0), int(rest.get("cacheWrite") or 0)
+            read, written = tokens(rest.get("cacheRead")), tokens(rest.get("cacheWrite"))
             prompt = fresh + read + written
             return Usage(prompt, output, read, written, str(said.get("model") or "")) if prompt > 0 else None
     return None

@@ -18,7 +18,7 @@ from tenfold.transcripts.base import Item, Replaced
 class Piece(Struct, frozen=True):
     """`raw` with the separator `lead` before it. `exact` says that these are the bytes of the file.
 
-    `source` is the foreign id the piece answers to, `rooted` that its parent was known when it was read. `messages`
+    `source` is the foreign id the piece answers to, `cut` that what it was hung on is not among the items. `messages`
     are what a piece has to be rendered from while `raw` is still empty.
     """
 
@@ -26,7 +26,7 @@ class Piece(Struct, frozen=True):
     raw: bytes
     exact: bool
     source: str = ""
-    rooted: bool = False
+    cut: bool = False
     messages: tuple[Message, ...] = ()
 
 
@@ -48,22 +48,23 @@ def _message(item: Item) -> Message | None:
     return None
 
 
-def pieces(items: Iterable[Item], formats: Sequence[str]) -> list[Piece]:
+def pieces(items: Sequence[Item], formats: Sequence[str]) -> list[Piece]:
     """The items as pieces, in order. Only bytes whose `Native.format` is one of `formats` are taken as they are."""
     out: list[Piece] = []
+    present = {item.id for item in items if not isinstance(item, Replaced)}
     for group in _groups(items, formats):
         natives = [n for n in map(native_of, group) if n is not None and n.format in formats]
         first = group[0]
         source = getattr(group[-1], "source", "")
-        rooted = isinstance(first, Replaced) or first.parent is not None
+        cut = not isinstance(first, Replaced) and first.parent is not None and first.parent not in present
         lead = natives[0].lead if natives else b""
         if natives and [n.index for n in natives] == list(range(natives[0].count)):
             raw = b"".join(n.head + n.body + n.tail for n in natives)
-            out.append(Piece(lead, raw, True, source, rooted))
+            out.append(Piece(lead, raw, True, source, cut))
             continue
         messages = tuple(m for m in map(_message, group) if m is not None)
         if messages:
-            out.append(Piece(lead, b"", False, source, rooted, messages))
+            out.append(Piece(lead, b"", False, source, cut, messages))
     return out
 
 
@@ -93,7 +94,7 @@ def rendered(found: Sequence[Piece], render: Render) -> list[Piece]:
     for piece in found:
         raw = piece.raw or render(piece, before)
         if raw:
-            out.append(Piece(piece.lead, raw, piece.exact, piece.source, piece.rooted, piece.messages))
+            out.append(Piece(piece.lead, raw, piece.exact, piece.source, piece.cut, piece.messages))
             before = piece.source or before
     return out
 

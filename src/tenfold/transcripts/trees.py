@@ -14,7 +14,7 @@ from tenfold.transcripts.spans import members
 
 
 class Pointers(Struct, frozen=True):
-    """The keys of a format's own id and parent id, and how many hex digits an id of its own making has."""
+    """The keys of a format's own id and parent id, and how long an id of its making is (36: a UUID)."""
 
     own: str
     parent: str
@@ -35,11 +35,13 @@ def _fresh(piece: Piece, taken: set[str], digits: int) -> str:
     if piece.source and piece.source not in taken:
         return piece.source
     text = repr((piece.source, piece.messages, len(taken))).encode()
-    return hashlib.sha256(text).hexdigest()[:digits]
+    found = hashlib.sha256(text).hexdigest()
+    parts = (found[:8], found[8:12], found[12:16], found[16:20], found[20:32])
+    return "-".join(parts) if digits > 32 else found[:digits]
 
 
 def linked(found: Sequence[Piece], pointers: Pointers, render: Render) -> list[Piece]:
-    """The pieces with bytes for those that have none and every pointer that was known resolvable again.
+    """The pieces with bytes for those that have none, and every pointer to what was dropped set to the line before.
 
     `render(piece, parent)` gets the piece with the id it shall carry as `source`.
     """
@@ -51,10 +53,12 @@ def linked(found: Sequence[Piece], pointers: Pointers, render: Render) -> list[P
         if not piece.exact:
             named = replace(piece, source=_fresh(piece, taken, pointers.digits))
             taken.add(named.source)
-            out.append(replace(named, raw=render(named, before)))
-            before = named.source
+            raw = render(named, before)
+            if raw:
+                out.append(replace(named, raw=raw))
+                before = named.source
             continue
-        raw = _repointed(piece.raw, pointers.parent, before, taken) if piece.rooted and ids else piece.raw
+        raw = _repointed(piece.raw, pointers.parent, before, taken) if piece.cut and ids else piece.raw
         out.append(replace(piece, raw=raw))
         before = ids[-1] if ids else before
     return out

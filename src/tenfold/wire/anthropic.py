@@ -17,7 +17,6 @@ from tenfold.record.message import (
     Message,
     Native,
     Opaque,
-    Origin,
     Part,
     Role,
     Text,
@@ -28,7 +27,7 @@ from tenfold.record.message import (
 )
 from tenfold.wire import splice
 from tenfold.wire.base import Encoded, EncodedItem, Ledger
-from tenfold.wire.marks import OPENING, Confirm, fold_note, text_origin
+from tenfold.wire.marks import OPENING, Confirm, fold_note, origin_of
 from tenfold.wire.media import stand_in
 from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
 from tenfold.wire.splice import Fields, arr, obj, quote
@@ -63,7 +62,7 @@ class Anthropic:
                 _open(items, first.role, ledger, batch)
                 items.append(EncodedItem(batch.exact, batch.indices, exact=True))
             elif first.role == "system" and not items:
-                system.append(text_of(first))
+                system.extend([text] if (text := text_of(first)).strip() else [])
             else:
                 raw = _rendered(messages, batch, ledger)
                 if raw is not None:
@@ -92,15 +91,9 @@ def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str]
     plain = splice.text(content)
     if plain is not None:
         parts: tuple[Part, ...] = (Text(plain),) if plain else ()
-        return [Message(role, parts, _origin(role, plain, known[1]), native=native)]
+        return [Message(role, parts, origin_of(role, plain, known[1]), native=native)]
     chunks = [_chunk(b, role, known) for b in splice.items(content) or ()]
-    return split(raw, "content", native, chunks or [Chunk(role, _origin(role, "", None), ())])
-
-
-def _origin(role: Role, text: str, confirm: Confirm | None) -> Origin:
-    if role == "user":
-        return text_origin(text, confirm)
-    return "model" if role == "assistant" else "harness"
+    return split(raw, "content", native, chunks or [Chunk(role, origin_of(role, ""), ())])
 
 
 def _chunk(block: Raw, role: Role, known: tuple[dict[str, str], Confirm | None]) -> Chunk:
@@ -108,7 +101,7 @@ def _chunk(block: Raw, role: Role, known: tuple[dict[str, str], Confirm | None])
     found = splice.fields(block)
     kind = splice.text(found.get("type")) if found is not None else None
     if found is None or kind is None:
-        return Chunk(role, _origin(role, "", None), (Opaque("", bytes(block)),))
+        return Chunk(role, origin_of(role, ""), (Opaque("", bytes(block)),))
     if kind == "tool_result" and role == "user" and (call := splice.text(found.get("tool_use_id"))) is not None:
         content, name = _result_content(found.get("content")), names.get(call, splice.text(found.get("name")) or "")
         result = ToolResult(call, name, content, splice.truth(found.get("is_error")))
@@ -118,7 +111,7 @@ def _chunk(block: Raw, role: Role, known: tuple[dict[str, str], Confirm | None])
     if isinstance(part, ToolCall):
         names[part.id] = part.name
     text = part.text if isinstance(part, Text) else ""
-    return Chunk(role, _origin(role, text, confirm), (part if part is not None else Opaque(kind, bytes(block)),))
+    return Chunk(role, origin_of(role, text, confirm), (part if part is not None else Opaque(kind, bytes(block)),))
 
 
 def _result_content(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, ToolCall, calls_of
+from tenfold.record.message import Message, ToolCall, calls_of, result_of
 from tenfold.wire import splice
 from tenfold.wire.marks import Confirm
 from tenfold.wire.profiles import FAMILY, MADE, PROFILES, Profile
@@ -85,10 +85,11 @@ class Ledger:
         self.profile: Profile = PROFILES[wire]
         self.wire = wire
         self.adjustments: list[Adjustment] = []
-        self._ids: dict[str, str] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._last: dict[str, str] = {}
         self._taken: set[str] = set()
         formats = (FAMILY.get(m.native.format, m.native.format) for m in messages if m.native is not None)
-        self._source = next(formats, wire)
+        self._source = next(formats, "")
         self._names = {c.id: c.name for m in messages for c in calls_of(m)}
 
     def note(self, kind: AdjustmentKind, index: int, note: str) -> None:
@@ -101,39 +102,49 @@ class Ledger:
         A message without native is one of ours, made from its neighbours: it has the family of the list.
         """
         if message.native is None:
-            return self._source != self.wire
+            return self._source not in ("", self.wire)
         return FAMILY.get(message.native.format, message.native.format) != self.wire
 
     def saw(self, message: Message) -> None:
-        """Remembers the call ids of a message that is sent as it came."""
+        """Remembers the calls and the result of a message that is sent as it came."""
         for call in calls_of(message):
-            self._ids[call.id] = call.id
-            self._taken.add(call.id)
+            self._sent(call.id, call.id)
+        result = result_of(message)
+        if result is not None:
+            self.result_id(result.call)
 
     def call_id(self, call: ToolCall, index: int) -> str:
-        """The id to send for a call that is rendered. "" where the wire needs none and the native had none."""
+        """The id to send for a call that is rendered. "" where the wire needs none and the native had none.
+
+        In a list of this wire ids stay as they are, since results sent untouched name them.
+        """
         wanted = call.id
         if self.profile.ids_optional and (not wanted or wanted.startswith(MADE)):
             return ""
-        fits = re.fullmatch(self.profile.id_pattern, wanted) is not None
-        if fits and wanted not in self._taken:
+        fits = re.fullmatch(self.profile.id_pattern, wanted) is not None and wanted not in self._taken
+        if fits or self._source == self.wire:
             if wanted.startswith(MADE):
                 self.note("id_made", index, f"the call of {call.name} had no id; it is sent as {wanted}")
             given = wanted
         else:
-            digest = hashlib.sha256(f"{wanted}\0{index}\0{len(self._taken)}".encode("utf-8", "replace")).hexdigest()
+            digest = hashlib.sha256(f"{wanted}\0{len(self._taken)}".encode("utf-8", "replace")).hexdigest()
             given = f"call_{digest[:24]}"
             kind: AdjustmentKind = "id_changed" if wanted else "id_made"
             self.note(kind, index, f"call id {wanted!r} of {call.name} is sent as {given}")
-        self._ids[wanted] = given
-        self._taken.add(given)
+        self._sent(wanted, given)
         return given
 
+    def _sent(self, wanted: str, given: str) -> None:
+        self._waiting.setdefault(wanted, []).append(given)
+        self._taken.add(given)
+
     def result_id(self, call: str) -> str:
-        """The id under which the call of a result was sent."""
+        """The id under which the call of a result was sent; of several, the first not answered yet."""
         if self.profile.ids_optional and (not call or call.startswith(MADE)):
             return ""
-        return self._ids.get(call, call)
+        if waiting := self._waiting.get(call):
+            self._last[call] = waiting.pop(0)
+        return self._last.get(call, call)
 
     def named(self, call: str, name: str) -> str:
         """The tool's name for a result: its own, else that of its call, else a word, since some wires need one."""

@@ -70,7 +70,7 @@ class Gemini:
         for batch in batches(messages, NAME, join_results=True):
             first = messages[batch.indices[0]]
             if batch.exact is None and first.role == "system" and not items:
-                system.append(text_of(first))
+                system.extend([text] if (text := text_of(first)).strip() else [])
                 continue
             raw = _rendered(messages, batch, ledger) if batch.exact is None else batch.exact
             if raw is None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tenfold.record.message import Origin
+from tenfold.record.message import Origin, Role
 
 Confirm = Callable[[str, str], bool]
 """Says whether the store wrote a summary: called with the Block id and the hash of its delimiter."""
@@ -65,6 +65,15 @@ def text_origin(text: str, confirm: Confirm | None = None) -> Origin:
         if start.startswith(row.start):
             return "harness" if start.rstrip().endswith(row.end) else "human"
     return "human"
+
+
+def origin_of(role: Role, text: str, confirm: Confirm | None = None) -> Origin:
+    """Whose words a text in a message of that role is. A tool's output is never looked at."""
+    if role == "user":
+        return text_origin(text, confirm)
+    if role == "system":
+        return "tenfold" if text_origin(text, confirm) == "tenfold" else "harness"
+    return "model" if role == "assistant" else "tool"
 
 
 def summary_hash(text: str) -> str:

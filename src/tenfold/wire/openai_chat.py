@@ -27,7 +27,7 @@ from tenfold.record.message import (
 )
 from tenfold.wire import splice
 from tenfold.wire.base import Encoded, EncodedItem, Ledger
-from tenfold.wire.marks import Confirm, text_origin
+from tenfold.wire.marks import Confirm, origin_of
 from tenfold.wire.media import document_of, image_of, inline, stand_in, url_of
 from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
 from tenfold.wire.splice import Fields, arr, obj, quote
@@ -103,8 +103,7 @@ def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str]
         return [Message("assistant", parts, "model", native=native)]
     plain = splice.text(found.get("content"))
     if plain is not None or splice.items(found.get("content")) is None:
-        if role == "user" and origin == "human":
-            origin = text_origin(plain or "", confirm)
+        origin = origin if name == "function" else origin_of(role, plain or "", confirm)
         return [Message(role, (Text(plain),) if plain else (), origin, native=native)]
     chunks = [_chunk(b, role, origin, confirm) for b in splice.items(found.get("content")) or ()]
     return split(raw, "content", native, chunks or [Chunk(role, origin, ())])
@@ -112,8 +111,8 @@ def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str]
 
 def _chunk(block: Raw, role: Role, origin: Origin, confirm: Confirm | None) -> Chunk:
     part = _content(block)
-    if origin == "human" and isinstance(part, Text):
-        origin = text_origin(part.text, confirm)
+    if origin in ("human", "harness") and isinstance(part, Text):
+        origin = origin_of(role, part.text, confirm)
     return Chunk(role, origin, (part,))
 
 

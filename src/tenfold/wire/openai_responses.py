@@ -28,7 +28,7 @@ from tenfold.record.message import (
 )
 from tenfold.wire import splice
 from tenfold.wire.base import AdjustmentKind, Encoded, EncodedItem, Ledger
-from tenfold.wire.marks import Confirm, text_origin
+from tenfold.wire.marks import Confirm, origin_of
 from tenfold.wire.media import document_of, image_of, inline, stand_in, url_of
 from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
 from tenfold.wire.splice import Fields, arr, obj, quote
@@ -226,12 +226,12 @@ def _other(
     blocks_raw = splice.items(found.get("content"))
     if blocks_raw is None:
         plain = splice.text(found.get("content")) or ""
-        origin = text_origin(plain, confirm) if role == "user" else origin
+        origin = origin_of(role, plain, confirm)
         return [Message(role, (Text(plain),) if plain else (), origin, native=native)]
     chunks: list[Chunk] = []
     for raw in blocks_raw:
         part = _content(raw)
-        own = text_origin(part.text, confirm) if role == "user" and isinstance(part, Text) else origin
+        own = origin_of(role, part.text, confirm) if isinstance(part, Text) else origin
         chunks.append(Chunk(role, own, (part,)))
     return split(native.body, "content", native, chunks or [Chunk(role, origin, ())])
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, Goal, Piece
-from tenfold.plan.stages.elide import hint, older_than_tail
+from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Keep, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.view.units import Shown
@@ -34,20 +34,25 @@ class OneLine(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Replaces every step for which the line is shorter; user messages stay."""
         pieces = list(draft.pieces)
-        for index in range(older_than_tail(draft, goal)):
-            piece = pieces[index]
-            shown = piece.shown()
-            if piece.held or not shown or shown[0].message.role != "assistant" or piece.units[0].ref is not None:
-                continue
-            if any(s.message.role == "user" for s in shown):
-                continue
-            message = Message("assistant", (Text(_line(shown)),), "tenfold")
-            size = draft.sized([message])[0]
-            if size < piece.tokens:
-                pieces[index] = replace(
-                    piece, kind=self.name, show=(Say(message),), sizes=(size,), tokens=size, why="one line for the step"
-                )
+        for index in outside_tail(draft, goal):
+            pieces[index] = one_lined(draft, pieces[index], goal) or pieces[index]
         return replace(draft, pieces=tuple(pieces))
+
+
+def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
+    """A closed step as one line; None for what is no step, is held, or would not get shorter."""
+    shown = piece.shown()
+    if piece.held or not shown or shown[0].message.role != "assistant" or piece.units[0].ref is not None:
+        return None
+    if any(s.message.role == "user" for s in shown):
+        return None
+    entry = draft.view.path.at(piece.first).id
+    message = Message("assistant", (Text(_line(shown) + hint(goal.recall, entry)),), "tenfold")
+    size = draft.sized([message])[0]
+    if size >= piece.tokens:
+        return None
+    why = "one line for the step"
+    return replace(piece, kind=OneLine.name, show=(Say(message),), sizes=(size,), tokens=size, why=why)
 
 
 def _line(shown: list[Shown]) -> str:
@@ -117,8 +122,10 @@ class SummarizePrefix(Struct, frozen=True):
         allotment = goal.facts + goal.narrative
         fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest
         users = _users_kept(draft, goal, first)
-        room = goal.target - fixed - allotment - sum(users.values()) if self.keep_tail else 0
-        last = _cut(draft, room + draft.rest, first, counted=users)
+        last = len(draft.pieces)
+        if self.keep_tail:
+            room = goal.target - fixed - allotment - sum(users.values())
+            draft, last = _tail(draft, goal, room, first, users)
         covered = draft.pieces[first:last]
         if not any(p.units[0].shown for p in covered):
             return draft
@@ -202,20 +209,35 @@ def _sizes_now(draft: Draft, piece: Piece) -> list[int]:
     return list(piece.sizes) if not piece.changed else draft.sizer(piece.shown())
 
 
-def _cut(draft: Draft, room: int, first: int, *, counted: dict[int, int] | None = None) -> int:
-    """The index where the tail begins: as many newest pieces as fit in `room` tokens, the open step included.
-
-    Messages in `counted` are paid for already, whichever side of the cut they fall on.
-    """
+def _cut(draft: Draft, room: int, first: int) -> int:
+    """The index where the tail begins: as many newest pieces as fit in `room` tokens, the open step included."""
     room -= draft.rest
     index = len(draft.pieces)
-    while index > first:
-        piece = draft.pieces[index - 1]
-        paid = sum(counted.get(s.at, 0) for s in piece.shown() if s.original) if counted else 0
-        if piece.tokens - paid > room:
-            break
-        room -= piece.tokens - paid
+    while index > first and draft.pieces[index - 1].tokens <= room:
         index -= 1
+        room -= draft.pieces[index].tokens
     return index
+
+
+def _tail(draft: Draft, goal: Goal, room: int, first: int, paid: dict[int, int]) -> tuple[Draft, int]:
+    """The draft and the index where its tail begins: as many of the newest pieces as fit in `room` tokens.
+
+    A step too large for what is left stays as one line, so that one giant does not end the tail. Messages in `paid`
+    have been paid for, whichever side of the cut they fall on.
+    """
+    pieces = list(draft.pieces)
+    index = len(pieces)
+    while index > first:
+        piece = pieces[index - 1]
+        own = sum(paid.get(s.at, 0) for s in piece.shown() if s.original)
+        if piece.tokens - own > room:
+            line = one_lined(draft, piece, goal)
+            if line is None or line.tokens > room:
+                break
+            piece = line
+        index -= 1
+        pieces[index] = piece
+        room -= piece.tokens - own
+    return replace(draft, pieces=tuple(pieces)), index
 
 

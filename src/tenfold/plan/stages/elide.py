@@ -18,6 +18,8 @@ from tenfold.record.message import Message, Text, ToolResult, calls_of, result_o
 from tenfold.view.units import Shown
 
 _FIRST_LINE = 100
+LEAST_SAVING = 40
+"""Tokens that eliding one output must save: below that the text itself is worth more than its absence."""
 
 
 def hint(recall: Recall, entry: str) -> str:
@@ -31,14 +33,22 @@ def hint(recall: Recall, entry: str) -> str:
             return ""
 
 
-def older_than_tail(draft: Draft, goal: Goal) -> int:
-    """How many pieces lie before the recent tail of `goal.tail` tokens. A piece larger than that is not part of it."""
+def outside_tail(draft: Draft, goal: Goal) -> list[int]:
+    """The pieces that may be elided, oldest first: all but the recent `goal.tail` tokens.
+
+    A piece larger than the room left is not protected and uses up at most half of the tail, so that one giant output
+    does not leave everything before it without protection.
+    """
     room = goal.tail - draft.rest
+    free: list[int] = []
     index = len(draft.pieces)
-    while index and draft.pieces[index - 1].tokens <= room:
+    while index and room > 0:
         index -= 1
-        room -= draft.pieces[index].tokens
-    return index
+        tokens = draft.pieces[index].tokens
+        if tokens > room:
+            free.append(index)
+        room -= min(tokens, goal.tail // 2)
+    return [*range(index), *reversed(free)]
 
 
 Elision = Callable[[Shown, int], str | None]
@@ -63,18 +73,18 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
             stubs.append((index, Message("tool", (stub,), each.message.origin)))
     saved = 0
     for (index, stub), size in zip(stubs, draft.sized([m for _, m in stubs]), strict=True):
-        if size < sizes[index]:
+        if sizes[index] - size >= LEAST_SAVING:
             saved += sizes[index] - size
             show[index], sizes[index] = Say(stub, shown[index].of), size
     if not saved:
         return piece
-    why = f"saves {saved:,} tokens of tool output"
+    why = f"saves {piece.before - piece.tokens + saved:,} tokens of tool output"
     return replace(piece, kind=kind, show=tuple(show), sizes=tuple(sizes), tokens=piece.tokens - saved, why=why)
 
 
 def _apply(draft: Draft, goal: Goal, kind: str, elide: Elision) -> Draft:
     pieces = list(draft.pieces)
-    for index in range(older_than_tail(draft, goal)):
+    for index in outside_tail(draft, goal):
         if not pieces[index].held:
             pieces[index] = elided(draft, pieces[index], kind, elide)
     return replace(draft, pieces=tuple(pieces))
@@ -166,7 +176,7 @@ class SupersededReads(Struct, frozen=True):
                 latest[file[1]] = key
         old = {key: path for key, (act, path) in paths.items() if act == "read" and latest[path] != key}
         pieces = list(draft.pieces)
-        for index in range(older_than_tail(draft, goal)):
+        for index in outside_tail(draft, goal):
             piece = pieces[index]
             if not piece.held and any((u.first, c) in old for u in piece.units for c in _answered(piece)):
                 pieces[index] = elided(draft, piece, self.name, _superseding(draft, goal, piece, old))

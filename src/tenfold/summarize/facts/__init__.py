@@ -71,7 +71,7 @@ class _Reader:
         self._facts.extend(from_text(at, text, user=True))
         self._identifiers.read(at, text, "user")
         if len(text) > 300:
-            for line in error_lines(text):
+            for line in error_lines(text, strict=True):
                 self._facts.append(Fact(kind="error", text=line, key=key_of(line), at=at, note="user"))
 
     def _answer(self, at: int, message: Message) -> None:

@@ -54,7 +54,14 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
             fact = _moved(kept, fact)
         elif fact.kind == "file_deleted":
             for inner in _inside(kept, fact.key):
-                kept.pop(inner)
+                lost = kept.pop(inner)
+                if inner[0] == "file":
+                    kept[inner] = Fact(kind="file_deleted", text=lost.key, key=lost.key, at=fact.at)
+        else:
+            for folder in _parents(fact.key):
+                above = kept.get(("file", folder))
+                if above is not None and above.kind == "file_deleted":
+                    kept.pop(("file", folder))
     elif fact.kind == "file_read" and ("file", fact.key) in kept:
         return
     elif before is not None and fact.kind == "todo":
@@ -66,6 +73,11 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
 
 def _inside(kept: Mapping[tuple[str, str], Fact], folder: str) -> list[tuple[str, str]]:
     return [slot for slot in kept if slot[0] in {"file", "file_read"} and slot[1].startswith(folder + "/")]
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:number]) for number in range(2, len(parts))]
 
 
 def _moved(kept: dict[tuple[str, str], Fact], fact: Fact) -> Fact:
@@ -138,9 +150,10 @@ def _bounded(facts: Iterable[Fact]) -> list[Fact]:
 def _settle(facts: list[Fact]) -> list[Fact]:
     asked = [fact.at for fact in facts if fact.kind == "request" and fact.note != ACK]
     requests = sorted(fact.at for fact in facts if fact.kind == "request")
-    current = {max(asked, default=-1), requests[-1] if requests else -1}
+    current = max(asked, default=requests[-1] if requests else -1)
     recent = requests[-3:][0] if requests else 0
-    lists = [fact for fact in facts if fact.kind == "todo"]
+    gone = {f"{TOOL}:{fact.key}" for fact in facts if fact.kind == "file_deleted"}
+    lists = [fact for fact in facts if fact.kind == "todo" and fact.key not in gone]
     state = max((fact.at for fact in lists if fact.key.startswith(TOOL)), default=None)
     plan = max((fact.at for fact in lists), default=None)
     signals = _Signals(facts)
@@ -149,23 +162,29 @@ def _settle(facts: list[Fact]) -> list[Fact]:
         live = fact.live
         match fact.kind:
             case "request":
-                live = fact.at in current
+                live = fact.at == current
             case "todo":
-                live = fact.at == (state if fact.key.startswith(TOOL) else plan)
+                live = fact.key not in gone and fact.at == (state if fact.key.startswith(TOOL) else plan)
             case "error" if fact.live:
-                live = fact.at >= recent if fact.note == USER or _INLINE.search(fact.note) else True
-                live = live and not signals.settle(fact)
+                live = (fact.at >= recent or _lasts(fact.note)) and not signals.settle(fact)
             case _:
                 pass
         out.append(fact if live == fact.live else msgspec.structs.replace(fact, live=live))
     return out
 
 
-_INLINE = re.compile(r"^\$ .*\s-(?:c|e|p)\s+[\"']|<<")
-"""One-off scripts given on the command line: nobody runs them again, so their errors age."""
+def _lasts(source: str) -> bool:
+    """Whether an error stays open however long ago it was: one of a check or program that is run again and again.
+
+    What the user pasted, one-off scripts and other commands age: after three further requests nobody waits for them.
+    """
+    return source.startswith("$ ") and not _INLINE.search(source) and bool(_CHECKS.search(source))
+
+
+_INLINE = re.compile(r"\s-(?:c|e|p)\s+[\"']|<<")
 _CHECKS = re.compile(
     r"\b(?:check|test|tests|build|lint|tsc|tsgo|typecheck|compile|mypy|pyright|ruff|pytest|unittest|cargo|make|vet"
-    r"|jest|vitest)\b"
+    r"|jest|vitest|python3?|node|tsx|go|deno|bun)\b"
 )
 _PLACE = re.compile(r"([\w.-]+\.\w{1,5})(?:[:(]\d)")
 
@@ -177,6 +196,7 @@ class _Signals:
         self._again: dict[str, int] = {}
         self._right: dict[str, int] = {}
         self._checked = -1
+        self._edited = -1
         self._written: dict[str, int] = {}
         for fact in facts:
             if fact.kind == "command":
@@ -187,6 +207,7 @@ class _Signals:
                     if _CHECKS.search(fact.key):
                         self._checked = max(self._checked, fact.at)
             elif fact.kind in WRITTEN:
+                self._edited = max(self._edited, fact.at)
                 self._note(self._again, fact.key, fact.at)
                 self._note(self._again, fact.text.rpartition(" -> ")[0], fact.at)
                 self._note(self._written, fact.key.rpartition("/")[2], fact.at)
@@ -199,6 +220,8 @@ class _Signals:
         """Whether something after the error shows that it is over."""
         if self._again.get(error.note, -1) > error.at:
             return True
+        if _is_path(error.note) and self._edited > error.at:
+            return True
         place = _PLACE.search(error.text)
         if (
             place
@@ -209,6 +232,11 @@ class _Signals:
             return True
         names = _programs(error.note)
         return bool(names) and all(self._right.get(name, -1) > error.at for name in names)
+
+
+def _is_path(source: str) -> bool:
+    """Whether an error came from a tool on a file: a call that did not fit is over once another edit went through."""
+    return "/" in source and not source.startswith("$ ")
 
 
 def _programs(key: str) -> list[str]:

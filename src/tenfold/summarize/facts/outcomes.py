@@ -11,7 +11,7 @@ from tenfold.summarize.facts.calls import Doing
 from tenfold.summarize.facts.shell import only_looks
 from tenfold.summarize.facts.text import clip, flat, key_of, plain
 
-MOST_LINES = 5
+MOST_LINES = 6
 """Error lines kept of one tool result."""
 
 _EXIT = re.compile(r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b", re.IGNORECASE)
@@ -31,41 +31,29 @@ _STARTS = re.compile(
     r"|invalid\b|traceback|your proposed edit has introduced|string to replace not found|old_?str)",
     re.IGNORECASE,
 )
-_PYTHON = re.compile(r"^(?:E\s+)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning)(?::\s?.*)?$")
-_NAMED = re.compile(
-    r"^\s*(?:(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+"
-    r"|[\w./@-]+:\d+(?::\d+)?:?\s+(?:-\s+)?(?:fatal\s+)?error\b"
-    r"|[\w./@-]+\(\d+,\d+\):\s+error\b|(?:[\w./-]+:\s*)?error(?:\[\w+\])?:\s|fatal:\s|panic:\s|npm (?:ERR!"
-    r"|error)\s+(?:code|Missing|Could|404|notarget)"
-    r"|(?:[\w./-]+: )*(?:line \d+: )?.{1,80}: (?:command not found|No such file or directory|Permission denied)"
-    r"|[×✗✖❌✘]\s+\S"
-    r"|.*\berror TS\d+|Segmentation fault|\w*Error: |Uncaught |Unhandled|.*\b[1-9]\d* (?:tests? )?(?:failed"
-    r"|failures?|errors?)\b(?!\s*[=:]\s*0)"
-    r"|Found [1-9]\d* errors?|CONFLICT \()"
+_EXCEPTION = re.compile(
+    r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught|Unhandled)\s\S"
+    r"|^\s*(?:[\w./-]+:\s*)?(?:fatal )?error(?:\[\w+\])?:\s|^\s*\w*Error: |^(?:fatal|panic|thread '.*' panicked)\b.*:\s"
+    r"|^Segmentation fault|^.*\berror TS\d+|^.{0,160}: syntax error\b|^SyntaxError"
 )
-_HINTS = (
-    "rror",
-    "ERR!",
-    "FAIL",
-    "fail",
-    "xception",
-    "fatal",
-    "panic",
-    "not ok",
-    "not found",
-    "No such",
-    "denied",
-    "fault",
-    "×",
-    "✗",
-    "✖",
-    "❌",
-    "✘",
-    "CONFLICT",
-    "Interrupt",
-    "Exit",
-    "Uncaught",
-    "Unhandled",
+_LOCATED = re.compile(
+    r"^(?:[\w@.-]+/)*[\w@.-]+\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):?)\s+(?:-\s+)?(?:(?:fatal\s+)?error|lint/|[A-Z]{1,4}\d{2,5})\S*"
+)
+_NAMED = re.compile(
+    r"^\s*(?:(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+|CONFLICT \(|! \[(?:remote )?rejected\]"
+    r"|No test(?:s| files?)\b.{0,20}\bfound"
+    r"|.{1,160}: (?:command not found|No such file or directory|[Pp]ermission denied))"
+)
+_MARKED = re.compile(r"^\s*[\u00d7\u2717\u2716\u274c\u2718\u276f]\s+\S")
+_TOTAL = re.compile(
+    r"\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b(?!\s*[=:]\s*0)|^Found [1-9]\d* errors?"
+    r"|^npm (?:ERR!|error)\s+(?:code|Missing|Could|404|notarget)"
+)
+_RANKS = (_LOCATED, _EXCEPTION, _NAMED, _MARKED, _TOTAL)
+"""What a line can be, the most telling first: when there are too many, totals and marks give way."""
+_HINT = re.compile(
+    r"rror|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT|Interrupt|Exit|Uncaught"
+    r"|Unhandled|lint/|[\u00d7\u2717\u2716\u274c\u2718\u276f]|:\d+:\d+:? [A-Z]"
 )
 _NOISE = re.compile(
     r"\(none\)|\b0 (?:errors?|failed|failures?)\b|no errors|error(?:s)?[-_ ]?(?:handl|messag|boundar)|^\s*(?:\*|//|#"
@@ -116,7 +104,7 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
         return Result(ok=not failed, note=note)
     lines = error_lines(text) if shell or failed else []
     if failed and not lines:
-        lines = _telling_line(text, first=not shell)
+        lines = _telling_line(text, first=not shell) or [clip(flat(doing.label), 200)]
     if not failed and lines:
         note = "errors in output"
     settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
@@ -126,24 +114,32 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     return Result(ok=not failed and not lines, note=note, errors=tuple(errors))
 
 
-def error_lines(text: str) -> list[str]:
-    """Up to five lines of a text that name an error, verbatim on one line each, bounded; the last traceback wins."""
-    if not any(hint in text for hint in _HINTS):
+def error_lines(text: str, *, strict: bool = False) -> list[str]:
+    """The lines of a text that name an error, at most six, one line each, bounded, in order; of equal ones the last.
+
+    `strict` takes only what is an error by its form (an exception, a compiler's line, a failing test's name).
+    """
+    if not _HINT.search(text):
         return []
-    found: dict[str, str] = {}
+    ranks = _RANKS[:3] if strict else _RANKS
+    found: dict[str, tuple[int, str]] = {}
     for raw in plain(text[:60_000] + ("\n" + text[-60_000:] if len(text) > 60_000 else "")).split("\n"):
-        if len(raw) > 2_000 or not any(hint in raw for hint in _HINTS):
+        if len(raw) > 2_000 or not _HINT.search(raw):
             continue
         line = flat(raw)
-        if (_PYTHON.match(line) or _NAMED.match(line)) and not _NOISE.search(line):
+        rank = next((number for number, shape in enumerate(ranks) if shape.search(line)), None)
+        if rank is not None and not _NOISE.search(line):
             found.pop(key_of(line), None)
-            found[key_of(line)] = clip(line, 300)
-    return _spread(list(found.values()))
+            found[key_of(line)] = (rank, clip(line, 300))
+    return _most_telling(list(found.values()))
 
 
-def _spread(lines: list[str]) -> list[str]:
-    """First two and last three when there are too many: causes come first, totals last."""
-    return lines if len(lines) <= MOST_LINES else [*lines[:2], *lines[-(MOST_LINES - 2) :]]
+def _most_telling(lines: list[tuple[int, str]]) -> list[str]:
+    """The best ranked lines in their order; totals only where nothing names a place or a cause."""
+    best = min((rank for rank, _ in lines), default=0)
+    wanted = [(rank, place) for place, (rank, _) in enumerate(lines) if rank <= 3 or best > 3]
+    chosen = sorted(place for _, place in sorted(wanted)[:MOST_LINES])
+    return [lines[place][1] for place in chosen]
 
 
 def _telling_line(text: str, *, first: bool) -> list[str]:

@@ -102,8 +102,12 @@ def _long(at: int, said: str, *, first: bool) -> list[Fact]:
         correction = not first and bool(_CORRECTION.search(said))
         return [_fact(at, said, "correction" if correction else "rule", "")]
     facts: list[Fact] = []
+    few = sum(map(len, prose)) <= WHOLE
     for block in paragraphs(said):
-        facts.extend(_paragraph(at, block, first=first))
+        if few and all(is_prose(line) for line in block.split("\n")):
+            facts.append(_fact(at, block.strip(), _kind(block, first=first) or "rule", ""))
+        else:
+            facts.extend(_paragraph(at, block, first=first))
     opening = next((line.strip() for line in prose), "")
     if opening and len(opening) <= SHORT and not any(opening in fact.text for fact in facts):
         facts.insert(0, _fact(at, opening, "rule", WEAK))

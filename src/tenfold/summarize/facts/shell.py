@@ -203,7 +203,7 @@ def _program_effects(words: list[str], where: str, *, sure: bool) -> list[Effect
     flags = {word for word in words[start:] if word.startswith("-") and word != "-"}
     paths = [path for word in words[start:] if not word.startswith("-") and (path := _path(word, where))]
     match name:
-        case "rm" | "git-rm" | "unlink" | "rmdir":
+        case "rm" | "git-rm" | "unlink":
             return [Effect(verb="delete", path=path, sure=sure) for path in paths if "--cached" not in flags]
         case "mv" | "git-mv":
             return _moves(paths, words[-1], sure=sure)

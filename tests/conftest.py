@@ -1,0 +1,40 @@
+"""Fixtures that every folder of tests shares: the recorded sessions, one file or one session at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenfold.transcripts import Recorded
+from tests import sessions
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test that asks for `session_file` or `session` once for each of the recorded ones."""
+    if "session_file" in metafunc.fixturenames:
+        files: list[Path | None] = list(sessions.session_files())
+        if not sessions.FOLDER.is_dir():
+            files.append(None)
+        ids = [sessions.name_of(f) if f is not None else "recorded-sessions-missing" for f in files]
+        metafunc.parametrize("session_file", files, ids=ids, indirect=True)
+    if "session" in metafunc.fixturenames:
+        metafunc.parametrize("session", sessions.params(), indirect=True)
+
+
+@pytest.fixture
+def session_file(request: pytest.FixtureRequest) -> Path:
+    """A recorded session file. The test runs once for each."""
+    if request.param is None:
+        sessions.needed()
+    path: Path = request.param
+    return path
+
+
+@pytest.fixture
+def session(request: pytest.FixtureRequest) -> Recorded:
+    """A recorded session. The test runs once for each."""
+    if request.param is None:
+        sessions.needed()
+    found: Recorded = request.param
+    return found

@@ -1,0 +1,121 @@
+"""Sessions over a memory store for the laws that need the engine: made from a log, with models that obey or must not be asked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tenfold.drive import Answerer
+from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import Characters4, sizes
+from tenfold.policies import tenfold
+from tenfold.policy import Policy
+from tenfold.record.ask import Answer, Summarize
+from tenfold.record.block import Spent
+from tenfold.record.entry import Entry, Said
+from tenfold.record.message import Message, Text, ToolResult
+from tenfold.session import Place, Session
+from tenfold.summarize.edge import with_prompts
+from tenfold.summarize.ladder import OnFailure, Settings
+from tests.laws import strategies
+from tests.laws.checks import BYTES
+from tests.laws.strategies import SILENT, TALK, Log
+
+COUNTER = Characters4()
+FILLER = "the quick report on part {n} says that nothing else was found in lib/part{n}.py and that it may go on. "
+
+
+class NeverAsk:
+    """A model that no one may ask."""
+
+    def answer(self, ask: Summarize) -> Answer:
+        raise AssertionError(f"a model was asked for a summary ({ask.purpose})")
+
+
+class Echo:
+    """A model whose answer depends on nothing but the Ask, so that order cannot matter. It counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def answer(self, ask: Summarize) -> Answer:
+        self.calls += 1
+        seal = hashlib.sha256(ask.prompt.encode()).hexdigest()[:6]
+        names = ("alpha", "beta", "gamma", "delta")
+        told = f"The work went on step by step, in the order {' '.join(names[int(c, 16) % 4] for c in seal)}."
+        return Answer(text=told, spent=Spent(1, len(ask.prompt) // 4, len(told) // 4, "echo"))
+
+
+class Broken:
+    """A model whose every call fails after it was paid for."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def answer(self, ask: Summarize) -> Answer:
+        self.calls += 1
+        return Answer(error=f"the provider is down ({ask.purpose})", spent=Spent(1))
+
+
+def policy(*, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder") -> Policy:
+    """The default policy, counting by characters. Without `models` everything is done by code."""
+    return tenfold(COUNTER, summary=with_prompts(Settings(models=models, on_failure=on_failure)))
+
+
+def opened(log: Sequence[Entry], using: Policy | None = None, answerer: Answerer | None = None) -> Session:
+    """A session of its own store that holds this log."""
+    place = Place(MemoryStore(), "law")
+    place.store.create(DEFAULT_NAMESPACE, SessionInfo("law"))
+    if log:
+        place.store.append(DEFAULT_NAMESPACE, "law", log, expected=None)
+    return Session(place, using or policy(), answerer=answerer or Answerer())
+
+
+def grown(log: Log, factor: int) -> Log:
+    """The log with long texts and outputs, so that there is something to compact: about 25 tokens a step of `factor`."""
+    return tuple(
+        replace(e, message=longer(e.message, position, factor)) if isinstance(e, Said) else e
+        for position, e in enumerate(log)
+    )
+
+
+def longer(message: Message, position: int, factor: int) -> Message:
+    """The message with sentences added to its texts and its tool output."""
+    more = FILLER.format(n=position) * factor
+    parts = []
+    for part in message.parts:
+        match part:
+            case Text(text=text) if text:
+                parts.append(Text(f"{text}. {more}"))
+            case ToolResult(content=content):
+                parts.append(replace(part, content=(*content, Text(more))))
+            case _:
+                parts.append(part)
+    return replace(message, parts=tuple(parts))
+
+
+def long_logs(*, least: int = 10, most: int = 30) -> st.SearchStrategy[Log]:
+    """Logs without Blocks, of messages that are long enough to be worth compacting."""
+    small = st.integers(0, 7)
+    kinds = (*TALK, "user", "answer", "result", "result", *SILENT)
+    moves = st.lists(st.tuples(st.sampled_from(kinds), small, small, small), min_size=least, max_size=most)
+    return st.builds(grown, moves.map(strategies.play), st.sampled_from((8, 20, 40)))
+
+
+def tokens(messages: Sequence[Message]) -> int:
+    """What the messages take by the policy's counter."""
+    return sum(sizes(messages, COUNTER))
+
+
+def sent(session: Session) -> list[bytes]:
+    """The view as bytes."""
+    return [BYTES.encode(m) for m in session.view.messages()]
+
+
+def entries(session: Session) -> list[Entry]:
+    """Everything in the session's store."""
+    return session.place.store.original(DEFAULT_NAMESPACE, session.place.session)

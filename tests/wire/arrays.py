@@ -1,0 +1,83 @@
+"""The native arrays inside the recorded sessions, as exact bytes, with the wire each is in."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from tenfold.wire import splice
+
+FOLDER = Path(os.environ.get("TENFOLD_SESSIONS", Path(__file__).parents[3] / "shared" / "data"))
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """One array of native messages and where it is from."""
+
+    name: str
+    wire: str
+    data: bytes
+
+
+@cache
+def recorded() -> tuple[Recorded, ...]:
+    """Every native array in the sessions that are of one of the four wires."""
+    found = [*_gemini(), *_chat(), *_anthropic(), *_cassettes()]
+    assert len(found) >= 25, f"{FOLDER} does not hold the sessions its README lists"
+    return tuple(found)
+
+
+def by_name() -> dict[str, Recorded]:
+    """The same by name, for parametrised tests."""
+    return {r.name: r for r in recorded()}
+
+
+def _under(path: Path, key: str) -> bytes:
+    data = path.read_bytes()
+    where = splice.span(data, key)
+    assert where is not None, f"{path} has no {key}"
+    return data[where[0] : where[1]]
+
+
+def _gemini() -> list[Recorded]:
+    whole = FOLDER / "gemini-cli" / "NotFollowingUserIntent.json"
+    scenarios = sorted((FOLDER / "gemini-cli" / "compression-scenarios").glob("*.json"))
+    return [
+        Recorded("gemini", "gemini", whole.read_bytes()),
+        *(Recorded(p.stem, "gemini", _under(p, "history")) for p in scenarios),
+    ]
+
+
+def _chat() -> list[Recorded]:
+    paths = sorted((FOLDER / "openhands-requests").glob("django__*.json"))
+    return [Recorded(p.stem, "openai-chat", _under(p, "messages")) for p in paths]
+
+
+def _anthropic() -> list[Recorded]:
+    lines = (FOLDER / "claude-code" / "large-conversation.jsonl").read_bytes().splitlines()
+    places = [(line, splice.span(line, "message")) for line in lines]
+    messages = [line[where[0] : where[1]] for line, where in places if where is not None]
+    cline = FOLDER / "cline" / "session.messages.json"
+    return [
+        Recorded("claude-code", "anthropic", b"[\n  " + b",\n  ".join(messages) + b"\n]\n"),
+        Recorded("cline", "anthropic", _under(cline, "messages")),
+    ]
+
+
+def _cassettes() -> list[Recorded]:
+    out: list[Recorded] = []
+    for path in sorted((FOLDER / "provider-compaction").glob("*.yaml")):
+        for number, turn in enumerate(yaml.safe_load(path.read_text("utf-8"))["interactions"]):
+            sent, got = turn["request"]["parsed_body"], turn["response"]["parsed_body"]
+            if "messages" in sent:
+                out.append(Recorded(f"{path.stem}-{number}", "anthropic", json.dumps(sent["messages"]).encode()))
+                continue
+            given = {"input": sent["input"], "output": got["output"]}
+            for name, items in given.items():
+                raw = json.dumps(items, indent=1).encode()
+                out.append(Recorded(f"{path.stem}-{number}-{name}", "openai-responses", raw))
+    return out
