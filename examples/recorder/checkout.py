@@ -28,6 +28,7 @@ class Ran(NamedTuple):
 
     @property
     def failed(self) -> bool:
+        """Whether the exit code says so."""
         return self.code != 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,7 @@ class Session:
 
     def open(self, root: Path) -> None:
         """Makes the checkout the tools work in."""
-        self.checkout = Checkout(root, shown=self.cwd, clock=lambda: self._now())
+        self.checkout = Checkout(root, shown=self.cwd, clock=self._now)
 
     # -- who speaks --------------------------------------------------------------------------------------------------
 
@@ -149,10 +150,12 @@ class Session:
         done = sum(item.startswith("[x]") for item in items)
         self._gave(call, f"The list has {len(items)} items, {done} of them done.")
 
-    def ask(self, text: str, command: str, **arguments: Json) -> Ran:
+    def ask(self, text: str, command: str, /, **arguments: str) -> Ran:
         """Calls a function of the desk, which runs a command of the checkout."""
         call = self._called(text, "ask", {"function": command, **arguments})
-        line = " ".join(["python desk.py", command, *(f"--{k.replace('_', '-')} '{v}'" for k, v in arguments.items())])
+        line = " ".join(
+            ["python desk.py", command, *(f"--{k.replace('_', '-')} {shlex.quote(v)}" for k, v in arguments.items())]
+        )
         ran = self.checkout.run(line)
         self._gave(call, ran.output, failed=ran.failed)
         return ran

@@ -31,7 +31,9 @@ def play(root: Path, project: Path) -> Session:
     session = Session("logs", START, cwd="/home/dev/weather")
     session.open(root)
     session.checkout.fill(project)
-    session.checkout.run("python make_data.py && rm make_data.py && git init -q -b main && git add -A && git commit -q -m 'March data as delivered'")
+    session.checkout.run(
+        "python make_data.py && rm make_data.py && git init -q -b main && git add -A && git commit -q -m 'March data as delivered'"
+    )
     _begin(session)
     for number, trouble in enumerate(TROUBLES, 1):
         _station(session, trouble, number)
@@ -49,12 +51,17 @@ def _begin(s: Session) -> None:
         - Write every finding down in notes.md, one paragraph per station, with the evidence.
         - No pandas. The field laptops have a bare Python 3.11.
     """)
-    s.think("Eight stations, one trouble each probably. Inspect all first, then one at a time, checking the log for the cause.")
+    s.think(
+        "Eight stations, one trouble each probably. Inspect all first, then one at a time, checking the log for the cause."
+    )
     s.both("First the files and the tools that are here.", [
         "git ls-files && wc -l raw/*.csv gateway/gateway.log", "cat clean.py inspect_station.py notes.md", "head -5 raw/*.csv",
     ])  # fmt: skip
     s.bash("All stations at a glance.", "for f in raw/*.csv; do python inspect_station.py $f; done")
-    s.bash("And the log by kind of message.", "sed -E 's/^[^ ]+ [^ ]+ //; s/seq=[0-9]+/seq=N/' gateway/gateway.log | sort | uniq -c | sort -rn")
+    s.bash(
+        "And the log by kind of message.",
+        "sed -E 's/^[^ ]+ [^ ]+ //; s/seq=[0-9]+/seq=N/' gateway/gateway.log | sort | uniq -c | sort -rn",
+    )
     s.todo("One item per station, then a check of the whole.", *_todo(0))
     s.say("""
         At a glance: ST-01 has a humidity of 0 to 9 percent, ST-02 reaches 56.7 degrees, ST-03 shows one value for 31 hours, ST-04
@@ -84,7 +91,10 @@ def _station(s: Session, t: Trouble, number: int) -> None:
         s.write("A test file to go with the rules.", "test_clean.py", TESTS)
     s.edit("", "test_clean.py", "\n\nif __name__", f"\n{t.check}\n\nif __name__")
     s.bash("", "python -m unittest -v test_clean")
-    s.bash("", f"python clean.py raw/{t.station}.csv && python inspect_station.py clean/{t.station}.csv && grep -n -E ',[a-z]' clean/{t.station}.csv | head -30")
+    s.bash(
+        "",
+        f"python clean.py raw/{t.station}.csv && python inspect_station.py clean/{t.station}.csv && grep -n -E ',[a-z]' clean/{t.station}.csv | head -30",
+    )
     s.bash("Into the notes, and committed.", (
         f"cat >> notes.md <<'END'\n\n## {t.station}\n\n{t.note}\nEND\ngit add -A && git commit -q -m '{t.station}: {name.replace('_', ' ')}' && git show --stat HEAD"
     ))  # fmt: skip
@@ -92,7 +102,7 @@ def _station(s: Session, t: Trouble, number: int) -> None:
         s.todo("", *_todo(number))
 
 
-TESTS = '''import unittest
+TESTS = """import unittest
 
 import clean
 
@@ -115,7 +125,7 @@ class Rules(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
-'''
+"""
 
 
 def method(name: str, *lines: str) -> str:
@@ -200,7 +210,9 @@ TROUBLES = (
 
 
 def _whole(s: Session) -> None:
-    s.user("Correction from my side: the limit for stuck sensors should be 4 hours, not 3. Three calm hours at night are normal.")
+    s.user(
+        "Correction from my side: the limit for stuck sensors should be 4 hours, not 3. Three calm hours at night are normal."
+    )
     s.bash("How much changes?", "python clean.py raw/*.csv; cut -d, -f6 clean/*.csv | sort | uniq -c | sort -rn")
     s.edit("", "clean.py", "STUCK_AFTER = 3", "STUCK_AFTER = 4")
     s.bash("", "python -m unittest -v test_clean")
@@ -209,13 +221,24 @@ def _whole(s: Session) -> None:
     ), (
         '        some = rows("6.3", "6.3", "6.3", "6.3", "6.3", "7.0", "7.0", "7.0", "7.0")\n        clean.stuck(some)\n        self.assertEqual([row["flag"] for row in some], ["stuck"] * 5 + [""] * 4)'
     ))  # fmt: skip
-    s.bash("", "python -m unittest -v test_clean && python clean.py raw/*.csv && cut -d, -f6 clean/*.csv | sort | uniq -c | sort -rn")
-    s.bash("", "git add -A && git commit -q -m 'Stuck means more than 4 equal readings' && git show HEAD -- clean.py test_clean.py")
+    s.bash(
+        "",
+        "python -m unittest -v test_clean && python clean.py raw/*.csv && cut -d, -f6 clean/*.csv | sort | uniq -c | sort -rn",
+    )
+    s.bash(
+        "",
+        "git add -A && git commit -q -m 'Stuck means more than 4 equal readings' && git show HEAD -- clean.py test_clean.py",
+    )
     s.bash("Every station again, cleaned.", "for f in clean/*.csv; do python inspect_station.py $f; done")
-    s.user("Is there anything left that your rules did not catch? Look at the rows themselves, not only at the summary.")
+    s.user(
+        "Is there anything left that your rules did not catch? Look at the rows themselves, not only at the summary."
+    )
     for number in range(1, 9):
         station = f"ST-{number:02d}"
-        s.bash(f"{station}, all flagged rows and every tenth other.", f"awk -F, 'NR==1 || $6 != \"\" || NR%10==0' clean/{station}.csv")
+        s.bash(
+            f"{station}, all flagged rows and every tenth other.",
+            f"awk -F, 'NR==1 || $6 != \"\" || NR%10==0' clean/{station}.csv",
+        )
     s.say("""
         I read them all. Nothing new: the flagged rows are the ones in the notes, the others follow the day. What a rule cannot see is
         a value that is wrong and plausible; for that we would need a second sensor.
@@ -231,8 +254,11 @@ def _report(s: Session) -> None:
         "for f in clean/*.csv; do printf '%s ' $f; tail -n +2 $f | cut -d, -f6 | tr ' ' '\\n' | grep . | sort | uniq -c | tr '\\n' ';'; echo; done"
     ))  # fmt: skip
     s.write("", "report.md", REPORT)
-    s.bash("Raw data untouched?", "git diff --exit-code $(git rev-list --max-parents=0 HEAD) HEAD -- raw gateway && echo untouched; sha256sum raw/*.csv | head -3")
-    s.user("Please call the column \"hours\" rather than \"rows\": for the readers a row is an hour.")
+    s.bash(
+        "Raw data untouched?",
+        "git diff --exit-code $(git rev-list --max-parents=0 HEAD) HEAD -- raw gateway && echo untouched; sha256sum raw/*.csv | head -3",
+    )
+    s.user('Please call the column "hours" rather than "rows": for the readers a row is an hour.')
     s.edit("", "report.md", "| station | trouble | rows | done |", "| station | trouble | hours | done |")
     s.bash("", "git add -A && git commit -q -m 'Report' && git log --oneline && cat report.md notes.md")
     s.todo("", *_todo(8))

@@ -34,7 +34,9 @@ def _look_around(s: Session) -> None:
         - Every fix gets a test that fails first.
         - One commit per fix, message starting with "fix: ".
     """)
-    s.bash("I'll start by seeing what is here and whether it runs.", "git log --oneline && git ls-files && wc -l shop/*.py")
+    s.bash(
+        "I'll start by seeing what is here and whether it runs.", "git log --oneline && git ls-files && wc -l shop/*.py"
+    )
     s.both("The tests as they are, and the sample order.", [
         "python -m unittest", "python -m shop price orders/sample.json", "python -m shop price orders/export.json",
     ])  # fmt: skip
@@ -53,7 +55,9 @@ def _look_around(s: Session) -> None:
         go module by module from the bottom up (money, catalog, cart, discounts, coupons, shipping, tax, invoice), because
         a wrong rounding below shows up in everything above.
     """)
-    s.user("Good. Go ahead, I'll look over your shoulder. Use plain unittest, we have no pytest on the build host build-07.")
+    s.user(
+        "Good. Go ahead, I'll look over your shoulder. Use plain unittest, we have no pytest on the build host build-07."
+    )
 
 
 def _fix_all(s: Session) -> None:
@@ -71,7 +75,9 @@ def _fix_all(s: Session) -> None:
 def _one(s: Session, fix: Fix, *, prefix: str) -> None:
     module = f"tests.{Path(fix.test_file).stem}"
     if s.checkout.root.joinpath(fix.test_file).exists():
-        s.edit(fix.why, fix.test_file, '\n\nif __name__ == "__main__":', f'\n\n{fix.test}\n\nif __name__ == "__main__":')
+        s.edit(
+            fix.why, fix.test_file, '\n\nif __name__ == "__main__":', f'\n\n{fix.test}\n\nif __name__ == "__main__":'
+        )
     else:
         body = f'import datetime\nimport unittest\n\n{fix.imports}\n\n\n{fix.test}\n\nif __name__ == "__main__":\n    unittest.main()\n'
         s.write(fix.why, fix.test_file, body if "datetime" in fix.test else body.replace("import datetime\n", ""))
@@ -91,7 +97,7 @@ def _commit_prefix(s: Session) -> None:
         Small change of plan: the release script groups commits by component, so from now on start the messages with
         "pricing: " instead of "fix: ". Leave the commits you already made as they are.
     """)
-    s.say("Understood: \"pricing: \" from the next commit on, and no rewriting of what is committed.")
+    s.say('Understood: "pricing: " from the next commit on, and no rewriting of what is committed.')
 
 
 def _keep_going(s: Session) -> None:
@@ -114,12 +120,14 @@ def _coupon_rule(s: Session) -> None:
         are already local dates, so no time zones please. And no, don't make codes fuzzy: only upper/lower case and
         surrounding blanks.
     """)
-    s.say("That is how it is now: the last day counts, dates are compared as they come, and I will do case and blanks next.")
+    s.say(
+        "That is how it is now: the last day counts, dates are compared as they come, and I will do case and blanks next."
+    )
 
 
 def _tax_question(s: Session) -> None:
     s.user("Accounting asks: with the old formula, how much VAT did we show too much on a 119.00 EUR general order?")
-    s.bash("By the old and the new formula:", "python -c \"gross = 11900; print(gross * 19 // 100, gross * 19 // 119)\"")
+    s.bash("By the old and the new formula:", 'python -c "gross = 11900; print(gross * 19 // 100, gross * 19 // 119)"')
     s.say("""
         The old code showed 22.61 EUR, the right amount contained in 119.00 EUR is 19.00 EUR: 3.61 EUR too much on the
         invoice. The total a customer paid was not affected, only the line "of which VAT".
@@ -131,8 +139,16 @@ def _free_shipping(s: Session) -> None:
         One more thing I noticed myself: free shipping is decided on the subtotal before discounts. It should be the goods
         total after discounts. Please change that.
     """)
-    s.bash("Where the threshold gets its number:", "git grep -n 'goods_total' -- shop tests && sed -n 20,60p shop/checkout.py")
-    s.edit("`goods` is computed just above, so this is one word.", "shop/checkout.py", "goods_total=subtotal", "goods_total=goods")
+    s.bash(
+        "Where the threshold gets its number:",
+        "git grep -n 'goods_total' -- shop tests && sed -n 20,60p shop/checkout.py",
+    )
+    s.edit(
+        "`goods` is computed just above, so this is one word.",
+        "shop/checkout.py",
+        "goods_total=subtotal",
+        "goods_total=goods",
+    )
     s.bash("", "python -m unittest && python -m shop price orders/sample.json")
     s.user("""
         Sorry, I have to take that back. Sales checked the terms: "free from 50 EUR order value" means before discounts.
@@ -147,7 +163,10 @@ def _free_shipping(s: Session) -> None:
         "\n\nif __name__ == \"__main__\":"
     ))  # fmt: skip
     s.bash("", "python -m unittest -v tests.test_checkout")
-    s.bash("", "git add -A && git commit -q -m 'pricing: pin free shipping to the value before discounts' && git show --stat HEAD")
+    s.bash(
+        "",
+        "git add -A && git commit -q -m 'pricing: pin free shipping to the value before discounts' && git show --stat HEAD",
+    )
 
 
 BATCH = '''"""Prices many orders at once: one JSON line per order, errors included."""
@@ -174,7 +193,7 @@ def lines(orders, catalog):
     return [json.dumps(row, sort_keys=True) for row in run(orders, catalog)]
 '''
 
-BATCH_TEST = '''import unittest
+BATCH_TEST = """import unittest
 
 from shop import batch
 from shop.catalog import Catalog
@@ -205,7 +224,7 @@ class Batch(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
-'''
+"""
 
 
 def _batch(s: Session) -> None:
@@ -218,7 +237,9 @@ def _batch(s: Session) -> None:
     s.bash("", "python -m unittest tests.test_batch")
     s.write("", "shop/batch.py", BATCH)
     s.bash("", "python -m unittest tests.test_batch -v")
-    s.look("A hundred lamps weigh 50 kg and are priced all the same. That is not the new code:", "shop/shipping.py", 24, 40)
+    s.look(
+        "A hundred lamps weigh 50 kg and are priced all the same. That is not the new code:", "shop/shipping.py", 24, 40
+    )
     s.edit(
         "Free shipping returns before anybody looks at the weight. A free parcel has a largest size too.",
         "shop/shipping.py", "    zone = zone_of(country)\n    if", (
@@ -231,7 +252,10 @@ def _batch(s: Session) -> None:
     ), (
         "            return amount * 2 if express else amount\n    raise AssertionError(\"the last limit of a zone was checked above\")"
     ))  # fmt: skip
-    s.bash("", "python -m unittest -v && git add shop/shipping.py && git commit -q -m 'pricing: weigh free parcels too' && git show HEAD")
+    s.bash(
+        "",
+        "python -m unittest -v && git add shop/shipping.py && git commit -q -m 'pricing: weigh free parcels too' && git show HEAD",
+    )
     s.look("Now the command line.", "shop/__main__.py", 1, 40)
     s.miss(
         "", "shop/__main__.py", "if len(argv) != 2 or argv[0] not in {'price', 'items'}:",
@@ -252,7 +276,12 @@ def _batch(s: Session) -> None:
         "        print(json.dumps(row, sort_keys=True))\n    return 1 if failed else 0\n\n\nif __name__"
     ))  # fmt: skip
     s.bash("", "python -m shop batch orders/*.json; echo exit=$?")
-    s.edit("I forgot the import.", "shop/__main__.py", "from shop.cart import Cart", "from shop import batch\nfrom shop.cart import Cart")
+    s.edit(
+        "I forgot the import.",
+        "shop/__main__.py",
+        "from shop.cart import Cart",
+        "from shop import batch\nfrom shop.cart import Cart",
+    )
     s.bash("", "python -m shop batch orders/*.json; echo exit=$?")
     s.say("""
         The heavy order is an error row, and rightly: a workbench of 28.5 kg plus three whetstones of 1.25 kg is 32.25 kg,
@@ -262,12 +291,18 @@ def _batch(s: Session) -> None:
     s.edit("", "README.md", "    python -m shop price orders/sample.json", (
         "    python -m shop price orders/sample.json\n    python -m shop batch orders/*.json     # a JSON line per order; exit code 1 if any failed"
     ))  # fmt: skip
-    s.bash("", "python -m unittest && git add -A && git commit -q -m 'pricing: price many orders at once' && git show --stat HEAD")
+    s.bash(
+        "",
+        "python -m unittest && git add -A && git commit -q -m 'pricing: price many orders at once' && git show --stat HEAD",
+    )
 
 
 def _review(s: Session) -> None:
     s.user("Before I merge: walk me through everything once more, and check that orders/ and data/ are untouched.")
-    s.bash("The whole history with its changes:", "git log -p --reverse --format='--- %h %s' $(git rev-list --max-parents=0 HEAD)..HEAD -- shop")
+    s.bash(
+        "The whole history with its changes:",
+        "git log -p --reverse --format='--- %h %s' $(git rev-list --max-parents=0 HEAD)..HEAD -- shop",
+    )
     s.both("", [
         "git diff --stat $(git rev-list --max-parents=0 HEAD) HEAD",
         "git diff --exit-code $(git rev-list --max-parents=0 HEAD) HEAD -- orders data && echo untouched",
@@ -280,7 +315,10 @@ def _review(s: Session) -> None:
     """)
     s.edit("", "shop/coupons.py", "{coupon.minimum / 100:.2f} EUR.", "{show(coupon.minimum)}.")
     s.edit("", "shop/coupons.py", "from shop.money import percent_of", "from shop.money import percent_of, show")
-    s.bash("", "python -m unittest && git add -A && git commit -q -m 'pricing: no float in the refusal of a coupon' && git log --oneline")
+    s.bash(
+        "",
+        "python -m unittest && git add -A && git commit -q -m 'pricing: no float in the refusal of a coupon' && git log --oneline",
+    )
     s.todo("", *_todo(len(FIXES)))
     s.say("""
         Everything is committed and the tests pass. In short:

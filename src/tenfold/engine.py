@@ -17,12 +17,13 @@ from msgspec.structs import replace
 from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, Tally, counted, read
 from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Recall, least, start
-from tenfold.plan.plan import Plan, pick
+from tenfold.plan.plan import Plan, pick, with_facts
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
-from tenfold.record.block import Block, Spent
+from tenfold.record.block import Block, Fact, Spent
 from tenfold.record.entry import Attempt
-from tenfold.summarize.fill import Filled, Writing, fill, kept_facts
+from tenfold.summarize.fill import WRAPPER, Filled, Writing, fill, kept_facts, known_facts, section_of
+from tenfold.summarize.section import render
 from tenfold.trigger.guard import History, decide
 from tenfold.trigger.triggers import Decision, Demand
 from tenfold.view.view import View
@@ -68,10 +69,11 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
     ending = _Ending(draft, policy, call, decision, now, new_id)
     if not decision.act:
         return ending.refused(decision.reason)
-    plan = plan_for(draft, policy, call, decision.target)
+    facts = known_facts(draft)
+    plan = plan_for(draft, policy, call, facts, decision.target)
     if not plan.changed or plan.tokens_before - plan.tokens_after < ending.minimum:
         return ending.refused(ending.too_little(plan))
-    writing = Writing(new_id(), policy.summary, policy.counter.count, call.focus)
+    writing = Writing(new_id(), facts, policy.summary, policy.counter.count, call.focus)
     if call.consult:
         (advice,) = yield (Consult(plan.explain(), plan.tokens_before, decision.target),)
         if advice.cancel:
@@ -87,7 +89,7 @@ def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decis
     """What `compact` would decide and plan, and None where it would not act. Calls no model."""
     draft = start(view, bench.sizes.each, floor=call.floor)
     decision = judge(draft, policy, call, measure(view, policy, call, bench))
-    return decision, plan_for(draft, policy, call, decision.target) if decision.act else None
+    return decision, plan_for(draft, policy, call, known_facts(draft), decision.target) if decision.act else None
 
 
 def measure(view: View, policy: Policy, call: Call, bench: Bench) -> Reading:
@@ -145,14 +147,30 @@ def demanded(call: Call) -> str:
     return f"{call.demand} to {call.to:,}" if call.to is not None else f"{call.demand} in a window of {call.window:,}"
 
 
-def plan_for(draft: Draft, policy: Policy, call: Call, target: int) -> Plan:
-    """The policy's stages over the draft, down to the target, or to the least size where that is above it."""
+def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int) -> Plan:
+    """The policy's stages over the draft, down to the target, or to the least size where that is above it.
+
+    The facts are known already, so their section is allotted what it takes and no more: what stands in view under
+    the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs.
+    """
     goal = policy.goal(target, recall=call.recall)
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
     if goal.facts + goal.narrative + goal.users > room:
-        facts, narrative = room * 6 // 10, room * 3 // 10
-        goal = replace(goal, facts=facts, narrative=narrative, users=room - facts - narrative)
-    return pick(draft, goal, policy.stages)
+        shared, narrative = room * 6 // 10, room * 3 // 10
+        goal = replace(goal, facts=shared, narrative=narrative, users=room - shared - narrative)
+    count = policy.counter.count
+    plan = pick(draft, replace(goal, facts=render(facts, budget=goal.facts, count=count).tokens), policy.stages)
+    section = section_of(plan, facts, budget=goal.facts, count=count)
+    if any(p.allotment for p in plan.changed):
+        spare = plan.goal.facts - section.tokens
+        return plan if spare < goal.narrative else pick(draft, replace(goal, facts=section.tokens), policy.stages)
+    if not plan.changed or not section.text:
+        return plan
+    needed = section.tokens + WRAPPER
+    if plan.tokens_after + needed > target:
+        plan = pick(draft, replace(goal, facts=section.tokens, target=max(1, target - needed)), policy.stages)
+    return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
+
 
 
 Status = Literal["nothing", "cancelled", "unsatisfiable", "failed"]

@@ -336,10 +336,10 @@ def report(name: str, facts: Sequence[Fact], *, show_missed: bool = False) -> li
     items = gold(name)
     lines = [f"{name}: {len(items)} gold facts, {len(facts)} extracted"]
     for kind, (recall, precision) in extractor_score(items, facts).items():
-        wanted = sum(item.kind == kind for item in items)
-        offered = sum(_kind_of(fact) == kind for fact in facts)
-        shares = f"recall {_per_cent(recall)}  precision {_per_cent(precision)}"
-        lines.append(f"  {kind:15} gold {wanted:3}  offered {offered:3}  {shares}")
+        wanted = [len(normal(item.text)) for item in items if item.kind == kind]
+        offered = [len(normal(fact.text)) for fact in facts if _kind_of(fact) == kind]
+        sizes = f"gold {len(wanted):3} ({sum(wanted):5} chars)  offered {len(offered):3} ({sum(offered):5} chars)"
+        lines.append(f"  {kind:15} {sizes}  recall {_per_cent(recall)}  precision {_per_cent(precision)}")
     for (wanted_kind, got), count in sorted(confusions(items, facts).items()):
         lines.append(f"  {wanted_kind} found as {got}: {count}")
     if show_missed:

@@ -46,6 +46,14 @@ COUNTS: dict[str, dict[str, int]] = {
         "rule": 2, "correction": 5, "request": 1, "file_created": 1, "file_modified": 2, "file_deleted": 1,
         "error": 3, "error_resolved": 7, "todo": 3,
     },
+    "example_logs": {
+        "rule": 11, "correction": 2, "request": 1, "file_created": 2, "file_modified": 2, "error_resolved": 1,
+        "todo": 8,
+    },
+    "example_pricing": {
+        "rule": 11, "correction": 3, "request": 1, "file_created": 8, "file_modified": 14, "error": 1,
+        "error_resolved": 19, "todo": 14,
+    },
 }
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from msgspec import Struct
-from tests.sessions import recorded as read_all
-
 from tenfold.record.entry import Entry
+from tenfold.transcripts import Recorded
 from tests.laws import oracle, strategies
 from tests.laws.strategies import Log
 
@@ -15,36 +11,14 @@ SMALL = 40
 SPREAD = 10
 LATER = 12
 EVERY = 9
+_COMPACTED: dict[int, Log] = {}
 
 
-class Session(Struct, frozen=True):
-    """One path of a recorded session: from the root to its last entry."""
-
-    name: str
-    log: Log
-
-
-@cache
-def sessions() -> list[Session]:
-    """Every recorded session that holds anything, as the path to its last leaf."""
-    out: list[Session] = []
-    for number, found in enumerate(read_all()):
-        log = last_path(found.entries)
-        if log:
-            out.append(Session(f"{number:03d}-{found.info.format}-{len(log)}", log))
-    return out
-
-
-def name(session: Session) -> str:
-    """The id of a test case: never anything that the session says."""
-    return session.name
-
-
-def last_path(entries: tuple[Entry, ...]) -> Log:
+def path_of(session: Recorded) -> Log:
     """The entries from the root to the last one, by parent ids."""
-    by_id = {entry.id: entry for entry in entries}
+    by_id = {entry.id: entry for entry in session.entries}
     out: list[Entry] = []
-    entry = entries[-1] if entries else None
+    entry = session.entries[-1] if session.entries else None
     while entry is not None:
         out.append(entry)
         entry = by_id.get(entry.parent) if entry.parent is not None else None
@@ -62,17 +36,17 @@ def cuts(log: Log, *, most: int = SPREAD) -> list[int]:
     return sorted(n for n in spread | inside | {len(log)} if n <= len(log))
 
 
-_COMPACTED: dict[str, Log] = {}
+def compacted(session: Recorded) -> Log:
+    """The session's path with Blocks of all kinds, nested ones, undos and refused ones appended while it went on.
 
-
-def compacted(session: Session) -> Log:
-    """The session with Blocks of all kinds, nested ones, undos and refused ones appended while it went on."""
-    if session.name not in _COMPACTED:
-        out: Log = ()
-        every = max(EVERY, len(session.log) // 12)
+    Kept for the whole test run: sessions are read once and live as long.
+    """
+    if id(session) not in _COMPACTED:
+        log, out = path_of(session), ()
+        every = max(EVERY, len(log) // 12)
         kinds = ("block", "several", "nest", "undo", "clip", "wrong", "block", "nest", "overlap", "misundo")
-        for number, start in enumerate(range(0, len(session.log), every)):
-            grown = (*out, *session.log[start : start + every])
+        for number, start in enumerate(range(0, len(log), every)):
+            grown = (*out, *log[start : start + every])
             out = strategies.play([(kinds[number % len(kinds)], number, 1 + number % 3, 1 + number % 6)], grown)
-        _COMPACTED[session.name] = out
-    return _COMPACTED[session.name]
+        _COMPACTED[id(session)] = out
+    return _COMPACTED[id(session)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import checks, recorded
 from tests.laws.strategies import LAW, Log, logs
@@ -41,15 +41,14 @@ def test_opening_from_any_snapshot_is_folding_from_the_root(log: Log) -> None:
     checks.opens_from_snapshots(View, log)
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: recorded.Session) -> None:
-    for length in recorded.cuts(session.log):
-        checks.agrees_with_oracle(View, session.log[:length])
-    checks.folds_the_same_twice(View, session.log)
+def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: Recorded) -> None:
+    log = recorded.path_of(session)
+    for length in recorded.cuts(log):
+        checks.agrees_with_oracle(View, log[:length])
+    checks.folds_the_same_twice(View, log)
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_sessions_extend_and_open_as_they_fold(session: recorded.Session) -> None:
+def test_recorded_sessions_extend_and_open_as_they_fold(session: Recorded) -> None:
     log = recorded.compacted(session)
     checks.extends_as_it_folds(View, log, at=recorded.cuts(log))
     checks.opens_from_snapshots(View, log)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 
+from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import checks, recorded
 from tests.laws.strategies import LAW, SILENT, STALE, TALK, Log, logs
@@ -22,7 +22,6 @@ def test_without_blocks_the_whole_conversation_is_one_growing_prefix(log: Log) -
     checks.keeps_the_prefix(View, log)
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_sessions_are_one_growing_prefix(session: recorded.Session) -> None:
+def test_recorded_sessions_are_one_growing_prefix(session: Recorded) -> None:
     log = recorded.compacted(session)
     checks.keeps_the_prefix(View, log, at=recorded.cuts(log))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from tenfold.transcripts import Recorded
 from tenfold.view.rules import check
 from tenfold.view.view import View
 from tests.laws import checks, mutants, recorded, strategies
@@ -27,8 +28,7 @@ def test_every_view_through_many_blocks_is_what_the_provider_accepts(wire: str, 
     assert check(checks.whole_fold(View, log).messages(), wire) == []
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_views_are_accepted_in_every_format_wherever_they_are_cut(session: recorded.Session) -> None:
+def test_recorded_views_are_accepted_in_every_format_wherever_they_are_cut(session: Recorded) -> None:
     log = recorded.compacted(session)
     for length in recorded.cuts(log, most=4):
         messages = checks.whole_fold(View, log[:length]).messages()

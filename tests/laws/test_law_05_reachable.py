@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 
+from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import checks, recorded
 from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
@@ -16,6 +16,5 @@ def test_every_covered_original_is_found_through_covers(log: Log) -> None:
     checks.reaches_every_original(View, log)
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_originals_are_found_through_nested_blocks(session: recorded.Session) -> None:
+def test_recorded_originals_are_found_through_nested_blocks(session: Recorded) -> None:
     checks.reaches_every_original(View, recorded.compacted(session))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 
+from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import checks, recorded
 from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
@@ -22,6 +22,5 @@ def test_undoing_all_of_many_nested_blocks_gives_each_state_back(log: Log) -> No
     checks.undoes_each_block(View, log)
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_sessions_come_back_block_by_block(session: recorded.Session) -> None:
+def test_recorded_sessions_come_back_block_by_block(session: Recorded) -> None:
     checks.undoes_each_block(View, recorded.compacted(session))

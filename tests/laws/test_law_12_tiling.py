@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 
+from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import checks, recorded
 from tests.laws.strategies import LAW, Log, logs
@@ -22,8 +22,7 @@ def test_exactly_whole_closed_units_may_be_replaced(log: Log) -> None:
     checks.names_whole_ranges(View, log)
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_recorded_sessions_are_tiled_wherever_they_are_cut(session: recorded.Session) -> None:
+def test_recorded_sessions_are_tiled_wherever_they_are_cut(session: Recorded) -> None:
     log = recorded.compacted(session)
     for length in recorded.cuts(log):
         checks.tiles_every_position(View, log[:length])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import checks, recorded, strategies
 from tests.laws.strategies import BLOCKS, LAW, STALE, TALK, Log, Move, logs, talk
@@ -56,9 +56,8 @@ def test_after_a_newer_block_over_the_same_range_the_older_plan_is_refused(log: 
     assert both.marks.live == view.marks.live
 
 
-@pytest.mark.parametrize("session", recorded.sessions(), ids=recorded.name)
-def test_a_block_planned_on_a_recorded_session_fits_its_later_leaves(session: recorded.Session) -> None:
-    log = session.log
+def test_a_block_planned_on_a_recorded_session_fits_its_later_leaves(session: Recorded) -> None:
+    log = recorded.path_of(session)
     for length in recorded.cuts(log, most=6):
         block = strategies.legal_block(log[:length], [(0, 2, 1), (4, 1, 5)])
         if block is not None:

@@ -15,6 +15,8 @@ from tenfold.trigger.triggers import Decision, Demand, Fill, Limits
 LIMITS = Limits(soft=85_000, hard=100_000, target=40_000, warn=70_000)
 GROWTH = 5_000
 FRESH = History(messages_since=50)
+Status = Literal["nothing", "unsatisfiable", "failed"]
+STATUSES: tuple[Status, ...] = ("nothing", "unsatisfiable", "failed")
 DEMANDS: tuple[Demand, ...] = ("check", "manual", "tool", "overflow")
 
 
@@ -22,7 +24,7 @@ def reading(tokens: int, source: Literal["reported", "unknown"] = "reported") ->
     return Reading(tokens, source, 100_000, 1.25, 2_000, int(tokens / 1.25))
 
 
-def attempt(status: Literal["nothing", "unsatisfiable", "failed"] = "failed") -> Attempt:
+def attempt(status: Status = "failed") -> Attempt:
     return Attempt("a", None, "r", 0, "p", status, "no model answered", 90_000, 40_000)
 
 
@@ -81,6 +83,7 @@ def test_nothing_is_done_twice_when_nothing_followed(demand: Demand) -> None:
     assert asked(150_000, demand, history).status == "nothing"
     assert asked(150_000, demand, history, to=10_000).status == "nothing"
     assert asked(150_000, "manual", History(messages_since=1, grown=10, same=True)).act
+    assert asked(150_000, "manual", History(messages_since=0, grown=0)).act, "another policy, target or demand"
 
 
 def test_a_request_by_a_person_acts_below_the_trigger_but_not_below_the_target() -> None:
@@ -159,7 +162,7 @@ histories = st.builds(
     History,
     messages_since=st.integers(0, 5),
     grown=st.none() | st.integers(0, 20_000),
-    attempts=st.lists(st.sampled_from(["nothing", "unsatisfiable", "failed"]).map(attempt), max_size=4).map(tuple),
+    attempts=st.lists(st.sampled_from([attempt(s) for s in STATUSES]), max_size=4).map(tuple),
     retracted=st.booleans(),
     same=st.booleans(),
 )  # fmt: skip

@@ -68,6 +68,11 @@ def test_headroom_fires_where_doubles_do(tokens: int, fired: bool) -> None:  # n
     assert (0.90 - 4_000 / 100_000 - tokens / 100_000 < 0.05) is fired
 
 
+def test_headroom_stays_at_exactly_its_threshold() -> None:
+    exact = Headroom(compact_at=0.75, least_headroom=0.25, system_prompt_tokens=0)
+    assert limits(exact, 1_024).soft == 513
+
+
 def test_headroom_counts_a_known_floor_once() -> None:
     assert limits(Headroom(), 100_000, floor=4_000).soft == 85_000
     assert limits(Headroom(), 100_000, floor=30_000).soft == pytest.approx(85_000, abs=1)

@@ -38,7 +38,9 @@ def _joined(steps: st.SearchStrategy[list[Native]]) -> st.SearchStrategy[list[Na
 # -- anthropic ---------------------------------------------------------------------------------------------------------
 
 _text = st.builds(lambda t, x: {"type": "text", "text": t, **x}, words, extras)
-_image = st.builds(lambda d: {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": d}}, words)
+_image = st.builds(
+    lambda d: {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": d}}, words
+)
 _odd = st.builds(lambda x: {"type": "odd_block", **x}, extras)
 
 
@@ -53,8 +55,12 @@ def _anthropic_step(draw: st.DrawFn) -> list[Native]:
     if not calls:
         return [user, answer]
     results = [
-        {"type": "tool_result", "tool_use_id": c, "content": draw(words | st.lists(_text | _image, max_size=2)),
-         "is_error": draw(st.booleans())}
+        {
+            "type": "tool_result",
+            "tool_use_id": c,
+            "content": draw(words | st.lists(_text | _image, max_size=2)),
+            "is_error": draw(st.booleans()),
+        }
         for c in calls
     ]
     more = draw(st.lists(st.just({"type": "text", "text": "<system-reminder>x</system-reminder>"}) | _text, max_size=2))
@@ -95,7 +101,9 @@ def _responses_step(draw: st.DrawFn) -> list[Native]:
     out: list[Native] = [user]
     if draw(st.booleans()):
         secret = draw(st.none() | words)
-        out.append({"type": "reasoning", "id": f"rs_{draw(st.integers(0, 99))}", "summary": [], "encrypted_content": secret})
+        out.append(
+            {"type": "reasoning", "id": f"rs_{draw(st.integers(0, 99))}", "summary": [], "encrypted_content": secret}
+        )
     said: Native = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": draw(words)}]}
     out.append({**said, **draw(extras)})
     calls = draw(st.lists(st.uuids().map(lambda u: f"call_{u.hex}"), max_size=2, unique=True))

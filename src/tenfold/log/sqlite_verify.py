@@ -12,7 +12,11 @@ from tenfold.log.verify import RESTORE, Row, Stretch, check_rows, check_snapshot
 from tenfold.record.entry import Entry
 from tenfold.view.view import Snapshot
 
-_ROWS = "SELECT id, pos, kind, hash, body, rewritten FROM entry WHERE seg = ? ORDER BY pos"
+# Damage can turn a blob into text that is no UTF-8: the cast lets it through, to be found by its hash.
+_ROWS = (
+    "SELECT id, pos, kind, CAST(hash AS BLOB), CAST(body AS BLOB), CAST(rewritten AS BLOB) FROM entry WHERE seg = ?"
+    " ORDER BY pos"
+)
 _SEGS = (
     "SELECT g.id, g.start, g.parent, p.id, p.hash FROM seg g LEFT JOIN entry p ON p.seg = g.parent"
     " AND p.pos = g.start - 1 WHERE g.session = ? ORDER BY g.id"
@@ -30,6 +34,15 @@ def verify(db: sqlite3.Connection, chains: Chains, namespace: str) -> list[Probl
         for row in db.execute("PRAGMA quick_check(20)")
         if row[0] != "ok"
     ]
+    try:
+        problems += _sessions(db, chains, namespace)
+    except sqlite3.DatabaseError as exc:
+        problems.append(Problem("", "", f"the file cannot be read further: {exc}; {RESTORE}"))
+    return problems
+
+
+def _sessions(db: sqlite3.Connection, chains: Chains, namespace: str) -> list[Problem]:
+    problems: list[Problem] = []
     sessions = db.execute(
         "SELECT s.id, s.name, s.entries, s.info FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?"
         " ORDER BY s.id",
@@ -108,4 +121,4 @@ def _sides(db: sqlite3.Connection, session: int, name: str, expected: int) -> li
 
 def _rows(db: sqlite3.Connection, seg: int) -> Iterator[Row]:
     for entry, position, kind, digest, body, rewritten in db.execute(_ROWS, (seg,)):
-        yield Row(entry, position, kind, digest, body, rewritten or b"")
+        yield Row(entry, position, kind, digest or b"", body or b"", rewritten or b"")

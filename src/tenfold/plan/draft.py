@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.block import Keep, Replacement, Say, Show
-from tenfold.record.message import Message, text_of
+from tenfold.record.message import Message, Text, text_of
 from tenfold.view.units import Shown, Unit
 from tenfold.view.view import View
 
@@ -105,6 +105,8 @@ class Draft(Struct, frozen=True):
         return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
 
 
+TO_BE_WRITTEN = Message("user", (Text(""),), "tenfold")
+"""Stands in a piece's shows, as the last one, for a summary whose text does not exist yet."""
 MINIMAL_SUMMARY = 120
 """Tokens of the least useful summary: what `least` reserves for it."""
 

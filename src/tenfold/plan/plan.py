@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, Goal, Piece
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece
+from tenfold.record.block import Say
 
 
 class Stage(Protocol):
@@ -98,3 +100,15 @@ def pick(draft: Draft, goal: Goal, stages: Sequence[Stage]) -> Plan:
         if kept:
             draft = tried
     return Plan(draft, goal, tuple(steps), before, draft.tokens)
+
+
+def with_facts(plan: Plan, allotment: int) -> Plan:
+    """The Plan with room for a facts section after its newest change, for Plans that make no summary."""
+    index = max(i for i, p in enumerate(plan.draft.pieces) if p.changed)
+    piece = plan.draft.pieces[index]
+    piece = replace(
+        piece, show=(*piece.show, Say(TO_BE_WRITTEN)), sizes=(*piece.sizes, allotment), allotment=allotment,
+        tokens=piece.tokens + allotment, why=f"{piece.why}; with the facts of what was elided",
+    )
+    draft = plan.draft.swap(index, piece)
+    return replace(plan, draft=draft, tokens_after=draft.tokens)

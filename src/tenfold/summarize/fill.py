@@ -19,11 +19,12 @@ from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.section import Section, narrative, parse, render
-from tenfold.summarize.summarize import Settings, Task, Written, write
+from tenfold.summarize.ladder import Settings, Written, added
+from tenfold.summarize.summarize import Task, write
 from tenfold.wire.marks import render_summary, summary_text
 
 Count = Callable[[Sequence[str]], list[int]]
-_WRAPPER = 60
+WRAPPER = 60
 """Tokens of the delimiter around a summary: tag, Block id, hash and the frame of a message."""
 
 
@@ -32,6 +33,7 @@ class Filled(Struct, frozen=True):
 
     replacements: tuple[Replacement, ...]
     facts: tuple[Fact, ...]
+    kept: tuple[Fact, ...] = ()
     unshown: int = 0
     rung: Rung = "none"
     notes: tuple[str, ...] = ()
@@ -40,9 +42,10 @@ class Filled(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """What the texts of one Block need besides the Plan: its id, the settings, a counter, and what hooks gave."""
+    """What the texts of one Block need besides the Plan: its id, the facts, settings, a counter, what hooks gave."""
 
     block: str
+    facts: tuple[Fact, ...]
     settings: Settings
     count: Count
     focus: str = ""
@@ -51,7 +54,7 @@ class Writing(Struct, frozen=True):
 
 def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Filled]:
     """Writes every summary of the Plan, the facts section into the newest one."""
-    facts = known_facts(plan.draft)
+    facts = writing.facts
     covered = max(p.last for p in plan.changed)
     filled = Filled((), tuple(f for f in facts if f.at <= covered))
     newest = max((p.first for p in plan.changed if p.allotment), default=-1)
@@ -60,27 +63,19 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
     for each in replacements(plan.draft):
         piece = pieces[each.first]
         if piece.allotment:
-            section = _section(plan, piece, facts, writing.count) if piece.first == newest else None
-            each, written = yield from _summary(plan.draft, piece, each, section, facts=facts, writing=writing)
+            section = None
+            if piece.first == newest:
+                budget = min(plan.goal.facts, piece.allotment - WRAPPER)
+                section = section_of(plan, facts, budget=budget, count=writing.count)
+            each, written = yield from _summary(plan.draft, piece, each, section, writing)
             filled = replace(
                 filled, rung=written.rung, notes=(*filled.notes, *written.notes), failed=written.failed,
                 spent=added(filled.spent, written.spent),
             )
             if section is not None:
-                filled = replace(filled, unshown=sum(1 for f in section.unshown if f.live and f.kind in MUST_KEEP))
+                filled = replace(filled, kept=section.kept, unshown=len(section.unshown))
         out.append(each)
     return replace(filled, replacements=tuple(out))
-
-
-def added(one: Spent, other: Spent) -> Spent:
-    """The cost of two groups of calls together; the price is unknown when either is and calls were made."""
-    price = None if None in (one.price, other.price) and one.calls and other.calls else (
-        None if one.price is None and other.price is None else (one.price or 0.0) + (other.price or 0.0)
-    )
-    return Spent(
-        one.calls + other.calls, one.input_tokens + other.input_tokens, one.output_tokens + other.output_tokens,
-        other.model or one.model, price,
-    )
 
 
 def known_facts(draft: Draft) -> tuple[Fact, ...]:
@@ -98,27 +93,38 @@ def known_facts(draft: Draft) -> tuple[Fact, ...]:
     return tuple(replace(f, live=f.at == request) if f.kind == "request" else f for f in facts)
 
 
+def standing(plan: Plan) -> str:
+    """The words that stay in view under the Plan: untouched messages and stubs, without what is yet to be written."""
+    words: list[str] = []
+    for piece in plan.draft.pieces:
+        if not piece.changed:
+            words.extend(_words(s.message) for s in piece.shown())
+            continue
+        for show in piece.show[:-1] if piece.allotment else piece.show:
+            message = show.message if isinstance(show, Say) else message_of(plan.draft.view.path.at(show.position))
+            if message is not None:
+                words.append(_words(message))
+    return "\n".join(words)
+
+
+def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> Section:
+    """The facts section under the Plan: must-keep facts that stand in view verbatim anyway are not repeated."""
+    text = standing(plan)
+    return render(facts, budget=budget, count=count, hidden=lambda f: f.kind in MUST_KEEP and f.text in text)
+
+
 def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
     """How many facts of each kind stand in the view that the Plan leads to, and how many there are.
 
     Only what still holds is counted: resolved errors, earlier to-do states and earlier requests are not.
     """
-    shown = {r.first: r.show for r in filled.replacements}
-    texts: list[str] = []
-    for piece in plan.draft.pieces:
-        if piece.first not in shown:
-            texts.extend(_words(s.message) for s in piece.shown())
-            continue
-        for show in shown[piece.first]:
-            message = show.message if isinstance(show, Say) else message_of(plan.draft.view.path.at(show.position))
-            if message is not None:
-                texts.append(_words(message))
-    text = "\n".join(texts)
+    text = standing(plan)
+    sure = {id(f) for f in filled.kept}
     out: dict[str, tuple[int, int]] = {}
     for fact in filled.facts:
         if fact.live:
             kept, total = out.get(fact.kind, (0, 0))
-            out[fact.kind] = (kept + (fact.text in text), total + 1)
+            out[fact.kind] = (kept + (id(fact) in sure or fact.text in text), total + 1)
     return out
 
 
@@ -127,29 +133,16 @@ def _words(message: Message) -> str:
     return "\n".join((text_of(message), *calls))
 
 
-def _section(plan: Plan, piece: Piece, facts: tuple[Fact, ...], count: Count) -> Section:
-    kept = [s.message for p in plan.draft.pieces if not p.changed for s in p.shown()]
-    for show in piece.show:
-        if not isinstance(show, Say) and (message := message_of(plan.draft.view.path.at(show.position))) is not None:
-            kept.append(message)
-    text = "\n".join(text_of(m) for m in kept)
-
-    def visible(fact: Fact) -> bool:
-        return fact.kind in MUST_KEEP and fact.text in text
-
-    budget = min(plan.goal.facts, piece.allotment - _WRAPPER)
-    return render(facts, budget=budget, count=count, hidden=visible)
-
-
 def _summary(
-    draft: Draft, piece: Piece, each: Replacement, section: Section | None, *, facts: tuple[Fact, ...],
-    writing: Writing,
+    draft: Draft, piece: Piece, each: Replacement, section: Section | None, writing: Writing
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Replacement, Written]]:
-    room = piece.allotment - _WRAPPER - (section.tokens if section else 0)
-    if writing.supplied:
+    room = piece.allotment - WRAPPER - (section.tokens if section else 0)
+    if piece.kind != SUMMARY:
+        written = Written("", "none")
+    elif writing.supplied:
         written = Written(writing.supplied, "none")
     else:
-        written = yield from write(_task(draft, piece, facts, room, writing.focus), writing.settings, writing.count)
+        written = yield from write(_task(draft, piece, writing.facts, room, writing.focus), writing.settings, writing.count)
     text = "\n\n".join(t for t in (written.text, section.text if section else "") if t)
     message = Message("user", (Text(render_summary(writing.block, text)),), "tenfold")
     sizes = (*each.sizes[:-1], draft.sized([message])[0])

@@ -1,5 +1,6 @@
 """The rungs of a summary: model, stricter budget, next model, extractive, mechanical. Values only; no Ask is made"
-" here."""
+" here.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ClaudeCode:
 
     name = FORMAT
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Lines with a `uuid` and a `sessionId`, or one of the lines that come before the first of them."""
         seen = peek(head).lines
         if any("uuid" in v and "sessionId" in v and "type" in v for v in seen):
@@ -258,7 +258,7 @@ def _render(info: SessionInfo, piece: Piece, parent: str) -> bytes:
     if not found:
         return b""
     message = json.loads(found[0])
-    session, _, agent = info.id.partition("/")
+    session, _, agent = (info.source or info.id).partition("/")
     line = {
         "parentUuid": parent or None, "isSidechain": bool(agent), "sessionId": session, "type": message["role"],
         "message": message, "uuid": piece.source,

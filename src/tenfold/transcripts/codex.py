@@ -36,7 +36,7 @@ class Codex:
 
     name = FORMAT
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Lines with a type and a payload, or a first line of session data before bare items."""
         seen = peek(head).lines
         if any(v.get("type") in _TYPES and isinstance(v.get("payload"), dict) for v in seen):

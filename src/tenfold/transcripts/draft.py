@@ -79,8 +79,9 @@ class Draft:
         return key
 
     def under(self, parent: str | None) -> str | None:
-        """Like `find`, but a parent that is not in the file is bridged by the entry before, and noted unless nothing
-        was said yet: a resumed session begins with a parent in an earlier file.
+        """Like `find`, but a parent that is not in the file is bridged by the entry before.
+
+        That is noted, unless nothing was said yet: a resumed session begins with a parent in an earlier file.
         """
         if not parent or parent in self._keys:
             return self.find(parent)
@@ -113,7 +114,8 @@ class Draft:
         last = self.entries[-1]
         assert isinstance(last, Said)
         old, new = last.message.native, message.native
-        assert old is not None and new is not None
+        assert old is not None
+        assert new is not None
         native = replace(old, body=old.body + new.lead + new.body)
         joined = replace(last.message, parts=(*last.message.parts, *self._known(message).parts), native=native)
         self.entries[-1] = replace(last, message=joined, usage=usage or last.usage, source=source or last.source)

@@ -16,8 +16,9 @@ _ALONE = ("compaction", "compaction_summary", "compaction_trigger", "additional_
 
 
 def decoded(wire: str, items: Sequence[bytes]) -> list[list[Message]]:
-    """For each native message the messages it holds. Responses items are read one by one: `joins` says which
-    belong to one answer.
+    """For each native message the messages it holds.
+
+    Responses items are read one by one: `joins` says which belong to one answer.
     """
     if wire == RESPONSES:
         return [WIRES[wire].decode([item]) for item in items]
@@ -66,8 +67,10 @@ def wrapped(messages: Sequence[Message], native: Native, prefix: bytes = b"", su
 
 
 def encoded(wire: str, messages: Sequence[Message]) -> list[bytes]:
-    """The messages rendered by the wire, one JSON text a native message. System messages become user messages where
-    the wire would take them out of the list; what the wire adds at the beginning of a list is left out.
+    """The messages rendered by the wire, one JSON text a native message.
+
+    System messages become user messages where the wire would take them out of the list; what the wire adds at the
+    beginning of a list is left out.
     """
     apart = wire in ("anthropic", "gemini")
     plain = [replace(m, native=None, role="user" if apart and m.role == "system" else m.role) for m in messages]

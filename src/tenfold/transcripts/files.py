@@ -114,7 +114,7 @@ def _read(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> 
     if format is None:
         if known is None:
             raise UnknownFormat(_unknown(data, file))
-        return known.read(data, file=file, skip_damaged=skip_damaged)
+        return _distinct(known.read(data, file=file, skip_damaged=skip_damaged))
     reader = reader_of(format)
     other = known.name if known is not None and known.name != format and not reader.sniff(data, name) else ""
     try:
@@ -125,7 +125,21 @@ def _read(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> 
         raise
     if other and not any(hasattr(entry, "message") for recorded in found for entry in recorded.entries):
         raise BadInput(f"{file} holds no {format} message, it looks like {other}; pass --format {other}")
-    return found
+    return _distinct(found)
+
+
+def _distinct(found: Sequence[Recorded]) -> list[Recorded]:
+    """The sessions of one file with an id each: one that is missing or used before gets the session's number."""
+    seen: set[str] = set()
+    out: list[Recorded] = []
+    for number, recorded in enumerate(found):
+        own = recorded.info.id
+        if len(found) > 1 and (not own or own in seen):
+            own = f"{own}#{number}"
+            recorded = replace(recorded, info=replace(recorded.info, id=own, source=own))
+        seen.add(own)
+        out.append(recorded)
+    return out
 
 
 def _unknown(data: bytes, file: str) -> str:

@@ -30,7 +30,7 @@ from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.messages import Messages
 from tenfold.transcripts.peek import Peek, peek
 from tenfold.transcripts.pieces import Piece, joined_array, pieces, rendered
-from tenfold.transcripts.spans import document, member
+from tenfold.transcripts.spans import document, loose, member
 from tenfold.wire import text_origin
 
 FORMAT = "gemini-cli"
@@ -55,7 +55,7 @@ class GeminiCli:
 
     name = FORMAT
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Contents, or an object with the records of a session."""
         seen = peek(head)
         return _records(seen) or (len(seen.lines) < 2 and _contents(seen))
@@ -182,7 +182,7 @@ def _render(piece: Piece) -> bytes:
         record: dict[str, Any] = {"id": piece.source} if piece.source and not out else {}
         if message.role == "assistant":
             record |= {"type": "gemini", "content": text_of(message), "toolCalls": [
-                {"id": c.id, "name": c.name, "args": _arguments(c.arguments)} for c in calls_of(message)]}
+                {"id": c.id, "name": c.name, "args": loose(c.arguments)} for c in calls_of(message)]}
         elif result is not None:
             record |= {"type": "gemini", "content": "", "toolCalls": [{"id": result.call, "name": result.name}]}
             _answered(record, result, text_of(message))
@@ -197,10 +197,3 @@ def _answered(record: dict[str, Any], result: ToolResult, text: str) -> None:
         if call["id"] == result.call:
             response = {"id": result.call, "name": result.name, "response": {"output": text}}
             call |= {"result": [{"functionResponse": response}], "status": "error" if result.error else "success"}
-
-
-def _arguments(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"_raw": text}

@@ -128,8 +128,9 @@ def arranged(found: Sequence[Line], names: Names, *, file: str, rootless: bool) 
 
 
 def skipped(found: Sequence[Line], names: Names, *, file: str) -> list[Line]:
-    """Like `arranged`, but lines with an id used twice or in a cycle come back marked as damaged, and an unknown
-    parent is left for the reader to bridge.
+    """Like `arranged`, but lines with an id used twice or in a cycle come back marked as damaged.
+
+    An unknown parent is left for the reader to bridge.
     """
     seen: set[str] = set()
     parents: dict[str, str] = {}

@@ -38,8 +38,9 @@ def listed(seen: Peek) -> Sequence[Any]:
 
 
 class Messages:
-    """A list of messages of one wire. `looks` recognises the files of this format; `meant` corrects a message that
-    the wire alone cannot understand.
+    """A list of messages of one wire.
+
+    `looks` recognises the files of this format; `meant` corrects a message that the wire alone cannot understand.
     """
 
     def __init__(self, name: str, wire: str, looks: Looks, meant: Meant | None = None) -> None:
@@ -48,7 +49,7 @@ class Messages:
         self._looks = looks
         self._meant = meant
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Whether the first messages are of this format."""
         return self._looks(peek(head))
 

@@ -38,7 +38,7 @@ class OpenHandsEvents:
 
     name = FORMAT
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """A `history` of events, or a list of them."""
         seen = peek(head)
         history = seen.lines[0].get("history") if seen.lines else None
@@ -141,14 +141,14 @@ def _acted(
     args = args if isinstance(args, dict) else {}
     action, native = str(event.get("action") or "unknown"), slot.native(FORMAT)
     source, time, person = _source(event), micros(event.get("timestamp")), event.get("source") == "user"
+    words = Text(str(args.get("content") or event.get("message") or ""))
     if action == "system":
-        text = str(args.get("content") or event.get("message") or "")
-        draft.said([Message("system", (Text(text),), "harness", native=native)], at=draft.last, source=source, time=time)
+        message = Message("system", (words,), "harness", native=native)
+        draft.said([message], at=draft.last, source=source, time=time)
     elif action in _SILENT or (person and action not in _WORDS):
         draft.custom(f"action:{action}", native, at=draft.last, source=source, time=time)
     elif person:
-        text = str(args.get("content") or event.get("message") or "")
-        draft.said([Message("user", (Text(text),), "human", native=native)], at=draft.last, source=source, time=time)
+        draft.said([Message("user", (words,), "human", native=native)], at=draft.last, source=source, time=time)
     elif action in _WORDS and event.get("id") not in caused:
         thought = args.get("final_thought") or args.get("content") or args.get("thought") or event.get("message") or ""
         message = Message("assistant", (Text(str(thought)),) if thought else (), "model", native=native)

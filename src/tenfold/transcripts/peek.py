@@ -15,8 +15,10 @@ _ITEMS = 40
 
 
 class Peek(Struct, frozen=True):
-    """`lines` are the first objects of a file with one a line, `top` the members of a file that is one object (also
-    in `lines`: it may be a file of one line), `items` the first elements of one that is an array.
+    """What a file begins with.
+
+    `lines` are the first objects of a file with one a line, `top` the members of a file that is one object (also in
+    `lines`: it may be a file of one line), `items` the first elements of one that is an array.
     """
 
     lines: tuple[dict[str, Any], ...] = ()
@@ -45,7 +47,7 @@ def peek(head: bytes) -> Peek:
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    out = []
+    out: list[dict[str, Any]] = []
     for line in text.split("\n", _LINES)[:_LINES]:
         try:
             value = json.loads(line)
@@ -57,7 +59,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
 
 
 def _items(text: str) -> list[Any]:
-    out = []
+    out: list[Any] = []
     at = 1
     while len(out) < _ITEMS:
         while text[at : at + 1] in {" ", "\t", "\r", "\n", ","} and at < len(text):

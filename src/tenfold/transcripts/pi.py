@@ -19,6 +19,7 @@ from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.lines import SKIP, Line, arranged, damaged, lines, skipped
 from tenfold.transcripts.peek import peek
 from tenfold.transcripts.pieces import Piece, joined_lines, pieces, rendered
+from tenfold.transcripts.spans import loose
 from tenfold.transcripts.trees import Pointers, linked
 
 FORMAT = "pi"
@@ -37,7 +38,7 @@ class Pi:
 
     name = FORMAT
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """A first line of type `session` with a working directory."""
         seen = peek(head)
         return bool(seen.lines) and seen.lines[0].get("type") == "session" and "cwd" in seen.lines[0]
@@ -216,7 +217,7 @@ def _blocks(part: Part) -> list[dict[str, Any]]:
             signed = {"thinkingSignature": part.signature} if part.signature else {}
             return [{"type": "thinking", "thinking": part.text, **signed}]
         case ToolCall():
-            return [{"type": "toolCall", "id": part.id, "name": part.name, "arguments": _arguments(part.arguments)}]
+            return [{"type": "toolCall", "id": part.id, "name": part.name, "arguments": loose(part.arguments)}]
         case ToolResult():
             return [block for inner in part.content for block in _blocks(inner)]
         case Image():
@@ -224,10 +225,3 @@ def _blocks(part: Part) -> list[dict[str, Any]]:
         case Opaque():
             return [json.loads(part.raw)]
     return [{"type": "text", "text": part.text or part.url or part.name}]
-
-
-def _arguments(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -118,9 +118,6 @@ def joined_array(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
     out = [before]
     for index, piece in enumerate(found):
         comma = b"," in piece.lead
-        if index == 0:
-            lead = piece.lead.replace(b",", b"", 1)
-        else:
-            lead = piece.lead if comma else usual
-        out.append(lead + piece.raw)
+        first = piece.lead.replace(b",", b"", 1)
+        out.append((first if index == 0 else piece.lead if comma else usual) + piece.raw)
     return b"".join(out) + after

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from json.decoder import scanstring
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +16,7 @@ from tenfold.errors import BadInput, DamagedLine
 
 _space = re.compile(r"[ \t\r\n]*")
 _lone = re.compile(r"\\u[dD][89a-fA-F]")
-_scan = json.JSONDecoder().scan_once
+_decoder = json.JSONDecoder()
 
 
 class Span(Struct, frozen=True):
@@ -48,9 +47,7 @@ def value_at(text: str, at: int) -> Span:
     """The value that begins at or after `at`. Raises `ValueError` (a `JSONDecodeError`) where there is none."""
     start = _skip(text, at)
     try:
-        value, end = _scan(text, start)
-    except StopIteration as exc:
-        raise json.JSONDecodeError("a value was expected", text, exc.value) from None
+        value, end = _decoder.raw_decode(text, start)
     except RecursionError:
         raise json.JSONDecodeError("nested too deeply to read", text, start) from None
     if _lone.search(text, start, end):
@@ -58,7 +55,7 @@ def value_at(text: str, at: int) -> Span:
     return Span(start, end, value)
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     """The value with unpaired surrogates replaced: they cannot be stored as UTF-8. The bytes keep them."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -103,12 +100,12 @@ def members(text: str, at: int) -> list[Span]:
         here = _skip(text, here)
         if text[here : here + 1] != '"':
             raise json.JSONDecodeError("a key in quotes was expected", text, here)
-        key, here = scanstring(text, here + 1, True)
-        here = _skip(text, here)
+        named = value_at(text, here)
+        here = _skip(text, named.end)
         if text[here : here + 1] != ":":
             raise json.JSONDecodeError("':' was expected", text, here)
         span = value_at(text, here + 1)
-        out.append(Span(span.start, span.end, span.value, key))
+        out.append(Span(span.start, span.end, span.value, str(named.value)))
         here = _next(text, span.end, "}")
     return out
 
@@ -119,15 +116,18 @@ def member(text: str, at: int, key: str) -> Span | None:
     return found[-1] if found else None
 
 
+def _must_end(text: str, at: int) -> None:
+    if at != len(text):
+        raise json.JSONDecodeError("something follows the end of the JSON value", text, at)
+
+
 def document(data: bytes, file: str) -> tuple[str, Span]:
     """The text of a JSON file and its one value. Raises `DamagedLine` with the line, or `BadInput` if not UTF-8."""
     text = decoded(data, file)
     at = 1 if text.startswith("\ufeff") else 0
     try:
         span = value_at(text, at)
-        rest = _skip(text, span.end)
-        if rest != len(text):
-            raise json.JSONDecodeError("something follows the end of the JSON value", text, rest)
+        _must_end(text, _skip(text, span.end))
     except json.JSONDecodeError as exc:
         raise DamagedLine(
             f"{file}: line {exc.lineno}, column {exc.colno}: {exc.msg}; the file is one JSON value and may have been "
@@ -135,3 +135,11 @@ def document(data: bytes, file: str) -> tuple[str, Span]:
             line=exc.lineno,
         ) from exc
     return text, span
+
+
+def loose(text: str) -> object:
+    """A call's arguments as a JSON value; text that is none as a JSON object that holds it under `_raw`."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return {"_raw": text}

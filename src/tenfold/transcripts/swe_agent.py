@@ -11,7 +11,7 @@ from typing import Any
 
 from tenfold.errors import UnknownRole
 from tenfold.log.base import SessionInfo
-from tenfold.record.message import Message, Part, Text, ToolCall, ToolResult, calls_of, result_of, text_of
+from tenfold.record.message import Message, Origin, Part, Text, ToolCall, ToolResult, calls_of, result_of, text_of
 from tenfold.transcripts.arrays import Slot, array, array_of
 from tenfold.transcripts.base import Item, Recorded
 from tenfold.transcripts.draft import Draft, woven
@@ -34,7 +34,7 @@ class SweAgent:
             return False
         return isinstance(top.get("history"), list) or (name.endswith(".traj") and top["trajectory"] is None)
 
-    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
+    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:  # noqa: ARG002 - one JSON value: all or nothing
         """The one run of the file."""
         text, top = document(data, file)
         found = array(text, array_of(text, top, "history", file).start)
@@ -42,7 +42,7 @@ class SweAgent:
         issue = True
         for slot in found.slots:
             draft.line = slot.number
-            message = _message(slot, file, issue)
+            message = _message(slot, file, issue=issue)
             issue = issue and message.origin != "human"
             draft.said([message], at=draft.last)
         value = top.value
@@ -62,7 +62,7 @@ class SweAgent:
         return self.body(info, items)
 
 
-def _message(slot: Slot, file: str, issue: bool) -> Message:
+def _message(slot: Slot, file: str, *, issue: bool) -> Message:
     """`issue` says that no person has spoken yet: the first user line outside a demonstration states the task."""
     value = slot.fields(file)
     native = slot.native(FORMAT)
@@ -72,8 +72,8 @@ def _message(slot: Slot, file: str, issue: bool) -> Message:
         case "system":
             return Message("system", text, "harness", native=native)
         case "user":
-            origin = "harness" if demo else "human" if issue else "tool"
-            return Message("user", text, origin, native=native)  # type: ignore[arg-type]
+            origin: Origin = "harness" if demo else "human" if issue else "tool"
+            return Message("user", text, origin, native=native)
         case "assistant":
             calls = tuple(_call(call) for call in value.get("tool_calls") or () if isinstance(call, dict))
             return Message("assistant", (*text, *calls), "harness" if demo else "model", native=native)

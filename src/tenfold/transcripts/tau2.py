@@ -19,7 +19,7 @@ from tenfold.transcripts.base import Item, Recorded
 from tenfold.transcripts.draft import Draft, micros
 from tenfold.transcripts.peek import peek
 from tenfold.transcripts.pieces import Piece, joined_array, pieces, rendered
-from tenfold.transcripts.spans import Span, document, elements, members
+from tenfold.transcripts.spans import Span, document, elements, loose, members
 
 FORMAT = "tau2"
 
@@ -29,13 +29,13 @@ class Tau2:
 
     name = FORMAT
 
-    def sniff(self, head: bytes, name: str) -> bool:
+    def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """An object with `simulations`, or that begins like one: run information, then tasks."""
         top = peek(head).top
         info = top.get("info")
         return "simulations" in top or ("tasks" in top and isinstance(info, dict) and "environment_info" in info)
 
-    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
+    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:  # noqa: ARG002 - one JSON value: all or nothing
         """One session a simulation."""
         text, top = document(data, file)
         place = array_of(text, top, "simulations", file)
@@ -166,16 +166,9 @@ def _render(piece: Piece) -> bytes:
     if result is not None:
         line |= {"id": result.call, "requestor": "assistant", "error": result.error}
     calls = [
-        {"id": c.id, "name": c.name, "arguments": _arguments(c.arguments), "requestor": "assistant"}
+        {"id": c.id, "name": c.name, "arguments": loose(c.arguments), "requestor": "assistant"}
         for c in calls_of(message)
     ]
     if message.role == "assistant":
         line["tool_calls"] = calls or None
     return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _arguments(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"_raw": text}

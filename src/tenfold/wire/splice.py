@@ -24,6 +24,8 @@ _GAP = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 _COLON = re.compile(rb"[ \t\r\n]*:")
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+_HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _array = msgspec.json.Decoder(list[Raw])
 _object: msgspec.json.Decoder[Fields] = msgspec.json.Decoder(Fields)
 _string = msgspec.json.Decoder(str)
@@ -39,24 +41,31 @@ class Slices(Struct, frozen=True):
 
 def array(data: bytes) -> Slices:
     """The exact slices of a JSON array. Raises `BadInput` with the decoder's position when it is none."""
-    try:
-        raws = _array.decode(data.removeprefix(BOM))
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise BadInput(f"not a JSON array: {exc}; pass the list of messages itself, as UTF-8 JSON") from exc
+    bare = data.removeprefix(BOM)
+    raws = _tolerant(_array, bare)
+    if raws is None:
+        raise BadInput(f"not a JSON array: {_why(bare)}; pass the list of messages itself, as UTF-8 JSON")
     opening = _OPEN.match(data)
     assert opening is not None
     leads: list[bytes] = []
     items: list[bytes] = []
     lead, position = opening.group(), opening.end()
     for raw in raws:
-        item = bytes(raw)
         leads.append(lead)
-        items.append(item)
-        position += len(item)
+        start, position = position, position + len(memoryview(raw))
+        items.append(data[start:position])
         gap = _GAP.match(data, position)
         if gap is not None:
             lead, position = gap.group(), gap.end()
     return Slices(tuple(leads), tuple(items), data[position:] if raws else data)
+
+
+def _why(data: bytes) -> str:
+    try:
+        _array.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        return str(exc)
+    return "it cannot be read"
 
 
 def span(data: bytes, key: str) -> tuple[int, int] | None:
@@ -125,36 +134,27 @@ def arr(values: Iterable[bytes]) -> bytes:
 def _tolerant(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
     try:
         return decoder.decode(data)
-    except msgspec.ValidationError:
-        return None
-    except UnicodeDecodeError:
+    except (msgspec.ValidationError, UnicodeDecodeError):
         return None
     except msgspec.DecodeError:
-        softened = _ESCAPE.sub(_soften(bytes(data)), bytes(data))
-        if softened == bytes(data):
-            return None
+        softened = _softened(bytes(data))
     try:
         return decoder.decode(softened)
     except msgspec.DecodeError:
         return None
 
 
-class _soften:  # noqa: N801 - used as a function; it needs the text around the match
-    """Replaces one half of a surrogate pair that stands alone by U+FFFD."""
+def _softened(data: bytes) -> bytes:
+    """The text with every half of a surrogate pair that stands alone as U+FFFD; of the same length."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def __call__(self, match: re.Match[bytes]) -> bytes:
-        if match.group(1) is None:
-            return match.group()
-        code = int(match.group(1), 16)
+    def soften(match: re.Match[bytes]) -> bytes:
+        code = int(match.group(1) or b"0", 16)
         if 0xD800 <= code < 0xDC00:
-            after = self.data[match.end() : match.end() + 6]
-            paired = after[:2] == b"\\u" and after[2:3] in b"dD" and after[3:4] in b"cdefCDEF"
-        elif 0xDC00 <= code < 0xE000:
-            before = self.data[max(0, match.start() - 6) : match.start()]
-            paired = before[:2] == b"\\u" and before[2:3] in b"dD" and before[3:4] in b"89abAB"
-        else:
-            return match.group()
-        return match.group() if paired else b"\\ufffd"
+            after = data[match.end() : match.end() + 6]
+            return match.group() if _LOW.fullmatch(after) else b"\\ufffd"
+        if 0xDC00 <= code < 0xE000:
+            before = data[max(0, match.start() - 6) : match.start()]
+            return match.group() if _HIGH.fullmatch(before) else b"\\ufffd"
+        return match.group()
+
+    return _ESCAPE.sub(soften, data)

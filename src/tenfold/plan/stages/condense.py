@@ -7,14 +7,13 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, Goal, Piece
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece
 from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Keep, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.view.units import Shown
 
 SUMMARY = "summary"
-_PLACEHOLDER = Message("user", (Text(""),), "tenfold")
 _LINE = 160
 
 
@@ -135,7 +134,7 @@ class SummarizePrefix(Struct, frozen=True):
 def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[int, int], allotment: int) -> Piece:
     """One summary over these pieces, after the messages of theirs that stay: held ones and the given user messages."""
     kept = [s for p in covered for s in p.shown() if s.original and (s.at in draft.held or s.at in users)]
-    show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(_PLACEHOLDER))
+    show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(TO_BE_WRITTEN))
     sizes = (*draft.sizer(kept), allotment)
     levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
     why = f"{sum(len(p.shown()) for p in covered):,} messages by {len(kept)} of them and one summary"

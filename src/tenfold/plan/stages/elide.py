@@ -64,13 +64,11 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
     sizes = list(piece.sizes)
     stubs: list[tuple[int, Message]] = []
     for index, each in enumerate(shown):
-        result = result_of(each.message)
-        if result is None or each.at in draft.held:
+        if each.message.origin != "tool" or each.at in draft.held:
             continue
         text = elide(each, sizes[index])
         if text is not None:
-            stub = replace(result, content=(Text(text),))
-            stubs.append((index, Message("tool", (stub,), each.message.origin)))
+            stubs.append((index, _stub(each.message, text)))
     saved = 0
     for (index, stub), size in zip(stubs, draft.sized([m for _, m in stubs]), strict=True):
         if sizes[index] - size >= LEAST_SAVING:
@@ -80,6 +78,13 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
         return piece
     why = f"saves {piece.before - piece.tokens + saved:,} tokens of tool output"
     return replace(piece, kind=kind, show=tuple(show), sizes=tuple(sizes), tokens=piece.tokens - saved, why=why)
+
+
+def _stub(message: Message, text: str) -> Message:
+    result = result_of(message)
+    if result is None:  # an output that its format wrote as a user line
+        return Message(message.role, (Text(text),), "tool")
+    return Message("tool", (replace(result, content=(Text(text),)),), "tool")
 
 
 def _apply(draft: Draft, goal: Goal, kind: str, elide: Elision) -> Draft:

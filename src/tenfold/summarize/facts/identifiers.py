@@ -7,6 +7,7 @@ second. `note` says who wrote it: "user", "model" or "tool".
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from tenfold.record.block import Fact
 
@@ -24,13 +25,21 @@ _SHAPE = re.compile(
     r"|(?P<id>#[A-Z]{0,4}\d{2,}|[A-Z]{1,12}[-_]?\d{3,}(?:[-_][A-Za-z0-9]+)*|[a-z]+(?:_[a-z]+)*_\d{4,}"
     r"|[A-Z]{2,}(?:[-_][A-Z0-9]+){1,6})"
 )
-_LABELLED = re.compile(
-    r"(?P<quote>[\"'`]?)(?P<key>[A-Za-z_][A-Za-z0-9_.-]{2,40})(?P=quote) ?(?:="
-    r"|: ?)[ ]?[\"'`]?(?P<value>[^\s\"'`,;{}()\[\]\\*]{1,80})"
+_DIGIT = re.compile(r"\d")
+_PAIR = re.compile(
+    r"[\"'`({\[<*-]*(?P<key>[A-Za-z_][\w.-]{2,40})[\"'`]?[=:][\"'`]?(?P<value>(?=\S*\d)[^\s\"'`,;{}()\[\]\\*=]{1,80})[^\s]{0,8}"
 )
-_LOUD = re.compile(r"\b([A-Z][A-Z0-9_]{4,40})\s?[=:]\s?[\"'`]?([^\s\"'`,;{}()\[\]]{1,80})")
+_KEY = re.compile(r"[A-Za-z_][\w.-]{2,40}")
 _SMALL = 1_500
 _EDGE = 12_000
+
+
+class _Named(NamedTuple):
+    """An identifier found in a word: `loud` is False for a labelled value that only short texts are read for."""
+
+    key: str
+    text: str
+    loud: bool
 
 
 class Identifiers:
@@ -38,33 +47,27 @@ class Identifiers:
 
     def __init__(self) -> None:
         self._dull: set[str] = set()
-        self._known: dict[str, str] = {}
+        self._known: dict[str, _Named] = {}
         self._facts: dict[str, Fact] = {}
 
     def read(self, at: int, text: str, who: str) -> None:
         """Takes in one text written by `who` ("user", "model", "tool"). Long tool output is read at its edges."""
         if len(text) > _EDGE:
             text = text[: _EDGE * 2 // 3] + " " + text[-_EDGE // 3 :]
-        words = set(text.split())
-        words -= self._dull
-        for word in sorted(words):
-            key = self._known.get(word)
-            if key is None:
-                key = _classify(word)
-                if not key:
-                    self._dull.add(word)
-                    continue
-                self._known[word] = key
-            self._put(key, key, at, who)
-        if who != "tool" or len(text) <= _SMALL:
-            for match in _LABELLED.finditer(text):
-                if any(c.isdigit() for c in match["value"]) and len(match["key"]) > 2:
-                    value = match["value"].rstrip(".,;:")
-                    self._put(match["key"].lower(), f"{match['key']}={value}", at, who)
-        elif "=" in text or ":" in text:
-            for name, value in _LOUD.findall(text):
-                if any(c.isdigit() for c in value):
-                    self._put(name.lower(), f"{name}={value.rstrip('.,;:')}", at, who)
+        words = text.split()
+        close = who != "tool" or len(text) <= _SMALL
+        for word in sorted(set(words) - self._dull):
+            named = self._known.get(word) or _classify(word)
+            if named is None:
+                self._dull.add(word)
+                continue
+            self._known[word] = named
+            if named.loud or close:
+                self._put(named.key, named.text, at, who)
+        for place in [n for n, word in enumerate(words[:-1]) if word[-1] in ":="]:
+            key, value = words[place].strip(_STRIP + "="), words[place + 1].strip(_STRIP + ",}")
+            if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
+                self._put(key.lower(), f"{key}={value}", at, who)
 
     def facts(self) -> list[Fact]:
         """What was collected, oldest mention first."""
@@ -80,17 +83,26 @@ class Identifiers:
 _RANK = {"user": 0, "model": 1, "tool": 2}
 
 
-def _classify(word: str) -> str:
-    """The identifier in a word, "" if there is none."""
+def _is_loud(key: str) -> bool:
+    return key.isupper() and len(key) > 4
+
+
+def _classify(word: str) -> _Named | None:
+    """The identifier in a word, None if there is none."""
     if len(word) > 400 or len(word) < 3:
-        return ""
+        return None
     if not _WORTH.search(word) and not (word[0].isupper() and "-" in word):
-        return ""
+        return None
     bare = word.strip(_STRIP)
     if "://" in bare:
         found = _SHAPE.search(bare)
-        return found.group() if found and found.lastgroup == "url" else ""
+        return _Named(found.group(), found.group(), loud=True) if found and found.lastgroup == "url" else None
     match = _SHAPE.fullmatch(bare)
-    if match is None or (match.lastgroup == "id" and not any(c.isdigit() for c in bare)):
-        return ""
-    return bare
+    if match is not None:
+        wordy = match.lastgroup == "id" and not _DIGIT.search(bare)
+        return None if wordy else _Named(bare, bare, loud=True)
+    pair = _PAIR.fullmatch(word) if "=" in word or ":" in word else None
+    if pair is None or "/" in pair["key"]:
+        return None
+    value = pair["value"].rstrip(".,;:")
+    return _Named(pair["key"].lower(), f"{pair['key']}={value}", loud=_is_loud(pair["key"]))

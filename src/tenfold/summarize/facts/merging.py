@@ -196,18 +196,19 @@ class _Signals:
         self._again: dict[str, int] = {}
         self._right: dict[str, int] = {}
         self._checked = -1
-        self._edited = -1
+        self._went = -1
         self._written: dict[str, int] = {}
         for fact in facts:
             if fact.kind == "command":
                 self._note(self._again, fact.key, fact.at)
                 if fact.note == "ok":
+                    self._went = max(self._went, fact.at)
                     for name in _programs(fact.key):
                         self._note(self._right, name, fact.at)
                     if _CHECKS.search(fact.key):
                         self._checked = max(self._checked, fact.at)
             elif fact.kind in WRITTEN:
-                self._edited = max(self._edited, fact.at)
+                self._went = max(self._went, fact.at)
                 self._note(self._again, fact.key, fact.at)
                 self._note(self._again, fact.text.rpartition(" -> ")[0], fact.at)
                 self._note(self._written, fact.key.rpartition("/")[2], fact.at)
@@ -220,7 +221,7 @@ class _Signals:
         """Whether something after the error shows that it is over."""
         if self._again.get(error.note, -1) > error.at:
             return True
-        if _is_path(error.note) and self._edited > error.at:
+        if _is_path(error.note) and self._went > error.at:
             return True
         place = _PLACE.search(error.text)
         if (
@@ -235,7 +236,7 @@ class _Signals:
 
 
 def _is_path(source: str) -> bool:
-    """Whether an error came from a tool on a file: a call that did not fit is over once another edit went through."""
+    """Whether an error came from a tool on a file: a call that did not fit is over once another one went through."""
     return "/" in source and not source.startswith("$ ")
 
 

@@ -32,15 +32,18 @@ _STARTS = re.compile(
     re.IGNORECASE,
 )
 _EXCEPTION = re.compile(
-    r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught|Unhandled)\s\S"
+    r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught"
+    r"|Unhandled)\s\S"
     r"|^\s*(?:[\w./-]+:\s*)?(?:fatal )?error(?:\[\w+\])?:\s|^\s*\w*Error: |^(?:fatal|panic|thread '.*' panicked)\b.*:\s"
     r"|^Segmentation fault|^.*\berror TS\d+|^.{0,160}: syntax error\b|^SyntaxError"
 )
 _LOCATED = re.compile(
-    r"^(?:[\w@.-]+/)*[\w@.-]+\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):?)\s+(?:-\s+)?(?:(?:fatal\s+)?error|lint/|[A-Z]{1,4}\d{2,5})\S*"
+    r"^(?:[\w@.-]+/)*[\w@.-]+\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):?)\s+(?:-\s+)?(?:(?:fatal\s+)?error|lint/"
+    r"|[A-Z]{1,4}\d{2,5})\S*"
 )
 _NAMED = re.compile(
-    r"^\s*(?:(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+|CONFLICT \(|! \[(?:remote )?rejected\]"
+    r"^\s*(?:(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+|CONFLICT \("
+    r"|! \[(?:remote )?rejected\]"
     r"|No test(?:s| files?)\b.{0,20}\bfound"
     r"|.{1,160}: (?:command not found|No such file or directory|[Pp]ermission denied))"
 )
@@ -49,10 +52,11 @@ _TOTAL = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b(?!\s*[=:]\s*0)|^Found [1-9]\d* errors?"
     r"|^npm (?:ERR!|error)\s+(?:code|Missing|Could|404|notarget)"
 )
-_RANKS = (_LOCATED, _EXCEPTION, _NAMED, _MARKED, _TOTAL)
+_RANKS = ((0, _LOCATED), (1, _EXCEPTION), (1, _NAMED), (3, _MARKED), (4, _TOTAL))
 """What a line can be, the most telling first: when there are too many, totals and marks give way."""
 _HINT = re.compile(
-    r"rror|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT|Interrupt|Exit|Uncaught"
+    r"rror|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT"
+    r"|Interrupt|Exit|Uncaught"
     r"|Unhandled|lint/|[\u00d7\u2717\u2716\u274c\u2718\u276f]|:\d+:\d+:? [A-Z]"
 )
 _NOISE = re.compile(
@@ -100,7 +104,7 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     starts = doing.verb not in {"read", "view"} and bool(_STARTS.match(text)) and not (shell and code == 0)
     failed = flagged or code not in {None, 0} or (starts and len(text) < 4_000)
     note = "ok" if not failed else f"exit {code}" if code else "failed"
-    if shell and only_looks(doing.source):
+    if shell and only_looks(doing.source) and all(effect.verb == "read" for effect in doing.effects):
         return Result(ok=not failed, note=note)
     lines = error_lines(text) if shell or failed else []
     if failed and not lines:
@@ -127,7 +131,7 @@ def error_lines(text: str, *, strict: bool = False) -> list[str]:
         if len(raw) > 2_000 or not _HINT.search(raw):
             continue
         line = flat(raw)
-        rank = next((number for number, shape in enumerate(ranks) if shape.search(line)), None)
+        rank = next((number for number, shape in ranks if shape.search(line)), None)
         if rank is not None and not _NOISE.search(line):
             found.pop(key_of(line), None)
             found[key_of(line)] = (rank, clip(line, 300))

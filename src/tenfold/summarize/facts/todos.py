@@ -58,7 +58,8 @@ def from_file(at: int, path: str, arguments: dict[str, object], *, whole: bool) 
 
 def from_text(at: int, text: str, *, user: bool) -> list[Fact]:
     """The checkbox list or numbered plan in what somebody said; a numbered list counts only where a plan is spoken"
-    " of."""
+    " of.
+    """
     if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
         return []
     boxes = [line.strip() for line in text.split("\n") if _BOX.match(line)]

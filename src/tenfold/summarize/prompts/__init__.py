@@ -1,2 +1,3 @@
 """The prompt texts of the summariser, as Markdown files beside this module. Data, loaded by"
-" `tenfold.summarize.edge`."""
+" `tenfold.summarize.edge`.
+"""

@@ -1,1 +1,0 @@
-def play(root, project): raise SystemExit

@@ -1,0 +1,64 @@
+"""The recorded sessions are what the committed script makes, and carry nothing of the machine they were made on."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.record import HERE, RECORDED_WITH, RECORDINGS, record
+
+SESSIONS = HERE / "sessions"
+FILES = [SESSIONS / recording.file for recording in RECORDINGS.values()]
+MACHINE = re.compile(
+    r"/(?:tmp|root|work|Users|opt|usr/local)/|pyenv|site-packages|tenfold-example-|https?://(?!ledger\.internal)"
+)
+STEPS = ("type", "role", "name", "tool", "id")
+
+
+def skeleton(file: Path) -> list[str]:
+    """What does not depend on the interpreter: the lines without the texts of results."""
+    text = file.read_text("utf-8")
+    lines = json.loads(text) if file.suffix == ".json" else [json.loads(line) for line in text.splitlines()]
+    return [json.dumps({key: line[key] for key in STEPS if key in line}) for line in lines]
+
+
+@pytest.mark.parametrize("name", ["desk", "logs"])
+def test_recording_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second with a space"
+    first.mkdir()
+    second.mkdir()
+    one, two = record(name, first), record(name, second)
+    assert one.read_bytes() == two.read_bytes()
+    committed = SESSIONS / one.name
+    assert skeleton(one) == skeleton(committed)
+    if sys.version_info[:2] == RECORDED_WITH:
+        assert one.read_bytes() == committed.read_bytes(), "run examples/record.py and commit what it wrote"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_nothing_of_a_machine_leaks(file: Path) -> None:
+    text = file.read_text("utf-8")
+    assert sorted(set(MACHINE.findall(text))) == []
+    for private in (socket.gethostname(), str(Path.home())):
+        assert len(private) < 4 or private not in text
+    user = getpass.getuser()
+    assert user in {"root", "dev"} or f"/{user}/" not in text
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_sizes_are_as_the_readme_says(file: Path) -> None:
+    assert 200 <= len(skeleton(file)) <= 800
+    assert file.stat().st_size < 1_000_000
+
+
+def test_every_session_is_in_the_readme() -> None:
+    readme = (HERE / "README.md").read_text("utf-8")
+    present = sorted(path.name for path in SESSIONS.iterdir())
+    assert present == sorted(file.name for file in FILES)
+    assert [name for name in present if f"sessions/{name}" not in readme] == []

@@ -1,0 +1,122 @@
+"""OpenAI Chat Completions: each feature by a small case."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenfold.errors import UnknownRole
+from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.wire import WIRES
+
+WIRE = WIRES["openai-chat"]
+
+
+def decode(*natives: object) -> list[Message]:
+    return WIRE.decode([json.dumps(n).encode() for n in natives])
+
+
+def sent(*messages: Message) -> list[dict[str, object]]:
+    return [json.loads(item.raw) for item in WIRE.encode(messages).items]
+
+
+def call(arguments: str, **more: object) -> dict[str, object]:
+    return {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}, **more}
+
+
+@pytest.mark.parametrize(
+    ("native", "role", "origin", "parts"),
+    [
+        ({"role": "system", "content": "s"}, "system", "harness", (Text("s"),)),
+        ({"role": "developer", "content": "s"}, "system", "harness", (Text("s"),)),
+        ({"role": "user", "content": "q", "name": "ann"}, "user", "human", (Text("q"),)),
+        ({"role": "user", "content": ""}, "user", "human", ()),
+        ({"role": "user", "content": "<environment_context>x</environment_context>"}, "user", "harness", None),
+        ({"role": "assistant", "content": None}, "assistant", "model", ()),
+        ({"role": "assistant"}, "assistant", "model", ()),
+        ({"role": "assistant", "content": None, "refusal": "no"}, "assistant", "model", (Text("no"),)),
+        (
+            {"role": "assistant", "content": "a", "reasoning_content": "r"},
+            "assistant",
+            "model",
+            (Thinking("r"), Text("a")),
+        ),
+        ({"role": "tool", "tool_call_id": "c", "content": "o"}, "tool", "tool", (ToolResult("c", "", (Text("o"),)),)),
+        ({"role": "function", "name": "f", "content": "o"}, "user", "tool", (Text("o"),)),
+    ],
+)
+def test_messages_by_role_and_content(native: object, role: str, origin: str, parts: tuple[Part, ...] | None) -> None:
+    (message,) = decode(native)
+    assert (message.role, message.origin) == (role, origin)
+    assert parts is None or message.parts == parts
+
+
+def test_argument_text_stays_as_it_was_even_where_it_is_no_json() -> None:
+    (message,) = decode({"role": "assistant", "tool_calls": [call('{"a":1.0} '), call("{broken", index=1)]})
+    assert [p.arguments for p in message.parts if isinstance(p, ToolCall)] == ['{"a":1.0} ', "{broken"]
+    stub = Message("assistant", message.parts, "model")
+    assert [c["function"]["arguments"] for c in sent(stub)[0]["tool_calls"]] == ['{"a":1.0} ', "{broken"]  # type: ignore[attr-defined]
+
+
+def test_media_parts() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ==", "detail": "low"}}
+    link = {"type": "image_url", "image_url": {"url": "https://e.org/a.png"}}
+    file = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}}
+    sound = {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}}
+    (message,) = decode({"role": "user", "content": [url, link, file, sound]})
+    image, linked, document, opaque = message.parts
+    assert image == Image("image/png", "QQ==")
+    assert linked == Image(url="https://e.org/a.png")
+    assert document == Document("a.pdf", "application/pdf", data="QQ==")
+    assert isinstance(opaque, Opaque)
+    (again,) = sent(Message("user", message.parts, "human"))
+    assert again["content"] == [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
+        link,
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}},
+        sound,
+    ]
+
+
+def test_members_beside_content_survive_a_rewritten_answer() -> None:
+    legacy = {"name": "f", "arguments": "{}"}
+    custom = {"id": "k", "type": "custom", "custom": {"name": "patch", "input": "*** raw"}}
+    other = {"id": "z", "type": "telepathy", "telepathy": {}}
+    (message,) = decode(
+        {
+            "role": "assistant",
+            "content": "a",
+            "function_call": legacy,
+            "audio": {"id": "au"},
+            "tool_calls": [custom, other],
+        }
+    )
+    assert ToolCall("k", "patch", "*** raw") in message.parts
+    (again,) = sent(Message("assistant", (Text("shorter"), *message.parts[1:]), "model"))
+    assert again["content"] == "shorter"
+    assert again["function_call"] == legacy
+    assert again["audio"] == {"id": "au"}
+    assert other in again["tool_calls"]  # type: ignore[operator]
+
+
+def test_error_flag_and_media_in_a_result_become_text_by_name() -> None:
+    result = ToolResult("c", "f", (Text("boom"), Image(data="QQ=="), Document("n", text="body")), error=True)
+    encoded = WIRE.encode([Message("assistant", (ToolCall("c", "f"),), "model"), Message("tool", (result,), "tool")])
+    assert [a.kind for a in encoded.adjustments] == ["image_dropped", "document_as_text", "error_flag_in_text"]
+    texts = [p["text"] for p in json.loads(encoded.items[1].raw)["content"]]
+    assert texts == ["[tool error]\nboom", "[image not shown]", "[document n]\nbody"]
+
+
+def test_a_user_message_with_injected_parts_is_split_and_joined() -> None:
+    note = {"type": "text", "text": "<system-reminder>x</system-reminder>"}
+    native = {"role": "user", "content": [note, {"type": "text", "text": "fix it"}], "name": "ann"}
+    messages = decode(native)
+    assert [m.origin for m in messages] == ["harness", "human"]
+    assert sent(*messages) == [native]
+    assert sent(messages[1])[0]["content"] == [{"type": "text", "text": "fix it"}]
+
+
+def test_an_unknown_role_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownRole, match="message 0 has role 'bot'; .*system, developer, user, assistant, tool"):
+        decode({"role": "bot", "content": "x"})
