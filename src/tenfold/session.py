@@ -89,6 +89,12 @@ class Session:
         with self._lock:
             return measure(self._head.view, self.policy, self.call(window=window, floor=floor), self._bench())
 
+    def uncompacted(self) -> int:
+        """Tokens of the whole path with no Block applied, by the policy's counter: what shares of the whole refer to."""
+        with self._lock:
+            self._head.know_counts()
+            return self._head.uncompacted()
+
     def sizes(self) -> dict[tuple[int, int, int], int]:
         """Tokens of each message in view, by its `Shown.key`."""
         with self._lock:

@@ -1,4 +1,4 @@
-"""Sessions over a memory store for the laws that need the engine: made from a log, with models that obey or must not be asked."""
+"""Sessions over a memory store, made from a log, for the laws that need the engine; and models that must not be asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenfold.policies import tenfold
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Summarize
 from tenfold.record.block import Spent
-from tenfold.record.entry import Entry, Said
+from tenfold.record.entry import Entry, Said, message_of
 from tenfold.record.message import Message, Text, ToolResult
 from tenfold.session import Place, Session
 from tenfold.summarize.edge import with_prompts
@@ -76,7 +76,7 @@ def opened(log: Sequence[Entry], using: Policy | None = None, answerer: Answerer
 
 
 def grown(log: Log, factor: int) -> Log:
-    """The log with long texts and outputs, so that there is something to compact: about 25 tokens a step of `factor`."""
+    """The log with long texts and outputs, so that there is something to compact: `factor` sentences more in each."""
     return tuple(
         replace(e, message=longer(e.message, position, factor)) if isinstance(e, Said) else e
         for position, e in enumerate(log)
@@ -106,9 +106,20 @@ def long_logs(*, least: int = 10, most: int = 30) -> st.SearchStrategy[Log]:
     return st.builds(grown, moves.map(strategies.play), st.sampled_from((8, 20, 40)))
 
 
-def tokens(messages: Sequence[Message]) -> int:
+def seeded(seed: int) -> Log:
+    """A long log without Hypothesis."""
+    kinds = ("user", "answer", "result", "result", "calls", "parallel", "thinking")
+    return grown(strategies.seeded(seed, most=24, kinds=kinds), 20)
+
+
+def messages(log: Log) -> list[Message]:
+    """The messages that a log says."""
+    return [m for e in log if (m := message_of(e)) is not None]
+
+
+def tokens(shown: Sequence[Message]) -> int:
     """What the messages take by the policy's counter."""
-    return sum(sizes(messages, COUNTER))
+    return sum(sizes(shown, COUNTER))
 
 
 def sent(session: Session) -> list[bytes]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
+from tenfold.record.ask import Outcome
 from tenfold.record.entry import Entry
+from tenfold.record.message import Message
+from tenfold.session import Session
 from tenfold.transcripts import Recorded
-from tests.laws import oracle, strategies
+from tests.laws import conversations, oracle, strategies
 from tests.laws.strategies import Log
 
 SMALL = 40
@@ -12,6 +17,7 @@ SPREAD = 10
 LATER = 12
 EVERY = 9
 _COMPACTED: dict[int, Log] = {}
+_TENTHS: dict[int, Tenth] = {}
 
 
 def path_of(session: Recorded) -> Log:
@@ -50,3 +56,21 @@ def compacted(session: Recorded) -> Log:
             out = strategies.play([(kinds[number % len(kinds)], number, 1 + number % 3, 1 + number % 6)], grown)
         _COMPACTED[id(session)] = out
     return _COMPACTED[id(session)]
+
+
+class Tenth(Struct, frozen=True):
+    """A recorded session taken to a tenth by the engine, offline: the open session, its view before, the Outcome."""
+
+    session: Session
+    before: tuple[Message, ...]
+    outcome: Outcome
+
+
+def tenth(session: Recorded) -> Tenth:
+    """The session compacted to a tenth of its tokens, or 2,000 if that is more. Made once a test run; do not write to it."""
+    if id(session) not in _TENTHS:
+        opened = conversations.opened(path_of(session))
+        before = opened.view.messages()
+        outcome = opened.compact(to=max(2_000, conversations.tokens(before) // 10))
+        _TENTHS[id(session)] = Tenth(opened, tuple(before), outcome)
+    return _TENTHS[id(session)]

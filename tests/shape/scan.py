@@ -47,10 +47,13 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def broad_excepts(module: ast.Module, file: str) -> list[Place]:
-    """Bare `except:`, and handlers that name Exception or BaseException, alone or in a tuple."""
+    """Bare `except:`, and handlers that name Exception or BaseException, alone or in a tuple.
+
+    One that ends by raising the same error again swallows nothing and is not counted.
+    """
     out = []
     for owner, node in _with_owner(module):
-        if isinstance(node, ast.ExceptHandler):
+        if isinstance(node, ast.ExceptHandler) and not _raises_again(node):
             names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else BROAD
             if names & BROAD:
                 out.append(Place(file, node.lineno, owner))
@@ -75,6 +78,11 @@ def patches(module: ast.Module, file: str) -> list[Place]:
             case _:
                 pass
     return out
+
+
+def _raises_again(node: ast.ExceptHandler) -> bool:
+    last = node.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
 
 
 def _with_owner(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:

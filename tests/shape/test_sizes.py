@@ -68,6 +68,11 @@ def test_the_scan_sees_broad_excepts() -> None:
         def four():
             try: ...
             except ValueError: ...
+        def five():
+            try: ...
+            except BaseException:
+                back()
+                raise
     """)
     assert {place.what for place in scan.broad_excepts(module, "f")} == {"one", "two", "three"}
 

@@ -118,5 +118,5 @@ def test_a_user_message_with_injected_parts_is_split_and_joined() -> None:
 
 
 def test_an_unknown_role_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownRole, match="message 0 has role 'bot'; .*system, developer, user, assistant, tool"):
+    with pytest.raises(UnknownRole, match=r"message 0 has role 'bot'; .*system, developer, user, assistant, tool"):
         decode({"role": "bot", "content": "x"})

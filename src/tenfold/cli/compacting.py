@@ -112,7 +112,7 @@ def _file(store: Store, path: Path, recorded: Sequence[Recorded], wanted: Wanted
     results: list[tuple[Session, Outcome | None]] = []
     for id_ in ids:
         session = session_of(store, rows[id_], policy=wanted.policy, model=wanted.model)
-        target = _target(wanted.to, session.reading().estimate) if wanted.to is not None else None
+        target = _target(wanted.to, session.uncompacted()) if wanted.to is not None else None
         if wanted.preview:
             _preview(session, path, target, wanted)
             results.append((session, None))

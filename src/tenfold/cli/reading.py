@@ -84,7 +84,7 @@ def _timeline(session: Session) -> list[tuple[str, str, str, str, str]]:
         for shown in unit.shown:
             message = shown.message
             exchange += message.role == "user" and message.origin == "human" and shown.original
-            entry = view.path.at(shown.at)
+            entry = view.path.at(shown.at if shown.of is None else shown.of)
             what = _what(unit, shown.original, message.role, exchange)
             calls = " ".join(f"[{c.name} {one_line(c.arguments, 60)}]" for c in calls_of(message))
             span = f"{unit.first}..{unit.last}" if not shown.original and unit.ref else str(shown.at)

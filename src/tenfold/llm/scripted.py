@@ -57,9 +57,8 @@ class ScriptedModel:
         elif self._repeat and self._replies:
             reply = self._replies[-1]
         else:
-            return Answer(
-                error=f"the script has {len(self._replies)} replies and this is Ask {number + 1}; add a reply or pass repeat=True"
-            )
+            have = len(self._replies)
+            return Answer(error=f"Ask {number + 1}, but the script has {have} replies: add one or pass repeat=True")
         if reply.delay and self._sleep is not None:
             self._sleep(reply.delay)
         if reply.error:

@@ -88,6 +88,20 @@ class Head:
             key = (show.position, 0, -1) if isinstance(show, Keep) else (ref.block, ref.index, index)
             self.sizes.know(key, tokens)
 
+    def uncompacted(self) -> int:
+        """Tokens of every message on the path, from the stored counts where there are some."""
+        if not self.view.marks.live:
+            return self.tally(self.view)
+        length = self.view.length
+        assert self.leaf is not None
+        stored = self.store.counts(self.namespace, self.session, self.leaf, self.counter.name, 0, length - 1)
+        if any(n is None for n in stored):
+            shown = [
+                original(p, m) for p, e in enumerate(self.view.path.span(0, length - 1)) if (m := message_of(e)) is not None
+            ]
+            return sum(self.sizes.each(shown))
+        return sum(n for n in stored if n is not None)
+
     def append(self, entries: Sequence[Entry]) -> None:
         """Appends entries whose parents chain from the leaf. Raises what the store raises; nothing is changed then."""
         view, anchors, path = self.view, self.anchors, self.view.path

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, assert_never
 
 from msgspec import Struct
@@ -145,6 +146,7 @@ CHARACTERS_FACTOR = 1.35
 _PREFIXES = ("models/", "anthropic.", "us.anthropic.", "eu.anthropic.", "apac.anthropic.", "global.anthropic.")
 
 
+@lru_cache(maxsize=256)
 def plain_name(model: str) -> str:
     """A model's own name in lower case, without the prefix of a router or a cloud (`anthropic/`, `us.anthropic.`).
 
@@ -156,6 +158,7 @@ def plain_name(model: str) -> str:
     return name.replace(".", "-") if name.startswith("claude-") else name
 
 
+@lru_cache(maxsize=256)
 def family_of(model: str | None) -> Family:
     """The row of FAMILIES with the longest matching prefix, `UNKNOWN` where none matches."""
     name = plain_name(model or "")
@@ -168,16 +171,18 @@ def bpe_installed() -> bool:
     return importlib.util.find_spec("toktok") is not None
 
 
+FALLBACK = Chosen(
+    Characters4(),
+    "tokens are estimated from characters, because the package toktok-rs is not installed here (it has no wheel for "
+    "every platform, musl among them); readings are coarser until usage is reported",
+)
+
+
 def counter_for(model: str | None) -> Chosen:
-    """The counter for a model: its family's vocabulary, or `chars4` with a note where that is not installed."""
+    """The counter for a model: its family's vocabulary, or `FALLBACK` with its note where that is not installed."""
     family = family_of(model)
-    if not bpe_installed():
-        return Chosen(
-            Characters4(),
-            "tokens are estimated from characters, because the package toktok-rs is not installed here "
-            "(it has no wheel for every platform, musl among them); readings are coarser until usage is reported",
-        )
-    return Chosen(Bpe(family.encoding), "" if family.factor == 1.0 else f"{family.encoding}: {family.evidence}")
+    note = "" if family.factor == 1.0 else f"{family.encoding}: {family.evidence}"
+    return Chosen(Bpe(family.encoding), note) if bpe_installed() else FALLBACK
 
 
 def factor_for(model: str | None, counter: str) -> float:

@@ -20,9 +20,7 @@ What = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "headin
 
 
 class Failure(Struct, frozen=True):
-    """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes. `line` counts from 0, -1 for"
-    " all.
-    """
+    """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes. `line` is from 0, -1: all."""
 
     what: What
     detail: str
@@ -63,9 +61,7 @@ class Expected(Struct, frozen=True):
 
 
 def source_of(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], previous: str) -> Source:
-    """Everything a summary may speak of: the messages with their calls and reasoning, the facts, the earlier"
-    " summary.
-    """
+    """Everything a summary may speak of: messages with their calls and reasoning, facts, the earlier summary."""
     parts: list[str] = [previous]
     for _, message in items:
         parts.append(text_of(message))

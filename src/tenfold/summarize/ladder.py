@@ -1,6 +1,4 @@
-"""The rungs of a summary: model, stricter budget, next model, extractive, mechanical. Values only; no Ask is made"
-" here.
-"""
+"""The rungs of a summary: model, stricter budget, next model, extractive, mechanical. Only values; no Ask is made."""
 
 from __future__ import annotations
 

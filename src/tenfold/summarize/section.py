@@ -121,7 +121,8 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact
     pairs = [(fact, _line(fact, fact.text)) for fact in facts]
     sizes = count([line for _, line in pairs]) if pairs else []
     out: list[tuple[Fact, str]] = []
-    for (fact, line), size in zip(pairs, sizes, strict=True):
+    for (fact, whole), size in zip(pairs, sizes, strict=True):
+        line = whole
         share = budget * (4 if fact.kind == "request" and fact.live else 3) // 10
         if size > share and fact.kind in _MULTILINE:
             text = (

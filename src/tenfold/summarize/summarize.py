@@ -28,8 +28,10 @@ Writing = Generator[tuple[Ask, ...], tuple[Answer, ...], Written]
 
 
 class Task(Struct, frozen=True):
-    """What is to be summarised. `facts` are already merged; `previous` is the earlier summary's text, "" if none;
-    `allotment` is what the text may take in tokens; `focus` is what the caller asks to dwell on.
+    """What is to be summarised, in at most `allotment` tokens.
+
+    `facts` are already merged; `previous` is the earlier summary's text, "" if none; `focus` is what the caller asks
+    to dwell on.
     """
 
     items: tuple[tuple[int, Message], ...]

@@ -257,7 +257,7 @@ def _render(info: SessionInfo, piece: Piece, parent: str) -> bytes:
     found = encoded("anthropic", piece.messages)
     if not found:
         return b""
-    message = json.loads(found[0])
+    message = _one(found)
     session, _, agent = (info.source or info.id).partition("/")
     line = {
         "parentUuid": parent or None, "isSidechain": bool(agent), "sessionId": session, "type": message["role"],
@@ -266,3 +266,15 @@ def _render(info: SessionInfo, piece: Piece, parent: str) -> bytes:
     if agent:
         line["agentId"] = agent
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _one(found: Sequence[bytes]) -> dict[str, Any]:
+    """One message of those that a line's members were rendered to: a line holds only one."""
+    messages: list[dict[str, Any]] = [json.loads(raw) for raw in found]
+    if len(messages) == 1:
+        return messages[0]
+    blocks: list[object] = []
+    for message in messages:
+        content = message["content"]
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"role": messages[0]["role"], "content": blocks}

@@ -93,7 +93,7 @@ class _Reading:
     def take(self, line: Line) -> None:
         """Reads the next line."""
         value = line.value
-        kind = str(value.get("type") or value.get("record_type") or "unknown")
+        kind = str(value.get("type") or value.get("record_type") or ("message" if "role" in value else "unknown"))
         if line.problem:
             self.flush()
             self.draft.line = line.number

@@ -23,7 +23,7 @@ from tenfold.transcripts.pieces import native_of
 from tenfold.transcripts.spans import value_at
 from tenfold.transcripts.swe_agent import SweAgent
 from tenfold.transcripts.tau2 import Tau2
-from tenfold.wire import detect
+from tenfold.wire import WIRES, detect
 
 
 def _is_cline(seen: Peek) -> bool:
@@ -49,31 +49,32 @@ def _file(part: Opaque) -> Document | Opaque:
     return part
 
 
-_OWN_KEYS = ("sessionId", "kwargs", "trajectory", "simulations", "history")
-"""Members of an object that only a session file of some tool has."""
+class _Plain(Messages):
+    """A plain list of messages: what no session format of a tool claims."""
 
+    def __init__(self, wire: str) -> None:
+        super().__init__(wire, wire, self._tells)
 
-def _plain(wire: str) -> Messages:
-    def looks(seen: Peek) -> bool:
-        if any(key in seen.top for key in _OWN_KEYS) or (wire == "gemini" and seen.items):
-            return False
+    def sniff(self, head: bytes, name: str) -> bool:
+        """Messages of this wire, in a file that is no tool's."""
+        return not any(reader.sniff(head, name) for reader in _TOOLS) and super().sniff(head, name)
+
+    def _tells(self, seen: Peek) -> bool:
         found = [v for v in listed(seen) if isinstance(v, dict)]
         if not found or not all("role" in v or "parts" in v or "type" in v for v in found):
             return False
         try:
-            return detect(found) == wire
+            return detect(found) == self.name
         except UnknownFormat:
             return False
 
-    return Messages(wire, wire, looks)
 
-
-_ALL: tuple[Reader, ...] = (
+_TOOLS: tuple[Reader, ...] = (
     Pi(), ClaudeCode(), Codex(), SweAgent(), Tau2(), OpenHandsEvents(),
     Messages("openhands-requests", "openai-chat", _is_request), GeminiCli(),
     Messages("cline", "anthropic", _is_cline, _cline),
-    _plain("anthropic"), _plain("openai-chat"), _plain("openai-responses"), _plain("gemini"),
 )
+_ALL: tuple[Reader, ...] = (*_TOOLS, *map(_Plain, WIRES))
 READERS: Mapping[str, Reader] = {reader.name: reader for reader in _ALL}
 """Every session format by its name, the particular ones before the plain lists of messages."""
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.log.base import SessionInfo
 from tenfold.record.entry import Usage
@@ -125,18 +127,25 @@ def _answer(slot: Slot, value: dict[str, Any], own: str) -> list[Message]:
     calls = [c for c in value.get("toolCalls") or () if isinstance(c, dict)]
     parts = (*thinking, *_parts(value.get("content")), *map(_call, calls))
     span = member(slot.text, 0, "toolCalls")
-    results = [r for r in map(_result, calls) if r is not None]
-    if span is None or not results or len(results) != len(calls):
-        joined = Message("assistant", parts, "model", native=slot.native(FORMAT))
-        return [joined]
+    if span is None or all(_result(call) is None for call in calls):
+        return [Message("assistant", parts, "model", native=slot.native(FORMAT))]
     inner = array(slot.text, span.start)
-    group, count = own or f"{slot.number}", len(calls) + 1
+    found = [(each, _result(each.value) if isinstance(each.value, dict) else None) for each in inner.slots]
+    group, count = own or f"{slot.number}", 1 + sum(result is not None for _, result in found)
     answer = Native(FORMAT, inner.before, slot.lead, group=group, index=0, count=count)
     out = [Message("assistant", parts, "model", native=answer)]
-    for index, (each, result) in enumerate(zip(inner.slots, results, strict=True), 1):
-        tail = inner.after if index == count - 1 else b""
-        native = Native(FORMAT, each.raw, head=each.lead, tail=tail, group=group, index=index, count=count)
+    gap = b""
+    for each, result in found:
+        gap += each.lead
+        if result is None:
+            gap += each.raw
+            continue
+        native = Native(FORMAT, each.raw, head=gap, group=group, index=len(out), count=count)
         out.append(Message("tool", (result,), "tool", native=native))
+        gap = b""
+    last = out[-1].native
+    assert last is not None
+    out[-1] = replace(out[-1], native=replace(last, tail=gap + inner.after))
     return out
 
 
@@ -184,7 +193,7 @@ def _render(piece: Piece) -> bytes:
             record |= {"type": "gemini", "content": text_of(message), "toolCalls": [
                 {"id": c.id, "name": c.name, "args": loose(c.arguments)} for c in calls_of(message)]}
         elif result is not None:
-            record |= {"type": "gemini", "content": "", "toolCalls": [{"id": result.call, "name": result.name}]}
+            record |= {"type": "gemini", "content": "", "toolCalls": []}
             _answered(record, result, text_of(message))
         else:
             record |= {"type": "user", "content": text_of(message)}
@@ -193,6 +202,8 @@ def _render(piece: Piece) -> bytes:
 
 
 def _answered(record: dict[str, Any], result: ToolResult, text: str) -> None:
+    if all(call["id"] != result.call for call in record["toolCalls"]):
+        record["toolCalls"].append({"id": result.call, "name": result.name})
     for call in record["toolCalls"]:
         if call["id"] == result.call:
             response = {"id": result.call, "name": result.name, "response": {"output": text}}

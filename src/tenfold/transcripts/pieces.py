@@ -102,8 +102,9 @@ def rendered(found: Sequence[Piece], render: Render) -> list[Piece]:
 def joined_lines(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
     """Lines: each piece on its own, whatever was dropped before it."""
     out = bytearray(before)
-    for piece in found:
-        if not out:
+    blank = not before.strip(b"\xef\xbb\xbf \t\r\n")
+    for index, piece in enumerate(found):
+        if index == 0 and blank:
             out += piece.raw
         elif b"\n" in piece.lead or out.endswith(b"\n"):
             out += piece.lead + piece.raw

@@ -119,12 +119,12 @@ def batches(messages: Sequence[Message], wire: str, *, join_results: bool) -> li
                 end = position + len(group)
                 exact = whole(group)
         indices = tuple(range(position, end))
-        if exact is None and found and found[-1].exact is None and _kin(messages[found[-1].indices[-1]], native):
+        if exact is None and found and found[-1].exact is None and _kin(messages[found[-1].indices[-1]], native, wire):
             found[-1] = Batch((*found[-1].indices, *indices), None)
         else:
             found.append(Batch(indices, exact))
         position = end
-    return _joined(messages, found) if join_results else found
+    return _joined(messages, found, wire) if join_results else found
 
 
 def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
@@ -149,13 +149,20 @@ def _kin(before: Message, native: Native | None) -> bool:
     )
 
 
-def _joined(messages: Sequence[Message], found: list[Batch]) -> list[Batch]:
+def _joined(messages: Sequence[Message], found: list[Batch], wire: str) -> list[Batch]:
     out: list[Batch] = []
     run: list[Batch] = []
     for batch in [*found, None]:
         if batch is not None and any(messages[i].role == "tool" for i in batch.indices):
             run.append(batch)
             continue
+        if (
+            batch is not None
+            and batch.exact is None
+            and _groups(messages, run, wire) & _groups(messages, [batch], wire)
+        ):
+            run.append(batch)  # the words that came in one message with these results
+            batch = None  # noqa: PLW2901 - it is in the run now
         if len(run) > 1 and any(b.exact is None for b in run):
             out.append(Batch(tuple(i for b in run for i in b.indices), None))
         else:
@@ -164,6 +171,11 @@ def _joined(messages: Sequence[Message], found: list[Batch]) -> list[Batch]:
         if batch is not None:
             out.append(batch)
     return out
+
+
+def _groups(messages: Sequence[Message], found: Sequence[Batch], wire: str) -> set[str]:
+    natives = (messages[i].native for b in found for i in b.indices)
+    return {n.group for n in natives if n is not None and n.group and n.format == wire}
 
 
 def blocks(message: Message, key: str) -> list[bytes] | None:

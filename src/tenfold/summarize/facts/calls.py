@@ -16,7 +16,10 @@ from tenfold.summarize.facts.shell import Effect, effects, normal
 
 Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
 
-_READ = "read readfile view viewfile open openfile cat readmanyfiles fileread notebookread getfile fsread readtextfile showfile"
+_READ = (
+    "read readfile view viewfile open openfile cat readmanyfiles fileread notebookread getfile fsread readtextfile"
+    " showfile"
+)
 _WRITE = (
     "write writefile create createfile writetofile savefile newfile filewrite fswrite overwrite createoroverwritefile"
 )

@@ -12,7 +12,7 @@ import msgspec
 
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.facts.said import ACK
-from tenfold.summarize.facts.shell import only_looks, program
+from tenfold.summarize.facts.shell import broader, only_looks, program
 from tenfold.summarize.facts.todos import TOOL, joined
 
 MOST: dict[FactKind, int] = {
@@ -107,18 +107,16 @@ def _absolute(facts: list[Fact]) -> list[Fact]:
 
     if all(fact.key.startswith("/") for fact in files):
         return facts
-    out: list[Fact] = []
-    for fact in facts:
-        if (
-            (fact.kind in WRITTEN or fact.kind == "file_read")
-            and not fact.key.startswith("/")
-            and full(fact.key) != fact.key
-        ):
-            old, arrow, _ = fact.text.partition(" -> ")
-            path = full(fact.key)
-            fact = msgspec.structs.replace(fact, key=path, text=f"{old}{arrow}{path}" if arrow else path)
-        out.append(fact)
-    return out
+    return [
+        _with_path(fact, full(fact.key)) if fact.kind in WRITTEN or fact.kind == "file_read" else fact for fact in facts
+    ]
+
+
+def _with_path(fact: Fact, path: str) -> Fact:
+    if path == fact.key:
+        return fact
+    old, arrow, _ = fact.text.partition(" -> ")
+    return msgspec.structs.replace(fact, key=path, text=f"{old}{arrow}{path}" if arrow else path)
 
 
 def _path_state(before: Fact | None, fact: Fact) -> Fact:
@@ -232,7 +230,10 @@ class _Signals:
         ):
             return True
         names = _programs(error.note)
-        return bool(names) and all(self._right.get(name, -1) > error.at for name in names)
+        return bool(names) and all(self._passed(name) > error.at for name in names)
+
+    def _passed(self, name: str) -> int:
+        return max(self._right.get(form, -1) for form in broader(name))
 
 
 def _is_path(source: str) -> bool:

@@ -14,7 +14,10 @@ from tenfold.summarize.facts.text import clip, flat, key_of, plain
 MOST_LINES = 6
 """Error lines kept of one tool result."""
 
-_EXIT = re.compile(r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b", re.IGNORECASE)
+_EXIT = re.compile(
+    r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b|\bexit[=:] ?(-?\d{1,5})\s*\Z",
+    re.IGNORECASE,
+)
 _REFUSED = (
     "the user doesn't want",
     "request interrupted",
@@ -55,7 +58,7 @@ _TOTAL = re.compile(
 _RANKS = ((0, _LOCATED), (1, _EXCEPTION), (1, _NAMED), (3, _MARKED), (4, _TOTAL))
 """What a line can be, the most telling first: when there are too many, totals and marks give way."""
 _HINT = re.compile(
-    r"rror|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT"
+    r"rror|ERROR|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT"
     r"|Interrupt|Exit|Uncaught"
     r"|Unhandled|lint/|[\u00d7\u2717\u2716\u274c\u2718\u276f]|:\d+:\d+:? [A-Z]"
 )
@@ -91,7 +94,7 @@ def exit_code(text: str) -> int | None:
     if "xit" not in edge:
         return None
     found = _EXIT.findall(edge)
-    return int(found[-1]) if found else None
+    return int(found[-1][0] or found[-1][1]) if found else None
 
 
 def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
@@ -152,5 +155,6 @@ def _telling_line(text: str, *, first: bool) -> list[str]:
     lines = [line for line in lines if len(line) > 3 and not _EXIT.search(line) and not _PROMPT.match(line)]
     if not lines:
         return []
-    chosen = lines[0] if first or len(lines) <= 4 else lines[-1]
+    named = next((line for line in lines if "error" in line.lower()), "")
+    chosen = named or (lines[0] if first or len(lines) <= 4 else lines[-1])
     return [clip(chosen, 300)] if any(c.isalpha() for c in chosen) else []

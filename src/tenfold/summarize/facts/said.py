@@ -33,7 +33,9 @@ _RULE = re.compile(
     r"|convention|standard"
     r"|whatever|in (?:the )?(?:format|style)|i would|constraint|goal|objective|budget|deadline|verbatim|exactly"
     r"|wait for)\b"
-    r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b|\btoujours\b|\bsiempre\b"
+    r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b"
+    r"|\btoujours\b"
+    r"|\bsiempre\b"
     r"|\bnunca\b"
     r"|нельзя|всегда|никогда|должн|반드시|하지 ?마",
     re.IGNORECASE,

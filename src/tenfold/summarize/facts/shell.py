@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -102,13 +103,13 @@ def simple_commands(command: str) -> list[list[list[str]]]:
     if "#" in command:
         command = _COMMENT.sub("", command)
     out: list[list[list[str]]] = [[[]]]
-    for token in _TOKEN.findall(command[:20_000]):
-        if token in _SPLIT:
+    for piece in _TOKEN.findall(command[:20_000]):
+        if piece in _SPLIT:
             out.append([[]])
-        elif token in {"|", "|&"}:
+        elif piece in {"|", "|&"}:
             out[-1].append([])
-        elif token != "\\\n":
-            out[-1][-1].append(token)
+        elif piece != "\\\n":
+            out[-1][-1].append(piece)
     return [pipe for pipe in ([words for words in pipe if words] for pipe in out) if pipe]
 
 
@@ -123,15 +124,24 @@ def normal(command: str) -> str:
 
 
 def program(part: str) -> str:
-    """The program of one normalised command: its words up to the first flag, at most three (`npm run check`)."""
+    """The program of one normalised command with what it works on: `npm run check`, `python -m unittest tests.a`.
+
+    Its words up to the first flag, at most three (git: two); after `python -m` the module and its first argument.
+    """
     words = part.removeprefix("$ ").split()
-    kept: list[str] = []
-    for word in words[: 2 if words[:1] == ["git"] else 3]:
-        if word.startswith("-") and kept:
-            kept.append(word) if len(kept) == 1 and word in {"-c", "-e", "-m"} else None
-            break
-        kept.append(word)
-    return " ".join(kept)
+    if words[1:2] == ["-m"]:
+        return " ".join([*words[:3], *(word for word in words[3:4] if not word.startswith("-"))])
+    if words[1:2] in (["-c"], ["-e"]):
+        return " ".join(words[:2])
+    kept = takewhile(lambda word: not word.startswith("-"), words[1 : 2 if words[:1] == ["git"] else 3])
+    return " ".join([*words[:1], *kept])
+
+
+def broader(name: str) -> list[str]:
+    """A program's name and those of the same program run on more: without its last words (`python -m unittest`)."""
+    words = name.split()
+    least = 3 if words[1:2] == ["-m"] else 2 if words[:1] in (["npm"], ["npx"], ["git"], ["cargo"], ["go"]) else 1
+    return [" ".join(words[:number]) for number in range(len(words), min(least, len(words)) - 1, -1)]
 
 
 def only_looks(command: str) -> bool:
@@ -189,7 +199,7 @@ def effects(command: str, opened: str = "") -> tuple[Effect, ...]:
 
 def _redirects(words: list[str], where: str, *, sure: bool) -> list[Effect]:
     out: list[Effect] = []
-    for mark, target in zip(words, words[1:], strict=False):
+    for mark, target in pairwise(words):
         if mark in {">", ">>", "1>", "&>", "1>>"} and (path := _path(target, where)):
             out.append(Effect(verb="write" if mark in {">", "1>", "&>"} else "modify", path=path, sure=sure))
     return out

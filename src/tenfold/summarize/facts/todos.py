@@ -19,6 +19,7 @@ _DOING = {"in_progress", "in-progress", "inprogress", "active", "doing", "starte
 _WORDS = ("content", "description", "step", "title", "text", "task", "subject", "name")
 _LISTS = ("todos", "plan", "items", "tasks", "todoList", "steps")
 _PLAN_WORD = re.compile(r"\b(?:plan|steps?|todo|to-do|next|remaining|phases?|tasks?|milestones?)\b", re.IGNORECASE)
+_USER_PLAN = re.compile(r"\bplan\b[^\n]{0,80}\n+\s*1[.)]\s", re.IGNORECASE)
 _FILE_TEXTS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 
 
@@ -57,15 +58,13 @@ def from_file(at: int, path: str, arguments: dict[str, object], *, whole: bool) 
 
 
 def from_text(at: int, text: str, *, user: bool) -> list[Fact]:
-    """The checkbox list or numbered plan in what somebody said; a numbered list counts only where a plan is spoken"
-    " of.
-    """
+    """The checkbox list or numbered plan in a text; a numbered list counts only where the text speaks of a plan."""
     if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
         return []
     boxes = [line.strip() for line in text.split("\n") if _BOX.match(line)]
     if len(boxes) >= 2:
         return _fact(at, boxes, TOOL)
-    if not _PLAN_WORD.search(text):
+    if not (_USER_PLAN if user else _PLAN_WORD).search(text):
         return []
     steps = [line.strip() for line in steps_of_plan(text)]
     note = "user" if user else ""

@@ -1,3 +1,1 @@
-"""The prompt texts of the summariser, as Markdown files beside this module. Data, loaded by"
-" `tenfold.summarize.edge`.
-"""
+"""The prompt texts of the summariser, as Markdown files beside this module. Data, loaded by `summarize.edge`."""

@@ -1,0 +1,160 @@
+"""One deterministic run of appends and imports, and a child process that performs it until it is killed.
+
+The child tells its phase through shared memory: the byte `PHASE` is 1 from BEGIN to the end of COMMIT, `DONE` counts
+the batches whose call has returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random
+import signal
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path as FilePath
+from typing import NamedTuple
+
+from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.log.sqlite import SqliteStore
+from tenfold.log.sqlite_files import Files
+from tenfold.record.block import Block, Replacement, Say
+from tenfold.record.entry import Entry, Said
+from tenfold.record.message import Message, Text
+from tenfold.view.path import Path
+from tenfold.view.view import Snapshot, View
+
+NS, SESSION = DEFAULT_NAMESPACE, "s"
+PHASE, STARTED, DONE = 0, 1, 8
+
+
+class Marked(Files):
+    """Connections that tell in shared memory whether a write transaction is open."""
+
+    def __init__(self, path: str, shared: mmap.mmap) -> None:
+        super().__init__(path, busy_seconds=10)
+        self.shared = shared
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        with super().write() as db:
+            self.shared[PHASE] = 1
+            yield db
+        self.shared[PHASE] = 0
+
+
+class Step(NamedTuple):
+    """One call of `append`: its entries, the snapshot stored with them, whether it is an import."""
+
+    entries: list[Entry]
+    snapshot: Snapshot | None
+    imported: bool
+
+
+def steps(seed: int, count: int) -> list[Step]:
+    """The uninterrupted run: single messages, imports of a tree with a fork, and Blocks with their snapshots."""
+    chooser = random.Random(seed)  # noqa: S311  a run that can be repeated
+    out: list[Step] = []
+    view = View.of(Path())
+    number = 0
+
+    def said(parent: str | None) -> Said:
+        nonlocal number
+        number += 1
+        words = " ".join(f"w{chooser.randrange(10**6)}" for _ in range(chooser.choice((1, 20, 150))))
+        message = Message("user", (Text(words),), "human")
+        return Said(f"{number:08x}-0000-7000-8000-{seed:012x}", parent, "r", number, message)
+
+    for _ in range(count):
+        leaf = view.path.at(view.length - 1).id if view.length else None
+        kind = chooser.random()
+        if kind < 0.1 and view.length > 6:
+            entry = _block(view, leaf, f"ffffffff-{len(out):04x}-7000-8000-{seed:012x}")
+            view = _grown(view, [entry])
+            out.append(Step([entry], view.snapshot(), imported=False))
+        elif kind < 0.35:
+            stem: list[Entry] = [said(leaf)]
+            for _ in range(chooser.randrange(5, 40)):
+                stem.append(said(stem[-1].id))
+            fork = [said(stem[0].id)]
+            tail: list[Entry] = [said(stem[-1].id)]
+            out.append(Step([*stem, *fork, *tail], None, imported=True))
+            view = _grown(view, [*stem, *tail])
+        else:
+            message = said(leaf)
+            view = _grown(view, [message])
+            out.append(Step([message], None, imported=False))
+    return out
+
+
+def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int = 0) -> None:
+    """Carries on the run from where the store stands. With `die_at`, kills itself at that statement."""
+    store = SqliteStore(path)
+    store._files.close()
+    store._files = Marked(str(path), shared)
+    traced = 0
+
+    def trace(_: str) -> None:
+        nonlocal traced
+        traced += 1
+        if traced == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if die_at:
+        store._files._idle[0].set_trace_callback(trace)
+    store.create(NS, SessionInfo(SESSION))
+    stored = len(store.original(NS, SESSION))
+    done = batches(run, stored)
+    struct.pack_into("q", shared, DONE, done)
+    shared[STARTED] = 1
+    leaf = store.open(NS, SESSION).leaf
+    for number, step in enumerate(run[done:], done + 1):
+        counts = {"chars4": [len(step.entries)] * len(step.entries)}
+        store.append(NS, SESSION, step.entries, expected=leaf, snapshot=step.snapshot, counts=counts)
+        struct.pack_into("q", shared, DONE, number)
+        leaf = step.entries[-1].id
+        if number % 16 == 0:
+            store.index(limit=50)
+    store.close()
+
+
+def batches(run: list[Step], entries: int) -> int:
+    """How many whole steps give this number of entries. Raises ValueError if none do: a step was torn."""
+    total = 0
+    for number, step in enumerate(run):
+        if total == entries:
+            return number
+        total += len(step.entries)
+    if total != entries:
+        raise ValueError(f"{entries} entries are not a whole number of steps")
+    return len(run)
+
+
+def forked(work: Callable[[], None]) -> int:
+    """Runs `work` in a fork and returns its process id. The fork ends without running this process's exit code."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _block(view: View, leaf: str | None, name: str) -> Block:
+    last = view.length - 3
+    covers = view.slice(0, last)
+    assert covers is not None
+    say = Say(Message("user", (Text(f"summary up to {last}"),), "tenfold"))
+    replacement = Replacement(0, last, covers, (say,), "summary")
+    return Block(name, leaf, "r", view.length, "test", "chars4", (replacement,))
+
+
+def _grown(view: View, entries: list[Entry]) -> View:
+    for entry in entries:
+        view.path.append(entry)
+    return view.extend(entries)

@@ -1,0 +1,128 @@
+"""Law 8: killed at any moment, the store reopens as a prefix of the uninterrupted run."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import signal
+import struct
+import time
+from pathlib import Path as FilePath
+
+import pytest
+
+from tenfold.log.sqlite import SqliteStore
+from tenfold.view.path import Path
+from tenfold.view.view import View
+from tests.faults.run import DONE, NS, PHASE, SESSION, STARTED, Step, batches, forked, perform, steps
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
+
+KILLS, INSIDE = 220, 120
+
+
+def reopened(path: FilePath, run: list[Step]) -> int:
+    """Opens what the killed process left, checks that it is a prefix of the run, and returns its number of steps."""
+    store = SqliteStore(path)
+    try:
+        there = store.original(NS, SESSION)
+        whole = batches(run, len(there))
+        assert there == [e for step in run[:whole] for e in step.entries]
+        opened = store.open(NS, SESSION)
+        assert opened.leaf == (there[-1].id if there else None)
+        assert store.verify(NS) == []
+        if there:
+            counts = store.counts(NS, SESSION, there[-1].id, "chars4", 0, opened.length - 1)
+            assert None not in counts
+            entries = store.span(NS, SESSION, there[-1].id, 0, opened.length - 1)
+            view = View.opened(opened.snapshot, Path(entries)) if opened.snapshot else View.of(Path(entries))
+            assert view.messages() == View.of(Path(entries)).messages()
+        return whole
+    finally:
+        store.close()
+
+
+def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: list[str]) -> None:
+    chooser = random.Random(20)  # noqa: S311  moments that can be repeated
+    shared = mmap.mmap(-1, 64)
+    kills = inside = importing = finished = runs = 0
+    started = time.monotonic()
+    while kills < KILLS or inside < INSIDE:
+        assert kills < 4 * KILLS, f"only {inside} of {kills} kills hit a transaction"
+        path, run, done = tmp_path / f"{runs}.db", steps(runs, 70), 0
+        runs += 1
+        while done < len(run):
+            shared[:] = bytes(len(shared))
+            child = forked(lambda path=path, run=run: perform(path, run, shared))  # type: ignore[misc]
+            while not shared[STARTED] and os.waitpid(child, os.WNOHANG) == (0, 0):
+                time.sleep(0.0002)
+            time.sleep(chooser.random() * 0.008)
+            os.kill(child, signal.SIGKILL)
+            killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+            returned = struct.unpack_from("q", shared, DONE)[0]
+            before, done = done, reopened(path, run)
+            assert done >= before
+            assert returned <= done <= returned + 1, "a call that had returned was lost, or came from nowhere"
+            if not killed:
+                finished += 1
+                continue
+            kills += 1
+            inside += shared[PHASE]
+            importing += shared[PHASE] and returned < len(run) and run[returned].imported
+    seconds = time.monotonic() - started
+    report.append(
+        f"{kills} processes killed at random moments, {inside} of them inside a transaction ({importing} of those in "
+        f"an import), {finished} finished first, {runs} runs, {seconds:.1f} s"
+    )
+    assert inside * 2 >= kills
+
+
+def mixed() -> list[Step]:
+    """The shortest run that begins with an import, a message and a Block."""
+    seed = 0
+    while True:
+        run = steps(seed, 3)
+        if run[0].imported and not run[1].imported and run[2].snapshot is not None:
+            return run
+        seed += 1
+
+
+def test_killed_at_every_statement_it_is_a_prefix(tmp_path: FilePath, report: list[str]) -> None:
+    shared = mmap.mmap(-1, 64)
+    run = mixed()
+    statement = 0
+    while True:
+        statement += 1
+        path = tmp_path / f"{statement}.db"
+        shared[:] = bytes(len(shared))
+        child = forked(lambda path=path, at=statement: perform(path, run, shared, die_at=at))  # type: ignore[misc]
+        status = os.waitpid(child, 0)[1]
+        if not os.WIFSIGNALED(status):
+            assert status == 0
+            break
+        returned = struct.unpack_from("q", shared, DONE)[0]
+        if shared[STARTED]:
+            assert returned <= reopened(path, run) <= returned + 1
+    report.append(f"{statement - 1} processes killed, one before each statement of an import and two appends")
+    assert statement > 20
+
+
+def test_killed_while_the_store_is_made_it_can_be_made_again(tmp_path: FilePath, report: list[str]) -> None:
+    chooser = random.Random(4)  # noqa: S311  the same
+    shared = mmap.mmap(-1, 64)
+    kills = 0
+    for number in range(30):
+        path = tmp_path / f"{number}.db"
+        shared[:] = bytes(len(shared))
+        child = forked(lambda path=path: perform(path, [], shared))  # type: ignore[misc]
+        time.sleep(chooser.random() * 0.012)
+        os.kill(child, signal.SIGKILL)
+        kills += os.WIFSIGNALED(os.waitpid(child, 0)[1]) and not shared[STARTED]
+        store = SqliteStore(path)
+        assert store.verify(NS) == []
+        assert len(store.sessions(NS)) <= 1
+        store.close()
+    report.append(f"{kills} processes killed while they made a store")
+    assert kills
+

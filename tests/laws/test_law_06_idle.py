@@ -1,0 +1,56 @@
+"""Law 6: nothing is done, and no model called, if nothing follows the newest Block and the same is asked again."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tenfold.drive import Answerer
+from tenfold.engine import Call
+from tenfold.session import Session
+from tests.laws import conversations
+from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
+from tests.laws.strategies import LAW, Log
+
+
+def asked_again(log: Log, call: Call) -> None:
+    """Compacts with one model, then asks for the same where any model call fails the test."""
+    session = conversations.opened(log, conversations.policy(models=("echo",)), Answerer(Echo()))
+    assume(session.compact(call).status == "compacted")
+    place = session.place
+    again = Session(place, session.policy, answerer=Answerer(NeverAsk()))
+    for opened in (again, session):
+        before, held = sent(opened), entries(opened)
+        opened.answerer = Answerer(NeverAsk())
+        outcome = opened.compact(call)
+        assert outcome.status == "nothing"
+        assert outcome.reason
+        assert (sent(opened), entries(opened)) == (before, held)
+
+
+@LAW
+@given(conversations.long_logs(), st.integers(10, 60))
+def test_the_same_target_asked_again_does_nothing(log: Log, percent: int) -> None:
+    asked_again(log, Call(to=max(1, tokens(conversations.opened(log).view.messages()) * percent // 100)))
+
+
+@LAW
+@given(conversations.long_logs(least=16), st.sampled_from(("check", "manual", "tool", "overflow")))
+def test_the_same_demand_in_the_same_window_does_nothing(log: Log, demand: str) -> None:
+    size = tokens(conversations.opened(log).view.messages())
+    asked_again(log, replace(Call(window=size), demand=demand))
+
+
+@LAW
+@given(conversations.long_logs(), st.integers(10, 60))
+def test_a_pin_is_no_message_and_changes_nothing_about_that(log: Log, percent: int) -> None:
+    session = conversations.opened(log)
+    call = Call(to=max(1, tokens(session.view.messages()) * percent // 100))
+    assume(session.compact(call).status == "compacted")
+    kept = [s.at for s in session.view.shown() if s.original]
+    assume(kept)
+    session.pin(session.view.path.at(kept[0]).id)
+    held = entries(session)
+    assert session.compact(call).status == "nothing"
+    assert entries(session) == held

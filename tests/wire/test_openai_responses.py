@@ -1,0 +1,142 @@
+"""OpenAI Responses items: each feature by a small case."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenfold.errors import UnknownRole
+from tenfold.record.message import Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.wire import WIRES, decode_bytes, encode_bytes
+
+WIRE = WIRES["openai-responses"]
+REASONING = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": "why"}],
+    "encrypted_content": "gA",
+}
+SAID = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": '{"a":1.0}'}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "out"}
+
+
+def decode(*natives: object) -> list[Message]:
+    return WIRE.decode([json.dumps(n).encode() for n in natives])
+
+
+def sent(*messages: Message) -> list[dict[str, object]]:
+    return [json.loads(item.raw) for item in WIRE.encode(messages).items]
+
+
+def test_the_items_of_one_answer_are_one_message_and_come_back_as_items() -> None:
+    items = [{"role": "user", "content": "q"}, REASONING, SAID, CALL, OUTPUT, {**REASONING, "id": "rs_2"}, SAID]
+    messages = decode(*items)
+    assert [m.role for m in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[1].parts == (Thinking("why", "gA"), Text("a"), ToolCall("c1", "f", '{"a":1.0}'))
+    assert messages[2].parts == (ToolResult("c1", "f", (Text("out"),)),)
+    encoded = WIRE.encode(messages)
+    assert [json.loads(i.raw) for i in encoded.items] == items
+    assert [i.of for i in encoded.items] == [(0,), (1,), (1,), (1,), (2,), (3,), (3,)]
+    assert all(i.exact for i in encoded.items)
+
+
+def test_the_white_space_between_the_items_of_an_answer_is_kept() -> None:
+    raw = json.dumps([REASONING, SAID, CALL, OUTPUT], indent=3).encode()
+    messages = decode_bytes(raw, "openai-responses")
+    assert len(messages) == 2
+    assert encode_bytes(messages, "openai-responses") == raw
+
+
+@pytest.mark.parametrize(
+    ("item", "role", "origin", "parts"),
+    [
+        ({"role": "user", "content": "q"}, "user", "human", (Text("q"),)),
+        ({"role": "developer", "content": [{"type": "input_text", "text": "s"}]}, "system", "harness", (Text("s"),)),
+        ({"role": "assistant", "content": "a"}, "assistant", "model", (Text("a"),)),
+        ({**SAID, "content": [{"type": "refusal", "refusal": "no"}]}, "assistant", "model", (Text("no"),)),
+        ({"type": "reasoning", "id": "rs_9", "summary": []}, "assistant", "model", (Thinking("", "rs_9"),)),
+        (
+            {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,QQ=="}]},
+            "user", "human", (Image("image/png", "QQ=="),),
+        ),
+        (
+            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "*** raw"},
+            "assistant", "model", (ToolCall("c", "patch", "*** raw"),),
+        ),
+        (
+            {"type": "local_shell_call", "id": "l", "call_id": "c", "action": {"command": ["ls"]}},
+            "assistant", "model", (ToolCall("c", "local_shell", '{"command": ["ls"]}'),),
+        ),
+        (
+            {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "o"}]},
+            "tool", "tool", (ToolResult("c", "", (Text("o"),)),),
+        ),
+        (
+            {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "o", "stderr": "e"}]},
+            "tool", "tool", (ToolResult("c", "", (Text("oe"),)),),
+        ),
+    ],
+)  # fmt: skip
+def test_items_by_type(item: object, role: str, origin: str, parts: tuple[Part, ...]) -> None:
+    (message,) = decode(item)
+    assert (message.role, message.origin, message.parts) == (role, origin, parts)
+
+
+@pytest.mark.parametrize(
+    "kind", ["compaction", "item_reference", "web_search_call", "mcp_list_tools", "from_the_future"]
+)
+def test_other_items_are_opaque(kind: str) -> None:
+    item = {"type": kind, "id": "x_1", "encrypted_content": "gA"}
+    (message,) = decode(item)
+    (part,) = message.parts
+    assert isinstance(part, Opaque)
+    assert (part.kind, json.loads(part.raw)) == (kind, item)
+
+
+def test_a_compaction_joins_no_answer() -> None:
+    messages = decode(SAID, {"type": "compaction", "encrypted_content": "x"}, SAID)
+    assert [len(m.parts) for m in messages] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        (
+            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "x"},
+            {"type": "custom_tool_call_output", "call_id": "c", "output": "[cut]"},
+        ),
+        (
+            {"type": "local_shell_call", "id": "c", "action": {}, "status": "completed"},
+            {"type": "local_shell_call_output", "id": "c", "output": "[cut]"},
+        ),
+        (
+            {"type": "apply_patch_call", "call_id": "c", "operation": {}, "status": "completed"},
+            {"type": "apply_patch_call_output", "call_id": "c", "status": "completed", "output": "[cut]"},
+        ),
+        (CALL | {"call_id": "c"}, {"type": "function_call_output", "call_id": "c", "output": "[cut]"}),
+    ],
+)
+def test_a_shortened_output_has_the_type_that_its_call_wants(call: object, output: object) -> None:
+    (answer,) = decode(call)
+    stub = Message("tool", (ToolResult("c", "f", (Text("[cut]"),)),), "tenfold")
+    assert sent(answer, stub) == [call, output]
+
+
+def test_a_rewritten_answer_keeps_its_reasoning_only_before_what_it_led_to() -> None:
+    kept = Message("assistant", (Thinking("why", "gA"), ToolCall("c1", "f")), "model")
+    reasoning, _ = sent(kept)
+    assert reasoning == {
+        "type": "reasoning", "summary": [{"type": "summary_text", "text": "why"}], "encrypted_content": "gA",
+    }  # fmt: skip
+    by_id = Message("assistant", (Thinking("", "rs_1"), Text("a")), "model")
+    assert sent(by_id)[0] == {"type": "reasoning", "id": "rs_1", "summary": []}
+    alone = WIRE.encode([Message("assistant", (Text("a"), Thinking("why", "gA")), "model")])
+    assert [a.kind for a in alone.adjustments] == ["thinking_dropped"]
+    assert len(alone.items) == 1
+
+
+def test_an_unknown_role_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownRole, match=r"item 0 has role 'tool'; .*system, developer, user, assistant"):
+        decode({"role": "tool", "content": "x"})
