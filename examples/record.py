@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from examples.recorder import formats  # noqa: E402 - the checkout is on the path only now
 from examples.recorder.session import Session  # noqa: E402
-from examples.scenarios import desk, logs, pricing  # noqa: E402
+from examples.scenarios import desk, logs, pricing, tracker  # noqa: E402
 
 RECORDED_WITH = (3, 11)
 
@@ -39,6 +39,7 @@ RECORDINGS = {
     "pricing": Recording(pricing.play, "pricing.claude-code.jsonl", formats.claude_code),
     "logs": Recording(logs.play, "logs.pi.jsonl", formats.pi),
     "desk": Recording(desk.play, "desk.openai-chat.json", formats.openai_chat),
+    "tracker": Recording(tracker.play, "tracker.codex.jsonl", formats.codex),
 }
 
 

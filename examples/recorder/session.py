@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class Result:
 
 
 Event = User | Assistant | Result
+_ITEM = re.compile(r"[-*|`#>]|\d+\. ")
 
 
 @dataclass
@@ -200,7 +202,7 @@ def _unwrapped(text: str) -> str:
     out: list[str] = []
     for line in text.strip().splitlines():
         stripped = line.strip()
-        fresh = not stripped or not out or not out[-1] or stripped[0] in "-*|`#>" or stripped[:2].rstrip(".").isdigit()
+        fresh = not stripped or not out or not out[-1] or _ITEM.match(stripped) is not None
         if fresh:
             out.append(stripped)
         else:

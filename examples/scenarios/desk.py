@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from examples.recorder.session import Session
@@ -25,6 +26,7 @@ def play(root: Path, project: Path) -> Session:
     for ticket in TICKETS:
         for step in ticket:
             _do(session, step)
+    _audit(session)
     _end(session)
     return session
 
@@ -52,6 +54,29 @@ def _do(s: Session, step: Step) -> None:
             s.say(text)
         case Done(text, function, arguments):
             s.ask(text, function, **arguments)
+
+
+def _audit(s: Session) -> None:
+    s.user("""
+        Before we close, the monthly check: go through all customers, add up the refunds, and tell me whether any order was refunded
+        more than was paid. By customer please, not by memory.
+    """)
+    s.ask("All customers have an example.com address.", "find_customer", words="example.com")
+    state = json.loads(s.checkout.root.joinpath("state.json").read_text("utf-8"))
+    for customer in state["customers"]:
+        s.ask("", "list_orders", customer=customer)
+    refunds = [(order["id"], refund) for order in state["orders"].values() for refund in order["refunds"]]
+    total = sum(refund["cents"] for _, refund in refunds)
+    listed = "\n".join(
+        f"- {order}: {r['cents'] // 100}.{r['cents'] % 100:02d} euros to {r['to']}, {r['id']}" for order, r in refunds
+    )
+    s.say(f"""
+        {len(state["customers"])} customers, {len(state["orders"])} orders, {len(refunds)} refunds, {total // 100}.{total % 100:02d} euros in all:
+{listed}
+        No order was refunded more than was paid. W-5099 came closest to a question: its 100.00 euros are the difference of an exchange.
+    """)
+    s.user("Thanks. Keep the total in mind, I need it for the form FIN-22 at the end of the month.")
+    s.say(f"Noted: {total // 100}.{total % 100:02d} euros of refunds for FIN-22.")
 
 
 def _end(s: Session) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.meter.counters import sizes
 from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, Tally, counted, read
 from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Recall, least, start
@@ -64,7 +65,7 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
     calm = quiet(reading, policy, call)
     if calm:
         return Verdict(Outcome("nothing", calm, reading.tokens, reading.tokens, 0, policy=policy.name))
-    draft = start(view, bench.sizes.each, floor=call.floor)
+    draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, reading)
     ending = _Ending(draft, policy, call, decision, now, new_id)
     if not decision.act:
@@ -87,7 +88,7 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
 
 def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decision, Plan | None]:
     """What `compact` would decide and plan, and None where it would not act. Calls no model."""
-    draft = start(view, bench.sizes.each, floor=call.floor)
+    draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, measure(view, policy, call, bench))
     return decision, plan_for(draft, policy, call, known_facts(draft), decision.target) if decision.act else None
 
@@ -99,6 +100,11 @@ def measure(view: View, policy: Policy, call: Call, bench: Bench) -> Reading:
         return counted(estimate, call.window)
     counter = policy.counter.name
     return read(estimate, call.anchors, policy.estimator, model=call.model, window=call.window, counter=counter)
+
+
+def drafted(view: View, policy: Policy, call: Call, bench: Bench) -> Draft:
+    """The draft that changes nothing, with every message weighed."""
+    return start(view, bench.sizes.each, lambda messages: sizes(messages, policy.counter), floor=call.floor)
 
 
 def quiet(reading: Reading, policy: Policy, call: Call) -> str:
@@ -168,7 +174,7 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
         return plan
     needed = section.tokens + WRAPPER
     if plan.tokens_after + needed > target:
-        plan = pick(draft, replace(goal, facts=section.tokens, target=max(1, target - needed)), policy.stages)
+        plan = pick(draft, replace(goal, facts=section.tokens, stop=max(1, target - needed)), policy.stages)
     return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
 
 
@@ -224,8 +230,8 @@ class _Ending(Struct, frozen=True):
     def compacted(self, plan: Plan, block_id: str, filled: Filled) -> Verdict:
         """The Block, and the Outcome with its figures."""
         before = self.draft.tokens
-        sizes = {r.first: sum(r.sizes) for r in filled.replacements}
-        after = self.draft.rest + sum(sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
+        shown = {r.first: sum(r.sizes) for r in filled.replacements}
+        after = self.draft.rest + sum(shown.get(p.first, p.tokens) for p in plan.draft.pieces)
         view = self.draft.view
         under = view.path.at(view.marks.live[-1]).id if view.marks.live else None
         block = Block(

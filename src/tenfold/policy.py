@@ -53,6 +53,7 @@ class Policy(Struct, frozen=True):
         """The sizes, in tokens, that this policy derives from a target."""
         return Goal(
             target=target,
+            stop=target,
             tail=int(target * self.shares.tail),
             users=int(target * self.shares.users),
             facts=int(target * self.shares.facts),

@@ -1,7 +1,7 @@
 """One deterministic run of appends and imports, and a child process that performs it until it is killed.
 
-The child tells its phase through shared memory: the byte `PHASE` is 1 from BEGIN to the end of COMMIT, `DONE` counts
-the batches whose call has returned.
+The child tells its phase through shared memory: the byte `PHASE` is 1 from BEGIN to the end of COMMIT (`INDEXING`: of
+the index, not of an append), `DONE` counts the batches whose call has returned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tenfold.view.path import Path
 from tenfold.view.view import Snapshot, View
 
 NS, SESSION = DEFAULT_NAMESPACE, "s"
-PHASE, STARTED, DONE = 0, 1, 8
+PHASE, STARTED, INDEXING, DONE = 0, 1, 2, 8
 
 
 class Marked(Files):
@@ -116,7 +116,9 @@ def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int =
         struct.pack_into("q", shared, DONE, number)
         leaf = step.entries[-1].id
         if number % 16 == 0:
+            shared[INDEXING] = 1
             store.index(limit=50)
+            shared[INDEXING] = 0
     store.close()
 
 

@@ -32,12 +32,28 @@ OVERLAP = 0.6
 """The share of a gold range that shorter facts inside it must cover together to count as found."""
 
 Kind = Literal[
-    "rule", "correction", "request", "file_created", "file_modified", "file_renamed", "file_deleted",
-    "error", "error_resolved", "todo",
+    "rule",
+    "correction",
+    "request",
+    "file_created",
+    "file_modified",
+    "file_renamed",
+    "file_deleted",
+    "error",
+    "error_resolved",
+    "todo",
 ]
 KINDS: tuple[Kind, ...] = (
-    "rule", "correction", "request", "file_created", "file_modified", "file_renamed", "file_deleted",
-    "error", "error_resolved", "todo",
+    "rule",
+    "correction",
+    "request",
+    "file_created",
+    "file_modified",
+    "file_renamed",
+    "file_deleted",
+    "error",
+    "error_resolved",
+    "todo",
 )
 MUST_KEEP = tuple(kind for kind in KINDS if kind != "error_resolved")
 _GROUPS: tuple[frozenset[str], ...] = (

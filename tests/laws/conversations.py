@@ -1,4 +1,4 @@
-"""Sessions over a memory store, made from a log, for the laws that need the engine; and models that must not be asked."""
+"""Sessions over a memory store, made from a log, for the laws that need the engine; and models for them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Summarize
 from tenfold.record.block import Spent
 from tenfold.record.entry import Entry, Said, message_of
-from tenfold.record.message import Message, Text, ToolResult
+from tenfold.record.message import Message, Part, Text, ToolResult
 from tenfold.session import Place, Session
 from tenfold.summarize.edge import with_prompts
 from tenfold.summarize.ladder import OnFailure, Settings
-from tests.laws import strategies
-from tests.laws.checks import BYTES
+from tests.laws import checks, strategies
 from tests.laws.strategies import SILENT, TALK, Log
 
 COUNTER = Characters4()
@@ -86,7 +85,7 @@ def grown(log: Log, factor: int) -> Log:
 def longer(message: Message, position: int, factor: int) -> Message:
     """The message with sentences added to its texts and its tool output."""
     more = FILLER.format(n=position) * factor
-    parts = []
+    parts: list[Part] = []
     for part in message.parts:
         match part:
             case Text(text=text) if text:
@@ -104,6 +103,25 @@ def long_logs(*, least: int = 10, most: int = 30) -> st.SearchStrategy[Log]:
     kinds = (*TALK, "user", "answer", "result", "result", *SILENT)
     moves = st.lists(st.tuples(st.sampled_from(kinds), small, small, small), min_size=least, max_size=most)
     return st.builds(grown, moves.map(strategies.play), st.sampled_from((8, 20, 40)))
+
+
+def compacted_logs() -> st.SearchStrategy[Log]:
+    """Logs with Blocks that the engine planned: two compactions, with talk and a pin between them."""
+    share = st.integers(10, 60)
+    return st.builds(compacted, long_logs(), share, long_logs(least=3, most=10), share)
+
+
+def compacted(log: Log, percent: int, more: Log = (), again: int = 0) -> Log:
+    """The path after compacting to `percent` of its tokens and, with `more` said, to `again` percent."""
+    session = opened(log)
+    session.compact(to=max(1, tokens(session.view.messages()) * percent // 100))
+    if said := messages(more):
+        kept = [s.at for s in session.view.shown() if s.original]
+        if kept:
+            session.pin(session.view.path.at(kept[percent % len(kept)]).id)
+        session.append(*said)
+        session.compact(to=max(1, tokens(session.view.messages()) * again // 100))
+    return tuple(session.view.path.span(0, session.view.length - 1))
 
 
 def seeded(seed: int) -> Log:
@@ -124,7 +142,7 @@ def tokens(shown: Sequence[Message]) -> int:
 
 def sent(session: Session) -> list[bytes]:
     """The view as bytes."""
-    return [BYTES.encode(m) for m in session.view.messages()]
+    return [checks.BYTES.encode(m) for m in session.view.messages()]
 
 
 def entries(session: Session) -> list[Entry]:

@@ -48,7 +48,8 @@ def compacted(session: Recorded) -> Log:
     Kept for the whole test run: sessions are read once and live as long.
     """
     if id(session) not in _COMPACTED:
-        log, out = path_of(session), ()
+        log = path_of(session)
+        out: Log = ()
         every = max(EVERY, len(log) // 12)
         kinds = ("block", "several", "nest", "undo", "clip", "wrong", "block", "nest", "overlap", "misundo")
         for number, start in enumerate(range(0, len(log), every)):
@@ -67,7 +68,7 @@ class Tenth(Struct, frozen=True):
 
 
 def tenth(session: Recorded) -> Tenth:
-    """The session compacted to a tenth of its tokens, or 2,000 if that is more. Made once a test run; do not write to it."""
+    """The session compacted to a tenth of its tokens, at least 2,000. Made once a test run: do not write to it."""
     if id(session) not in _TENTHS:
         opened = conversations.opened(path_of(session))
         before = opened.view.messages()

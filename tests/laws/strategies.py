@@ -84,6 +84,8 @@ LAW: Final = settings(
     database=None,
 )
 """How every law is tried: the same examples on every machine, fresh ones where TENFOLD_EXAMPLES asks for a number."""
+ENGINE: Final = settings(LAW, max_examples=max(1, LAW.max_examples // 5))
+"""The same for laws whose every example runs whole compactions."""
 
 
 def moves(kinds: Sequence[str] = KINDS, *, most: int = 24) -> st.SearchStrategy[list[Move]]:

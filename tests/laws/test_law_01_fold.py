@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tenfold.transcripts import Recorded
 from tenfold.view.view import View
-from tests.laws import checks, recorded
-from tests.laws.strategies import LAW, Log, logs
+from tests.laws import checks, conversations, recorded
+from tests.laws.strategies import ENGINE, LAW, Log, logs
 
 
 @LAW
@@ -39,6 +39,13 @@ def test_two_futures_of_one_view_do_not_see_each_other(log: Log, at: int) -> Non
 @given(logs())
 def test_opening_from_any_snapshot_is_folding_from_the_root(log: Log) -> None:
     checks.opens_from_snapshots(View, log)
+
+
+@ENGINE
+@given(conversations.compacted_logs())
+def test_what_the_engine_wrote_opens_and_extends_as_it_folds(log: Log) -> None:
+    checks.opens_from_snapshots(View, log)
+    checks.extends_as_it_folds(View, log)
 
 
 def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: Recorded) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from tenfold.transcripts import Recorded
 from tenfold.view.rules import check
 from tenfold.view.view import View
-from tests.laws import checks, mutants, recorded, strategies
-from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
+from tests.laws import checks, conversations, mutants, recorded, strategies
+from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs
 
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
 
@@ -26,6 +26,18 @@ def test_every_view_is_what_the_provider_accepts(wire: str, log: Log) -> None:
 @given(log=logs(TALK + BLOCKS * 3, most=30))
 def test_every_view_through_many_blocks_is_what_the_provider_accepts(wire: str, log: Log) -> None:
     assert check(checks.whole_fold(View, log).messages(), wire) == []
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@ENGINE
+@given(log=conversations.compacted_logs())
+def test_every_view_that_the_engine_planned_is_what_the_provider_accepts(wire: str, log: Log) -> None:
+    assert check(checks.whole_fold(View, log).messages(), wire) == []
+
+
+def test_recorded_sessions_at_a_tenth_are_accepted_in_every_format(session: Recorded) -> None:
+    for wire in WIRES:
+        assert recorded.tenth(session).session.violations(wire) == (), wire
 
 
 def test_recorded_views_are_accepted_in_every_format_wherever_they_are_cut(session: Recorded) -> None:

@@ -11,8 +11,9 @@ from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.transcripts import Recorded
 from tests.laws import conversations, recorded
+from tests.laws.checks import BYTES
 from tests.laws.conversations import sent, tokens
-from tests.laws.strategies import LAW, Log
+from tests.laws.strategies import ENGINE, Log
 
 
 def shrinks_or_says_why(session: Session, before: list[Message], outcome: Outcome, minimum: int) -> None:
@@ -34,7 +35,7 @@ def shrinks_or_says_why(session: Session, before: list[Message], outcome: Outcom
         assert not outcome.block
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(1, 120))
 def test_an_explicit_target_makes_the_view_smaller_or_nothing(log: Log, percent: int) -> None:
     session = conversations.opened(log)
@@ -43,7 +44,7 @@ def test_an_explicit_target_makes_the_view_smaller_or_nothing(log: Log, percent:
     shrinks_or_says_why(session, before, outcome, 1)
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(least=6), st.integers(40, 200))
 def test_a_window_saves_at_least_the_minimum_or_nothing(log: Log, percent: int) -> None:
     session = conversations.opened(log)
@@ -52,7 +53,7 @@ def test_a_window_saves_at_least_the_minimum_or_nothing(log: Log, percent: int) 
     shrinks_or_says_why(session, before, outcome, session.policy.minimum_shrink(tokens(before)))
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), conversations.long_logs(least=2, most=8))
 def test_one_compaction_after_the_other_each_shrinks_the_view(log: Log, more: Log) -> None:
     session = conversations.opened(log)
@@ -60,11 +61,12 @@ def test_one_compaction_after_the_other_each_shrinks_the_view(log: Log, more: Lo
         before = session.view.messages()
         outcome = session.compact(to=max(1, tokens(before) // 2))
         shrinks_or_says_why(session, before, outcome, 1)
-        session.append(*conversations.messages(more))
+        if said := conversations.messages(more):
+            session.append(*said)
 
 
 def test_recorded_sessions_shrink_to_a_tenth_or_say_why(session: Recorded) -> None:
     done = recorded.tenth(session)
     shrinks_or_says_why(done.session, list(done.before), done.outcome, 1)
     if done.outcome.status != "compacted":
-        assert sent(done.session) == [conversations.BYTES.encode(m) for m in done.before]
+        assert sent(done.session) == [BYTES.encode(m) for m in done.before]

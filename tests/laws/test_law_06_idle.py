@@ -11,7 +11,7 @@ from tenfold.engine import Call
 from tenfold.session import Session
 from tests.laws import conversations
 from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
-from tests.laws.strategies import LAW, Log
+from tests.laws.strategies import ENGINE, Log
 
 
 def asked_again(log: Log, call: Call) -> None:
@@ -29,20 +29,20 @@ def asked_again(log: Log, call: Call) -> None:
         assert (sent(opened), entries(opened)) == (before, held)
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_the_same_target_asked_again_does_nothing(log: Log, percent: int) -> None:
     asked_again(log, Call(to=max(1, tokens(conversations.opened(log).view.messages()) * percent // 100)))
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(least=16), st.sampled_from(("check", "manual", "tool", "overflow")))
 def test_the_same_demand_in_the_same_window_does_nothing(log: Log, demand: str) -> None:
     size = tokens(conversations.opened(log).view.messages())
     asked_again(log, replace(Call(window=size), demand=demand))
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_a_pin_is_no_message_and_changes_nothing_about_that(log: Log, percent: int) -> None:
     session = conversations.opened(log)

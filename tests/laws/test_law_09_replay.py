@@ -17,8 +17,9 @@ from tenfold.record.ask import Answer, Ask, Outcome, Summarize, Verdict
 from tenfold.record.block import Block
 from tenfold.session import Session
 from tests.laws import conversations
-from tests.laws.conversations import BYTES, Echo, tokens
-from tests.laws.strategies import ID, LAW, Log
+from tests.laws.checks import BYTES
+from tests.laws.conversations import Echo, tokens
+from tests.laws.strategies import ENGINE, ID, Log
 
 
 def effects_of(session: Session, call: Call) -> Effects:
@@ -40,9 +41,9 @@ def replayed(effects: Effects, answers: dict[bytes, Answer]) -> Verdict:
         return verdict
 
 
-@LAW
-@given(conversations.long_logs(), st.integers(5, 70), st.booleans())
-def test_sync_async_and_replay_come_to_the_same_verdict(log: Log, percent: int, consult: bool) -> None:
+@ENGINE
+@given(log=conversations.long_logs(), percent=st.integers(5, 70), consult=st.booleans())
+def test_sync_async_and_replay_come_to_the_same_verdict(log: Log, percent: int, *, consult: bool) -> None:
     session = conversations.opened(log, conversations.policy(models=("echo", "other")))
     call = Call(to=max(1, tokens(session.view.messages()) * percent // 100), consult=consult)
     answerer = Answerer(Echo(), before=(lambda _: Answer(focus="the tests"),))
@@ -81,7 +82,7 @@ class Slow:
 
 
 @given(st.permutations(range(4)))
-@LAW
+@ENGINE
 def test_answers_are_matched_to_asks_in_any_order_of_completion(order: Sequence[int]) -> None:
     answerer = Answerer(Slow())
     plain = run(three_rounds(), answerer)

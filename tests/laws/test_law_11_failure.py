@@ -1,4 +1,4 @@
-"""Law 11: a failed, refused or cancelled run changes no view, and leaves one Attempt exactly when it must be remembered."""
+"""Law 11: a failed, refused or cancelled run changes no view; it leaves one Attempt exactly where it must be known."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tenfold.record.entry import Attempt, Entry
 from tenfold.record.message import Message, Text
 from tenfold.session import Session
 from tests.laws import conversations
+from tests.laws.checks import BYTES
 from tests.laws.conversations import Broken, Echo, NeverAsk, entries, sent, tokens
-from tests.laws.strategies import LAW, Log
+from tests.laws.strategies import ENGINE, Log
 
 
 def target(session: Session, percent: int) -> int:
@@ -45,7 +46,7 @@ def remembers(left: list[Entry], outcome: Outcome) -> None:
     assert (attempt.tokens, attempt.target) == (outcome.tokens_before, outcome.target)
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_a_failed_summary_changes_no_view_and_leaves_one_attempt(log: Log, percent: int) -> None:
     model = Broken()
@@ -62,7 +63,7 @@ def test_a_failed_summary_changes_no_view_and_leaves_one_attempt(log: Log, perce
     assert left[0].spent.calls == model.calls
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(10, 60), st.text("ab ", max_size=9))
 def test_a_hook_that_cancels_leaves_nothing(log: Log, percent: int, why: str) -> None:
     asked: list[Consult] = []
@@ -79,7 +80,7 @@ def test_a_hook_that_cancels_leaves_nothing(log: Log, percent: int, why: str) ->
     assert left_by(session, before, held) == []
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(least=3), st.integers(1, 60), st.sampled_from(("check", "manual", "tool", "overflow")))
 def test_an_unsatisfiable_window_is_said_once(log: Log, window: int, demand: str) -> None:
     session = conversations.opened(log, conversations.policy(models=("m",)), Answerer(NeverAsk()))
@@ -95,7 +96,7 @@ def test_an_unsatisfiable_window_is_said_once(log: Log, window: int, demand: str
         assert left_by(session, before, held) == []
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(100, 400))
 def test_what_is_not_called_for_leaves_nothing(log: Log, percent: int) -> None:
     session = conversations.opened(log, conversations.policy(models=("m",)), Answerer(NeverAsk()))
@@ -105,7 +106,7 @@ def test_what_is_not_called_for_leaves_nothing(log: Log, percent: int) -> None:
     assert left_by(session, before, held) == []
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(least=1, most=8), st.integers(10, 99))
 def test_every_ending_without_a_block_keeps_the_view_and_leaves_at_most_one_attempt(log: Log, percent: int) -> None:
     session = conversations.opened(log)
@@ -167,9 +168,6 @@ def test_messages_that_come_while_a_model_writes_stay_and_the_block_still_fits()
     assert len(held) == len(log) + 2
 
 
-BYTES = conversations.BYTES
-
-
 def test_an_undo_while_a_model_writes_supersedes_the_block() -> None:
     session = conversations.opened(conversations.seeded(3), conversations.policy(models=("m",)), Answerer(Echo()))
     assert session.compact(to=target(session, 60)).status == "compacted"
@@ -188,5 +186,5 @@ def test_an_undo_while_a_model_writes_supersedes_the_block() -> None:
     assert outcome.status == "superseded"
     opened = Session(session.place, session.policy)
     assert opened.view.marks.live == ()
-    assert sent(session.__class__(session.place, session.policy)) == sent(opened)
+    assert sent(session) == sent(opened)
     assert not outcome.block

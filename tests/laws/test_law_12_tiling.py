@@ -6,8 +6,8 @@ from hypothesis import given
 
 from tenfold.transcripts import Recorded
 from tenfold.view.view import View
-from tests.laws import checks, recorded
-from tests.laws.strategies import LAW, Log, logs
+from tests.laws import checks, conversations, recorded
+from tests.laws.strategies import ENGINE, LAW, Log, logs
 
 
 @LAW
@@ -20,6 +20,13 @@ def test_units_and_covers_tile_the_path(log: Log) -> None:
 @given(logs(most=14))
 def test_exactly_whole_closed_units_may_be_replaced(log: Log) -> None:
     checks.names_whole_ranges(View, log)
+
+
+@ENGINE
+@given(conversations.compacted_logs())
+def test_nothing_falls_between_the_engines_blocks(log: Log) -> None:
+    checks.tiles_every_position(View, log)
+    checks.agrees_with_oracle(View, log)
 
 
 def test_recorded_sessions_are_tiled_wherever_they_are_cut(session: Recorded) -> None:

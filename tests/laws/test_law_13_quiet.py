@@ -14,10 +14,10 @@ from tenfold.record.entry import Usage
 from tenfold.session import Session
 from tests.laws import conversations
 from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
-from tests.laws.strategies import LAW, Log
+from tests.laws.strategies import ENGINE, Log
 
 
-@LAW
+@ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_nothing_but_a_compaction_asks_a_model(log: Log, percent: int) -> None:
     using = conversations.policy(models=("m",))
@@ -40,14 +40,14 @@ def test_nothing_but_a_compaction_asks_a_model(log: Log, percent: int) -> None:
     session.compact(replace(Call(window=10 * size), demand="check"))
     session.used(Usage(size))
     session.sync(session.view.messages())
-    session.append(*conversations.messages(log[:2]))
+    session.append(*conversations.messages(log)[:2])
     assert session.undo() == block
     assert session.preview(to=max(1, size // 20))
 
 
 def test_only_a_summarize_ask_reaches_the_model() -> None:
     model = Echo()
-    answerer = Answerer(model, before=(lambda _: None,), read=lambda positions: [])
+    answerer = Answerer(model, before=(lambda _: None,), read=lambda _: [])
     asks: tuple[Ask, ...] = (Consult("plan", 10, 5), Read((0, 1)))
     assert [answerer.answer(ask) for ask in asks] == [Answer(), Answer()]
     assert model.calls == 0

@@ -54,8 +54,8 @@ class Growing:
         new: list[Said] = []
         for each in messages:
             parent = new[-1].id if new else self.leaf
-            said = Said(self.next_id(), parent, "run", START + self.number, each, source=source and f"{source}{len(new)}")
-            new.append(said)
+            foreign = source and f"{source}{len(new)}"
+            new.append(Said(self.next_id(), parent, "run", START + self.number, each, source=foreign))
         self._append(new)
         return new
 
@@ -73,9 +73,7 @@ class Growing:
         """Appends a Block over `first`..`last`, showing summaries for strings, with its snapshot."""
         covers = self.view.slice(first, last)
         assert covers is not None
-        shown = tuple(
-            Say(Message("user", (Text(s),), "tenfold")) if isinstance(s, str) else s for s in show
-        )
+        shown = tuple(Say(Message("user", (Text(s),), "tenfold")) if isinstance(s, str) else s for s in show)
         replacement = Replacement(first, last, covers, shown, "summary", sizes=tuple(9 for _ in shown), why="test")
         under = self.entries[self.view.marks.live[-1]].id if self.view.marks.live else None
         block = Block(

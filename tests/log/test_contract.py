@@ -76,9 +76,9 @@ def test_a_moved_head_refuses_and_writes_nothing(store: Store) -> None:
 def test_a_stored_id_is_refused_and_nothing_is_written(store: Store) -> None:
     log = Growing(store)
     one, two = log.say("one", "two")
+    again = Said(one.id, entry_id(51), "", None, one.message)
     with pytest.raises(BadInput, match=one.id):
-        store.append(NS, "s", [said(50, two.id), said(51, entry_id(50)), Said(one.id, entry_id(51), "", None, one.message)],
-                     expected=two.id)
+        store.append(NS, "s", [said(50, two.id), said(51, entry_id(50)), again], expected=two.id)
     with pytest.raises(BadInput, match=entry_id(60)):
         store.append(NS, "s", [said(60, two.id), said(60, entry_id(60))], expected=two.id)
     Growing(store, "other")
@@ -161,8 +161,8 @@ def test_a_head_may_move_to_a_branch(store: Store) -> None:
 
 def test_a_tree_in_file_order_in_one_call(store: Store) -> None:
     store.create(NS, SessionInfo("s"))
-    tree = [said(1, None), said(2, entry_id(1)), said(3, entry_id(1)), said(4, entry_id(2)), said(5, entry_id(3)),
-            said(6, None), said(7, entry_id(4)), said(8, entry_id(5))]
+    parents = {1: None, 2: 1, 3: 1, 4: 2, 5: 3, 6: None, 7: 4, 8: 5}
+    tree = [said(number, entry_id(parent) if parent else None) for number, parent in parents.items()]
     store.append(NS, "s", tree, expected=None, counts={"chars4": [10, 20, 30, 40, 50, 60, 70, 80]})
     assert store.original(NS, "s") == tree
     assert store.open(NS, "s").entries == tuple(tree[i - 1] for i in (1, 3, 5, 8))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path as FilePath
 
@@ -15,19 +14,19 @@ from tenfold.log.sqlite import SqliteStore
 from tenfold.record.block import Block, Fact, Keep, Say
 from tenfold.record.codec import body_hash, encode_entry
 from tenfold.record.entry import Branch, Entry, Said, Tombstone
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, calls_of
 from tenfold.view.path import Path
 from tenfold.view.view import View
 from tests.log.build import NS, START, Growing, message
 
-SECRET = "hunter-Kq7-violet-giraffe"
+SECRET = "hunter-Kq7-violet-giraffe"  # noqa: S105  nobody's
 WHEN = START + 10**9
 
 
 def bytes_of(store: SqliteStore) -> bytes:
     """Everything the store has on disk."""
     sides = (store.path, store.path + "-wal", store.path + "-journal")
-    return b"".join(FilePath(p).read_bytes() for p in sides if os.path.exists(p))
+    return b"".join(FilePath(p).read_bytes() for p in sides if FilePath(p).exists())
 
 
 def texts(entry: Entry) -> str:
@@ -83,13 +82,14 @@ def test_steps_keep_their_shape(store: Store) -> None:
 
 def test_blocks_lose_what_they_quote_and_nothing_else(store: Store) -> None:
     log = Growing(store)
-    log.say("Use tabs in every Makefile.", f"The password is {SECRET}; keep it.", "Files live in src/app/main.py.", "x", "y")
+    log.say("Use tabs in every Makefile.", f"The password is {SECRET}; keep it.", "Files live in src/app/main.py.")
+    log.say("x", "y")
     facts = [
         Fact("rule", "Use tabs in every Makefile.", "tabs", 0),
         Fact("identifier", SECRET, "password", 1),
         Fact("file_read", "src/app/main.py", "src/app/main.py", 2, note=f"login with {SECRET}"),
     ]
-    summary = f"# Summary\nUse tabs in every Makefile.\nLogin: {SECRET}\nIt was asked to keep it.\nFiles live in src/app/main.py."
+    summary = f"# Summary\nUse tabs in every Makefile.\nLogin: {SECRET}\nTo be kept.\nFiles live in src/app/main.py."
     log.compact(0, 2, summary, facts=facts)
     log.compact(0, 2, f"shorter: {SECRET}\nMakefile tabs")
     messages = len(log.view.messages())
@@ -119,7 +119,8 @@ def test_a_stub_of_the_entry_becomes_a_tombstone_text(store: Store) -> None:
     log.say("start")
     call, result = log.call("cat", '{"path": "notes"}', "many ordinary lines of plain output " * 20)
     log.say("later")
-    stub = Message("tool", (ToolResult(result.message.parts[0].call, "cat", (Text("many ordinary lines ..."),)),), "tenfold")  # type: ignore[union-attr]
+    name = calls_of(call.message)[0].id
+    stub = Message("tool", (ToolResult(name, "cat", (Text("many ordinary lines ..."),)),), "tenfold")
     log.compact(1, 2, Keep(1), Say(stub, 2))
     store.purge(NS, "s", result.id, now=WHEN)
     block = store.original(NS, "s")[4]
@@ -128,7 +129,7 @@ def test_a_stub_of_the_entry_becomes_a_tombstone_text(store: Store) -> None:
     assert isinstance(say, Say)
     assert isinstance(say.message.parts[0], ToolResult)
     assert say.message.parts[0].content == (Text(scrub.PURGED),)
-    assert say.message.parts[0].call == call.message.parts[0].id  # type: ignore[union-attr]
+    assert say.message.parts[0].call == name
     assert store.verify(NS) == []
 
 
@@ -149,7 +150,8 @@ def test_branch_summaries_are_reached(store: Store) -> None:
     log = Growing(store)
     log.say("root", f"secret {SECRET}")
     back = log.fork(1, "back")
-    told = Branch("ffffffff-0000-7000-8000-000000000001", back.leaf, "r", 5, message(f"We left.\nIt was {SECRET}.", "user", "tenfold"))
+    left = message(f"We left.\nIt was {SECRET}.", "user", "tenfold")
+    told = Branch("ffffffff-0000-7000-8000-000000000001", back.leaf, "r", 5, left)
     store.append(NS, "s", [told], expected=None, head="back")
     store.purge(NS, "s", log.entries[1].id, now=WHEN)
     kept = store.locate(NS, told.id).entry
@@ -224,13 +226,13 @@ def test_a_purged_session_is_gone_and_its_ids_are_free(store: Store) -> None:
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_no_byte_of_it_is_left_in_the_file(sqlite: SqliteStore, *, indexed: bool) -> None:
-    chooser = random.Random(3)
+    chooser = random.Random(3)  # noqa: S311  texts that can be repeated
     log = Growing(sqlite)
     marks = {}
     for number in range(400):
         size = chooser.choice((10, 300, 3_000, 30_000)) if number % 40 == 7 else chooser.randint(5, 900)
         words = " ".join(f"mark{number:03d}x{chooser.randrange(10**9)}" for _ in range(size // 16 + 1))
-        log.say(words)
+        log.say(words + (" \u9f0a\u9f98\u9750" if number == 47 else ""))
         marks[number] = f"mark{number:03d}x".encode()
     log.compact(0, 99, "\n".join(f"line {marks[n].decode()} tells" for n in range(100)))
     if indexed:
@@ -241,6 +243,7 @@ def test_no_byte_of_it_is_left_in_the_file(sqlite: SqliteStore, *, indexed: bool
         sqlite.purge(NS, "s", log.entries[number].id, now=WHEN)
     left = bytes_of(sqlite)
     assert [n for n in range(400) if marks[n] in left] == [n for n in range(400) if n not in chosen]
+    assert "\u9f0a\u9f98\u9750".encode() not in left, "a trigram that only a purged entry had is still in the index"
     assert sqlite.verify(NS) == []
     if indexed:
         for number in chosen:

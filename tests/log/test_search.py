@@ -83,14 +83,17 @@ def test_words_find_exactly_their_entries(store: Store, log: Growing, words: str
     assert len(log.entries) == len(TEXTS)
 
 
-@pytest.mark.parametrize("words", ["\x00", "\ud800", '"""', "'", "a" * 5_000, "(" * 300, "col:x", "- -", "NOT", "\\", "%", "_"])
+STRANGE = ("\x00", "\ud800", '"""', "'", "a" * 5_000, "(" * 300, "col:x", "- -", "NOT", "\\", "%", "_")
+
+
+@pytest.mark.parametrize("words", STRANGE)
 def test_no_words_raise(store: Store, log: Growing, words: str) -> None:
     hits = store.search(NS, words)
     assert all(0 <= h.position < len(log.entries) for h in hits)
 
 
 def test_any_stretch_of_any_text_is_found(store: Store) -> None:
-    chooser = random.Random(5)
+    chooser = random.Random(5)  # noqa: S311  texts that can be repeated
     log = Growing(store)
     alphabet = "abcdef _./-'\"()*数据库密码関数ßé\n0123"
     texts = ["".join(chooser.choice(alphabet) for _ in range(chooser.randint(1, 120))) for _ in range(60)]
@@ -106,9 +109,10 @@ def test_any_stretch_of_any_text_is_found(store: Store) -> None:
 
 def test_every_part_of_a_message_is_searched(store: Store) -> None:
     log = Growing(store)
+    call = ToolCall("c", "edit_file", '{"new":"tab\\there"}')
     log.tell(
         [
-            Message("assistant", (Thinking("deliberating", "sig"), ToolCall("c", "edit_file", '{"new":"tab\\there"}')), "model"),
+            Message("assistant", (Thinking("deliberating", "sig"), call), "model"),
             Message("tool", (ToolResult("c", "edit_file", (Text("patched cleanly"),)),), "tool"),
         ]
     )

@@ -61,7 +61,10 @@ def run(*statements: str) -> Damage:
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
-        ("UPDATE entry SET body = CAST(replace(body, 'number 2', 'number 7') AS BLOB) WHERE seq = 3", [("2", "its bytes are not")]),
+        (
+            "UPDATE entry SET body = CAST(replace(body, 'number 2', 'number 7') AS BLOB) WHERE seq = 3",
+            [("2", "its bytes are not")],
+        ),
         ("UPDATE entry SET body = CAST(x'01' || substr(body, 3) AS BLOB) WHERE seq = 3", [("2", "cannot be read")]),
         ("UPDATE entry SET body = CAST(x'09' || substr(body, 2) AS BLOB) WHERE seq = 3", [("2", "record schema 9")]),
         ("UPDATE entry SET body = 'text' || x'ff' WHERE seq = 3", [("2", "cannot be read")]),
@@ -120,7 +123,10 @@ def test_a_flipped_byte_in_the_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("pick", "place", "what"),
-    [("ASC", "8", "live Blocks at [7], the log says [8]"), ("DESC", "side", "live Blocks at [7], the log says [8, 11]")],
+    [
+        ("ASC", "8", "live Blocks at [7], the log says [8]"),
+        ("DESC", "side", "live Blocks at [7], the log says [8, 11]"),
+    ],
 )
 def test_a_wrong_snapshot_is_named(tmp_path: Path, pick: str, place: str, what: str) -> None:
     def damage(db: sqlite3.Connection) -> None:

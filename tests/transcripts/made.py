@@ -109,7 +109,7 @@ _CODEX_ITEMS: Sequence[dict[str, object]] = (
         {"type": "input_text", "text": "<environment_context>x</environment_context>"}]},
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "paint the shed"}]},
     {"type": "reasoning", "id": "r1", "summary": [], "encrypted_content": "blob"},
-    {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{\"command\":[\"ls\"]}"},
+    {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": '{"command":["ls"]}'},
     {"type": "function_call", "call_id": "c2", "name": "shell", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "c1", "output": "shed"},
     {"type": "function_call_output", "call_id": "c2", "output": "brush"},
@@ -145,7 +145,7 @@ SWE_0 = _traj(
 SWE_1 = _traj(
     _said("system", "you are", message_type="system_prompt"), _said("user", [{"type": "text", "text": "the shed"}]),
     _said("assistant", "look", tool_calls=[
-        {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{\"command\": \"ls\"}"}}]),
+        {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}]),
     _said("tool", "shed.txt", tool_call_ids=["c1"], message_type="observation"), _said("assistant", "done"),
 )
 GEMINI_SESSION = pretty({
@@ -197,7 +197,7 @@ TAU2 = pretty({"timestamp": "2030-01-02T03:04:05", "info": {"environment_info": 
 
 def _act(own: int, action: str, response: str, call: str, **args: object) -> dict[str, object]:
     made = {"id": response, "choices": [{"message": {"tool_calls": [
-        {"id": call, "function": {"name": f"do_{action}", "arguments": "{\"raw\":  1}"}}]}}]}
+        {"id": call, "function": {"name": f"do_{action}", "arguments": '{"raw":  1}'}}]}}]}
     return {"id": own, "timestamp": "2030-01-02T03:04:05.5", "source": "agent", "action": action, "args": args,
             "tool_call_metadata": {"function_name": f"do_{action}", "tool_call_id": call, "model_response": made},
             "llm_metrics": {"token_usages": [

@@ -31,6 +31,11 @@ def shown(items: Sequence[Item]) -> list[str]:
     return [text_of(m) for m in found if m is not None]
 
 
+def spoken(items: Sequence[Item]) -> set[str]:
+    """The lines of the texts: dropping what stands between two answers of Responses items makes one of them."""
+    return {line for text in shown(items) for line in text.split("\n") if line}
+
+
 def reread(recorded: Recorded, items: Sequence[Item]) -> Recorded:
     """What one session's items read as when written alone; checks that JSON formats stay JSON."""
     form = recorded.info.format
@@ -82,7 +87,9 @@ def test_no_result_stands_before_its_call(session: Recorded) -> None:
 def test_every_second_message_dropped_reads_again(session: Recorded) -> None:
     kept = [e for n, e in enumerate(session.entries) if n % 2 or message_of(e) is None]
     if shown(kept):
-        assert set(shown(reread(session, kept).entries)) <= set(shown(session.entries))
+        again = reread(session, kept)
+        assert spoken(again.entries) <= spoken(session.entries)
+        assert len(spoken(again.entries)) > len(spoken(kept)) // 2
 
 
 def test_stubs_in_a_recorded_session_read_again(session: Recorded) -> None:
@@ -140,16 +147,16 @@ def test_any_messages_dropped_the_rest_reads_again(name: str, keep: list[bool]) 
     if not shown(kept):
         return
     again = reread(recorded, kept)
-    assert {t for t in shown(again.entries) if t} <= {t for t in shown(recorded.entries) if t}
-    lost = [text for text in shown(kept) if text and text not in shown(again.entries)]
+    assert spoken(again.entries) <= spoken(recorded.entries)
+    lost = spoken(kept) - spoken(again.entries)
     assert all(_orphan(text, kept) for text in lost)
 
 
 def _orphan(text: str, kept: Sequence[Item]) -> bool:
-    """Whether a text that is not a message any more is a result whose call was dropped."""
+    """Whether a line that is in no message any more is of a result whose call was dropped."""
     calls = {c.id for i in kept if (m := message_of(i)) is not None for c in calls_of(m)}  # type: ignore[arg-type]
     results = [r for i in kept if (m := message_of(i)) and (r := result_of(m))]  # type: ignore[arg-type]
-    return any(r.call not in calls and text in [t.text for t in r.content if isinstance(t, Text)] for r in results)
+    return any(r.call not in calls and any(text in t.text for t in r.content if isinstance(t, Text)) for r in results)
 
 
 @pytest.mark.parametrize("name", readings())

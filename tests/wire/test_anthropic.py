@@ -190,7 +190,7 @@ def test_what_the_provider_refuses_is_left_out_by_name() -> None:
         "empty_message_dropped",
     }
     question, answer, result = (json.loads(i.raw) for i in encoded.items)
-    assert question == {"role": "user", "content": [{"type": "text", "text": "q"}]}
+    assert question == {"role": "user", "content": "q"}
     (use,) = answer["content"]
     assert use["input"] == {"_raw": "not json"}
     assert result["content"][0]["tool_use_id"] == use["id"]

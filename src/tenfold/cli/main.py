@@ -5,54 +5,95 @@ Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the 
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Annotated
 
-import click
 import typer
 
-from tenfold.cli import changing, compacting, exporting, reading
-from tenfold.cli.screen import console, encodable, safe
+from tenfold import __version__
+from tenfold.cli import changing, compacting, diffing, exporting, reading, showing
+from tenfold.cli.screen import forgiving_streams, note
 from tenfold.errors import BadInput, NotFound, TenfoldError, UsageError
+
+_EXIT_CODES = """Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or
+the work failed."""
 
 app = typer.Typer(
     name="tenfold",
-    help="Keeps an LLM agent running past its context window: a tenth of the tokens, and nothing lost.",
     epilog="Example: tenfold compact session.jsonl --to 10%",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (compacting, reading, changing, exporting):
+for module in (compacting, showing, diffing, reading, changing, exporting):
     module.register(app)
+
+# Releases of typer differ in where they keep the root of the errors in arguments: it is found by its name.
+_Misuse = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tenfold {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=f"Keeps an LLM agent running past its context window: a tenth of the tokens, nothing lost.\n\n{_EXIT_CODES}")
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    del version  # its callback has printed it
 
 
 def main() -> None:
     """Runs the command line and leaves with its exit code."""
-    sys.exit(run(sys.argv[1:]))
+    forgiving_streams()
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _closed_pipe()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command line and gives its exit code; nothing but the code says how it ended to a program."""
+    """Runs one command line and gives its exit code."""
     try:
         result = app(arguments, prog_name="tenfold", standalone_mode=False)
-    except click.exceptions.Abort:
-        _complain("interrupted; what was stored before stays as it is")
-        return 130
-    except click.ClickException as exc:
-        exc.show()
-        return 2
+    except (typer.Abort, KeyboardInterrupt):
+        return _complain("interrupted; what was stored before stays as it is", 130)
     except (UsageError, NotFound) as exc:
-        _complain(str(exc))
-        return 2
+        return _complain(str(exc), 2)
     except BadInput as exc:
-        _complain(str(exc))
-        return 3
+        return _complain(str(exc), 3)
+    except BrokenPipeError:
+        return _closed_pipe()
     except (TenfoldError, OSError) as exc:
-        _complain(str(exc))
-        return 4
+        return _complain(str(exc), 4)
+    except _Misuse as exc:
+        return _misused(exc)
     return result if isinstance(result, int) else 0
 
 
-def _complain(text: str) -> None:
-    console(stderr=True).print(f"tenfold: {encodable(safe(text))}", style="red", markup=False)
+def _misused(exc: BaseException) -> int:
+    """Arguments that typer refused: its own sentence, or the help that a bare command asks for."""
+    sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
+    if sentence:
+        _complain(f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", 2)
+    return 2
+
+
+def _complain(text: str, code: int) -> int:
+    note(f"tenfold: {text}", style="red")
+    return code
+
+
+def _closed_pipe() -> int:
+    """The reader of our output (`| head`) has seen enough: that is no failure, and nothing more can be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

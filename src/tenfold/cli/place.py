@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,20 +18,30 @@ from tenfold.policies import policy_named
 from tenfold.session import Place, Session
 
 NAMESPACE = DEFAULT_NAMESPACE
+LAST = "last"
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="PATH", help="The store's file, or :memory:. Default: TENFOLD_STORE, else the user's data folder."),
+    typer.Option(
+        "--store", metavar="PATH",
+        help="The store's file, or :memory:. Default: the environment's TENFOLD_STORE, else the user's data folder.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line, for programs.")]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's id or its beginning; `last` is the newest.")
+]
 
 
 @contextmanager
-def opened(place: str | None) -> Iterator[Store]:
-    """The store, closed again afterwards. Says where it is when it did not exist before."""
+def opened(place: str | None, *, make: bool = False) -> Iterator[Store]:
+    """The store, closed again afterwards. One that does not exist is made with `make`, and then its place is told.
+
+    Without `make` it is not: a command that only looks finds nothing in it.
+    """
     where = place or default_place()
-    new = where != MEMORY and not os.path.exists(where)
-    store = open_store(where)
-    if new:
+    missing = where != MEMORY and not Path(where).exists()
+    store = open_store(MEMORY if missing and not make else where)
+    if missing and make:
         note(f"store: {where}")
     try:
         yield store
@@ -42,7 +52,7 @@ def opened(place: str | None) -> Iterator[Store]:
 def row_of(store: Store, beginning: str) -> SessionRow:
     """The session whose id begins so, or the newest for "last". Raises `NotFound` naming what there is."""
     rows = store.sessions(NAMESPACE)
-    found = rows[:1] if beginning == "last" else [r for r in rows if r.info.id.startswith(beginning)]
+    found = rows[:1] if beginning == LAST else [r for r in rows if r.info.id.startswith(beginning)]
     if len(found) == 1:
         return found[0]
     if not rows:

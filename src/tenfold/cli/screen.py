@@ -1,79 +1,134 @@
-"""What a person sees: one console, safe text, and tables that stay readable where output is piped or ASCII only."""
+"""What a person sees: one console, safe text, and tables that stay readable where output is piped or ASCII only.
+
+Text that comes from a session passes through `told` before it is printed: control sequences would command the
+terminal, direction marks would misrepresent the order of words, and secrets do not belong on a screen.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import TextIO
 
+from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table, box
+from rich.table import Table
+from rich.text import Text
+
+from tenfold.summarize.redact import redact
 
 _CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI sequences: colours, cursor, screen
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC, DCS, SOS, PM, APC strings
-    r"|\x1b[ -/]*[0-~]?"  # any other escape
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",  # other controls, and what reverses text
-    re.DOTALL,
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI sequences: colours, cursor, screen
+    r"|\x1b[\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC strings that end
+    r"|\x1b[ -/]*[0-~]?"  # any other escape; of a string that never ends only its beginning, so that it hides nothing
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # other controls
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what changes the direction of text
+    r"|[\U000e0000-\U000e007f\ud800-\udfff]"  # invisible tags, and halves of characters
 )
+SHORT_ID = 18
+"""Characters of an id shown in a terminal: its time and its number within that millisecond."""
 
 
 def safe(text: str) -> str:
-    """Session text as it may be printed: control sequences and direction marks removed, lines and tabs kept."""
+    """Text as it may be printed: control sequences and direction marks removed, lines and tabs kept."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+def told(text: str) -> str:
+    """Session text as a person may see it: `safe`, and secrets redacted."""
+    return redact(safe(text))
+
+
 def one_line(text: str, width: int) -> str:
-    """The text's beginning on one line of at most `width` characters."""
-    flat = " ".join(safe(text[: width * 8]).split())
-    return flat if len(flat) <= width else flat[: width - 3].rstrip() + "..."
+    """The beginning of session text, `told`, on one line of at most `width` characters."""
+    flat = " ".join(told(text[: width * 8 + 400]).split())
+    return flat if len(flat) <= width else flat[: max(0, width - 3)].rstrip() + "..."
 
 
-def plain_ascii() -> bool:
-    """Whether the console cannot encode more than ASCII."""
-    return not (sys.stdout.encoding or "ascii").lower().startswith("utf")
+def in_terminal() -> bool:
+    """Whether results go to a terminal rather than into a file or another program."""
+    return sys.stdout.isatty()
+
+
+def short(id_: str) -> str:
+    """An id as a person may type it again; the whole one where output is piped."""
+    return id_[:SHORT_ID] if in_terminal() else id_
+
+
+def plain_ascii(stream: TextIO) -> bool:
+    """Whether the stream cannot encode more than ASCII and a few national letters."""
+    return not (stream.encoding or "ascii").lower().startswith("utf")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The console for results, or for notes and errors (`stderr`); no colours or wrapping games when piped."""
+    """The console for results, or for notes and errors (`stderr`); no colours and no wrapping when piped."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, highlight=False, soft_wrap=not stream.isatty(), safe_box=True)
+    return Console(file=stream, highlight=False, soft_wrap=not stream.isatty(), safe_box=True, emoji=False)
 
 
-def encodable(text: str) -> str:
-    """The text with everything the console cannot encode replaced."""
-    encoding = sys.stdout.encoding or "ascii"
+def width() -> int:
+    """Columns a line may take: the terminal's, or plenty when piped."""
+    return console().width if in_terminal() else 160
+
+
+def encodable(text: str, stream: TextIO | None = None) -> str:
+    """The text with everything the stream (default: standard output) cannot encode replaced by `?`."""
+    encoding = (stream or sys.stdout).encoding or "ascii"
     return text.encode(encoding, "replace").decode(encoding)
 
 
 def show(text: str = "", *, style: str | None = None) -> None:
-    """Prints a line of ours. Session text in it must have gone through `safe` or `one_line`."""
-    console().print(escape(encodable(text)), style=style)
+    """Prints a line of results. Session text in it must have gone through `told` or `one_line`."""
+    console().print(Text(encodable(text)), style=style)
 
 
-def note(text: str) -> None:
+def note(text: str, *, style: str = "dim") -> None:
     """Prints a line beside the results: to standard error, so that a pipe gets results only."""
-    console(stderr=True).print(escape(encodable(text)), style="dim")
+    console(stderr=True).print(Text(encodable(safe(text), sys.stderr)), style=style)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Prints a table in a terminal, tab-separated lines with a header when piped."""
-    if not sys.stdout.isatty():
+    """Prints a table in a terminal, tab-separated lines with a header when piped. Cells are one line each."""
+    if not in_terminal():
         for row in (columns, *rows):
             sys.stdout.write(encodable("\t".join(" ".join(safe(cell).split()) for cell in row)) + "\n")
         return
-    made = Table(box=box.ASCII2 if plain_ascii() else box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=ASCII2 if plain_ascii(sys.stdout) else SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(encodable(safe(cell))) for cell in row))
+        made.add_row(*(Text(encodable(safe(cell))) for cell in row))
     console().print(made)
 
 
-def progress() -> Progress:
-    """A progress bar on standard error, there only in a terminal."""
-    bar = BarColumn(bar_width=30)
-    columns = (TextColumn("{task.description}"), bar, MofNCompleteColumn())
-    return Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+def progress(*, wanted: bool = True) -> Progress:
+    """A progress bar on standard error, drawn only in a terminal."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn())
+    return Progress(
+        *columns, console=console(stderr=True), transient=True, disable=not (wanted and sys.stderr.isatty()),
+        redirect_stdout=False, redirect_stderr=False,
+    )
+
+
+def emit(data: bytes) -> None:
+    """Writes bytes to standard output as they are, in order with the text before them."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def json_line(data: bytes) -> None:
+    """Prints one JSON object on a line, in UTF-8 wherever it goes: JSON has no other encoding."""
+    emit(data + b"\n")
+
+
+def forgiving_streams() -> None:
+    """Lets standard output and error replace what they cannot encode instead of failing, help texts included."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            with suppress(ValueError):
+                stream.reconfigure(errors="replace")

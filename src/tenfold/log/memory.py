@@ -17,6 +17,7 @@ from tenfold.log import scrub
 from tenfold.log.base import MAIN, Hit, Located, Opened, Problem, SessionInfo, SessionRow
 from tenfold.log.placing import (
     checked_counts,
+    checked_limit,
     duplicate,
     fits,
     lost_race,
@@ -190,7 +191,7 @@ class MemoryStore:
         """See `Store.index`: there is no index here, so never anything to do."""
         with self._lock:
             self._space("")
-            return min(limit, 0)
+        return min(checked_limit(limit), 0)
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search`."""

@@ -21,6 +21,13 @@ def checked_counts(
     return counts or {}
 
 
+def checked_limit(limit: int) -> int:
+    """The limit of a step of work. Raises `UsageError` below 1, with which no number of steps would come to an end."""
+    if limit < 1:
+        raise UsageError(f"a limit of {limit} entries never comes to an end: give at least 1")
+    return limit
+
+
 def source_of(entry: Entry) -> str:
     """The id that the foreign file gave the entry, empty if none."""
     return entry.source if isinstance(entry, Said | Branch | Setting | Custom) else ""

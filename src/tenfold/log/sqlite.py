@@ -5,13 +5,14 @@ The work is done in the `sqlite_*` modules beside this one; here is only which t
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
-from tenfold.errors import StoreUnwritable
+from tenfold.errors import StoreError
 from tenfold.log import sqlite_append, sqlite_paths, sqlite_purge, sqlite_search, sqlite_verify
 from tenfold.log.base import MAIN, Hit, Located, Opened, Problem, SessionInfo, SessionRow
-from tenfold.log.placing import several, unknown_entry
+from tenfold.log.placing import checked_limit, several, unknown_entry
 from tenfold.log.sqlite_files import Files
 from tenfold.log.sqlite_paths import decode_info, encode_info, session_id, spot, within
 from tenfold.record.codec import decode_entry
@@ -140,16 +141,13 @@ class SqliteStore:
             if not sqlite_search.behind(db):
                 return 0
         with self._files.write() as db:
-            return sqlite_search.index(db, limit)
+            return sqlite_search.index(db, checked_limit(limit))
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """See `Store.search`. A store that can only be read is searched as far as its index goes, the rest by scan."""
-        try:
+        """See `Store.search`. Where the index cannot be written, what it does not hold is found by scan."""
+        with contextlib.suppress(StoreError):
             while self.index():
                 pass
-        except StoreUnwritable:
-            # The search below scans what the index does not hold.
-            pass
         with self._files.read() as db:
             if session is not None:
                 session_id(db, namespace, session)

@@ -44,7 +44,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             "CREATE TABLE head (session INTEGER NOT NULL, name TEXT NOT NULL, leaf INTEGER NOT NULL,"
             " PRIMARY KEY (session, name)) WITHOUT ROWID"
         ),
-        "CREATE TABLE manifest (seq INTEGER PRIMARY KEY, seg INTEGER NOT NULL, pos INTEGER NOT NULL, body BLOB NOT NULL)",
+        (
+            "CREATE TABLE manifest (seq INTEGER PRIMARY KEY, seg INTEGER NOT NULL, pos INTEGER NOT NULL,"
+            " body BLOB NOT NULL)"
+        ),
         "CREATE UNIQUE INDEX manifest_place ON manifest (seg, pos)",
         "CREATE TABLE counter (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
         (

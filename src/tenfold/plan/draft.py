@@ -19,17 +19,22 @@ from tenfold.view.view import View
 
 Recall = Literal["none", "tool", "cli"]
 Sizer = Callable[[Sequence[Shown]], list[int]]
+"""Tokens of messages in view, remembered by their keys."""
+Weigh = Callable[[Sequence[Message]], list[int]]
+"""Tokens of messages that are in no view yet."""
 
 
 class Goal(Struct, frozen=True):
     """What a plan is to reach, in tokens of the view. All sizes by the policy's counter.
 
-    `target` is where it aims; `tail` the recent tokens that elision leaves alone; `users` the room for user messages
+    `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
+    for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for user messages
     kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level may hold;
     `recall` how stubs say that the original can be read.
     """
 
     target: int
+    stop: int
     tail: int
     users: int
     facts: int
@@ -88,16 +93,13 @@ class Draft(Struct, frozen=True):
     rest: int
     floor: int
     sizer: Sizer
+    weigh: Weigh
     held: dict[int, str]
 
     @property
     def tokens(self) -> int:
         """The view's size if this were carried out, summaries at their full allotment."""
         return self.rest + sum(p.tokens for p in self.pieces)
-
-    def sized(self, messages: Sequence[Message]) -> list[int]:
-        """Tokens of messages that are not in view yet."""
-        return self.sizer([Shown(m, -1, None, (-1, id(m), 0), False) for m in messages])
 
     def swap(self, index: int, piece: Piece, *, until: int | None = None) -> Draft:
         """The draft with pieces `index` to `until` (exclusive; default: that one) replaced by one."""
@@ -111,7 +113,7 @@ MINIMAL_SUMMARY = 120
 """Tokens of the least useful summary: what `least` reserves for it."""
 
 
-def start(view: View, sizer: Sizer, *, floor: int = 0) -> Draft:
+def start(view: View, sizer: Sizer, weigh: Weigh, *, floor: int = 0) -> Draft:
     """The draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
     units = list(view.units)
     shown = [s for unit in units for s in unit.shown]
@@ -124,7 +126,7 @@ def start(view: View, sizer: Sizer, *, floor: int = 0) -> Draft:
         pieces.append(Piece((unit,), sum(own), sum(own), own, held="" if unit.ref else next(reasons, "")))
     everything = list(view.shown())
     rest = sum(sizer(everything[len(shown) :])) + floor
-    return Draft(view, tuple(pieces), rest, floor, sizer, held)
+    return Draft(view, tuple(pieces), rest, floor, sizer, weigh, held)
 
 
 def least(draft: Draft) -> dict[str, int]:

@@ -91,15 +91,21 @@ def pick(draft: Draft, goal: Goal, stages: Sequence[Stage]) -> Plan:
     before = draft.tokens
     steps: list[Step] = []
     for stage in stages:
-        if draft.tokens <= goal.target and not stage.structural:
+        if reached(draft, goal) and not stage.structural:
             continue
         tried = stage.apply(draft, goal)
         kept = tried.tokens < draft.tokens or (stage.structural and tried.pieces != draft.pieces)
+        kept = kept or (reached(tried, goal) and not reached(draft, goal))
         if tried.pieces != draft.pieces:
             steps.append(Step(stage.name, draft.tokens, tried.tokens, kept))
         if kept:
             draft = tried
     return Plan(draft, goal, tuple(steps), before, draft.tokens)
+
+
+def reached(draft: Draft, goal: Goal) -> bool:
+    """Whether the draft is small enough: a summary holds the facts, without one their room is still to be added."""
+    return draft.tokens <= (goal.target if any(p.allotment for p in draft.pieces) else goal.stop)
 
 
 def with_facts(plan: Plan, allotment: int) -> Plan:

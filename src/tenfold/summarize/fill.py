@@ -17,6 +17,7 @@ from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import MUST_KEEP, Block, Fact, Replacement, Rung, Say, Spent
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text, calls_of, text_of
+from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.section import Section, narrative, parse, render
 from tenfold.summarize.ladder import Settings, Written, added
@@ -24,8 +25,10 @@ from tenfold.summarize.summarize import Task, write
 from tenfold.wire.marks import render_summary, summary_text
 
 Count = Callable[[Sequence[str]], list[int]]
-WRAPPER = 60
-"""Tokens of the delimiter around a summary: tag, Block id, hash and the frame of a message."""
+WRAPPER = 80
+"""Tokens of the delimiter around a summary: tag, Block id, hash and the frame of a message (60 to 75 by o200k)."""
+LEAST_NARRATIVE = 30
+"""Tokens below which a narrative says nothing that the facts do not: it is left out."""
 
 
 class Filled(Struct, frozen=True):
@@ -136,20 +139,29 @@ def _words(message: Message) -> str:
 def _summary(
     draft: Draft, piece: Piece, each: Replacement, section: Section | None, writing: Writing
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Replacement, Written]]:
+    facts = section.text if section else ""
     room = piece.allotment - WRAPPER - (section.tokens if section else 0)
-    if piece.kind != SUMMARY:
-        written = Written("", "none")
+    if piece.kind != SUMMARY or (room < LEAST_NARRATIVE and not writing.supplied):
+        written = Written(text="", rung="none" if piece.kind != SUMMARY else "mechanical")
     elif writing.supplied:
-        written = Written(writing.supplied, "none")
+        written = Written(text=writing.supplied, rung="none")
     else:
-        written = yield from write(_task(draft, piece, writing.facts, room, writing.focus), writing.settings, writing.count)
-    text = "\n\n".join(t for t in (written.text, section.text if section else "") if t)
-    message = Message("user", (Text(render_summary(writing.block, text)),), "tenfold")
-    sizes = (*each.sizes[:-1], draft.sized([message])[0])
-    return replace(each, show=(*each.show[:-1], Say(message)), sizes=sizes), written
+        written = yield from write(_task(draft, piece, room, writing), writing.settings, writing.count)
+    message, size = _said(draft, written.text, facts, writing.block)
+    while size > piece.allotment and written.text and not writing.supplied:
+        shorter = shortened(written.text, writing.count([written.text])[0] - (size - piece.allotment) - 1, writing.count)
+        written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
+        message, size = _said(draft, written.text, facts, writing.block)
+    return replace(each, show=(*each.show[:-1], Say(message)), sizes=(*each.sizes[:-1], size)), written
 
 
-def _task(draft: Draft, piece: Piece, facts: tuple[Fact, ...], room: int, focus: str) -> Task:
+def _said(draft: Draft, narrative_text: str, facts: str, block: str) -> tuple[Message, int]:
+    text = "\n\n".join(t for t in (narrative_text, facts) if t)
+    message = Message("user", (Text(render_summary(block, text)),), "tenfold")
+    return message, draft.weigh([message])[0]
+
+
+def _task(draft: Draft, piece: Piece, room: int, writing: Writing) -> Task:
     items: list[tuple[int, Message]] = []
     previous: list[str] = []
     kept = {s.position for s in piece.show if not isinstance(s, Say)}
@@ -162,6 +174,6 @@ def _task(draft: Draft, piece: Piece, facts: tuple[Fact, ...], room: int, focus:
             elif not (shown.original and shown.at in kept and shown.message.role == "user"):
                 items.append((shown.at if shown.of is None else shown.of, shown.message))
     return Task(
-        items=tuple(items), facts=facts, previous="\n\n".join(previous), allotment=room,
-        purpose="update" if previous else "first", focus=focus,
+        items=tuple(items), facts=writing.facts, previous="\n\n".join(previous), allotment=room,
+        purpose="update" if previous else "first", focus=writing.focus,
     )

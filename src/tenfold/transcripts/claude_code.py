@@ -78,8 +78,9 @@ class ClaudeCode:
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
         """A session file with this one session or sidechain."""
-        closing = info.closing or (b"" if info.after or info.format == FORMAT else b"\n")
-        return info.opening + self.body(info, items) + closing
+        if info.format != FORMAT:
+            info = SessionInfo(info.id, FORMAT, closing=b"\n")
+        return info.opening + self.body(info, items) + info.closing
 
 
 def _role_checked(line: Line, file: str, *, skip_damaged: bool) -> Line:

@@ -122,10 +122,10 @@ class Draft:
         self.alias(source)
 
     def answer(self) -> int | None:
-        """The index of the newest answer of the model, if no other message follows it."""
+        """The index of the newest answer of the model, if no more than results of its calls follow it."""
         for index in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[index]
-            if isinstance(entry, Said):
+            if isinstance(entry, Said) and entry.message.role != "tool":
                 return index if entry.message.role == "assistant" else None
         return None
 

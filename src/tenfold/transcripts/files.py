@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.log.base import SessionInfo
-from tenfold.record.message import Document, Message, Opaque
 from tenfold.transcripts.base import Item, Reader, Recorded
 from tenfold.transcripts.claude_code import ClaudeCode
 from tenfold.transcripts.codex import Codex
@@ -20,7 +18,7 @@ from tenfold.transcripts.openhands_events import OpenHandsEvents
 from tenfold.transcripts.peek import Peek, peek
 from tenfold.transcripts.pi import Pi
 from tenfold.transcripts.pieces import native_of
-from tenfold.transcripts.spans import value_at
+from tenfold.transcripts.spans import decoded
 from tenfold.transcripts.swe_agent import SweAgent
 from tenfold.transcripts.tau2 import Tau2
 from tenfold.wire import WIRES, detect
@@ -32,21 +30,6 @@ def _is_cline(seen: Peek) -> bool:
 
 def _is_request(seen: Peek) -> bool:
     return "messages" in seen.top and "kwargs" in seen.top and "response" in seen.top
-
-
-def _cline(message: Message) -> Message:
-    """Cline attaches files as blocks of its own kind."""
-    if not any(isinstance(p, Opaque) and p.kind == "file" for p in message.parts):
-        return message
-    return replace(message, parts=tuple(_file(p) if isinstance(p, Opaque) else p for p in message.parts))
-
-
-def _file(part: Opaque) -> Document | Opaque:
-    value: Any = value_at(part.raw.decode("utf-8"), 0).value
-    match value:
-        case {"type": "file", "path": str(path), "content": str(text)}:
-            return Document(path, text=text)
-    return part
 
 
 class _Plain(Messages):
@@ -72,7 +55,7 @@ class _Plain(Messages):
 _TOOLS: tuple[Reader, ...] = (
     Pi(), ClaudeCode(), Codex(), SweAgent(), Tau2(), OpenHandsEvents(),
     Messages("openhands-requests", "openai-chat", _is_request), GeminiCli(),
-    Messages("cline", "anthropic", _is_cline, _cline),
+    Messages("cline", "anthropic", _is_cline),
 )
 _ALL: tuple[Reader, ...] = (*_TOOLS, *map(_Plain, WIRES))
 READERS: Mapping[str, Reader] = {reader.name: reader for reader in _ALL}
@@ -134,26 +117,18 @@ def _distinct(found: Sequence[Recorded]) -> list[Recorded]:
     seen: set[str] = set()
     out: list[Recorded] = []
     for number, recorded in enumerate(found):
-        own = recorded.info.id
-        if len(found) > 1 and (not own or own in seen):
-            own = f"{own}#{number}"
-            recorded = replace(recorded, info=replace(recorded.info, id=own, source=own))
-        seen.add(own)
-        out.append(recorded)
+        info = recorded.info
+        if len(found) > 1 and (not info.id or info.id in seen):
+            own = f"{info.id}#{number}"
+            info = replace(info, id=own, source=own)
+        seen.add(info.id)
+        out.append(replace(recorded, info=info))
     return out
 
 
 def _unknown(data: bytes, file: str) -> str:
-    begin = data[:40].decode("utf-8", "replace")
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        return f"{file}: byte {exc.start} is not UTF-8, and no known format begins like {begin!r}; {_known()}"
-    return f"{file}: no known format begins like {begin!r}; {_known()}"
-
-
-def _known() -> str:
-    return f"pass --format with one of {', '.join(READERS)}"
+    begin = decoded(data, file)[:40]
+    return f"{file}: no known format begins like {begin!r}; pass --format with one of {', '.join(READERS)}"
 
 
 def write_file(sessions: Sequence[tuple[SessionInfo, Sequence[Item]]]) -> bytes:

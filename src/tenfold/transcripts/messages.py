@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.log.base import SessionInfo
 from tenfold.record.entry import Usage
-from tenfold.record.message import Message, Native
+from tenfold.record.message import Native
 from tenfold.transcripts.arrays import Slot, array, array_of
 from tenfold.transcripts.base import Item, Recorded
 from tenfold.transcripts.draft import Draft, micros, tokens, woven
@@ -26,7 +26,6 @@ from tenfold.transcripts.spans import document
 
 KEYS = ("messages", "contents", "history", "input")
 Looks = Callable[[Peek], bool]
-Meant = Callable[[Message], Message]
 
 
 def listed(seen: Peek) -> Sequence[Any]:
@@ -38,16 +37,12 @@ def listed(seen: Peek) -> Sequence[Any]:
 
 
 class Messages:
-    """A list of messages of one wire.
+    """A list of messages of one wire. `looks` recognises the files of this format."""
 
-    `looks` recognises the files of this format; `meant` corrects a message that the wire alone cannot understand.
-    """
-
-    def __init__(self, name: str, wire: str, looks: Looks, meant: Meant | None = None) -> None:
+    def __init__(self, name: str, wire: str, looks: Looks) -> None:
         self.name = name
         self._wire = wire
         self._looks = looks
-        self._meant = meant
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Whether the first messages are of this format."""
@@ -100,7 +95,6 @@ class Messages:
                 raise BadInput(f"{file}: element {slot.number}: the id {own!r} was already used; remove one of the two")
             native = Native(self.name, slot.raw, slot.lead, group=f"{slot.number}")
             made = wrapped(messages, native)
-            made = [self._meant(m) for m in made] if self._meant is not None else made
             if self._wire == RESPONSES and joins(draft, made):
                 draft.join(made[0], source=own)
             else:

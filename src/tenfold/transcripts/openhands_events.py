@@ -30,7 +30,7 @@ _SILENT = ("null", "change_agent_state", "condensation", "recall", "pause", "res
 
 
 def _event(value: object) -> bool:
-    return isinstance(value, dict) and ("action" in value or "observation" in value)
+    return isinstance(value, dict) and "source" in value and ("action" in value or "observation" in value)
 
 
 class OpenHandsEvents:
@@ -44,7 +44,7 @@ class OpenHandsEvents:
         history = seen.lines[0].get("history") if seen.lines else None
         if isinstance(history, list) and history and _event(history[0]):
             return True
-        return bool(seen.items) and all(_event(item) and "source" in item for item in seen.items)
+        return bool(seen.items) and all(map(_event, seen.items))
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
         """One session an instance."""
@@ -85,7 +85,7 @@ class OpenHandsEvents:
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
         """A file with this one instance."""
-        if not info.before:
+        if info.format != FORMAT:
             start = json.dumps({"instance_id": info.id or "tenfold", "history": []}, ensure_ascii=False)
             info = SessionInfo(info.id, before=start[:-2].encode(), after=b"]}", closing=b"\n")
         return info.opening + self.body(info, items) + info.closing
@@ -100,7 +100,9 @@ def _session(found: Array, top: dict[str, Any], info: SessionInfo, problems: tup
     actions: dict[object, str] = {}
     for slot, event in zip(found.slots, events, strict=True):
         draft.line = slot.number
-        if "observation" in event:
+        if not _event(event):
+            draft.custom("unknown", slot.native(FORMAT), at=draft.last, source=_source(event))
+        elif "observation" in event:
             _observed(draft, slot, event, actions)
         else:
             _acted(draft, slot, event, actions, caused)

@@ -84,7 +84,7 @@ class Pi:
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
         """A session file; a header is made where the session came from elsewhere."""
-        if not info.before:
+        if info.format != FORMAT:
             info = SessionInfo(info.id, before=_dump({"type": "session", "id": info.id, "cwd": ""}), after=b"\n")
         return self.body(info, items)
 

@@ -57,7 +57,7 @@ class SweAgent:
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
         """A trajectory file; its other members are empty where the session came from elsewhere."""
-        if not info.before:
+        if info.format != FORMAT:
             info = SessionInfo(info.id, before=b'{"trajectory": [], "history": [', after=b"]}\n")
         return self.body(info, items)
 

@@ -57,7 +57,7 @@ class Tau2:
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
         """A results file with this one simulation."""
-        if not info.before:
+        if info.format != FORMAT:
             start = json.dumps({"id": info.id or "tenfold", "task_id": "", "messages": []}, ensure_ascii=False)
             info = SessionInfo(info.id, before=start[:-2].encode(), after=b"]}", opening=b'{"simulations": [')
         return info.opening + self.body(info, items) + b"]}\n"

@@ -213,14 +213,10 @@ def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> byte
     before, after, lost = envelope(natives, role, "content")
     if lost:
         ledger.note("envelope_dropped", batch.indices[0], "fields beside role and content of a partly replaced message")
-    if not natives and len(batch.indices) == 1 and (text := _sole_text(first)) is not None:
-        return obj(("role", quote(role)), ("content", quote(fold_note(text) if first.role == "system" else text)))
+    sole = splice.fields(content[0]) if not natives and len(content) == 1 else None
+    if sole is not None and set(sole) == {"type", "text"} and splice.text(sole["type"]) == "text":
+        return obj(("role", quote(role)), ("content", bytes(sole["text"])))
     return before + b",".join(content) + after
-
-
-def _sole_text(message: Message) -> str | None:
-    parts = message.parts
-    return parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
 
 
 def _blocks(message: Message, index: int, ledger: Ledger) -> list[bytes]:

@@ -68,7 +68,7 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
-    raise NotImplementedError(f"a {type(value).__name__}")
+    raise TypeError(f"a value of type {type(value).__name__}")
 
 
 def _clean(value: object) -> object:

@@ -139,14 +139,12 @@ def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
     return out
 
 
-def _kin(before: Message, native: Native | None) -> bool:
+def _kin(before: Message, native: Native | None, wire: str) -> bool:
+    """Whether two messages, side by side, are parts of one native message of this wire."""
     old = before.native
-    return (
-        old is not None
-        and native is not None
-        and native.group != ""
-        and (old.format, old.group) == (native.format, native.group)
-    )
+    if old is None or native is None or native.format != wire or not native.group:
+        return False
+    return (old.format, old.group) == (native.format, native.group)
 
 
 def _joined(messages: Sequence[Message], found: list[Batch], wire: str) -> list[Batch]:

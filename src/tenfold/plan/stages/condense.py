@@ -47,7 +47,7 @@ def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
         return None
     entry = draft.view.path.at(piece.first).id
     message = Message("assistant", (Text(_line(shown) + hint(goal.recall, entry)),), "tenfold")
-    size = draft.sized([message])[0]
+    size = draft.weigh([message])[0]
     if size >= piece.tokens:
         return None
     why = "one line for the step"
@@ -55,7 +55,8 @@ def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
 
 
 def _line(shown: list[Shown]) -> str:
-    said = text_of(shown[0].message).strip().split("\n", 1)[0][:_LINE]
+    said = " ".join(text_of(shown[0].message)[: 4 * _LINE].split())
+    said = said if len(said) <= _LINE else said[:_LINE] + "..."
     parts = [said] if said else []
     results = {r.call: r for s in shown if (r := result_of(s.message)) is not None}
     for call in calls_of(shown[0].message):
@@ -93,7 +94,7 @@ class DropMiddle(Struct, frozen=True):
         marker = Message("user", (Text(text),), "tenfold")
         kept = [s for p in covered for s in p.shown() if s.original and s.at in draft.held]
         show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(marker))
-        sizes = (*draft.sizer(kept), *draft.sized([marker]))
+        sizes = (*draft.sizer(kept), *draft.weigh([marker]))
         return draft.swap(first, _over(covered, self.name, show, sizes, f"{count:,} messages by a marker"), until=last)
 
 

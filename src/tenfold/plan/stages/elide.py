@@ -70,7 +70,7 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
         if text is not None:
             stubs.append((index, _stub(each.message, text)))
     saved = 0
-    for (index, stub), size in zip(stubs, draft.sized([m for _, m in stubs]), strict=True):
+    for (index, stub), size in zip(stubs, draft.weigh([m for _, m in stubs]), strict=True):
         if sizes[index] - size >= LEAST_SAVING:
             saved += sizes[index] - size
             show[index], sizes[index] = Say(stub, shown[index].of), size
@@ -88,10 +88,19 @@ def _stub(message: Message, text: str) -> Message:
 
 
 def _apply(draft: Draft, goal: Goal, kind: str, elide: Elision) -> Draft:
-    pieces = list(draft.pieces)
+    return _each(draft, goal, lambda piece: elided(draft, piece, kind, elide))
+
+
+def _each(draft: Draft, goal: Goal, treat: Callable[[Piece], Piece]) -> Draft:
+    """The draft with pieces outside the tail treated, oldest first, until the view is small enough."""
+    pieces, tokens = list(draft.pieces), draft.tokens
     for index in outside_tail(draft, goal):
+        if tokens <= goal.stop:
+            break
         if not pieces[index].held:
-            pieces[index] = elided(draft, pieces[index], kind, elide)
+            treated = treat(pieces[index])
+            tokens += treated.tokens - pieces[index].tokens
+            pieces[index] = treated
     return replace(draft, pieces=tuple(pieces))
 
 
@@ -180,12 +189,13 @@ class SupersededReads(Struct, frozen=True):
                 paths[key] = file
                 latest[file[1]] = key
         old = {key: path for key, (act, path) in paths.items() if act == "read" and latest[path] != key}
-        pieces = list(draft.pieces)
-        for index in outside_tail(draft, goal):
-            piece = pieces[index]
-            if not piece.held and any((u.first, c) in old for u in piece.units for c in _answered(piece)):
-                pieces[index] = elided(draft, piece, self.name, _superseding(draft, goal, piece, old))
-        return replace(draft, pieces=tuple(pieces))
+
+        def treat(piece: Piece) -> Piece:
+            if not any((u.first, c) in old for u in piece.units for c in _answered(piece)):
+                return piece
+            return elided(draft, piece, self.name, _superseding(draft, goal, piece, old))
+
+        return _each(draft, goal, treat)
 
 
 def _answered(piece: Piece) -> list[str]:

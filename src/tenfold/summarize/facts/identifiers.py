@@ -102,7 +102,7 @@ def _classify(word: str) -> _Named | None:
         wordy = match.lastgroup == "id" and not _DIGIT.search(bare)
         return None if wordy else _Named(bare, bare, loud=True)
     pair = _PAIR.fullmatch(word) if "=" in word or ":" in word else None
-    if pair is None or "/" in pair["key"]:
+    if pair is None or "." in pair["key"]:
         return None
     value = pair["value"].rstrip(".,;:")
     return _Named(pair["key"].lower(), f"{pair['key']}={value}", loud=_is_loud(pair["key"]))

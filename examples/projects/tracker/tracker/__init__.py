@@ -1,0 +1,1 @@
+"""A list of things to do, in one JSON file."""

@@ -1,0 +1,8 @@
+"""`python -m tenfold`: the same as the command `tenfold`."""
+
+from __future__ import annotations
+
+from tenfold.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Checks of a model's summary, and mending by code."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.summarize.check import Expected, Failure, Source, check, claims, mend, shortened, source_of
+from tests.summarize.making import calls, gives, human, quarter
+
+SOURCE = source_of(
+    [
+        (0, human("please fix /repo/src/app/main.py, see https://example.com/i/7 and commit 3f2a9bc")),
+        (1, calls("bash", command="pytest tests/unit/test_a.py\ncat docs/plan.md")),
+        (2, gives("v1.2.3 installed in C:\\work")),
+    ],
+    (),
+    "earlier we spoke of lib/old.rs",
+)
+
+
+def found(
+    text: str, *, finish: str = "stop", allotment: int = 500, headings: tuple[str, ...] = ()
+) -> list[tuple[str, str]]:
+    expected = Expected(source=SOURCE, allotment=allotment, headings=headings)
+    return [(failure.what, failure.detail) for failure in check(text, finish=finish, expected=expected, count=quarter)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The user wants /repo/src/app/main.py fixed.",
+        "src/app/main.py and app/main.py and main.py are one file; `./tests/unit/test_a.py:12` too.",
+        "See https://example.com/i/7, commit 3f2a9bc, v1.2.3 and lib/old.rs.",
+        "It is a read/write matter of and/or, in Node.js, e.g. 12/30 of the work; see docs/plan.md.",
+    ],
+)
+def test_a_true_summary_passes(text: str) -> None:
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("It changed src/app/other.py.", "src/app/other.py"),
+        ("It changed /repo/src/app/main.pyx", "/repo/src/app/main.pyx"),
+        ("Fixed in helper.ts now", "helper.ts"),
+        ("commit 9e8d7c6 did it", "9e8d7c6"),
+        ("upgraded to 1.2.4 then", "1.2.4"),
+        ("see https://example.com/i/8", "https://example.com/i/8"),
+    ],
+)
+def test_an_invented_path_or_identifier_is_found(text: str, unknown: str) -> None:
+    assert found(text) == [("unknown", unknown)]
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "what"),
+    [
+        ("", "stop", "empty"),
+        ("  \n", "stop", "empty"),
+        ("The work went", "length", "cut_off"),
+        ("anything", "tool", "tool_call"),
+        ("anything", "refusal", "refusal"),
+        ('<tool_call>{"name": "bash"}</tool_call>', "stop", "tool_call"),
+        ('{"name": "bash", "arguments": {}}', "stop", "tool_call"),
+        ("I'm sorry, I can't help with that.", "stop", "error_text"),
+        ("Error: prompt is too long", "stop", "error_text"),
+        ("429 Too Many Requests", "stop", "error_text"),
+    ],
+)
+def test_what_is_no_summary(text: str, finish: str, what: str) -> None:
+    assert what in {kind for kind, _ in found(text, finish=finish)}
+
+
+def test_a_missing_heading_and_too_many_tokens() -> None:
+    assert found("## State\nfine", headings=("## State", "## Next")) == [("heading", "## Next")]
+    assert found("word " * 100, allotment=20) == [("too_long", "125 tokens, allowed are 20")]
+
+
+def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
+    text = "one\nchanged src/x.py\nthree\nfour is to"
+    expected = Expected(source=SOURCE, allotment=500)
+    failures = check(text, finish="length", expected=expected, count=quarter)
+    assert mend(text, failures) == "one\nthree"
+    assert mend("a", [Failure(what="heading", detail="## Next")]) == "a\n## Next\n(none)"
+    assert mend("a", [Failure(what="refusal", detail="x")]) == ""
+
+
+def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:
+    assert shortened("# A\none\n# B\n" + "x" * 400, 10, quarter) == "# A\none"
+
+
+def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:
+    source = Source(text="/repo/src/main.py")
+    assert source.holds("src/main.py")
+    assert source.holds("main.py")
+    assert not source.holds("ain.py")
+    assert not source.holds("src/main.p")
+
+
+def test_claims_leaves_plain_words_alone() -> None:
+    assert claims("The cat/dog ratio, 3/4 done, at 10:30, and v2 of it; read and/or write.") == []

@@ -1,0 +1,134 @@
+"""File facts: from tool names and arguments, and from shell commands; the latest state of a path wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.record.message import Message, Text
+from tenfold.summarize.facts.shell import effects, normal, only_looks, program
+from tests.summarize.making import calls, facts_of, gives, human, ran, says
+
+
+def states(*messages: Message) -> dict[str, str]:
+    found = facts_of(*messages)
+    return {fact.text: fact.kind.removeprefix("file_") for fact in found if fact.kind.startswith("file_") and fact.live}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "state"),
+    [
+        ("read", {"path": "/a/b.py"}, "read"),
+        ("Read", {"file_path": "/a/b.py"}, "read"),
+        ("read_file", {"absolute_path": "/a/b.py"}, "read"),
+        ("str_replace_editor", {"command": "view", "path": "/a/b.py"}, "read"),
+        ("Write", {"file_path": "/a/b.py", "content": "x"}, "created"),
+        ("str_replace_editor", {"command": "create", "path": "/a/b.py", "file_text": "x"}, "created"),
+        ("Edit", {"file_path": "/a/b.py", "old_string": "a", "new_string": "b"}, "modified"),
+        ("MultiEdit", {"file_path": "/a/b.py", "edits": []}, "modified"),
+        ("str_replace_editor", {"command": "str_replace", "path": "/a/b.py"}, "modified"),
+        ("replace", {"file_path": "/a/b.py"}, "modified"),
+        ("mcp__fs__edit_file", {"path": "/a/b.py"}, "modified"),
+        ("delete_file", {"path": "/a/b.py"}, "deleted"),
+    ],
+)
+def test_tool_calls(tool: str, arguments: dict[str, object], state: str) -> None:
+    assert states(calls(tool, **arguments), gives("done")) == {"/a/b.py": state}
+
+
+def test_a_patch_names_its_files() -> None:
+    patch = "*** Begin Patch\n*** Add File: new.py\n+x\n*** Update File: old.py\n@@\n*** Delete File: gone.py\n*** End Patch"
+    assert states(calls("apply_patch", input=patch), gives("Done!")) == {
+        "new.py": "created",
+        "old.py": "modified",
+        "gone.py": "deleted",
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("rm -f a.py 'b c.txt'", {"a.py": "deleted", "b c.txt": "deleted"}),
+        ("git rm old.py", {"old.py": "deleted"}),
+        ("mv a.py b.py", {"a.py -> b.py": "renamed"}),
+        ("cd /repo && git mv src/a.py src/core/", {"/repo/src/a.py -> /repo/src/core/a.py": "renamed"}),
+        ("sed -i 's/a/b/' x.py y.py", {"x.py": "modified", "y.py": "modified"}),
+        ("sed -i '' 's|a/b.js|c/d.js|g' x.ts", {"x.ts": "modified"}),
+        ("cat > notes.md <<'EOF'\nrm important.py\nEOF", {"notes.md": "created"}),
+        ("echo hi >> log.txt", {"log.txt": "modified"}),
+        ("make | tee build.log", {"build.log": "created"}),
+        ("touch new.py", {"new.py": "created"}),
+        ("cp a.py b.py", {"b.py": "created"}),
+        ("# rm commented.py\nls", {}),
+        ("rm *.pyc $TMP/x", {}),
+        ("npm test 2>&1 > /dev/null", {}),
+    ],
+)
+def test_shell_commands(command: str, expected: dict[str, str]) -> None:
+    assert states(*ran(command)) == expected
+
+
+def test_the_latest_state_of_a_path_wins() -> None:
+    made = [calls("write", path="/a.py", content="x"), gives("ok"), calls("edit", path="/a.py"), gives("ok")]
+    assert states(*made) == {"/a.py": "created"}
+    assert states(*made, *ran("rm /a.py")) == {"/a.py": "deleted"}
+    assert states(*made, *ran("mv /a.py /b.py")) == {"/a.py -> /b.py": "renamed"}
+    assert states(*made, *ran("rm /a.py"), calls("write", path="/a.py"), gives("ok")) == {"/a.py": "created"}
+
+
+def test_writing_a_file_that_was_there_changes_it() -> None:
+    written = [calls("write", path="/a.py"), gives("ok")]
+    assert states(*written) == {"/a.py": "created"}
+    assert states(calls("read", path="/a.py"), gives("x"), *written) == {"/a.py": "modified"}
+    assert states(calls("edit", path="/a.py"), gives("x"), *written) == {"/a.py": "modified"}
+
+
+def test_a_renamed_folder_takes_its_files_along_and_a_removed_one_takes_them_away() -> None:
+    edited = [calls("edit", path="/r/old/a.py"), gives("ok")]
+    assert states(*edited, *ran("mv /r/old /r/new")) == {"/r/new/a.py": "modified", "/r/old -> /r/new": "renamed"}
+    assert states(*edited, *ran("rm -r /r/old")) == {"/r/old/a.py": "deleted", "/r/old": "deleted"}
+
+
+def test_a_relative_path_is_the_absolute_one_that_ends_in_it() -> None:
+    assert states(*ran("sed -i s/a/b/ src/a.py"), calls("edit", path="/repo/src/a.py"), gives("ok")) == {
+        "/repo/src/a.py": "modified"
+    }
+
+
+def test_a_failed_edit_changes_nothing() -> None:
+    assert states(calls("edit", path="/a.py"), gives("Could not find the exact text in /a.py")) == {}
+    assert states(calls("edit", path="/a.py"), gives("nope", error=True)) == {}
+    assert states(calls("edit", path="/a.py")) == {}
+
+
+def test_of_a_failed_chain_all_but_the_last_command_counts() -> None:
+    assert states(*ran("mv a.py b.py && npm run check", "boom\nCommand exited with code 1")) == {
+        "a.py -> b.py": "renamed"
+    }
+    assert states(*ran("rm a.py", "rm: cannot remove\nCommand exited with code 1")) == {}
+
+
+def test_text_actions_of_an_agent_without_tool_calls() -> None:
+    def tool(text: str) -> Message:
+        return Message("user", (Text(text),), "tool")
+
+    story = [
+        human("fix it"),
+        says("Open it.\n<command>\nopen src/a.py\n</command>"),
+        tool("[File: x]\n(Open file: /r/src/a.py)\nbash-$"),
+        says("Change it.\n```\nedit 12:20\nnew\nend_of_edit\n```"),
+        tool("File updated.\n(Open file: /r/src/a.py)\nbash-$"),
+        says("```\ncreate repro.py\n```"),
+        tool("[File: repro.py]\n(Open file: /r/repro.py)"),
+    ]
+    assert states(*story) == {"/r/src/a.py": "modified", "repro.py": "created"}
+
+
+def test_names_of_commands() -> None:
+    assert normal("cd /x && npm run check 2>&1 | tail -20") == "npm run check"
+    assert normal("FOO=1 sudo make -j4 > log") == "make -j4"
+    assert program("npm run check --silent") == "npm run check"
+    assert program("python -m unittest tests.a -v") == "python -m unittest tests.a"
+    assert program("git push --force") == "git push"
+    assert only_looks(normal("cd /x && grep -rn foo . | head && git log -3"))
+    assert not only_looks(normal("grep foo x && make"))
+    assert effects("") == ()

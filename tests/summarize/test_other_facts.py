@@ -1,0 +1,111 @@
+"""Identifiers, decisions, the to-do state, and how facts of two ranges merge."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+
+from tenfold.record.block import Fact
+from tenfold.record.message import Message
+from tenfold.summarize.facts import extract, merge
+from tests.summarize.making import HISTORIES, calls, facts_of, gives, human, ran, says, texts_of
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see https://example.com/a/b?c=1.", "https://example.com/a/b?c=1"),
+        ("commit 3f2a9bc is broken", "3f2a9bc"),
+        ("order #W4680753, please", "#W4680753"),
+        ("write to jane.doe@example.com", "jane.doe@example.com"),
+        ("we are on v2.14.3 now", "v2.14.3"),
+        ("it runs at localhost:8080", "localhost:8080"),
+        ("timeout=4500 it says", "timeout=4500"),
+        ("FATAL_ERROR_CODE: 0xDEADBEEF9999", "FATAL_ERROR_CODE=0xDEADBEEF9999"),
+        ("the pid PID-9876-CONFLICT hangs", "PID-9876-CONFLICT"),
+    ],
+)
+def test_identifiers(text: str, found: str) -> None:
+    assert found in texts_of(human(text), kind="identifier")
+
+
+def test_the_latest_value_of_a_label_wins() -> None:
+    facts = facts_of(human("use port=3000"), says("ok"), human("no: port=4000"), kind="identifier")
+    assert [fact.text for fact in facts] == ["port=4000"]
+
+
+def test_words_and_numbers_are_no_identifiers() -> None:
+    assert (
+        texts_of(human("there are 12 of 30 files in the folder, see a.py:12 and e.g. section 3"), kind="identifier")
+        == []
+    )
+
+
+def test_decisions() -> None:
+    said = "I looked at both. We decided to keep the old parser. More text."
+    assert texts_of(says(said), kind="decision") == ["We decided to keep the old parser."]
+
+
+def test_a_todo_tool_gives_its_last_state() -> None:
+    def todo(*items: tuple[str, str]) -> list[Message]:
+        return [calls("TodoWrite", todos=[{"content": c, "status": s} for c, s in items]), gives("ok")]
+
+    facts = facts_of(
+        *todo(("a", "in_progress"), ("b", "pending")), *todo(("a", "completed"), ("b", "in_progress")), kind="todo"
+    )
+    assert [(fact.text, fact.live) for fact in facts] == [("[x] a\n[~] b", True)]
+
+
+def test_checkboxes_in_a_file_follow_their_edits() -> None:
+    story = [
+        calls("write", path="/plan.md", content="# Plan\n- [ ] one\n- [ ] two\n"),
+        gives("ok"),
+        calls("edit", path="/plan.md", oldText="- [ ] one", newText="- [x] one"),
+        gives("ok"),
+    ]
+    assert texts_of(*story, kind="todo") == ["- [x] one\n- [ ] two"]
+    assert [f.live for f in facts_of(*story, *ran("rm /plan.md"), kind="todo")] == [False]
+
+
+def test_a_numbered_plan_counts_where_a_plan_is_spoken_of() -> None:
+    assert texts_of(says("The plan:\n1. read\n2. write\n3. test"), kind="todo") == ["1. read\n2. write\n3. test"]
+    assert texts_of(says("Three colours:\n1. red\n2. blue\n3. green"), kind="todo") == []
+
+
+def test_a_resolution_in_the_newer_range_settles_an_error_of_the_older() -> None:
+    older = extract(enumerate(ran("pytest", "FAILED tests/a.py::test_b\nCommand exited with code 1")))
+    newer = extract((n + 10, message) for n, message in enumerate(ran("pytest", "3 passed")))
+    assert [fact.live for fact in older if fact.kind == "error"] == [True]
+    assert [fact.live for fact in merge(older, newer) if fact.kind == "error"] == [False]
+
+
+def test_merging_keeps_the_later_of_a_key_and_the_order_of_positions() -> None:
+    older = (Fact("identifier", "port=1", "port", 1), Fact("rule", "be kind", "be kind", 2))
+    newer = (Fact("identifier", "port=2", "port", 5),)
+    assert [(fact.text, fact.at) for fact in merge(older, newer)] == [("be kind", 2), ("port=2", 5)]
+
+
+def essence(facts: tuple[Fact, ...]) -> set[tuple[str, str, str, int, bool]]:
+    return {(fact.kind, fact.key, fact.text, fact.at, fact.live) for fact in facts}
+
+
+@settings(max_examples=60, deadline=None)
+@given(HISTORIES, HISTORIES, HISTORIES)
+def test_merging_does_not_depend_on_how_ranges_are_grouped(
+    a: list[Message], b: list[Message], c: list[Message]
+) -> None:
+    at = itertools.count()
+    one, two, three = (extract([(next(at), message) for message in part]) for part in (a, b, c))
+    assert essence(merge(merge(one, two), three)) == essence(merge(one, merge(two, three)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(HISTORIES)
+def test_extraction_never_raises_and_merging_with_nothing_changes_nothing(history: list[Message]) -> None:
+    facts = extract(enumerate(history))
+    assert merge(facts, ()) == facts
+    assert merge((), facts) == facts
+    assert all(0 <= fact.at < len(history) for fact in facts)
+    assert sum(fact.live for fact in facts if fact.kind == "request") <= 1

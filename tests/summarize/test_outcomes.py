@@ -1,0 +1,110 @@
+"""Commands with their outcome, and errors: which lines, and when they are over."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.record.message import Message
+from tests.summarize.making import calls, facts_of, gives, human, ran, says
+
+
+def open_errors(*messages: Message) -> list[str]:
+    return [fact.text for fact in facts_of(*messages, kind="error") if fact.live]
+
+
+TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    f()\nValueError: bad literal\n'
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "note"),
+    [
+        ("fine\n", False, "ok"),
+        ("boom\n\nCommand exited with code 2", False, "exit 2"),
+        ("[Command finished with exit code 1]", False, "exit 1"),
+        ("Output: x\nExit Code: 0\nSignal: 0", False, "ok"),
+        ("exit=3", False, "exit 3"),
+        ("something", True, "failed"),
+        ("a.ts(1,2): error TS2304: Cannot find name 'x'.", False, "errors in output"),
+        ("Command aborted", True, "stopped by the user"),
+    ],
+)
+def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None:  # noqa: FBT001
+    (command,) = facts_of(*ran("make all", output, error=error), kind="command")
+    assert (command.text, command.note) == ("make all", note)
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (TRACE, "ValueError: bad literal"),
+        (
+            "collected 3\nFAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed",
+            "FAILED tests/test_a.py::test_b - assert 1 == 2",
+        ),
+        ("FAIL: test_x (m.T)\n----", "FAIL: test_x (m.T)"),
+        ("ERROR: test_y (m.T)\n----", "ERROR: test_y (m.T)"),
+        ("src/a.ts(3,4): error TS2305: no member", "src/a.ts(3,4): error TS2305: no member"),
+        ("main.c:10:5: error: expected ';'", "main.c:10:5: error: expected ';'"),
+        ("error[E0308]: mismatched types", "error[E0308]: mismatched types"),
+        ("a.py:1:1: F401 unused import", "a.py:1:1: F401 unused import"),
+        ("bash: foo: command not found", "bash: foo: command not found"),
+        ("--- FAIL: TestX (0.00s)", "--- FAIL: TestX (0.00s)"),
+        ("fatal: not a git repository: x", "fatal: not a git repository: x"),
+    ],
+)
+def test_lines_that_name_an_error(output: str, line: str) -> None:
+    assert line in open_errors(*ran("make", output + "\nCommand exited with code 1"))
+
+
+def test_an_error_is_over_when_the_command_succeeds_later() -> None:
+    bad = ran("npm run check 2>&1 | tail", "x.ts(1,1): error TS1: no\nCommand exited with code 1")
+    assert open_errors(*bad) == ["x.ts(1,1): error TS1: no"]
+    assert open_errors(*bad, *ran("cd /r && npm run check", "all good")) == []
+    assert open_errors(*bad, *ran("npm run build", "all good")) == ["x.ts(1,1): error TS1: no"]
+
+
+def test_a_narrower_success_does_not_settle_but_a_broader_one_does() -> None:
+    bad = ran("pytest tests/test_a.py", "FAILED tests/test_a.py::test_b\nCommand exited with code 1")
+    assert open_errors(*bad, *ran("pytest tests/test_c.py", "1 passed")) == ["FAILED tests/test_a.py::test_b"]
+    assert open_errors(*bad, *ran("pytest -q", "9 passed")) == []
+
+
+def test_running_the_same_again_leaves_only_the_new_errors() -> None:
+    first = ran("make", "a.c:1:1: error: one\nCommand exited with code 1")
+    assert open_errors(*first, *ran("make", "a.c:2:1: error: two\nCommand exited with code 1")) == [
+        "a.c:2:1: error: two"
+    ]
+
+
+def test_a_failed_search_is_no_error() -> None:
+    assert facts_of(*ran("grep -rn needle src", "(no output)\n\nCommand exited with code 1"), kind="error") == []
+
+
+def test_reading_a_file_about_errors_is_no_error() -> None:
+    assert facts_of(calls("read", path="/a.py"), gives("raise ValueError: x\nError: y"), kind="error") == []
+
+
+def test_a_failed_edit_is_over_when_another_one_goes_through() -> None:
+    bad = [calls("edit", path="/a.py"), gives("Could not find the exact text in /a.py")]
+    assert open_errors(*bad) == ["Could not find the exact text in /a.py"]
+    assert open_errors(*bad, calls("edit", path="/a.py"), gives("Edited")) == []
+
+
+def test_a_tool_of_any_name_is_over_when_it_succeeds_later() -> None:
+    bad = [calls("return_items", order="#W1"), gives("Error: order not found", error=True)]
+    assert open_errors(*bad) == ["Error: order not found"]
+    assert open_errors(*bad, calls("return_items", order="#W2"), gives('{"status": "done"}')) == []
+
+
+def test_what_the_user_pasted_ages_with_his_requests() -> None:
+    pasted = human("CI says this, please look:\n\n" + "log line here\n" * 40 + "main.c:9:9: error: undeclared name")
+    assert open_errors(pasted) == ["main.c:9:9: error: undeclared name"]
+    later = [says("ok"), human("add a page"), says("ok"), human("and a footer"), says("ok"), human("and a header")]
+    assert open_errors(pasted, *later) == []
+
+
+def test_a_long_output_gives_few_bounded_lines() -> None:
+    output = "\n".join(f"src/a{n}.ts({n},1): error TS2304: {'x' * 900}" for n in range(50))
+    lines = open_errors(*ran("npm run check", output + "\nCommand exited with code 2"))
+    assert 0 < len(lines) <= 6
+    assert max(map(len, lines)) <= 300

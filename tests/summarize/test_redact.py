@@ -1,0 +1,63 @@
+"""Secrets leave no summary; ordinary text stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenfold.summarize.redact import MASK, redact
+
+BODY = "Zx9Qw7Er5Ty3Ui1Op0As8Df6Gh4Jk2Lz"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"key sk-{BODY} here", BODY),
+        (f"sk-ant-api03-{BODY}", BODY),
+        (f"ghp_{BODY}0000", BODY),
+        (f"github_pat_{BODY}", BODY),
+        (f"glpat-{BODY}", BODY),
+        (f"xoxb-1234567890-{BODY}", BODY),
+        ("AKIAABCDEFGHIJKLMNOP", "ABCDEFGHIJKLMNOP"),
+        (f"AIza{BODY}abc", BODY),
+        (f"eyJhbGciOiJI.eyJzdWIiOiIx.{BODY}", BODY),
+        (f"Authorization: Bearer {BODY}", BODY),
+        (f"authorization: basic {BODY}", BODY),
+        (f"API_KEY={BODY}", BODY),
+        (f'"client_secret": "{BODY}"', BODY),
+        ("password: hunter2xy", "hunter2xy"),
+        ("DB_PASSWORD=correcthorse", "correcthorse"),
+        ("postgres://admin:pa55word@db.local/x", "pa55word"),
+        (f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}\n{BODY}\n-----END RSA PRIVATE KEY-----", BODY),
+        (f"-----BEGIN PRIVATE KEY-----\n{BODY}", BODY),
+    ],
+)
+def test_a_secret_goes(text: str, secret: str) -> None:
+    shown = redact(text)
+    assert secret not in shown
+    assert MASK in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens: 4096",
+        "the token count is 12000",
+        "const token = getToken();",
+        "token: string",
+        "see the secretary: tomorrow",
+        "commit 3f2a9bc0d1e2f3a4b5c6d7e8f9a0b1c2d3e4f5a6",
+        "https://example.com/a:b@c",
+        "src/keys/token.py:12",
+        "skill-based and risk-averse planning-of-the-next-steps",
+    ],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@given(st.text())
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    assert redact(redact(text)) == redact(text)

@@ -1,0 +1,98 @@
+"""Odd input: any JSON in any place, doubled ids, nothing at all. Bytes survive, and only a role may be refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenfold.errors import BadInput, UnknownRole
+from tenfold.view.rules import check, validate
+from tenfold.wire import WIRES, decode_bytes, encode_bytes
+from tests.wire.strategies import Json, texts, values
+
+KEYS = [
+    "content", "parts", "type", "text", "tool_calls", "tool_call_id", "id", "call_id", "name", "input", "output",
+    "functionCall", "functionResponse", "args", "response", "summary", "encrypted_content", "source", "tool_use_id",
+    "thinking", "signature", "thoughtSignature", "inlineData", "refusal", "image_url", "is_error", "arguments",
+    "function",
+]  # fmt: skip
+KINDS = [
+    "text", "tool_use", "tool_result", "thinking", "image", "document", "message", "reasoning", "function_call",
+    "function_call_output", "custom_tool_call", "image_url", "input_text", "output_text", "file", "compaction",
+]  # fmt: skip
+ROLES = {
+    "anthropic": ["user", "assistant"], "openai-chat": ["user", "assistant", "tool", "system"],
+    "openai-responses": ["user", "assistant", "system"], "gemini": ["user", "model"],
+}  # fmt: skip
+
+
+def odd() -> st.SearchStrategy[Json]:
+    leaf = values | st.sampled_from(KINDS) | texts
+    return st.recursive(
+        leaf,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+        max_leaves=10,
+    )
+
+
+@st.composite
+def messages(draw: st.DrawFn, wire: str) -> list[dict[str, Json]]:
+    out: list[dict[str, Json]] = []
+    for _ in range(draw(st.integers(0, 4))):
+        message = draw(st.dictionaries(st.sampled_from(KEYS), odd(), max_size=4))
+        if wire == "openai-responses" and draw(st.booleans()):
+            message["type"] = draw(st.sampled_from(KINDS[7:11]))
+        else:
+            message.pop("type", None)
+        out.append({**message, "role": draw(st.sampled_from(ROLES[wire]))})
+    return out
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@settings(max_examples=80)
+@given(data=st.data())
+def test_any_json_in_any_place_comes_back_and_can_be_sent_anywhere(wire: str, data: st.DataObject) -> None:
+    raw = json.dumps(data.draw(messages(wire))).encode()
+    decoded = decode_bytes(raw, wire)
+    assert encode_bytes(decoded, wire) == raw
+    for target in WIRES:
+        encoded = WIRES[target].encode(decoded)
+        once = [item.raw for item in encoded.items]
+        again = WIRES[target].decode(once)
+        assert [i.raw for i in WIRES[target].encode(again).items] == once
+        check(decoded, target)
+    assert all(v.index >= 0 for v in validate(json.loads(raw), wire))
+
+
+@given(data=st.binary(max_size=40) | st.text(max_size=20).map(str.encode), wire=st.sampled_from(sorted(WIRES)))
+def test_bytes_that_are_no_array_are_refused_with_a_reason(data: bytes, wire: str) -> None:
+    try:
+        json.loads(data)
+    except ValueError:
+        with pytest.raises(BadInput, match="not a JSON array"):
+            decode_bytes(data, wire)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[", b'[{"role":"user"}', b"[1]", b'["x"]', b'[{"role":"ghost"}]', b'[{"role":7}]', b"\xff[]"]
+)
+def test_broken_input_names_its_place(wire: str, data: bytes) -> None:
+    with pytest.raises(BadInput) as raised:
+        decode_bytes(data, wire)
+    assert len(str(raised.value)) > 20
+    if b"role" in data and data.endswith(b"]"):
+        assert isinstance(raised.value, UnknownRole)
+
+
+def test_doubled_ids_are_paired_step_by_step() -> None:
+    step = [
+        {"role": "assistant", "tool_calls": [{"id": "call_0", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "call_0", "content": "x"},
+    ]
+    assert validate([{"role": "user", "content": "q"}, *step, *step], "openai-chat") == []
+    broken = validate([{"role": "user", "content": "q"}, *step, step[1]], "openai-chat")
+    assert [(v.rule, v.index) for v in broken] == [("result_follows_call", 3)]
