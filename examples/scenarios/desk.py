@@ -38,6 +38,7 @@ def _begin(s: Session) -> None:
         - Every change gets a note on the order that starts with "MK:" and says who asked for it.
         - No refund above 200 euros without my explicit yes with the amount.
         - Do not promise dates to anybody.
+
         Start by reading the desk's own rules.
     """)
     s.ask("", "rules")
@@ -73,6 +74,7 @@ def _audit(s: Session) -> None:
     s.say(f"""
         {len(state["customers"])} customers, {len(state["orders"])} orders, {len(refunds)} refunds, {total // 100}.{total % 100:02d} euros in all:
 {listed}
+
         No order was refunded more than was paid. W-5099 came closest to a question: its 100.00 euros are the difference of an exchange.
     """)
     s.user("Thanks. Keep the total in mind, I need it for the form FIN-22 at the end of the month.")
@@ -100,6 +102,7 @@ def _end(s: Session) -> None:
         - T-07, Femi Okoro, W-5085: lost parcel, the carrier NordPost has case NP-77120; he decides between sending again and a refund.
         - T-09, Hugo Marsh: waits for Marta to ask the warehouse about the double order W-5122 and W-5124.
         - T-14, Nils Berg, W-5208: address change to Gdynia is done, the head lamps are for Marta to look at.
+
         Everything else is answered and closed.
     """)
     s.user(

@@ -328,6 +328,7 @@ def _review(s: Session) -> None:
         - Shipping is free from exactly 50.00 EUR before discounts, never for express.
         - VAT is the tax contained, gift cards carry none, and the parts add up to the discounted total.
         - New: `python -m shop batch FILE...`.
+
         orders/ and data/ are untouched. Open: the heavy order cannot be shipped as one parcel; that is a decision for you.
     """)
     s.user("Thanks. Leave the heavy order for now, I'll ask logistics. Next week we look at splitting parcels.")

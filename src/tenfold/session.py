@@ -87,7 +87,7 @@ class Session:
         `floor` counts what is sent besides the view; without `window` the model's known one is taken.
         """
         with self._lock:
-            return measure(self._head.view, self.policy, self.call(window=window, floor=floor), self._bench())
+            return measure(self._head.view, self.policy, self.call(window=window, floor=floor), self.bench())
 
     def uncompacted(self) -> int:
         """Tokens of the whole path with no Block applied, by the policy's counter: what shares of the whole refer to."""
@@ -99,7 +99,7 @@ class Session:
         """Tokens of each message in view, by its `Shown.key`."""
         with self._lock:
             shown = list(self.view.shown())
-            return dict(zip((s.key for s in shown), self._bench().sizes.each(shown), strict=True))
+            return dict(zip((s.key for s in shown), self.bench().sizes.each(shown), strict=True))
 
     def search(self, words: str, *, limit: int = 20) -> list[Hit]:
         """Finds originals and summaries of this session that hold all the words, best first."""
@@ -225,12 +225,15 @@ class Session:
         """The engine's generator for this call, and the view it works on: for drivers of one's own."""
         with self._lock:
             view = self.view
-            return compact(view, self.policy, call, self._bench(), now=now(), new_id=IDS.new), view
+            return compact(view, self.policy, call, self.bench(), now=now(), new_id=IDS.new), view
 
-    def preview(self, *, to: int | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
-        """What `compact` would decide and plan; changes nothing and calls no model."""
+    def preview(
+        self, call: Call | None = None, *, to: int | None = None, window: int | None = None
+    ) -> tuple[Decision, Plan | None]:
+        """What `compact` would decide and plan for the same arguments; changes nothing and calls no model."""
         with self._lock:
-            return preview(self.view, self.policy, self.known(self.call(to=to, window=window)), self._bench())
+            call = self.known(call or self.call(to=to, window=window))
+            return preview(self.view, self.policy, call, self.bench())
 
     def install(self, verdict: Verdict, planned_on: View) -> Outcome:
         """Appends what a Verdict holds, and gives its Outcome with what only the new view can tell.
@@ -262,7 +265,8 @@ class Session:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _bench(self) -> Bench:
+    def bench(self) -> Bench:
+        """What this session's views are measured with."""
         self._head.know_counts()
         return Bench(self._head.sizes, self._head.tally)
 

@@ -12,7 +12,7 @@ from tenfold.record.entry import Custom, Entry, Said, Setting
 from tenfold.record.message import Native
 from tenfold.view.path import Path
 from tenfold.view.view import Snapshot, View
-from tests.log.build import NS, START, Growing, entry_id, message
+from tests.log.build import NS, START, Growing, Keep, entry_id, message
 
 
 def said(number: int, parent: str | None, text: str = "text") -> Said:
@@ -31,6 +31,14 @@ def same_view(log: Growing) -> None:
         return log.store.span(log.namespace, log.session, leaf, first, last)
 
     path = Path(length=opened.length, load=load)
+    for position, entry in opened.held.items():
+        assert entry == log.entries[position]
+        path.know(position, entry)
+    if opened.snapshot is not None:  # what is held is enough to show the snapshot: nothing more is read
+        bare = Path(length=after)
+        for position, entry in opened.held.items():
+            bare.know(position, entry)
+        assert View.opened(opened.snapshot, bare).messages() == View.of(Path(log.entries[:after])).messages()
     view = View.opened(opened.snapshot, path) if opened.snapshot else View.of(path)
     assert view.messages() == View.of(Path(log.entries)).messages()
     assert view.snapshot() == View.of(Path(log.entries)).snapshot()
@@ -199,7 +207,7 @@ def test_a_snapshot_shortens_the_opening(store: Store) -> None:
     assert opened.snapshot.length == 10
     assert opened.entries == (log.entries[-1],)
     same_view(log)
-    log.compact(4, 6, "summary of three")
+    log.compact(4, 6, Keep(5), "summary of three")
     same_view(log)
     log.undo()
     assert store.open(NS, "s").entries == ()

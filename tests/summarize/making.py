@@ -25,8 +25,8 @@ def says(text: str) -> Message:
     return Message("assistant", (Text(text),), "model")
 
 
-def calls(name: str, call: str = "c1", **arguments: object) -> Message:
-    return Message("assistant", (ToolCall(call, name, json.dumps(arguments)),), "model")
+def calls(name: str, **arguments: object) -> Message:
+    return Message("assistant", (ToolCall("c1", name, json.dumps(arguments)),), "model")
 
 
 def gives(text: str, call: str = "c1", *, error: bool = False) -> Message:

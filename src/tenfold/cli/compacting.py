@@ -1,30 +1,36 @@
-"""`tenfold compact`: read session files, compact each session, show what happened, write what was asked for."""
+"""`tenfold compact`: read session files, compact each session, show what happened, write what was asked for.
+
+How it is told is `report.py`; nothing here formats.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 
 from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, session_of
-from tenfold.cli.screen import note, one_line, progress, safe, show, table
+from tenfold.cli.report import Result, as_json, preview_json, report, show_preview
+from tenfold.cli.screen import in_terminal, json_line, note, progress
+from tenfold.engine import Call
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.log.base import Store
+from tenfold.log.place import MEMORY, default_place
 from tenfold.meter.counters import counter_for
-from tenfold.record.ask import Outcome
-from tenfold.record.block import MUST_KEEP
+from tenfold.policies import policy_named
 from tenfold.session import Session
 from tenfold.transcripts import Recorded, read_file, write_file
 from tenfold.transcripts.export import view_items
+from tenfold.transcripts.files import reader_of
 from tenfold.transcripts.load import load
 from tenfold.wire import WIRES
 
-EXAMPLE = "Example: tenfold compact session.jsonl --to 10% --out smaller.jsonl"
 _SUFFIXES = (".jsonl", ".json", ".traj")
+Advance = Callable[[int], None]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -34,163 +40,227 @@ class Wanted(msgspec.Struct, frozen=True):
     window: int | None
     policy: str
     model: str | None
+    recall: Literal["none", "tool", "cli"]
+    format: str | None
+    skip_damaged: bool
+    out: Path | None
     preview: bool
     json: bool
 
 
+class Source(msgspec.Struct, frozen=True):
+    """A file to read. One found inside a folder need not be a session; `below` is its path from that folder on."""
+
+    path: Path
+    below: Path
+    named: bool
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("compact", epilog=EXAMPLE)(compact)
+    app.command("compact", epilog="Example: tenfold compact session.jsonl --to 10% --out smaller.jsonl")(compact)
 
 
 def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
     files: Annotated[list[Path], typer.Argument(help="Session files, or folders of them.", metavar="FILE...")],
     *,
-    to: Annotated[str | None, typer.Option(help="Target size of the view: tokens (20000) or a share (10%).")] = None,
-    window: Annotated[int | None, typer.Option(help="The model's window in tokens: act only if the trigger says so.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Target size of the view: tokens (20000) or a share (10%).")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="The model's window in tokens: act only if the policy's trigger says so.")
+    ] = None,
     policy: Annotated[str, typer.Option(help="The policy; `tenfold policies` lists them.")] = "tenfold",
     model: Annotated[str | None, typer.Option(help="The agent's model, for its window and tokenizer.")] = None,
-    format: Annotated[str | None, typer.Option(help="The files' format, where it is not to be detected.")] = None,  # noqa: A002
+    format: Annotated[  # noqa: A002 - the flag's name
+        str | None, typer.Option(help="The files' format, where it is not to be detected.")
+    ] = None,
+    recall: Annotated[
+        Literal["none", "tool", "cli"],
+        typer.Option(help="What stubs name to get the original back: nothing, the recall tools, or this command."),
+    ] = "none",
     store: StoreOption = None,
-    out: Annotated[Path | None, typer.Option(help="Write the compacted conversation here, in the same format; a folder for several files.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Write the compacted conversation, in the same format; a folder for several files."),
+    ] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Print the Plan with its reasons; change nothing.")] = False,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged lines, and say which.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Compacts recorded sessions: offline, with no key and no server."""
-    wanted = Wanted(to, window, policy, model, preview, json)
-    if to is not None:
-        _target(to, 1_000)
-    found = _sessions_in(files)
-    if out is not None and len(found) > 1 and not out.is_dir():
-        raise UsageError(f"--out {out} must be an existing folder for {len(found)} files")
-    failed = 0
-    with opened(":memory:" if preview and store is None else store) as place, progress() as bar:
-        task = bar.add_task("sessions", total=len(found))
-        for path, named in found.items():
-            recorded = _read(path, named=named, format=format, skip_damaged=skip_damaged)
-            results = _file(place, path, recorded, wanted)
-            failed += sum(1 for _, outcome in results if outcome is not None and outcome.status == "failed")
-            if out is not None and recorded and not preview:
-                _write(out / path.name if out.is_dir() else out, recorded, [s for s, _ in results])
-            bar.advance(task)
-    return 4 if failed else 0
+    """Compacts recorded sessions: offline, with no key and no server.
+
+    Without --to and --window the policy's trigger decides, for the known window of the session's model.
+    """
+    wanted = Wanted(to, window, policy, model, recall, format, skip_damaged, out, preview, json)
+    _meant(wanted)
+    sources = _sources(files)
+    _writable(sources, out)
+    results: list[Result] = []
+    codes: list[int] = []
+    with opened(MEMORY if preview else store, make=True) as place:
+        try:
+            _run(place, sources, wanted, results, codes)
+        finally:
+            if not json and not preview:
+                kept = (store or default_place()) != MEMORY
+                report(results, kept=kept)
+    if any(r.outcome.status == "failed" for r in results):
+        codes.append(4)
+    return max(codes, default=0)
 
 
-def _sessions_in(files: Sequence[Path]) -> dict[Path, bool]:
-    """The files named (True), and those inside folders, which need not all be sessions (False)."""
-    found: dict[Path, bool] = {}
+def _run(store: Store, sources: Sequence[Source], wanted: Wanted, results: list[Result], codes: list[int]) -> None:
+    with progress(wanted=len(sources) > 1 and not (wanted.json and in_terminal())) as bar:
+        task = bar.add_task("sessions", total=len(sources))
+        for source in sources:
+            try:
+                recorded = _read(source, wanted)
+            except BadInput as exc:
+                if len(sources) == 1:
+                    raise
+                note(f"tenfold: {exc}", style="red")
+                codes.append(3)
+                bar.advance(task)
+                continue
+            bar.update(task, total=(bar.tasks[0].total or 0) + max(0, len(recorded) - 1))
+            for result in _file(store, source, recorded, wanted):
+                bar.advance(task)
+                results.append(result)
+                if wanted.json:
+                    json_line(as_json(result))
+            if not recorded:
+                bar.advance(task)
+
+
+def _meant(wanted: Wanted) -> None:
+    """Raises `UsageError` for arguments that cannot be meant so, before anything is read."""
+    if wanted.to is not None:
+        target_of(wanted.to, 1_000_000)
+    policy_named(wanted.policy)
+    if wanted.format is not None:
+        try:
+            reader_of(wanted.format)
+        except UnknownFormat as exc:
+            raise UsageError(str(exc)) from exc
+    if wanted.preview and wanted.out is not None:
+        raise UsageError("--preview changes nothing, so there is nothing to write with --out: give one of the two")
+
+
+def _sources(files: Sequence[Path]) -> list[Source]:
+    """The files named, and those inside folders, each once."""
+    found: dict[Path, Source] = {}
     for path in files:
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
-            if not inside:
-                raise BadInput(f"{path}: no {', '.join(_SUFFIXES)} file in this folder; name the session files")
-            found.update(dict.fromkeys(inside, False))
-        else:
-            found[path] = True
-    return found
+        if not path.is_dir():
+            found.setdefault(path, Source(path, Path(path.name), named=True))
+            continue
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
+        if not inside:
+            raise BadInput(f"{path}: no {', '.join(_SUFFIXES)} file in this folder; name the session files")
+        for each in inside:
+            found.setdefault(each, Source(each, each.relative_to(path), named=False))
+    return list(found.values())
 
 
-def _read(path: Path, *, named: bool, format: str | None, skip_damaged: bool) -> list[Recorded]:  # noqa: A002 - the flag's name
+def _writable(sources: Sequence[Source], out: Path | None) -> None:
+    """Raises `UsageError` where --out cannot hold what will be written, or would replace what was read."""
+    if out is None:
+        return
+    if len(sources) > 1 and not out.is_dir():
+        raise UsageError(f"--out {out} must be an existing folder for {len(sources)} files; make it first")
+    if not out.is_dir() and not out.absolute().parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}; make it first")
+    places: dict[Path, Path] = {}
+    for source in sources:
+        place = _place(out, source).absolute()
+        if place in places:
+            raise UsageError(f"--out {out}: {places[place]} and {source.path} would both be written to {place}")
+        if place.exists() and any(place.samefile(s.path) for s in sources if s.path.exists()):
+            raise UsageError(f"--out {out}: {place} is one of the files to read, and originals are never overwritten")
+        places[place] = source.path
+
+
+def _place(out: Path, source: Source) -> Path:
+    return out / source.below if out.is_dir() else out
+
+
+def _read(source: Source, wanted: Wanted) -> list[Recorded]:
     try:
-        recorded = read_file(path, format=format, skip_damaged=skip_damaged)
+        recorded = read_file(source.path, format=wanted.format, skip_damaged=wanted.skip_damaged)
     except UnknownFormat as exc:
-        if named:
+        if source.named:
             raise
-        note(f"left out: {safe(str(exc))}")
+        note(f"left out: {exc}")
         return []
     for each in recorded:
         for problem in each.problems:
-            note(f"{path}: {safe(problem)}")
+            note(f"{source.path}: {problem}")
     return recorded
 
 
-def _file(store: Store, path: Path, recorded: Sequence[Recorded], wanted: Wanted) -> list[tuple[Session, Outcome | None]]:
+def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wanted) -> Iterator[Result]:
+    """Loads and compacts the sessions of one file, one after the other, and then writes them all."""
+    if not recorded:
+        return
     counter = counter_for(wanted.model or next((r.info.model for r in recorded if r.info.model), None)).counter
+    rows = {}
     ids = load(recorded, store, NAMESPACE, counter)
     rows = {row.info.id: row for row in store.sessions(NAMESPACE)}
-    results: list[tuple[Session, Outcome | None]] = []
+    sessions: list[Session] = []
     for id_ in ids:
         session = session_of(store, rows[id_], policy=wanted.policy, model=wanted.model)
-        target = _target(wanted.to, session.uncompacted()) if wanted.to is not None else None
+        sessions.append(session)
+        call = _call(session, wanted)
         if wanted.preview:
-            _preview(session, path, target, wanted)
-            results.append((session, None))
+            decision, plan = session.preview(call)
+            if wanted.json:
+                json_line(preview_json(source.path, session, decision, plan))
+            else:
+                show_preview(source.path, session, decision, plan)
             continue
-        outcome = session.compact(to=target, window=wanted.window)
+        outcome = session.compact(call)
         outcome = msgspec.structs.replace(outcome, violations=_violations(session))
-        _report(path, session, outcome, json=wanted.json)
-        results.append((session, outcome))
-    return results
+        yield Result(str(source.path), id_, rows[id_].info.format, session.policy.counter.name, outcome)
+    if wanted.out is not None and len(sessions) == len(recorded):
+        _write(_place(wanted.out, source), recorded, sessions)
+
+
+def _call(session: Session, wanted: Wanted) -> Call:
+    target = target_of(wanted.to, session.uncompacted()) if wanted.to is not None else None
+    call = session.known(session.call(to=target, window=wanted.window))
+    return msgspec.structs.replace(call, demand="check" if target is None else "manual", recall=wanted.recall)
 
 
 def _violations(session: Session) -> tuple[str, ...]:
     return tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.violations(wire))
 
 
-def _target(to: str, tokens: int) -> int:
-    """`--to` in tokens. Raises `UsageError` for what is neither a count nor a percentage."""
+def target_of(to: str, tokens: int) -> int:
+    """`--to` in tokens, a share being one of `tokens`. Raises `UsageError` for what is neither."""
     try:
         share = float(to[:-1]) / 100 if to.endswith("%") else None
         target = int(tokens * share) if share is not None else int(to.replace("_", "").replace(",", ""))
-    except ValueError:
-        target = 0
-    if target < 1 or (to.endswith("%") and float(to[:-1]) > 100):
+    except (ValueError, OverflowError):
+        share, target = None, 0
+    if target < 1 or (share is not None and share > 1):
         raise UsageError(f"--to {to!r} is not a size: give tokens, as in --to 20000, or a share, as in --to 10%")
     return target
 
 
-def _preview(session: Session, path: Path, target: int | None, wanted: Wanted) -> None:
-    decision, plan = session.preview(to=target, window=wanted.window)
-    if wanted.json:
-        steps = [msgspec.to_builtins(s) for s in plan.steps] if plan else []
-        told = {
-            "file": str(path), "session": session.place.session, "act": decision.act, "reason": decision.reason,
-            "target": decision.target, "tokens_before": plan.tokens_before if plan else None,
-            "tokens_after_at_most": plan.tokens_after if plan else None, "steps": steps,
-            "plan": plan.explain() if plan else "",
-        }
-        typer.echo(msgspec.json.encode(told))
-        return
-    show(f"{path}  session {session.place.session}")
-    show(decision.reason)
-    if plan is not None:
-        show(plan.explain())
-
-
-def _report(path: Path, session: Session, outcome: Outcome, *, json: bool) -> None:
-    if json:
-        told = {"file": str(path), "session": session.place.session} | msgspec.to_builtins(outcome)
-        for field in msgspec.structs.fields(Outcome):
-            if field.default is not msgspec.NODEFAULT:
-                told.setdefault(field.name, msgspec.to_builtins(field.default))
-            elif field.default_factory is not msgspec.NODEFAULT:
-                told.setdefault(field.name, msgspec.to_builtins(field.default_factory()))
-        typer.echo(msgspec.json.encode(told))
-        return
-    share = f" ({outcome.tokens_after / outcome.tokens_before:.1%})" if outcome.tokens_before else ""
-    show(f"{os.fspath(path)}", style="bold")
-    show(f"  session {session.place.session}  {outcome.status}: {one_line(outcome.reason, 300)}")
-    show(
-        f"  tokens {outcome.tokens_before:,} -> {outcome.tokens_after:,}{share}, target {outcome.target:,}"
-        f"{' MISSED' if outcome.target_missed else ''}; messages {outcome.messages_before:,} -> "
-        f"{outcome.messages_after:,}; summary by rung: {outcome.rung or 'none'}"
-    )
-    if outcome.target_missed and outcome.itemised:
-        show("  what must stay: " + ", ".join(f"{what} {n:,}" for what, n in outcome.itemised.items()))
-    if outcome.facts:
-        rows = [
-            (kind.replace("_", " "), str(kept), str(total), "must keep" if kind in MUST_KEEP else "")
-            for kind, (kept, total) in sorted(outcome.facts.items(), key=lambda f: (f[0] not in MUST_KEEP, f[0]))
-        ]
-        table(("facts", "in view", "of", ""), rows, right=("in view", "of"))
-    for violation in outcome.violations:
-        show(f"  violation: {violation}", style="red")
-    if outcome.block:
-        show(f"  block {outcome.block}: `tenfold diff {session.place.session}`, `tenfold undo {session.place.session}`")
-
-
 def _write(path: Path, recorded: Sequence[Recorded], sessions: Sequence[Session]) -> None:
+    """Writes the file whole or not at all: beside its place first, then moved there."""
     data = write_file([(r.info, view_items(s.view)) for r, s in zip(recorded, sessions, strict=True)])
-    path.write_bytes(data)
+    write_whole(path, data)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all. Raises `OSError` with its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    except OSError as exc:
+        beside.unlink(missing_ok=True)
+        raise OSError(exc.errno, f"{path} was not written ({exc.strerror}); nothing is left half done there") from exc
     note(f"written: {path} ({len(data):,} bytes)")

@@ -62,13 +62,15 @@ class Opened(Struct, frozen=True):
     """What opening a head reads: O(view), not O(log).
 
     `length` is the number of entries on the path; `snapshot` the newest one on it, None if there is none;
-    `entries` all entries that follow the snapshot (all of the path if there is none).
+    `entries` all entries that follow the snapshot (all of the path if there is none). `held` are the entries that the
+    snapshot refers to, by position: the originals in view and the Blocks that show something, read in one go.
     """
 
     leaf: str | None
     length: int
     snapshot: Snapshot | None
     entries: tuple[Entry, ...]
+    held: dict[int, Entry] = {}
 
 
 class Located(Struct, frozen=True):

@@ -37,6 +37,8 @@ class Head:
         path = Path(length=opened.length, load=self._load)
         for position, entry in enumerate(opened.entries, opened.length - len(opened.entries)):
             path.know(position, entry)
+        for position, entry in opened.held.items():
+            path.know(position, entry)
         self._fold(path, opened)
 
     def _load(self, first: int, last: int) -> Sequence[Entry]:
@@ -84,6 +86,8 @@ class Head:
         if not isinstance(block, Block) or block.counter != self.counter.name:
             return
         made = block.replacements[ref.index]
+        if not made.sizes:  # purge took something out of it, so its sizes are not known any more
+            return
         for index, (show, tokens) in enumerate(zip(made.show, made.sizes, strict=True)):
             key = (show.position, 0, -1) if isinstance(show, Keep) else (ref.block, ref.index, index)
             self.sizes.know(key, tokens)

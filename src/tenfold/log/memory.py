@@ -20,6 +20,7 @@ from tenfold.log.placing import (
     checked_limit,
     duplicate,
     fits,
+    held,
     lost_race,
     no_parent,
     several,
@@ -139,7 +140,8 @@ class MemoryStore:
                     after, snapshot = seg.at[index - 1] + 1, seg.snapshots[seg.at[index - 1]]
                     break
             entries = tuple(line.entry for line in _span(leaf, after, leaf.pos)) if after <= leaf.pos else ()
-            return Opened(leaf.entry.id, leaf.pos + 1, snapshot, entries)
+            shown = held(snapshot, lambda places: {p: _span(leaf, p, p)[0].entry for p in places}) if snapshot else {}
+            return Opened(leaf.entry.id, leaf.pos + 1, snapshot, entries, shown)
 
     def span(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
         """See `Store.span`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tenfold.errors import BadInput, LostRace, NotFound, UsageError
+from tenfold.record.block import Block, Keep, Rep
 from tenfold.record.entry import Branch, Custom, Entry, Said, Setting
 from tenfold.view.view import Snapshot
 
@@ -19,6 +20,20 @@ def checked_counts(
         if len(values) != len(entries):
             raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
     return counts or {}
+
+
+def held(snapshot: Snapshot, read: Callable[[list[int]], dict[int, Entry]]) -> dict[int, Entry]:
+    """The entries that a snapshot refers to, in two reads: what it names, and the originals its Blocks show again."""
+    named: set[int] = set()
+    for ref in snapshot.refs:
+        named.update((ref.block,) if isinstance(ref, Rep) else range(ref.first, ref.last + 1))
+    found = read(sorted(named))
+    again: set[int] = set()
+    for ref in snapshot.refs:
+        block = found.get(ref.block) if isinstance(ref, Rep) else None
+        if isinstance(block, Block) and isinstance(ref, Rep):
+            again.update(s.position for s in block.replacements[ref.index].show if isinstance(s, Keep))
+    return {**found, **read(sorted(again - named))}
 
 
 def checked_limit(limit: int) -> int:

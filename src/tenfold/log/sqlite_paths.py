@@ -5,6 +5,7 @@ Reads only. The chain of a segment never changes, so it is loaded once, with one
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from tenfold.errors import NotFound, RecordError, StoreError
 from tenfold.log.base import Opened, SessionInfo
-from tenfold.log.placing import unknown_session
+from tenfold.log.placing import held, unknown_session
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.view.view import Snapshot
@@ -24,6 +25,7 @@ _CHAIN = (
     "WITH RECURSIVE up (id, parent, start) AS (SELECT id, parent, start FROM seg WHERE id = ? UNION ALL"
     " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, start FROM up"
 )
+_PICKED = "SELECT e.pos, e.body FROM json_each(?) j JOIN entry e ON e.seg = ? AND e.pos = j.value"
 _infos = msgspec.msgpack.Decoder(SessionInfo)
 _snapshots = msgspec.msgpack.Decoder(Snapshot)
 _encoder = msgspec.msgpack.Encoder()
@@ -119,7 +121,8 @@ def opened(db: sqlite3.Connection, chains: Chains, session: int, head: str) -> O
             after, snapshot = found[0] + 1, decode_snapshot(found[1])
             break
     entries = spanned(db, chain, after, leaf.pos) if after <= leaf.pos else []
-    return Opened(leaf.id, leaf.pos + 1, snapshot, tuple(entries))
+    shown = held(snapshot, lambda positions: _picked(db, chain, positions)) if snapshot else {}
+    return Opened(leaf.id, leaf.pos + 1, snapshot, tuple(entries), shown)
 
 
 def spanned(db: sqlite3.Connection, chain: Chain, first: int, last: int) -> list[Entry]:
@@ -131,6 +134,17 @@ def spanned(db: sqlite3.Connection, chain: Chain, first: int, last: int) -> list
     if len(out) != last - first + 1:
         missing = last - first + 1 - len(out)
         raise StoreError(f"{missing} of the entries at positions {first}..{last} are missing: run `tenfold verify`")
+    return out
+
+
+def _picked(db: sqlite3.Connection, chain: Chain, positions: list[int]) -> dict[int, Entry]:
+    by_seg: dict[int, list[int]] = {}
+    for position in positions:
+        by_seg.setdefault(chain.at(position), []).append(position)
+    out: dict[int, Entry] = {}
+    for seg, places in by_seg.items():
+        rows = db.execute(_PICKED, (json.dumps(places), seg))
+        out.update((pos, decode_entry(body)) for pos, body in rows)
     return out
 
 

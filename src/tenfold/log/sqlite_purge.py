@@ -16,13 +16,14 @@ from tenfold.errors import RecordError
 from tenfold.log import scrub
 from tenfold.log.sqlite_paths import Chains, Spot, decode_info, encode_info, spot
 from tenfold.log.sqlite_schema import INDEXED
-from tenfold.log.sqlite_search import forget, remember
+from tenfold.log.sqlite_search import forget, forget_all, remember
 from tenfold.log.verify import rewritten
 from tenfold.record.block import Block
 from tenfold.record.codec import decode_entry, encode_entry
 from tenfold.record.entry import Branch, Entry
 
 _ENTRIES = "SELECT seq, body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
+_NUMBER = "SELECT count(*) FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
 _WHOLE = (
     "DELETE FROM count WHERE seq IN (SELECT seq FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1))",
     "DELETE FROM manifest WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
@@ -35,11 +36,13 @@ _WHOLE = (
 
 def purge_session(db: sqlite3.Connection, session: int) -> int:
     """Removes a session with everything stored for it; returns how many entries that was."""
-    touched = 0
-    for seq, body in db.execute(_ENTRIES, (session,)).fetchall():
+    touched = int(db.execute(_NUMBER, (session,)).fetchone()[0])
+    rest = int(db.execute("SELECT count(*) FROM entry").fetchone()[0]) - touched
+    if rest < touched:
+        forget_all(db)  # it is less work to index again what remains
+    for seq, body in db.execute(_ENTRIES, (session,)).fetchall() if rest >= touched else ():
         with contextlib.suppress(RecordError):  # a body that cannot be read was never indexed
             forget(db, seq, decode_entry(body))
-        touched += 1
     for statement in _WHOLE:
         db.execute(statement, (session,))
     # Row numbers above the last entry are given out again, and must count as not yet indexed.

@@ -79,6 +79,13 @@ def forget(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
     return int(bool(text)) + int(cut)
 
 
+def forget_all(db: sqlite3.Connection) -> None:
+    """Empties the index; the next search fills it again."""
+    db.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    db.execute("DELETE FROM rest")
+    db.execute("UPDATE mark SET value = 0 WHERE name = ?", (INDEXED,))
+
+
 def remember(db: sqlite3.Connection, seq: int, entry: Entry) -> None:
     """Puts an entry that has changed back into the index, if the watermark has passed it."""
     if seq > watermark(db):

@@ -19,8 +19,15 @@ from tenfold.record.block import Say
 class Stage(Protocol):
     """One way of making a view smaller. `structural` stages are kept even when they do not shrink it."""
 
-    name: str
-    structural: bool
+    @property
+    def name(self) -> str:
+        """What `explain()` calls it."""
+        ...
+
+    @property
+    def structural(self) -> bool:
+        """Whether its result is kept even when it does not shrink the view."""
+        ...
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """The draft with this stage's changes, touching no piece that is held."""

@@ -1,0 +1,1 @@
+"""Finding, reading and expanding what no view shows any more."""

@@ -1,0 +1,1 @@
+"""Nouns of the log as frozen values, and their bytes. No behaviour beyond themselves."""

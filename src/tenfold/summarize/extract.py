@@ -35,15 +35,8 @@ def extractive(items: Sequence[tuple[int, Message]], *, budget: int, count: Coun
     if not pieces:
         return mechanical(items, budget=budget, count=count)
     chosen, left = _coarse(pieces, sizes, budget)
-    for level in (1, 0):
-        for number in range(len(pieces) - 1, -1, -1):
-            now = chosen[number]
-            if now is None or now <= level or level >= len(sizes[number]):
-                continue
-            more = sizes[number][level] - sizes[number][now]
-            if more <= left:
-                chosen[number] = level
-                left -= more
+    for level, room in ((0, left // 2), (1, left), (0, left)):
+        left -= _refine(chosen, sizes, level, min(room, left))
     text = _text(pieces, chosen)
     for number in range(len(pieces)):
         if not text or count([text])[0] <= budget:
@@ -60,7 +53,7 @@ def _fitting(story: Sequence[Moment], budget: int, count: Count) -> tuple[list[_
     for longest in RUNS:
         pieces = _pieces(story, longest)
         sizes = _sizes(pieces, count)
-        if sum(size[2] for size in sizes) <= budget * 3 // 4:
+        if sum(size[2] for size in sizes) <= budget * 3 // 5:
             break
     return pieces, sizes
 
@@ -100,20 +93,37 @@ def _sizes(pieces: Sequence[_Piece], count: Count) -> list[list[int]]:
 
 
 def _coarse(pieces: Sequence[_Piece], sizes: Sequence[Sequence[int]], budget: int) -> tuple[list[int | None], int]:
-    """Every piece at its shortest; the oldest go without when even that is too much."""
+    """Every piece at its shortest. When even that is too much the oldest go without, and two fifths stay for detail."""
     left = budget - _mark_room(budget)
+    kept_back = 0 if sum(size[2] for size in sizes) <= left else left * 2 // 5
+    left -= kept_back
     chosen: list[int | None] = [None] * len(pieces)
     for number in range(len(pieces) - 1, -1, -1):
         if sizes[number][2] > left:
             break
         chosen[number] = 2
         left -= sizes[number][2]
-    return chosen, left
+    return chosen, left + kept_back
 
 
 def _mark_room(budget: int) -> int:
     """Tokens set aside for the line that says what is not told."""
     return min(24, budget // 4)
+
+
+def _refine(chosen: list[int | None], sizes: Sequence[Sequence[int]], level: int, room: int) -> int:
+    """Tells pieces at a finer level, from the newest back until one does not fit. Returns the tokens that took."""
+    spent = 0
+    for number in range(len(chosen) - 1, -1, -1):
+        now = chosen[number]
+        if now is None or now <= level:
+            continue
+        more = sizes[number][level] - sizes[number][now]
+        if spent + more > room:
+            break
+        chosen[number] = level
+        spent += more
+    return spent
 
 
 def _text(pieces: Sequence[_Piece], chosen: Sequence[int | None]) -> str:

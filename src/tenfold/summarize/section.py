@@ -47,6 +47,7 @@ HEADINGS: tuple[Heading, ...] = (
     Heading("## Files read", "file_read"),
     Heading("## Errors met and resolved", "error", live=False, quoted=True),
 )
+"""In the order of reading. What is settled and has no heading (earlier to-do lists, changes taken back) is left out."""
 _PLACE = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 _BY_LINE = {heading.line: heading for heading in HEADINGS}
 _MULTILINE: frozenset[FactKind] = frozenset({"request", "rule", "correction", "todo"})
@@ -77,7 +78,7 @@ def render(facts: Sequence[Fact], *, budget: int, count: Count, hidden: Callable
     A request too long for its share is shown by head and tail.
     """
     visible = [fact for fact in facts if hidden(fact)]
-    wanted = [fact for fact in facts if not hidden(fact)]
+    wanted = [fact for fact in facts if (fact.kind, fact.live) in _PLACE and not hidden(fact)]
     pairs = _fitted(wanted, budget, count)
     stands = _stand_ins(pairs)
     ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0]))
@@ -179,7 +180,7 @@ def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count) -> li
     chosen: list[tuple[Fact, str]] = []
     opened: set[str] = set()
     for (fact, line), size in zip(ranked, sizes, strict=True):
-        heading = HEADINGS[_place(fact)].line
+        heading = HEADINGS[_PLACE[fact.kind, fact.live]].line
         cost = size + (0 if heading in opened else opening[heading])
         if cost <= left:
             left -= cost
@@ -188,18 +189,12 @@ def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count) -> li
     return chosen
 
 
-def _place(fact: Fact) -> int:
-    """The number of the heading a fact stands under; a kind has one for what is live, some one for what is not."""
-    exact = _PLACE.get((fact.kind, fact.live))
-    return exact if exact is not None else _PLACE[fact.kind, not fact.live]
-
-
 def _assemble(chosen: Sequence[tuple[Fact, str]], count: Count) -> tuple[str, int]:
     if not chosen:
         return "", 0
     under: dict[int, list[tuple[Fact, str]]] = {}
     for pair in chosen:
-        under.setdefault(_place(pair[0]), []).append(pair)
+        under.setdefault(_PLACE[pair[0].kind, pair[0].live], []).append(pair)
     lines = [TITLE]
     for place in sorted(under):
         lines.append(HEADINGS[place].line)

@@ -60,8 +60,14 @@ class View:
 
     __slots__ = ("_count", "_units", "length", "marks", "path", "refs", "step")
 
-    def __init__(
-        self, path: Path, length: int, refs: tuple[Ref, ...], units: list[Unit], count: int, step: OpenStep | None,
+    def __init__(  # noqa: PLR0913, PLR0917 - the whole state of a fold, given by the fold alone
+        self,
+        path: Path,
+        length: int,
+        refs: tuple[Ref, ...],
+        units: list[Unit],
+        count: int,
+        step: OpenStep | None,
         marks: Marks,
     ) -> None:
         self.path, self.length, self.refs, self._units, self._count = path, length, refs, units, count
@@ -223,7 +229,7 @@ class View:
         kept = {u.ref: u for u in self.units if u.ref is not None}
         return self._rescanned(refs, kept)
 
-    def _rescanned(self, refs: tuple[Ref, ...], kept: dict[Rep | None, Unit]) -> View:
+    def _rescanned(self, refs: tuple[Ref, ...], kept: dict[Rep, Unit]) -> View:
         units: list[Unit] = []
         step: OpenStep | None = None
         for ref in refs:

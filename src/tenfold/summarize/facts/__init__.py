@@ -21,6 +21,8 @@ from tenfold.summarize.facts.todos import from_file, from_text, from_tool
 
 __all__ = ["extract", "merge"]
 
+_OPENING = 2
+"""A range that begins deeper than this continues a conversation: system prompt and context come before the first words."""
 _KINDS: dict[str, FactKind] = {
     "read": "file_read",
     "write": "file_created",
@@ -34,7 +36,9 @@ _KINDS: dict[str, FactKind] = {
 def extract(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
     """The facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _Reader()
-    for at, message in entries:
+    for number, (at, message) in enumerate(entries):
+        if number == 0 and at > _OPENING:
+            reader.resume()
         reader.read(at, message)
     return merge((), reader.finish())
 
@@ -60,6 +64,10 @@ class _Reader:
             self._answer(at, message)
         elif message.role == "user":
             self._words(at, message)
+
+    def resume(self) -> None:
+        """The messages continue a conversation: what the user says first may correct what was done before."""
+        self._answered = True
 
     def finish(self) -> list[Fact]:
         return [*self._facts, *self._identifiers.facts()]

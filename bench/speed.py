@@ -1,0 +1,214 @@
+"""What a turn, an opening and a large compaction cost, each beside a named baseline measured in the same run."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tenfold.engine import measure, quiet
+from tenfold.log.base import Store
+from tenfold.log.memory import MemoryStore
+from tenfold.log.sqlite import SqliteStore
+from tenfold.meter.counters import counter_for, sizes
+from tenfold.policies import policy_named
+from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.session import Place, Session
+
+SEED = 7
+WORDS = [f"{a}{b}" for a in ("order", "price", "cart", "Tax", "get_", "the ", "fix ") for b in ("item", "s", "_id", " of", "()")]
+
+
+def message(rng: random.Random, index: int, size: int = 1_000) -> Message:
+    """A message of about `size` characters of words and code-like text."""
+    text = " ".join(rng.choice(WORDS) for _ in range(size // 6))[:size]
+    return Message("assistant", (Text(text),), "model") if index % 2 else Message("user", (Text(text),), "human")
+
+
+def session(store: Store) -> Session:
+    """An empty session with the default policy and the BPE."""
+    return Session.create(Place(store, "bench"), policy_named("tenfold")(counter_for(None).counter))
+
+
+def turns(made: Session, rng: random.Random, count: int) -> list[float]:
+    """Seconds of `count` turns: append one 1 KB message, its token count included, read, decide."""
+    took: list[float] = []
+    for index in range(count):
+        each = message(rng, index)
+        start = time.perf_counter()
+        made.append(each)
+        call = made.call(window=2_000_000_000)
+        reading = measure(made.view, made.policy, call, made.bench())
+        calm = quiet(reading, made.policy, call)
+        took.append(time.perf_counter() - start)
+        assert calm
+    return sorted(took)
+
+
+def per_turn() -> None:
+    """Append + count + Reading + Decision at three lengths of history, memory and SQLite."""
+    print("append + token count + Reading + Decision, 1 KB message (microseconds)\n")
+    print(f"{'store':8} {'history':>8} {'median':>8} {'p99':>9} {'recount all / this':>19} {'reread JSONL / this':>20}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("memory", "sqlite"):
+            medians: dict[int, float] = {}
+            for history in (1_000, 10_000, 100_000):
+                rng = random.Random(SEED)
+                made = session(MemoryStore() if name == "memory" else SqliteStore(Path(folder) / f"{history}.db"))
+                batch = [message(rng, i) for i in range(history)]
+                for start in range(0, history, 5_000):
+                    made.append(*batch[start : start + 5_000])
+                took = turns(made, rng, 2_000)
+                medians[history] = statistics.median(took)
+                recount, reread = _baselines(batch[:10_000], history, made)
+                print(
+                    f"{name:8} {history:>8,} {medians[history] * 1e6:>8.0f} {took[int(len(took) * 0.99)] * 1e6:>9.0f} "
+                    f"{recount / medians[history]:>18,.0f}x {reread / medians[history]:>19,.0f}x"
+                )
+            print(f"{name}: 100,000 against 1,000: {medians[100_000] / medians[1_000]:.2f} x\n")
+
+
+def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float, float]:
+    """Seconds to count the whole history anew, and to read it from a JSONL file, scaled from what is at hand."""
+    scale = history / len(batch)
+    start = time.perf_counter()
+    sizes(batch, made.policy.counter)
+    recount = (time.perf_counter() - start) * scale
+    lines = [json.dumps({"role": m.role, "content": m.parts[0].text}) for m in batch if isinstance(m.parts[0], Text)]
+    start = time.perf_counter()
+    for line in lines:
+        json.loads(line)
+    return recount, (time.perf_counter() - start) * scale
+
+
+def opening() -> None:
+    """Opening a stored session whose view is short, at three lengths of history, after an undo and on a branch."""
+    print("opening a stored session, view of at most 300 entries (milliseconds)\n")
+    print(f"{'history':>8} {'in view':>8} {'plain':>8} {'after undo':>11} {'deep branch':>12} {'reread JSONL / plain':>21}")
+    with tempfile.TemporaryDirectory() as folder:
+        for history in (1_000, 10_000, 100_000):
+            rng = random.Random(SEED)
+            store = SqliteStore(Path(folder) / f"{history}.db")
+            made = session(store)
+            batch = [message(rng, i) for i in range(history)]
+            step = max(250, history // 40)
+            for start in range(0, history, step):
+                made.append(*batch[start : start + step])
+                made.compact(to=20_000)
+            plain = _opened(made)
+            shown = sum(1 for _ in made.view.shown())
+            made.append(*(message(rng, i) for i in range(60)))
+            made.compact(to=15_000)
+            made.undo()
+            undone = _opened(made)
+            branch = _branched(made, rng)
+            _, reread = _baselines(batch[:10_000], history, made)
+            print(
+                f"{history:>8,} {shown:>8} {plain * 1e3:>8.2f} {undone * 1e3:>11.2f} {branch * 1e3:>12.2f} "
+                f"{reread / plain:>20,.0f}x"
+            )
+    print()
+
+
+def _branched(made: Session, rng: random.Random) -> float:
+    for _ in range(30):
+        kept = [s.message for s in made.view.shown()][:-1]
+        made.sync([*kept, message(rng, 0), message(rng, 1)])
+    return _opened(made)
+
+
+def _opened(made: Session) -> float:
+    took: list[float] = []
+    for _ in range(21):
+        start = time.perf_counter()
+        again = Session(made.place, made.policy)
+        again.view.messages()
+        took.append(time.perf_counter() - start)
+    return statistics.median(took)
+
+
+def million(tokens: int = 1_000_000) -> None:
+    """Import, facts, compaction, store and index of a session of a million tokens, in a process of its own."""
+    print(f"a session of {tokens:,} tokens: import, compact to a tenth, store in SQLite, index for search\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "bench.speed", "--million", str(tokens)], capture_output=True, text=True, check=True,
+    )
+    print(run.stdout)
+
+
+def _million(tokens: int) -> None:
+    rng = random.Random(SEED)
+    counter = counter_for(None).counter
+    batch = [*_steps(rng)]
+    total = sum(sizes(batch, counter))
+    batch = batch * (tokens // total + 1)
+    grown = list(zip(batch, sizes(batch, counter), strict=True))
+    chosen: list[Message] = []
+    have = 0
+    for each, size in grown:
+        if have >= tokens:
+            break
+        chosen.append(each)
+        have += size
+    del batch, grown
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "m.db")
+        made = session(store)
+        marks = [("start", time.perf_counter())]
+
+        def mark(name: str) -> None:
+            marks.append((name, time.perf_counter()))
+
+        made.append(*chosen)
+        mark("append and count")
+        outcome = made.compact(to=have // 10)
+        mark("facts and compaction")
+        found = made.search("orderitem carts")
+        mark("index and search")
+        spent = {name: t - marks[i][1] for i, (name, t) in enumerate(marks[1:])}
+    whole = sum(spent.values())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    sizes(chosen, counter)
+    baseline = time.perf_counter() - start
+    print(
+        f"{len(chosen):,} messages, {have:,} tokens -> {outcome.tokens_after:,} ({outcome.status}); {len(found)} found\n"
+        + "  ".join(f"{name} {seconds:.2f} s" for name, seconds in spent.items())
+        + f"\nin all {whole:.2f} s = {whole / baseline:.1f} x counting the session once; peak memory {peak / 1024:.0f} MB "
+        f"(of which {before / 1024:.0f} MB before the work, the input included)"
+    )
+
+
+def _steps(rng: random.Random) -> list[Message]:
+    out: list[Message] = []
+    for index in range(120):
+        if index % 12 == 0:
+            out.append(message(rng, 0, 400))
+        path = f"src/shop/module_{rng.randrange(40)}.py"
+        out.append(
+            Message("assistant", (Text(f"Let me look at {path}."), ToolCall(f"c{index}", "read", json.dumps({"path": path}))), "model")
+        )
+        body = "\n".join(" ".join(rng.choice(WORDS) for _ in range(9)) for _ in range(rng.randrange(5, 120)))
+        out.append(Message("tool", (ToolResult(f"c{index}", "read", (Text(body),)),), "tool"))
+    return out
+
+
+def main() -> None:
+    """Prints the tables."""
+    if sys.argv[1:2] == ["--million"]:
+        _million(int(sys.argv[2]))
+        return
+    per_turn()
+    opening()
+    million()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""How the outcome of `tenfold compact` is told: a few lines for each session, a table for many, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tenfold.cli.screen import one_line, short, show, table, told
+from tenfold.plan.plan import Plan
+from tenfold.record.ask import Outcome
+from tenfold.record.block import MUST_KEEP
+from tenfold.session import Session
+from tenfold.trigger.triggers import Decision
+
+_DETAILED = 3
+"""Sessions up to which each is told in full; more of them make a table."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One session's outcome, with what is needed to tell of it."""
+
+    file: str
+    session: str
+    format: str
+    counter: str
+    outcome: Outcome
+
+
+def as_json(result: Result) -> bytes:
+    """The outcome as one JSON object, every field of it present."""
+    fields = {f.name: getattr(result.outcome, f.name) for f in msgspec.structs.fields(Outcome)}
+    whole = {"file": result.file, "session": result.session, "format": result.format, "counter": result.counter}
+    return msgspec.json.encode(whole | fields)
+
+
+def report(results: Sequence[Result], *, kept: bool) -> None:
+    """Tells a person what came of each session. `kept` says that a store remembers, so that the next step exists."""
+    if len(results) > _DETAILED:
+        _totals(results)
+        return
+    for result in results:
+        _detailed(result, kept=kept)
+
+
+def _detailed(result: Result, *, kept: bool) -> None:
+    out = result.outcome
+    show(told(result.file), style="bold")
+    show(f"  {out.status}: {one_line(out.reason, 400)}")
+    if out.status != "compacted":
+        show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {short(result.session)}")
+        _rest(out)
+        return
+    missed = " MISSED" if out.target_missed else ""
+    show(
+        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({_share(out)} of it; target {out.target:,}{missed}, "
+        f"by {result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, rung {out.rung or 'none'}"
+    )
+    _rest(out)
+    if out.facts:
+        show(f"  must-keep facts in view: {_facts(out, must=True)}")
+        show(f"  other facts in view:     {_facts(out, must=False)}")
+    if kept:
+        show(f"  session {short(result.session)}, block {short(out.block)}; `tenfold diff`, `undo` and `show` take the session")
+
+
+def _rest(out: Outcome) -> None:
+    if out.itemised:
+        show("  what must stay: " + ", ".join(f"{what} {n:,}" for what, n in out.itemised.items()))
+    for remark in out.notes:
+        show(f"  note: {one_line(remark, 300)}")
+    for violation in out.violations:
+        show(f"  violation: {one_line(violation, 300)}", style="red")
+
+
+def _facts(out: Outcome, *, must: bool) -> str:
+    found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if (k in MUST_KEEP) is must]
+    return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
+
+
+def _share(out: Outcome) -> str:
+    return f"{out.tokens_after / out.tokens_before:.1%}" if out.tokens_before else "0 %"
+
+
+def _totals(results: Sequence[Result]) -> None:
+    rows = []
+    for result in results:
+        out = result.outcome
+        must = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+        facts = f"{sum(n for n, _ in must)}/{sum(of for _, of in must)}" if must else ""
+        state = out.status + (", target missed" if out.target_missed else "")
+        state += f", {len(out.violations)} violations" if out.violations else ""
+        rows.append((
+            Path(result.file).name, short(result.session), state, f"{out.tokens_before:,}", f"{out.tokens_after:,}",
+            _share(out), facts,
+        ))
+    right = ("before", "after", "share", "must-keep facts")
+    table(("file", "session", "status", *right), rows, right=right)
+    before = sum(r.outcome.tokens_before for r in results)
+    after = sum(r.outcome.tokens_after for r in results)
+    show(f"{len(results):,} sessions: {before:,} -> {after:,} tokens")
+
+
+def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> None:
+    """Prints what would be done and why."""
+    show(told(str(path)), style="bold")
+    what = "would act" if decision.act else decision.status or "nothing to do"
+    show(f"  {what}: {told(decision.reason)}")
+    if plan is not None:
+        for line in told(plan.explain()).splitlines():
+            show(f"  {line}")
+    show(f"  in view now: {sum(1 for _ in session.view.shown()):,} messages; nothing was changed")
+
+
+def preview_json(path: Path, session: Session, decision: Decision, plan: Plan | None) -> bytes:
+    """The Decision and the Plan as one JSON object."""
+    return msgspec.json.encode({
+        "file": str(path), "act": decision.act, "status": decision.status, "reason": decision.reason,
+        "target": decision.target, "target_missed": decision.target_missed,
+        "messages_before": sum(1 for _ in session.view.shown()),
+        "tokens_before": plan.tokens_before if plan else None,
+        "tokens_after_at_most": plan.tokens_after if plan else None,
+        "stages": [msgspec.to_builtins(s) for s in plan.steps] if plan else [],
+        "plan": told(plan.explain()) if plan else "",
+    })
