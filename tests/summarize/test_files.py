@@ -36,7 +36,7 @@ def test_tool_calls(tool: str, arguments: dict[str, object], state: str) -> None
 
 
 def test_a_patch_names_its_files() -> None:
-    patch = "*** Begin Patch\n*** Add File: new.py\n+x\n*** Update File: old.py\n@@\n*** Delete File: gone.py\n*** End Patch"
+    patch = "*** Begin Patch\n*** Add File: new.py\n+x\n*** Update File: old.py\n@@\n*** Delete File: gone.py\n"
     assert states(calls("apply_patch", input=patch), gives("Done!")) == {
         "new.py": "created",
         "old.py": "modified",

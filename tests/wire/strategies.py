@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
-Native = dict[str, Json]
+quick = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For all generated tests of the wires: nothing here depends on how fast the machine is."""
+
+Json = object
+Native = dict[str, object]
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=8)
@@ -32,7 +36,7 @@ def written(draw: st.DrawFn, native: st.SearchStrategy[list[Native]]) -> bytes:
 
 
 def _joined(steps: st.SearchStrategy[list[Native]]) -> st.SearchStrategy[list[Native]]:
-    return st.lists(steps, min_size=1, max_size=4).map(lambda s: [m for step in s for m in step])
+    return st.lists(steps, min_size=1, max_size=3).map(lambda s: [m for step in s for m in step])
 
 
 # -- anthropic ---------------------------------------------------------------------------------------------------------

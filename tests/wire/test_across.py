@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from tenfold.record.message import (
 from tenfold.view.rules import check
 from tenfold.wire import WIRES, decode_bytes
 from tests.wire.arrays import by_name
-from tests.wire.strategies import LISTS
+from tests.wire.strategies import LISTS, quick
 
 PAIRS = [(one, other) for one in WIRES for other in WIRES]
 
@@ -78,7 +78,7 @@ def inner(message: Message) -> list[Part]:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-@settings(max_examples=30)
+@quick
 @given(data=st.data())
 def test_the_law_holds_for_generated_lists(source: str, target: str, data: st.DataObject) -> None:
     items = [json.dumps(m).encode() for m in data.draw(LISTS[source]())]
@@ -102,7 +102,7 @@ def test_nothing_recorded_is_lost_unnamed(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-@settings(max_examples=30)
+@quick
 @given(data=st.data())
 def test_nothing_generated_is_lost_unnamed(source: str, target: str, data: st.DataObject) -> None:
     items = [json.dumps(m).encode() for m in data.draw(LISTS[source]())]
@@ -161,3 +161,33 @@ def test_arguments_that_are_no_object_arrive_wrapped_and_stay_so() -> None:
         again = WIRES[wire].decode([item.raw for item in encoded.items])
         assert json.loads(calls_of(again[1])[0].arguments) == {"_raw": "[1, 2]"}
         assert WIRES[wire].encode(bare(again)).adjustments == ()
+
+
+MEDIA = (
+    Image("image/png", "QQ=="),
+    Image(url="https://e.org/a.png"),
+    Document("a.pdf", "application/pdf", data="QQ=="),
+    Document("a.txt", "text/plain", text="body"),
+    Document("b.pdf", "application/pdf", url="https://e.org/b.pdf"),
+    Document("c.bin", "application/x-odd", data="QQ=="),
+    Image(),
+    Document("gone"),
+)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_media_arrive_or_are_named(wire: str) -> None:
+    messages = [
+        Message("user", (Text("q"), *MEDIA), "human"),
+        Message("assistant", (ToolCall("c", "f"), Image(url="https://e.org/x")), "model"),
+        Message("tool", (ToolResult("c", "f", (Text("o"), *MEDIA)),), "tool"),
+    ]
+    law(messages, wire)
+    encoded = WIRES[wire].encode(messages)
+    arrived = WIRES[wire].decode([item.raw for item in encoded.items])
+    for index in (0, 2):
+        media = [p for p in inner(arrived[index]) if isinstance(p, Image | Document)]
+        named = [a for a in encoded.adjustments if a.index == index]
+        assert len(media) + len(named) == len(MEDIA)
+        assert all(a.kind in ("image_dropped", "document_dropped", "document_as_text") for a in named)
+        assert "body" in "".join(texts(arrived))

@@ -101,7 +101,9 @@ def test_a_mixed_user_message_is_split_by_whose_words_they_are() -> None:
         ([{"query": "a.py", "result": "text"}], (Text("text"),)),
     ],
 )
-def test_results_carry_text_or_blocks_and_the_name_of_their_tool(content: object, expected: tuple[Part, ...]) -> None:
+def test_results_carry_text_or_blocks_and_the_name_of_their_tool(
+    content: object, expected: tuple[Text | Image, ...]
+) -> None:
     call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "grep", "input": {}}]}
     block = {"type": "tool_result", "tool_use_id": "t", "content": content, "is_error": True}
     _, message = decode(call, {"role": "user", "content": [block]})
@@ -139,6 +141,21 @@ def test_one_replaced_result_leaves_its_siblings_blocks_and_stays_in_their_messa
         assert block == ({"type": "tool_result", "tool_use_id": f"t{n}", "content": "[cut]"} if n == at else whole)
     assert content[3] == {"type": "text", "text": "and now?"}
     assert len(sent(messages)) == 3, "results and the words that came with them are one message again"
+
+
+def test_results_that_came_in_messages_of_their_own_are_joined_around_a_stub() -> None:
+    question, calls, *_ = step()
+    single = [
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "o", "x": n}]}
+        for n in (0, 2)
+    ]
+    first, third = decode(*single)
+    encoded = WIRE.encode([question, calls, first, stub("t1"), third])
+    (last,) = (json.loads(i.raw) for i in encoded.items[2:])
+    assert [b.get("x") for b in last["content"]] == [0, None, 2]
+    assert [a.kind for a in encoded.adjustments] == ["results_joined"] * 2
+    untouched = WIRE.encode([question, calls, first, third])
+    assert [json.loads(i.raw) for i in untouched.items[2:]] == single
 
 
 def test_a_field_that_a_partly_replaced_message_loses_is_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from tenfold.record.message import Message, Text
 from tenfold.wire import WIRES, decode_bytes, encode_bytes, splice
 from tests.sessions import needed
 from tests.wire.arrays import by_name
-from tests.wire.strategies import LISTS, written
+from tests.wire.strategies import LISTS, quick, written
 
 
 def test_the_recorded_arrays_are_there() -> None:
@@ -22,7 +22,7 @@ def test_the_recorded_arrays_are_there() -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@settings(max_examples=40)
+@quick
 @given(data=st.data())
 def test_generated_arrays_come_back_byte_for_byte(wire: str, data: st.DataObject) -> None:
     raw = data.draw(written(LISTS[wire]()))
@@ -56,7 +56,7 @@ def test_natives_concatenated_are_the_array(name: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@settings(max_examples=40)
+@quick
 @given(data=st.data())
 def test_every_message_appears_in_exactly_one_item_and_in_order(wire: str, data: st.DataObject) -> None:
     items = [json.dumps(m).encode() for m in data.draw(LISTS[wire]())]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.wire import WIRES, detect, raw_of, splice, wire_of
 from tests.wire.arrays import by_name
-from tests.wire.strategies import LISTS
+from tests.wire.strategies import LISTS, quick
 
 
 @pytest.mark.parametrize("name", by_name())
@@ -44,6 +44,7 @@ def test_one_message_tells(message: dict[str, object], wire: str) -> None:
     assert detect([{"role": "user", "content": "hello"}, message]) == wire
 
 
+@quick
 @given(data=st.data(), wire=st.sampled_from(["gemini", "openai-responses"]))
 def test_generated_lists_are_recognised(data: st.DataObject, wire: str) -> None:
     assert detect(data.draw(LISTS[wire]())) == wire

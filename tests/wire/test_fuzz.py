@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.view.rules import check, validate
 from tenfold.wire import WIRES, decode_bytes, encode_bytes
-from tests.wire.strategies import Json, texts, values
+from tests.wire.strategies import Json, quick, texts, values
 
 KEYS = [
     "content", "parts", "type", "text", "tool_calls", "tool_call_id", "id", "call_id", "name", "input", "output",
@@ -52,7 +52,7 @@ def messages(draw: st.DrawFn, wire: str) -> list[dict[str, Json]]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@settings(max_examples=80)
+@quick
 @given(data=st.data())
 def test_any_json_in_any_place_comes_back_and_can_be_sent_anywhere(wire: str, data: st.DataObject) -> None:
     raw = json.dumps(data.draw(messages(wire))).encode()
@@ -67,6 +67,7 @@ def test_any_json_in_any_place_comes_back_and_can_be_sent_anywhere(wire: str, da
     assert all(v.index >= 0 for v in validate(json.loads(raw), wire))
 
 
+@quick
 @given(data=st.binary(max_size=40) | st.text(max_size=20).map(str.encode), wire=st.sampled_from(sorted(WIRES)))
 def test_bytes_that_are_no_array_are_refused_with_a_reason(data: bytes, wire: str) -> None:
     try:
@@ -96,3 +97,10 @@ def test_doubled_ids_are_paired_step_by_step() -> None:
     assert validate([{"role": "user", "content": "q"}, *step, *step], "openai-chat") == []
     broken = validate([{"role": "user", "content": "q"}, *step, step[1]], "openai-chat")
     assert [(v.rule, v.index) for v in broken] == [("result_follows_call", 3)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_number_that_json_has_not_is_refused_with_its_place(wire: str) -> None:
+    raw = b'{"role":"user","content":"q","parts":[],"n":NaN}'
+    with pytest.raises(BadInput, match=r"message 1 is not valid JSON: .*byte 44"):
+        WIRES[wire].decode([raw.replace(b"NaN", b"1"), raw])

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.wire import WIRES, render_summary, summary_mark, summary_text, text_origin
-from tenfold.wire.marks import INJECTED, Mark, origin_of, summary_hash
+from tenfold.wire.marks import INJECTED, Injected, Mark, origin_of, summary_hash
+from tests.wire.strategies import quick
 
 
+@quick
 @given(st.text())
 def test_a_summary_is_read_back_from_its_delimiter(text: str) -> None:
     whole = render_summary("b-1", text)
@@ -66,8 +68,8 @@ def test_every_wire_asks_for_confirmation_and_never_about_tool_output(wire: str)
 
 
 @pytest.mark.parametrize("row", INJECTED, ids=lambda row: row.start[:20])
-def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: object) -> None:
-    start, end = INJECTED[INJECTED.index(row)][:2]  # type: ignore[arg-type]
+def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: Injected) -> None:
+    start, end = row.start, row.end
     whole = start if start == end else f"\n{start} something {end}\n"
     assert text_origin(whole) == "harness"
     assert text_origin(f"I say: {whole}") == "human"

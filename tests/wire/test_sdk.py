@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 
 import pytest
 from anthropic.types import Message as AnthropicMessage
@@ -54,7 +55,7 @@ def gemini() -> google.Content:
     return google.Content(role="model", parts=[call, google.Part.from_bytes(data=b"\xff\xd8", mime_type="image/png")])
 
 
-CASES = {
+CASES: dict[str, Callable[[], Sequence[object]]] = {
     "openai-chat": lambda: [chat()],
     "openai-responses": responses,
     "anthropic": lambda: [claude()],
@@ -64,7 +65,7 @@ CASES = {
 
 @pytest.mark.parametrize("wire", CASES)
 def test_sdk_objects_are_recognised_decoded_and_judged(wire: str) -> None:
-    objects: list[object] = list(CASES[wire]())
+    objects = CASES[wire]()
     assert detect(objects) == wire
     messages = WIRES[wire].decode([raw_of(o) for o in objects])
     (call,) = (c for m in messages for c in calls_of(m))

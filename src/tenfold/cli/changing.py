@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import msgspec
 import typer
 
-from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, row_of, session_of
-from tenfold.cli.reading import SessionArgument
-from tenfold.cli.screen import show
-from tenfold.errors import NotFound
+from tenfold.cli.place import NAMESPACE, JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
+from tenfold.cli.screen import json_line, short, show
+from tenfold.errors import NotFound, UsageError
 from tenfold.log.base import Store
 from tenfold.log.ids import now
 
-EntryArgument = Annotated[str, typer.Argument(metavar="ENTRY", help="A message's id or its beginning; `tenfold show` lists them.")]
+EntryArgument = Annotated[
+    str, typer.Argument(metavar="ENTRY", help="A message's id or its beginning; `tenfold show` lists them.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("undo", epilog="Example: tenfold undo last")(undo)
-    app.command("pin", epilog="Example: tenfold pin 01a2005b-7d4e")(pin)
-    app.command("unpin", epilog="Example: tenfold unpin 01a2005b-7d4e")(unpin)
-    app.command("purge", epilog="Example: tenfold purge 01a2005b-7d4e --yes")(purge)
+    app.command("pin", epilog="Example: tenfold pin 01a2005b-7d4e-7003")(pin)
+    app.command("unpin", epilog="Example: tenfold unpin 01a2005b-7d4e-7003")(unpin)
+    app.command("purge", epilog="Example: tenfold purge 01a2005b-7d4e-7003 --yes")(purge)
 
 
 def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
     """Takes the newest compaction back: the view is again what it was, the log keeps both."""
     with opened(store) as place:
-        opened_session = session_of(place, row_of(place, session))
-        before = opened_session.reading().estimate
-        block = opened_session.undo()
-        after = opened_session.reading().estimate
+        row = row_of(place, session)
+        one = session_of(place, row)
+        before = one.reading().estimate
+        block = one.undo()
+        after = one.reading().estimate
     if json:
-        typer.echo(msgspec.json.encode({"undone": block, "tokens_before": before, "tokens_after": after}))
+        told = {"session": row.info.id, "undone": block, "tokens_before": before, "tokens_after": after}
+        json_line(msgspec.json.encode(told))
     else:
-        show(f"undone: block {block}; the view has {after:,} tokens again (it had {before:,})")
+        show(f"undone: block {short(block)}; the view has {after:,} tokens again (it had {before:,})")
 
 
 def pin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
@@ -51,15 +55,20 @@ def unpin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption =
 def _pinned(entry: str, store: str | None, *, on: bool, json: bool) -> None:
     with opened(store) as place:
         located = place.locate(NAMESPACE, entry)
-        id_ = session_of(place, row_of(place, located.session)).pin(located.entry.id, on=on)
+        one = session_of(place, row_of(place, located.session))
+        if not on and located.position not in one.view.marks.pins:
+            raise UsageError(f"entry {located.entry.id} is not pinned; `tenfold show` marks those that are")
+        id_ = one.pin(located.entry.id, on=on)
     if json:
-        typer.echo(msgspec.json.encode({"entry": id_, "pinned": on}))
+        json_line(msgspec.json.encode({"session": located.session, "entry": id_, "pinned": on}))
     else:
-        show(f"{'pinned' if on else 'unpinned'}: {id_}")
+        show(f"{'pinned' if on else 'unpinned'}: {short(id_)}")
 
 
 def purge(
-    what: Annotated[str, typer.Argument(metavar="SESSION|ENTRY", help="A session's or an entry's id, or its beginning.")],
+    what: Annotated[
+        str, typer.Argument(metavar="SESSION|ENTRY", help="A session's or an entry's id, or its beginning.")
+    ],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     store: StoreOption = None,
@@ -70,16 +79,18 @@ def purge(
         session, entry = _named(place, what)
         target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
         if not yes:
-            typer.confirm(f"Purge {target}? It cannot be undone.", abort=True)
+            if not sys.stdin.isatty():
+                raise UsageError(f"nobody can be asked whether to purge {target}: pass --yes to do it without asking")
+            typer.confirm(f"Purge {target}? It cannot be undone.", abort=True, err=True)
         touched = place.purge(NAMESPACE, session, entry, now=now())
     if json:
-        typer.echo(msgspec.json.encode({"session": session, "entry": entry, "records": touched}))
+        json_line(msgspec.json.encode({"session": session, "entry": entry, "records": touched}))
     else:
         show(f"purged: {target}; {touched:,} records reached")
 
 
 def _named(store: Store, what: str) -> tuple[str, str | None]:
-    matching = [r for r in store.sessions(NAMESPACE) if r.info.id.startswith(what)]
+    matching = [r for r in store.sessions(NAMESPACE) if r.info.id.startswith(what)] if what else []
     if len(matching) == 1:
         return matching[0].info.id, None
     if matching:

@@ -16,9 +16,10 @@ import typer
 from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, session_of
 from tenfold.cli.report import Result, as_json, preview_json, report, show_preview
 from tenfold.cli.screen import in_terminal, json_line, note, progress
-from tenfold.engine import Call
+from tenfold.engine import Call, preview
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.log.base import Store
+from tenfold.log.memory import MemoryStore
 from tenfold.log.place import MEMORY, default_place
 from tenfold.meter.counters import counter_for
 from tenfold.policies import policy_named
@@ -72,9 +73,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     ] = None,
     policy: Annotated[str, typer.Option(help="The policy; `tenfold policies` lists them.")] = "tenfold",
     model: Annotated[str | None, typer.Option(help="The agent's model, for its window and tokenizer.")] = None,
-    format: Annotated[  # noqa: A002 - the flag's name
-        str | None, typer.Option(help="The files' format, where it is not to be detected.")
-    ] = None,
+    format: Annotated[str | None, typer.Option(help="The files' format, where it is not to be detected.")] = None,
     recall: Annotated[
         Literal["none", "tool", "cli"],
         typer.Option(help="What stubs name to get the original back: nothing, the recall tools, or this command."),
@@ -82,29 +81,34 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     store: StoreOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Write the compacted conversation, in the same format; a folder for several files."),
+        typer.Option(
+            metavar="PATH", help="Write the compacted conversation, in the same format; a folder for several files."
+        ),
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Print the Plan with its reasons; change nothing.")] = False,
-    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged lines, and say which.")] = False,
+    only_preview: Annotated[
+        bool, typer.Option("--preview", help="Print the Plan with its reasons; change nothing.")
+    ] = False,
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="Leave out damaged lines, and say which.")
+    ] = False,
     json: JsonOption = False,
 ) -> int:
     """Compacts recorded sessions: offline, with no key and no server.
 
     Without --to and --window the policy's trigger decides, for the known window of the session's model.
     """
-    wanted = Wanted(to, window, policy, model, recall, format, skip_damaged, out, preview, json)
+    wanted = Wanted(to, window, policy, model, recall, format, skip_damaged, out, only_preview, json)
     _meant(wanted)
     sources = _sources(files)
     _writable(sources, out)
     results: list[Result] = []
     codes: list[int] = []
-    with opened(MEMORY if preview else store, make=True) as place:
+    with opened(store, make=not only_preview) as place:
         try:
             _run(place, sources, wanted, results, codes)
         finally:
-            if not json and not preview:
-                kept = (store or default_place()) != MEMORY
-                report(results, kept=kept)
+            if not json:
+                report(results, kept=(store or default_place()) != MEMORY)
     if any(r.outcome.status == "failed" for r in results):
         codes.append(4)
     return max(codes, default=0)
@@ -152,6 +156,8 @@ def _sources(files: Sequence[Path]) -> list[Source]:
     found: dict[Path, Source] = {}
     for path in files:
         if not path.is_dir():
+            if not path.exists():
+                raise BadInput(f"{path}: there is no such file or folder; check the path")
             found.setdefault(path, Source(path, Path(path.name), named=True))
             continue
         inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
@@ -203,7 +209,7 @@ def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wa
     if not recorded:
         return
     counter = counter_for(wanted.model or next((r.info.model for r in recorded if r.info.model), None)).counter
-    rows = {}
+    store = _aside(store, recorded, source) if wanted.preview else store
     ids = load(recorded, store, NAMESPACE, counter)
     rows = {row.info.id: row for row in store.sessions(NAMESPACE)}
     sessions: list[Session] = []
@@ -212,7 +218,7 @@ def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wa
         sessions.append(session)
         call = _call(session, wanted)
         if wanted.preview:
-            decision, plan = session.preview(call)
+            decision, plan = preview(session.view, session.policy, call, session.bench())
             if wanted.json:
                 json_line(preview_json(source.path, session, decision, plan))
             else:
@@ -223,6 +229,18 @@ def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wa
         yield Result(str(source.path), id_, rows[id_].info.format, session.policy.counter.name, outcome)
     if wanted.out is not None and len(sessions) == len(recorded):
         _write(_place(wanted.out, source), recorded, sessions)
+
+
+def _aside(store: Store, recorded: Sequence[Recorded], source: Source) -> Store:
+    """A store in memory with what the real one knows of these sessions, so that a preview changes nothing."""
+    aside = MemoryStore()
+    foreign = {each.info.source or each.info.id for each in recorded}
+    for row in store.sessions(NAMESPACE):
+        entries = store.original(NAMESPACE, row.info.id)
+        if (row.info.source in foreign or row.info.file == str(source.path)) and entries:
+            aside.create(NAMESPACE, row.info)
+            aside.append(NAMESPACE, row.info.id, entries, expected=None)
+    return aside
 
 
 def _call(session: Session, wanted: Wanted) -> Call:

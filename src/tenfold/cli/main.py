@@ -31,7 +31,9 @@ for module in (compacting, showing, diffing, reading, changing, exporting):
     module.register(app)
 
 # Releases of typer differ in where they keep the root of the errors in arguments: it is found by its name.
-_Misuse = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_Misuse: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind.__name__ == "ClickException"
+)
 
 
 def _version(*, wanted: bool) -> None:
@@ -40,11 +42,16 @@ def _version(*, wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=f"Keeps an LLM agent running past its context window: a tenth of the tokens, nothing lost.\n\n{_EXIT_CODES}")
+@app.callback(
+    help=f"Keeps an LLM agent running past its context window: a tenth of the tokens, nothing lost.\n\n{_EXIT_CODES}"
+)
 def _root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=lambda value: _version(wanted=value), is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     del version  # its callback has printed it

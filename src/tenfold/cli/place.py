@@ -22,7 +22,8 @@ LAST = "last"
 StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="PATH",
+        "--store",
+        metavar="PATH",
         help="The store's file, or :memory:. Default: the environment's TENFOLD_STORE, else the user's data folder.",
     ),
 ]

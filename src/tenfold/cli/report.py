@@ -54,15 +54,16 @@ def _detailed(result: Result, *, kept: bool) -> None:
         return
     missed = " MISSED" if out.target_missed else ""
     show(
-        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({_share(out)} of it; target {out.target:,}{missed}, "
-        f"by {result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, rung {out.rung or 'none'}"
+        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({_share(out)}; target {out.target:,}{missed}; "
+        f"{result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, rung {out.rung or 'none'}"
     )
     _rest(out)
     if out.facts:
         show(f"  must-keep facts in view: {_facts(out, must=True)}")
         show(f"  other facts in view:     {_facts(out, must=False)}")
     if kept:
-        show(f"  session {short(result.session)}, block {short(out.block)}; `tenfold diff`, `undo` and `show` take the session")
+        show(f"  session {short(result.session)}, block {short(out.block)}")
+        show(f"  next: tenfold diff {short(result.session)}, or show, or undo")
 
 
 def _rest(out: Outcome) -> None:
@@ -91,10 +92,17 @@ def _totals(results: Sequence[Result]) -> None:
         facts = f"{sum(n for n, _ in must)}/{sum(of for _, of in must)}" if must else ""
         state = out.status + (", target missed" if out.target_missed else "")
         state += f", {len(out.violations)} violations" if out.violations else ""
-        rows.append((
-            Path(result.file).name, short(result.session), state, f"{out.tokens_before:,}", f"{out.tokens_after:,}",
-            _share(out), facts,
-        ))
+        rows.append(
+            (
+                Path(result.file).name,
+                short(result.session),
+                state,
+                f"{out.tokens_before:,}",
+                f"{out.tokens_after:,}",
+                _share(out),
+                facts,
+            )
+        )
     right = ("before", "after", "share", "must-keep facts")
     table(("file", "session", "status", *right), rows, right=right)
     before = sum(r.outcome.tokens_before for r in results)
@@ -115,12 +123,18 @@ def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | 
 
 def preview_json(path: Path, session: Session, decision: Decision, plan: Plan | None) -> bytes:
     """The Decision and the Plan as one JSON object."""
-    return msgspec.json.encode({
-        "file": str(path), "act": decision.act, "status": decision.status, "reason": decision.reason,
-        "target": decision.target, "target_missed": decision.target_missed,
-        "messages_before": sum(1 for _ in session.view.shown()),
-        "tokens_before": plan.tokens_before if plan else None,
-        "tokens_after_at_most": plan.tokens_after if plan else None,
-        "stages": [msgspec.to_builtins(s) for s in plan.steps] if plan else [],
-        "plan": told(plan.explain()) if plan else "",
-    })
+    return msgspec.json.encode(
+        {
+            "file": str(path),
+            "act": decision.act,
+            "status": decision.status,
+            "reason": decision.reason,
+            "target": decision.target,
+            "target_missed": decision.target_missed,
+            "messages_before": sum(1 for _ in session.view.shown()),
+            "tokens_before": plan.tokens_before if plan else None,
+            "tokens_after_at_most": plan.tokens_after if plan else None,
+            "stages": [msgspec.to_builtins(s) for s in plan.steps] if plan else [],
+            "plan": told(plan.explain()) if plan else "",
+        }
+    )

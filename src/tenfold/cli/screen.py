@@ -91,8 +91,11 @@ def note(text: str, *, style: str = "dim") -> None:
     console(stderr=True).print(Text(encodable(safe(text), sys.stderr)), style=style)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Prints a table in a terminal, tab-separated lines with a header when piped. Cells are one line each."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), fit: str = "") -> None:
+    """Prints a table in a terminal, tab-separated lines with a header when piped. Cells are one line each.
+
+    In a terminal the column `fit`, the last one, is cut to the width that the others leave.
+    """
     if not in_terminal():
         for row in (columns, *rows):
             sys.stdout.write(encodable("\t".join(" ".join(safe(cell).split()) for cell in row)) + "\n")
@@ -100,8 +103,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     made = Table(box=ASCII2 if plain_ascii(sys.stdout) else SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(encodable(safe(cell))) for cell in row))
+    cells = [[encodable(safe(cell)) for cell in row] for row in rows]
+    if fit:
+        others = sum(max(len(row[i]) for row in (columns, *cells)) for i in range(len(columns) - 1))
+        room = max(20, width() - others - 3 * len(columns) - 1)
+        cells = [[*row[:-1], one_line(row[-1], room)] for row in cells]
+    for row in cells:
+        made.add_row(*map(Text, row))
     console().print(made)
 
 
@@ -109,8 +117,12 @@ def progress(*, wanted: bool = True) -> Progress:
     """A progress bar on standard error, drawn only in a terminal."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn())
     return Progress(
-        *columns, console=console(stderr=True), transient=True, disable=not (wanted and sys.stderr.isatty()),
-        redirect_stdout=False, redirect_stderr=False,
+        *columns,
+        console=console(stderr=True),
+        transient=True,
+        disable=not (wanted and sys.stderr.isatty()),
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
 
 

@@ -120,9 +120,9 @@ def tell(moment: Moment) -> str:
     where = f"[{moment.at}]"
     match moment.who:
         case "user":
-            lines = [f"{where} User: {clip(flat(moment.said), 500)}"]
+            lines = [f"{where} User: {clip(flat(clip(moment.said, 4_000)), 500)}"]
         case "tool" | "summary":
-            lines = [f'{where} {moment.who}: "{clip_end(flat(moment.said), 160)}"']
+            lines = [f'{where} {moment.who}: "{clip_end(flat(moment.said[:2_000]), 160)}"']
         case _:
             said = first_sentence(moment.said, 240)
             lines = [f"{where} Assistant: {said}" if said else f"{where} Assistant:"]

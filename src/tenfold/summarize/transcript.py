@@ -96,11 +96,9 @@ def _fenced(text: str, limit: int, label: str) -> str:
 
 def _shorten(text: str, limit: int) -> str:
     """Head and tail of at most `limit` characters together, the gap stated in lines (or characters in one line)."""
-    text = plain(text)
     if len(text) <= limit:
-        return text
-    head, tail = text[: limit * 2 // 3], text[len(text) - limit // 3 :]
-    gap = text[len(head) : len(text) - len(tail)]
-    lines = gap.count("\n")
-    size = f"{lines} lines" if lines > 1 else f"{len(gap)} characters"
-    return f"{head}\n[... {size} left out ...]\n{tail}"
+        return plain(text)
+    first, last = limit * 2 // 3, len(text) - limit // 3
+    lines = text.count("\n", first, last)
+    size = f"{lines} lines" if lines > 1 else f"{last - first} characters"
+    return f"{plain(text[:first])}\n[... {size} left out ...]\n{plain(text[last:])}"

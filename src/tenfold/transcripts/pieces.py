@@ -115,7 +115,7 @@ def joined_lines(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
 
 def joined_array(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
     """Array elements: exactly one comma between two, none before the first, whatever was dropped."""
-    usual = next((p.lead for p in found if b"," in p.lead), b",\n")
+    usual = next((p.lead for p in found if b"," in p.lead), b", ")
     out = [before]
     for index, piece in enumerate(found):
         comma = b"," in piece.lead

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from tenfold.errors import BadInput
@@ -33,11 +34,15 @@ class Batch(Struct, frozen=True):
 def members(raw: bytes, index: int) -> splice.Fields:
     """The members of a native message. Raises `BadInput` with its index when it is no JSON object."""
     found = splice.fields(raw)
-    if found is None:
-        raise BadInput(
-            f"message {index} is not a JSON object but {raw[:40]!r}; pass a list of message objects in one format"
-        )
-    return found
+    if found is not None:
+        return found
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise BadInput(f"message {index} is not valid JSON: {exc}; mend it, or leave it out") from exc
+    raise BadInput(
+        f"message {index} is not a JSON object but {raw[:40]!r}; pass a list of message objects in one format"
+    )
 
 
 def split(raw: bytes, key: str, native: Native, chunks: Sequence[Chunk]) -> list[Message]:

@@ -16,13 +16,13 @@ from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.outcomes import error_lines, judge
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.shell import Effect
-from tenfold.summarize.facts.text import clip, flat, key_of
+from tenfold.summarize.facts.text import clip, edges, flat, key_of
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
 
 __all__ = ["extract", "merge"]
 
 _OPENING = 2
-"""A range that begins deeper than this continues a conversation: system prompt and context come before the first words."""
+"""A range that begins deeper than this continues a conversation: prompt and context come before the first words."""
 _KINDS: dict[str, FactKind] = {
     "read": "file_read",
     "write": "file_created",
@@ -75,6 +75,7 @@ class _Reader:
     def _words(self, at: int, message: Message) -> None:
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         self._facts.extend(spoken(at, text, first=not self._answered))
+        text = edges(text)
         self._facts.extend(decisions(at, text))
         self._facts.extend(from_text(at, text, user=True))
         self._identifiers.read(at, text, "user")
@@ -89,6 +90,7 @@ class _Reader:
             self._pending[call.id] = read_call(call, self._opened)
             self._identifiers.read(at, call.arguments[:2_000].replace("\\n", " ").replace('\\"', '"'), "model")
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+        text = edges(text)
         if text:
             self._facts.extend(decisions(at, text))
             self._facts.extend(from_text(at, text, user=False))

@@ -76,7 +76,6 @@ _EDITOR = {
 _PATCH_FILE = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b?/?(\S+)", re.MULTILINE
 )
-_ACTION = re.compile(r"<command>\n?(.*?)\n?</command>|```(?:bash|sh)?\n(.*?)\n?```", re.DOTALL)
 _OPEN = re.compile(r"\(Open file: ([^)\n]+)\)")
 _AGENT_EDIT = re.compile(r"^edit\s+\d+:\d+")
 
@@ -211,16 +210,23 @@ def opened_by(text: str, before: str) -> str:
 
 
 def text_action(message: Message) -> ToolCall | None:
-    """The action an agent wrote as text (SWE-agent): the last fenced block or command tag, as a shell call."""
+    """The action an agent wrote as text (SWE-agent): the last command tag or fenced block, as a shell call."""
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
-    if "<command>" not in text and "```" not in text:
-        return None
-    found = list(_ACTION.finditer(text))
-    if not found:
-        return None
-    body = found[-1].group(1) or found[-1].group(2) or ""
+    end = text.rfind("</command>")
+    start = text.rfind("<command>", 0, max(end, 0))
+    body = text[start + len("<command>") : end] if 0 <= start < end else _last_fence(text)
     return (
         ToolCall(id="", name="bash", arguments=msgspec.json.encode({"command": body}).decode())
         if body.strip()
         else None
     )
+
+
+def _last_fence(text: str) -> str:
+    """What stands in the last fenced block that names no language or a shell, "" if there is none."""
+    end = text.rfind("\n```")
+    start = text.rfind("```", 0, max(end, 0))
+    if not 0 <= start < end:
+        return ""
+    language, _, body = text[start + 3 : end].partition("\n")
+    return body if language.strip() in {"", "bash", "sh", "shell"} else ""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tenfold.record.block import Fact
 from tenfold.summarize.facts.calls import Doing
 from tenfold.summarize.facts.shell import only_looks
-from tenfold.summarize.facts.text import clip, flat, key_of, plain
+from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
 
 MOST_LINES = 6
 """Error lines kept of one tool result."""
@@ -126,11 +126,12 @@ def error_lines(text: str, *, strict: bool = False) -> list[str]:
 
     `strict` takes only what is an error by its form (an exception, a compiler's line, a failing test's name).
     """
+    text = edges(text)
     if not _HINT.search(text):
         return []
     ranks = _RANKS[:3] if strict else _RANKS
     found: dict[str, tuple[int, str]] = {}
-    for raw in plain(text[:60_000] + ("\n" + text[-60_000:] if len(text) > 60_000 else "")).split("\n"):
+    for raw in plain(text).split("\n"):
         if len(raw) > 2_000 or not _HINT.search(raw):
             continue
         line = flat(raw)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tenfold.record.block import Fact, FactKind
-from tenfold.summarize.facts.text import clip, flat, is_prose, key_of, paragraphs, sentences
+from tenfold.summarize.facts.text import clip, edges, flat, is_prose, key_of, paragraphs, sentences
 
 SHORT = 300
 WHOLE = 700
@@ -78,11 +78,19 @@ def spoken(at: int, text: str, *, first: bool) -> list[Fact]:
     if not said or said.startswith(_INTERRUPT):
         return []
     request = clip(said, LONGEST_REQUEST)
-    facts = [Fact(kind="request", text=request, key=f"{at}", at=at, note=ACK if _ACK.match(said) else "")]
+    facts = [
+        Fact(
+            kind="request",
+            text=request,
+            key=f"{at}",
+            at=at,
+            note=ACK if len(said) <= SHORT and _ACK.match(said) else "",
+        )
+    ]
     if len(said) <= SHORT:
         facts.extend(_short(at, said, first=first))
     else:
-        facts.extend(_long(at, said, first=first))
+        facts.extend(_long(at, edges(said), first=first))
     return facts
 
 

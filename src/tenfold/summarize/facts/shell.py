@@ -12,7 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
+_LONGEST = 200_000
+"""Characters of a command that are read, its here-documents included."""
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|(?<=\s)#\s[^\n'\"]*$")
 _TOKEN = re.compile(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\d?>>|\d?>&\d|&>|\d?>|<|&&|\|\||\|&|[;|&\n()]|(?:\\.|[^\s'\"<>|;&()\\])+|\\\n"
@@ -98,12 +100,14 @@ class Effect(Struct, frozen=True):
 
 def simple_commands(command: str) -> list[list[list[str]]]:
     """The command as pipelines of words: `a && b | c` is `[[[a]], [[b], [c]]]`. Here-document bodies are dropped."""
+    command = command[:_LONGEST]
     if "<<" in command:
         command = _HEREDOC.sub(r" \3\n", command)
+    command = command[: _LONGEST // 10]
     if "#" in command:
         command = _COMMENT.sub("", command)
     out: list[list[list[str]]] = [[[]]]
-    for piece in _TOKEN.findall(command[:20_000]):
+    for piece in _TOKEN.findall(command):
         if piece in _SPLIT:
             out.append([[]])
         elif piece in {"|", "|&"}:

@@ -36,6 +36,11 @@ def clip(text: str, limit: int) -> str:
     return text[:head] + mark + (text[-tail:] if tail else "") if room else text[:limit]
 
 
+def edges(text: str, limit: int = 60_000) -> str:
+    """A text without its middle when it is longer than twice `limit`: what a scan of a giant text looks at."""
+    return text if len(text) <= 2 * limit else f"{text[:limit]}\n{text[-limit:]}"
+
+
 def key_of(text: str, limit: int = 160) -> str:
     """What makes two texts the same fact: one line, lower case, no end punctuation, bounded."""
     return flat(text).lower().rstrip(".!?,;: ")[:limit]

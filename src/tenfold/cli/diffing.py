@@ -1,0 +1,160 @@
+"""`tenfold diff`: what the newest Block hid, what stands there now, and which facts are in view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold.cli.place import NAMESPACE, JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
+from tenfold.cli.screen import in_terminal, json_line, one_line, short, show, table, told, width
+from tenfold.cli.showing import brief
+from tenfold.errors import UsageError
+from tenfold.recall.expand import Line, expand
+from tenfold.record.block import MUST_KEEP, Block, Fact, Keep, Say
+from tenfold.record.message import calls_of, text_of
+from tenfold.session import Session
+from tenfold.summarize.section import parse
+from tenfold.view.view import View
+from tenfold.wire.marks import summary_text
+
+_LIMIT = 30
+_STATES = ("not in view", "in view", "settled")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One fact of a Block: whether it must be kept, and whether it stands in the view."""
+
+    kind: str
+    text: str
+    must_keep: bool
+    state: str
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("diff", epilog="Example: tenfold diff last")(diff)
+
+
+def diff(
+    session: SessionArgument,
+    *,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most so many hidden messages and facts. Default: 30 in a terminal.")
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Shows what the newest Block hid, what stands there now, and which facts it kept in view."""
+    with opened(store) as place:
+        row = row_of(place, session)
+        one = session_of(place, row)
+        block = _newest(one, row.info.id)
+        kept = {s.position for r in block.replacements for s in r.show if isinstance(s, Keep)}
+        hidden = [line for line in expand(place, NAMESPACE, block.id) if line.position not in kept]
+        made = [s for r in block.replacements for s in r.show if isinstance(s, Say)]
+        facts = facts_of(block, one.view)
+    if json:
+        json_line(_json(row.info.id, block, hidden, made, facts))
+        return
+    most = limit or (_LIMIT if in_terminal() else len(hidden) + len(facts) + 1)
+    show(
+        f"block {short(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {len(kept):,} messages "
+        f"kept as they were, {len(hidden):,} hidden or shortened, rung {block.rung}",
+        style="bold",
+    )
+    _removed(hidden, most)
+    _added(made, most)
+    _told(facts, most)
+
+
+def _newest(session: Session, id_: str) -> Block:
+    live = session.view.marks.live
+    if not live:
+        raise UsageError(f"session {id_} has no compaction in force: nothing to compare; `tenfold show` shows it")
+    block = session.view.path.at(live[-1])
+    assert isinstance(block, Block)
+    return block
+
+
+def facts_of(block: Block, view: View) -> list[Told]:
+    """The facts of a Block, must-keep ones first, each with whether the view holds it."""
+    texts = [f"{text_of(m)} {' '.join(c.name + ' ' + c.arguments for c in calls_of(m))}" for m in view.messages()]
+    whole = "\n".join(texts)
+    carried = {(f.kind, f.key) for text in texts for f in parse(summary_text(text) or "")}
+    lines = {(f.kind, f.text) for text in texts for f in parse(summary_text(text) or "")}
+    out = []
+    for fact in block.facts:
+        there = (fact.kind, fact.key) in carried or (fact.kind, told(fact.text)) in lines or fact.text in whole
+        state = "in view" if there else "settled" if not fact.live else "not in view"
+        out.append(Told(fact.kind, told(fact.text), _must(fact), state))
+    return sorted(out, key=lambda f: (not f.must_keep, _STATES.index(f.state), f.kind))
+
+
+def _must(fact: Fact) -> bool:
+    return fact.live and fact.kind in MUST_KEEP
+
+
+def _removed(hidden: Sequence[Line], most: int) -> None:
+    room = width() - 20
+    half = most if len(hidden) <= most else most // 2
+    for line in hidden[:half]:
+        show(f"- {line.position:>6} {line.message.role:<9} {one_line(brief(line.message), room)}", style="red")
+    if len(hidden) > 2 * half:
+        show(f"  ... {len(hidden) - 2 * half:,} more; --limit {len(hidden)} lists them, `tenfold expand` prints them")
+    for line in hidden[half:][-half:]:
+        show(f"- {line.position:>6} {line.message.role:<9} {one_line(brief(line.message), room)}", style="red")
+
+
+def _added(made: Sequence[Say], most: int) -> None:
+    stubs = [s for s in made if "\n" not in text_of(s.message).strip()]
+    for say in stubs[:most]:
+        show(f"+ {one_line(text_of(say.message), width() - 2)}", style="green")
+    if len(stubs) > most:
+        show(f"  ... and {len(stubs) - most:,} more lines like these")
+    for say in made:
+        if say not in stubs:
+            for text in told(text_of(say.message)).splitlines():
+                show(f"+ {text}", style="green")
+
+
+def _told(facts: Sequence[Told], most: int) -> None:
+    must = [f for f in facts if f.must_keep]
+    there = sum(f.state == "in view" for f in must)
+    show(
+        f"must-keep facts in view: {there} of {len(must)}; others: "
+        f"{sum(f.state == 'in view' for f in facts if not f.must_keep)} of {len(facts) - len(must)}",
+        style="bold",
+    )
+    rows = [
+        (f.kind.replace("_", " "), "must keep" if f.must_keep else "", f.state, one_line(f.text, 300))
+        for f in facts[:most]
+    ]
+    if rows:
+        table(("fact", "", "state", "text"), rows, fit="text")
+    if len(facts) > most:
+        show(
+            f"... {len(facts) - most:,} more facts; --limit {len(facts)} lists all, `tenfold search` finds what is hidden"
+        )
+
+
+def _json(session: str, block: Block, hidden: Sequence[Line], made: Sequence[Say], facts: Sequence[Told]) -> bytes:
+    return msgspec.json.encode(
+        {
+            "session": session,
+            "block": block.id,
+            "rung": block.rung,
+            "reason": block.reason,
+            "tokens_before": block.tokens_before,
+            "tokens_after": block.tokens_after,
+            "unshown": block.unshown,
+            "hidden": [
+                {"position": h.position, "entry": h.entry, "role": h.message.role, "text": told(text_of(h.message))}
+                for h in hidden
+            ],
+            "now": [{"of": s.of, "role": s.message.role, "text": told(text_of(s.message))} for s in made],
+            "facts": facts,
+        }
+    )

@@ -1,0 +1,59 @@
+"""docs/wire.md says what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from msgspec.structs import asdict
+
+from tenfold.view.rules import RULES
+from tenfold.wire import PROFILES, AdjustmentKind
+from tenfold.wire.marks import INJECTED
+
+PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text("utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of all table rows under a heading, without their backticks."""
+    section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    (body,) = (s for s in section if s.startswith(heading))
+    lines = [line for line in body.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    return [[re.sub(r"^`|`$", "", cell.strip()) for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_adjustment_is_on_the_page() -> None:
+    assert [row[0] for row in rows("Adjustments")[1:]] == list(get_args(AdjustmentKind))
+
+
+def test_the_injected_texts_are_those_of_the_table() -> None:
+    assert rows("Whose words")[1:] == [[r.start, r.end] for r in INJECTED]
+
+
+def test_the_profiles_are_those_of_the_table() -> None:
+    table = rows("What providers accept")
+    wires = table[0][1:]
+    assert wires == list(PROFILES)
+    words = {True: "yes", False: "no"}
+    fields = {row[0]: row[1:] for row in table[1:] if len(row) == len(table[0])}
+    for name in set(asdict(PROFILES["gemini"])) - {"wire", "id_pattern", "evidence"}:
+        values = [asdict(PROFILES[w])[name] for w in wires]
+        assert fields[name] == [words.get(v, v) if isinstance(v, bool) else v for v in values], name
+
+
+def test_every_profile_gives_evidence_for_what_it_refuses() -> None:
+    for wire, profile in PROFILES.items():
+        refused = {"opens_with_assistant", "empty_text", "empty_message"}
+        wanting = {f for f in refused if not getattr(profile, f)} | {"results"}
+        assert wanting <= set(profile.evidence), wire
+
+
+def test_every_rule_is_on_the_page() -> None:
+    named = [row[0] for row in rows("What providers accept") if len(row) == 2]
+    assert named[1:] == [rule.name for rule in RULES]
+
+
+def test_the_example_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "docs/wire.md", "exec"), {})  # noqa: S102 - the page's own example
