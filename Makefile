@@ -20,7 +20,7 @@ help:
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
-	@$(PY) -m tenfold demo examples
+	@$(PY) examples/demo.py
 
 test: lint
 	$(PY) -m pytest

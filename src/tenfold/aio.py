@@ -6,24 +6,28 @@ There is no second implementation: a compaction runs the engine through `drive.a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from tenfold.drive import arun
 from tenfold.engine import Call
 from tenfold.log.base import Hit
 from tenfold.meter.reading import Reading
 from tenfold.recall.expand import Line
-from tenfold.record.ask import Answer, Ask, Outcome
+from tenfold.record.ask import Answer, Outcome, Summarize
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.view.view import View
 
+_PAUSE = 0.005
+"""Seconds between two looks at whether another compaction has ended."""
+
 
 class AsyncSession:
-    """A `Session` to await. `answer` is for hosts whose model call is a coroutine; it answers every Ask."""
+    """A `Session` to await. `answer` is for hosts whose model call is a coroutine: it writes the summaries."""
 
-    def __init__(self, session: Session, *, answer: Callable[[Ask], Awaitable[Answer]] | None = None) -> None:
+    def __init__(self, session: Session, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None) -> None:
         """Wraps an open session; both may be used side by side."""
         self.session = session
         self._answer = answer
@@ -49,9 +53,20 @@ class AsyncSession:
         """See `Session.compact`. Cancelling it leaves no Block."""
         session = self.session
         call = session.known(call or session.call(to=to, window=window))
-        effects, view = await asyncio.to_thread(session.effects, call)
-        verdict = await arun(effects, session.answerer, answer=self._answer)
-        return await asyncio.to_thread(session.install, verdict, view)
+        async with self._alone():
+            effects, view = await asyncio.to_thread(session.effects, call)
+            verdict = await arun(effects, session.answerer, answer=self._answer)
+            return await asyncio.to_thread(session.install, verdict, view)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """One compaction at a time, those of the synchronous side included. Waits without a thread of its own."""
+        while not self.session.compacting.acquire(blocking=False):
+            await asyncio.sleep(_PAUSE)
+        try:
+            yield
+        finally:
+            self.session.compacting.release()
 
     async def undo(self) -> str:
         """See `Session.undo`."""

@@ -44,7 +44,10 @@ class Answerer(Struct, frozen=True):
             case Read():
                 if self.read is None:
                     return Answer(error="nothing to read from")
-                return Answer(entries=tuple(self.read(ask.positions)))
+                try:
+                    return Answer(entries=tuple(self.read(ask.positions)))
+                except (TenfoldError, OSError) as exc:
+                    return _failed(exc)
             case _:
                 assert_never(ask)
 
@@ -53,8 +56,8 @@ class Answerer(Struct, frozen=True):
             return Answer(error="no model is configured")
         try:
             return self.model.answer(ask)
-        except (TenfoldError, OSError, ValueError, RuntimeError) as exc:
-            return Answer(error=f"{type(exc).__name__}: {exc}")
+        except Exception as exc:  # noqa: BLE001 - a user's model may raise anything, and no run may fail for a summary
+            return _failed(exc)
 
     def _consulted(self, ask: Consult) -> Answer:
         said = Answer()
@@ -62,15 +65,25 @@ class Answerer(Struct, frozen=True):
             try:
                 advice = hook(ask)
             except Exception as exc:  # noqa: BLE001 - a user's hook may raise anything; it is reported and ignored
-                if self.report is not None:
-                    self.report(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
+                self._say(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
                 continue
             if advice is None:
+                continue
+            if not isinstance(advice, Answer):  # a hook is a user's code, and not all of it is typed
+                self._say(f"a before-hook gave a {type(advice).__name__}, not an Answer or None; it was ignored")
                 continue
             if advice.cancel:
                 return advice
             said = Answer(text=advice.text or said.text, focus=advice.focus or said.focus)
         return said
+
+    def _say(self, what: str) -> None:
+        if self.report is not None:
+            self.report(what)
+
+
+def _failed(exc: Exception) -> Answer:
+    return Answer(error=f"{type(exc).__name__}: {exc}")
 
 
 def run(effects: Effects, answerer: Answerer) -> Verdict:
@@ -87,13 +100,22 @@ def run(effects: Effects, answerer: Answerer) -> Verdict:
 
 
 async def arun(
-    effects: Effects, answerer: Answerer, *, answer: Callable[[Ask], Awaitable[Answer]] | None = None
+    effects: Effects, answerer: Answerer, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None
 ) -> Verdict:
     """Runs to the end without holding the event loop: the engine's own work and every Ask run in threads.
 
-    `answer` replaces the answerer's own for hosts whose model call is a coroutine. Cancelling leaves no Block.
+    `answer` stands for the answerer's model, for hosts whose model call is a coroutine; hooks and reads stay the
+    answerer's. Cancelling leaves no Block.
     """
-    one = answer or (lambda ask: asyncio.to_thread(answerer.answer, ask))
+
+    async def one(ask: Ask) -> Answer:
+        if answer is None or not isinstance(ask, Summarize):
+            return await asyncio.to_thread(answerer.answer, ask)
+        try:
+            return await answer(ask)
+        except Exception as exc:  # noqa: BLE001 - a user's model may raise anything, and no run may fail for a summary
+            return _failed(exc)
+
     asks = await asyncio.to_thread(_next, effects, None)
     while not isinstance(asks, Verdict):
         answers = tuple(await asyncio.gather(*(one(ask) for ask in asks)))

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.meter.counters import sizes
 from tenfold.meter.estimators import Anchors
-from tenfold.meter.reading import Reading, Sizes, Tally, counted, read
+from tenfold.meter.reading import Reading, Sizes, counted, read
 from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Recall, least, start
 from tenfold.plan.plan import Plan, pick, with_facts
 from tenfold.policy import Policy
@@ -27,6 +27,7 @@ from tenfold.summarize.fill import WRAPPER, Filled, Writing, fill, kept_facts, k
 from tenfold.summarize.section import render
 from tenfold.trigger.guard import History, decide
 from tenfold.trigger.triggers import Decision, Demand
+from tenfold.view.units import Shown, shown_of
 from tenfold.view.view import View
 
 Effects = Generator[tuple[Ask, ...], tuple[Answer, ...], Verdict]
@@ -56,11 +57,12 @@ class Bench(Struct, frozen=True):
     """What a compaction is measured with: token sizes of shown messages, and the view's running total."""
 
     sizes: Sizes
-    tally: Tally
+    tally: Callable[[View], int]
 
 
 def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, new_id: Callable[[], str]) -> Effects:
     """Compacts the view if that is called for. Returns the Verdict: an Outcome, and the entry to append, if any."""
+    call = unfloored(call, policy)
     reading = measure(view, policy, call, bench)
     calm = quiet(reading, policy, call)
     if calm:
@@ -88,13 +90,23 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
 
 def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decision, Plan | None]:
     """What `compact` would decide and plan, and None where it would not act. Calls no model."""
+    call = unfloored(call, policy)
     draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, measure(view, policy, call, bench))
     return decision, plan_for(draft, policy, call, known_facts(draft), decision.target) if decision.act else None
 
 
+def unfloored(call: Call, policy: Policy) -> Call:
+    """The call without its floor where provider reports hold it already: system prompt and tools count once."""
+    counter = policy.counter.name
+    if call.to is not None or not (call.anchors.of(call.model, counter) or call.anchors.lent(call.model, counter)):
+        return call
+    return replace(call, floor=0)
+
+
 def measure(view: View, policy: Policy, call: Call, bench: Bench) -> Reading:
     """How many tokens the view takes, by the policy's estimator: O(what is new since the last measurement)."""
+    call = unfloored(call, policy)
     estimate = bench.tally(view) + call.floor
     if call.to is not None:
         return counted(estimate, call.window)
@@ -137,20 +149,33 @@ def history(draft: Draft, policy: Policy, call: Call) -> History:
     view, marks = draft.view, draft.view.marks
     attempts = tuple(a for p in marks.attempts if isinstance(a := view.path.at(p), Attempt))
     since = max((marks.changed, *marks.attempts))
-    open_step = draft.rest - draft.floor
     newest = view.path.at(marks.live[-1]) if marks.live and not marks.undone else None
     return History(
-        messages_since=sum(1 for p in draft.pieces if p.first > marks.changed for s in p.shown()) + (open_step > 0),
-        grown=sum(p.tokens for p in draft.pieces if p.first > since) + open_step if since >= 0 else None,
+        messages_since=len(_after(view, marks.changed)),
+        grown=sum(draft.sizer(_after(view, since))) if since >= 0 else None,
         attempts=attempts,
         retracted=marks.undone,
         same=isinstance(newest, Block) and (newest.policy, newest.reason) == (policy.name, demanded(call)),
     )
 
 
+def _after(view: View, position: int) -> list[Shown]:
+    """What is in view of the entries after a position: ranges that are replaced lie before it."""
+    units = view.units
+    index = len(units)
+    while index and units[index - 1].last > position:
+        index -= 1
+    shown = [s for unit in units[index:] for s in unit.shown]
+    if view.step is not None:
+        shown += shown_of(view.step, closing=False)
+    return [s for s in shown if s.at > position]
+
+
 def demanded(call: Call) -> str:
     """The demand in words, as a Block records it: two equal ones with no message between are one (law 6)."""
-    return f"{call.demand} to {call.to:,}" if call.to is not None else f"{call.demand} in a window of {call.window:,}"
+    if call.to is not None:
+        return f"{call.demand} to {call.to:,}"
+    return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
 
 
 def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int) -> Plan:
@@ -240,7 +265,7 @@ class _Ending(Struct, frozen=True):
             filled.spent,
         )
         target = self.decision.target if self.call.to is None else self.call.to
-        missed = after > target
+        missed = after > target or self.decision.target_missed
         outcome = Outcome(
             "compacted", self.decision.reason, before, after, target, target_missed=missed,
             block=block_id, policy=self.policy.name, rung=filled.rung, facts=kept_facts(plan, filled),

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 from tenfold.record.block import OWN, Block, Keep, Rep, Replacement, Run, Say, Show
@@ -77,15 +77,15 @@ KINDS: Final = TALK + SILENT + BLOCKS + STALE
 ID: Final = "01930000-0000-7000-8000-{:012x}"
 PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
+_FRESH = "TENFOLD_EXAMPLES" in os.environ
 LAW: Final = settings(
-    max_examples=int(os.environ.get("TENFOLD_EXAMPLES", "150")),
-    deadline=None,
-    derandomize="TENFOLD_EXAMPLES" not in os.environ,
-    database=None,
+    max_examples=int(os.environ.get("TENFOLD_EXAMPLES", "100")), deadline=None, derandomize=not _FRESH, database=None
 )
 """How every law is tried: the same examples on every machine, fresh ones where TENFOLD_EXAMPLES asks for a number."""
-ENGINE: Final = settings(LAW, max_examples=max(1, LAW.max_examples // 5))
-"""The same for laws whose every example runs whole compactions."""
+ENGINE: Final = settings(
+    LAW, max_examples=max(1, LAW.max_examples // 5), phases=list(Phase) if _FRESH else (Phase.generate,)
+)
+"""The same where every example runs whole compactions: fewer, and shrunk only where fresh ones were asked for."""
 
 
 def moves(kinds: Sequence[str] = KINDS, *, most: int = 24) -> st.SearchStrategy[list[Move]]:
@@ -121,7 +121,7 @@ def play(played: Sequence[Move], before: Log = ()) -> Log:
 
 
 class Desk:
-    """A log being written: numbers its entries and knows the calls made so far."""
+    """A log being written."""
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries

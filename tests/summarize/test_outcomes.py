@@ -108,3 +108,11 @@ def test_a_long_output_gives_few_bounded_lines() -> None:
     lines = open_errors(*ran("npm run check", output + "\nCommand exited with code 2"))
     assert 0 < len(lines) <= 6
     assert max(map(len, lines)) <= 300
+
+
+def test_a_bare_label_is_not_the_error() -> None:
+    story = [
+        calls("str_replace_editor", command="str_replace", path="/a.py"),
+        gives("ERROR:\nNo match for the old text"),
+    ]
+    assert open_errors(*story) == ["No match for the old text"]

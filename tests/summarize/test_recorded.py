@@ -33,7 +33,7 @@ def test_facts_and_story_of_a_session_fit_a_tenth_of_it(session: Recorded) -> No
 def test_facts_of_two_halves_merge_to_those_of_the_whole(session: Recorded) -> None:
     items = items_of(session)
     starts = [n for n, (_, m) in enumerate(items) if m.role == "user" and m.origin == "human"]
-    cut = starts[len(starts) // 2] if starts else 0
+    cut = starts[len(starts) // 2] if len(starts) > 1 else 0
     halves = merge(extract(items[:cut]), extract(items[cut:]))
     whole = extract(items)
     said = {(fact.kind, fact.key) for fact in whole if fact.kind in {"request", "file_deleted", "file_renamed"}}

@@ -78,11 +78,12 @@ def test_a_truncated_last_line_is_reported_with_its_number(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_truncated_document_is_reported_with_its_line(name: str) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_a_truncated_document_is_reported_with_its_line(name: str, *, named: bool) -> None:
     data = FILES[name][1].rstrip()[:-1].rstrip()
     last = data.count(b"\n") + 1
     with pytest.raises(DamagedLine, match=rf"line {last}, .*cut off.*export or copy it again"):
-        read_data(data, file="f", format=FILES[name][0])
+        read_data(data, file="f", format=FILES[name][0] if named else None)
 
 
 def test_a_damaged_line_in_the_middle_of_a_tree_is_bridged() -> None:

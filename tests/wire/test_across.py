@@ -191,3 +191,15 @@ def test_media_arrive_or_are_named(wire: str) -> None:
         assert len(media) + len(named) == len(MEDIA)
         assert all(a.kind in ("image_dropped", "document_dropped", "document_as_text") for a in named)
         assert "body" in "".join(texts(arrived))
+
+
+def test_another_providers_signed_thinking_is_not_sent_to_anthropic() -> None:
+    source = WIRES["gemini"].decode(
+        [
+            b'{"role":"user","parts":[{"text":"q"}]}',
+            b'{"role":"model","parts":[{"text":"hm","thought":true,"thoughtSignature":"s"},{"text":"a"}]}',
+        ]
+    )
+    encoded = WIRES["anthropic"].encode(source)
+    assert [a.kind for a in encoded.adjustments] == ["thinking_dropped"]
+    assert json.loads(encoded.items[1].raw) == {"role": "assistant", "content": "a"}

@@ -110,3 +110,19 @@ def test_lone_surrogates_keep_their_bytes_and_read_as_replacement_characters() -
     assert encode_bytes(messages, "openai-chat") == raw
     stub = replace(messages[0], native=None, parts=(Text("a\ud83d"),))
     assert json.loads(encode_bytes([stub], "openai-chat"))[0]["content"] == "a\ufffd"
+
+
+def test_an_item_does_not_carry_the_end_of_its_array() -> None:
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "o"}
+    item = json.dumps({"role": "user", "content": [result, {"type": "text", "text": "q"}]}).encode()
+    messages = decode_bytes(b"[" + item + b" ] \n", "anthropic")
+    assert len(messages) == 2
+    assert WIRES["anthropic"].encode(messages).items[0].raw == item
+
+
+def test_the_span_of_a_member_is_that_member_only() -> None:
+    data = b'{"a":{"content":[0]},"content":[1],"other":[2],"text":"content"}'
+    where = splice.span(data, "content")
+    assert where is not None
+    assert data[where[0] : where[1]] == b"[1]"
+    assert splice.span(b'{"content":"text","other":[2]}', "content") is None

@@ -155,3 +155,17 @@ def test_ids_of_other_wires_are_sent_on_both_sides() -> None:
 def test_an_unknown_role_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownRole, match=r"content 0 has role 'assistant'; .*user, model, function"):
         decode({"role": "assistant", "parts": []})
+
+
+def test_a_response_with_another_id_answers_no_call_of_its_name() -> None:
+    _, message = decode(model(call("read", id="a")), user(answer("read", "x", id="zz")))
+    result = result_of(message)
+    assert result is not None
+    assert result.call == "zz"
+
+
+def test_a_call_that_was_never_answered_takes_no_later_response() -> None:
+    messages = decode(model(call("ls")), user({"text": "again"}), model(call("ls")), user(answer("ls", "x")))
+    result = result_of(messages[-1])
+    assert result is not None
+    assert result.call == calls_of(messages[2])[0].id

@@ -135,9 +135,7 @@ def _told(facts: Sequence[Told], most: int) -> None:
     if rows:
         table(("fact", "", "state", "text"), rows, fit="text")
     if len(facts) > most:
-        show(
-            f"... {len(facts) - most:,} more facts; --limit {len(facts)} lists all, `tenfold search` finds what is hidden"
-        )
+        show(f"... {len(facts) - most:,} more facts; --limit {len(facts)} lists all, `tenfold search` finds them")
 
 
 def _json(session: str, block: Block, hidden: Sequence[Line], made: Sequence[Say], facts: Sequence[Told]) -> bytes:

@@ -124,6 +124,8 @@ class Head:
             while path.length > view.length:
                 path.drop()
             self.view, self.anchors = view, anchors
+            self.sizes = self.sizes.fork(view.length)  # positions are given again, to other messages
+            self.tally = Tally(self.sizes)
             raise
         self.leaf = self._stored = entries[-1].id
 

@@ -25,7 +25,7 @@ _CHAIN = (
     "WITH RECURSIVE up (id, parent, start) AS (SELECT id, parent, start FROM seg WHERE id = ? UNION ALL"
     " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, start FROM up"
 )
-_PICKED = "SELECT e.pos, e.body FROM json_each(?) j JOIN entry e ON e.seg = ? AND e.pos = j.value"
+_PICKED = "SELECT e.pos, e.body FROM json_each(?) j CROSS JOIN entry e WHERE e.seg = ? AND e.pos = j.value"
 _infos = msgspec.msgpack.Decoder(SessionInfo)
 _snapshots = msgspec.msgpack.Decoder(Snapshot)
 _encoder = msgspec.msgpack.Encoder()

@@ -73,7 +73,7 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
             each, written = yield from _summary(plan.draft, piece, each, section, writing)
             filled = replace(
                 filled, rung=written.rung, notes=(*filled.notes, *written.notes), failed=written.failed,
-                spent=added(filled.spent, written.spent),
+                spent=added(filled.spent, written.spent) if written.spent.calls else filled.spent,
             )
             if section is not None:
                 filled = replace(filled, kept=section.kept, unshown=len(section.unshown))

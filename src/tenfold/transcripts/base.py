@@ -46,7 +46,10 @@ class Reader(Protocol):
     name: str
 
     def sniff(self, head: bytes, name: str) -> bool:
-        """Whether the file that begins with `head` and is called `name` is of this format, and of no other."""
+        """Whether the file that begins with `head` and is called `name` is of this format, and of no other.
+
+        Give the whole file where it is at hand: a part may not be enough to tell.
+        """
         ...
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:

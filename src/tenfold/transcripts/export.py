@@ -43,11 +43,10 @@ def _plain(view: View, first: int, last: int, shown: tuple[Shown, ...]) -> Itera
 
 
 def _hidden(view: View, unit: Unit) -> Iterator[Item]:
-    source = _source(view.path.at(unit.last))
-    position = unit.last
-    while not source and position > unit.first:
-        position -= 1
-        source = _source(view.path.at(position))
+    """What is shown for a replaced range. A summary takes the place, and the foreign id, of the last entry it hides."""
+    shown = {s.at if s.original else s.of for s in unit.shown}
+    hidden = (p for p in range(unit.last, unit.first - 1, -1) if p not in shown)
+    source = next((s for p in hidden if (s := _source(view.path.at(p)))), "")
     for each in unit.shown:
         if each.original:
             yield view.path.at(each.at)

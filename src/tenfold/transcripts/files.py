@@ -18,7 +18,7 @@ from tenfold.transcripts.openhands_events import OpenHandsEvents
 from tenfold.transcripts.peek import Peek, peek
 from tenfold.transcripts.pi import Pi
 from tenfold.transcripts.pieces import native_of
-from tenfold.transcripts.spans import decoded
+from tenfold.transcripts.spans import decoded, document
 from tenfold.transcripts.swe_agent import SweAgent
 from tenfold.transcripts.tau2 import Tau2
 from tenfold.wire import WIRES, detect
@@ -127,7 +127,10 @@ def _distinct(found: Sequence[Recorded]) -> list[Recorded]:
 
 
 def _unknown(data: bytes, file: str) -> str:
-    begin = decoded(data, file)[:40]
+    """The message for a file that no reader knows; raises what is wrong with one that is damaged JSON instead."""
+    begin = decoded(data, file).lstrip("\ufeff \t\r\n")[:40]
+    if begin.startswith(("{", "[")) and len(peek(data).lines) < 2:
+        document(data, file)
     return f"{file}: no known format begins like {begin!r}; pass --format with one of {', '.join(READERS)}"
 
 

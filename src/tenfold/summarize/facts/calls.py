@@ -149,7 +149,9 @@ def read_call(call: ToolCall, opened: str = "") -> Doing:
 
 
 def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) -> Doing:
-    label = f"{call.name} {path}" if path else f"{call.name} {_brief(arguments)}".strip()
+    editing = arguments.get("command")
+    name = f"{call.name} {editing}" if isinstance(editing, str) and editing in _EDITOR else call.name
+    label = f"{name} {path}" if path else f"{call.name} {_brief(arguments)}".strip()
     if not path or verb in {"other", "todo", "shell"}:
         return Doing(verb="todo" if verb == "todo" else "other", label=label, source=call.name, arguments=arguments)
     target = path_of(arguments, _TARGETS) if verb == "rename" else ""

@@ -75,7 +75,7 @@ _NO_CHANGE = re.compile(
 _SEARCHES = re.compile(r"^(?:\w+__)*(?:grep|glob|search\w*|find\w*|list\w*|ls|web\w*|fetch\w*)$", re.IGNORECASE)
 _TAG = re.compile(r"</?tool_use_error>")
 _PROMPT = re.compile(
-    r"^(?:bash-\$|\S+@\S+[:#$]|\(Open file|\(Current directory|\(no output\)|(?:Command|Directory|Signal"
+    r"^\w+:$|^(?:bash-\$|\S+@\S+[:#$]|\(Open file|\(Current directory|\(no output\)|(?:Command|Directory|Signal"
     r"|Background PIDs|Process Group PGID): |(?:Output|Error): \((?:none|empty)\))"
 )
 

@@ -1,0 +1,73 @@
+"""`python -m bench`: every figure of docs/benchmarks.md, with the date and the machine.
+
+`--keep` also writes what is printed to docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import corpus, meter_replay, speed, tokenizers
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+_PARTS = (
+    ("Every recorded session to a tenth", corpus.main),
+    ("A turn, an opening, a million tokens", speed.main),
+    ("The calibrated Reading against what the provider reported", meter_replay.main),
+    ("Token counting", tokenizers.main),
+)
+_HEAD = """# Benchmarks
+
+What `make bench` printed on {date} on this machine: {machine}. Absolute times depend on the machine; each stands
+beside a named baseline of the same run. The recorded sessions are read from the folder that `TENFOLD_SESSIONS` names.
+
+The gold facts (tests/gold) were marked by reading, apart from the extractor, but lay in the repository while it was
+being written: they are a check, not a held-out evaluation.
+"""
+
+
+class _Both(io.TextIOBase):
+    """Writes to the terminal at once and remembers."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.text.append(text)
+        written = sys.__stdout__
+        if written is not None:
+            written.write(text)
+            written.flush()
+        return len(text)
+
+
+def machine() -> str:
+    """The machine in a line: processors, architecture, system, Python."""
+    return (
+        f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def main() -> None:
+    """Runs all parts."""
+    arguments, sys.argv = sys.argv[1:], sys.argv[:1]
+    page = [_HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%d"), machine=machine())]
+    for title, part in _PARTS:
+        print(f"\n== {title} ==\n")
+        out = _Both()
+        with contextlib.redirect_stdout(out):
+            part()
+        page.append(f"\n## {title}\n\n```text\n{''.join(out.text).strip()}\n```\n")
+    if "--keep" in arguments:
+        PAGE.write_text("".join(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
