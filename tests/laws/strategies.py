@@ -51,25 +51,9 @@ Move = tuple[str, int, int, int]
 Log = tuple[Entry, ...]
 
 TALK: Final = (
-    "user",
-    "answer",
-    "calls",
-    "result",
-    "result",
-    "parallel",
-    "late",
-    "orphan",
-    "reuse",
-    "aborted",
-    "error",
-    "thinking",
-    "system",
-    "image",
-    "document",
-    "opaque",
-    "empty",
-    "injected",
-)
+    "user", "answer", "calls", "result", "result", "parallel", "late", "orphan", "reuse", "aborted", "error",
+    "thinking", "system", "image", "document", "opaque", "empty", "injected",
+)  # fmt: skip
 SILENT: Final = ("custom", "setting", "attempt", "pin", "unpin", "tombstone", "branch")
 BLOCKS: Final = ("block", "block", "hide", "nest", "several", "clip", "undo")
 STALE: Final = ("overlap", "wrong", "future", "misundo")

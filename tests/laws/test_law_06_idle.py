@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tenfold.drive import Answerer
 from tenfold.engine import Call
 from tenfold.session import Session
-from tests.laws import conversations
+from tests.laws import conversations, strategies
 from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
 from tests.laws.strategies import ENGINE, Log
 
@@ -40,6 +40,11 @@ def test_the_same_target_asked_again_does_nothing(log: Log, percent: int) -> Non
 def test_the_same_demand_in_the_same_window_does_nothing(log: Log, demand: str) -> None:
     size = tokens(conversations.opened(log).view.messages())
     asked_again(log, replace(Call(window=size), demand=demand))
+
+
+def test_an_open_step_from_before_the_block_is_no_message_after_it() -> None:
+    log = conversations.grown(strategies.play([*[("user", 0, 0, 0)] * 15, ("calls", 0, 0, 0)]), 8)
+    asked_again(log, Call(demand="overflow", window=tokens(conversations.opened(log).view.messages())))
 
 
 @ENGINE

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tenfold.transcripts import read_file
+from tenfold.view.path import Path as LogPath
+from tenfold.view.rules import check
+from tenfold.view.view import View
+from tests import sessions
+from tests.cli.conftest import EXAMPLES, Cli, written
+
+FIELDS = (
+    "file",
+    "session",
+    "block",
+    "status",
+    "reason",
+    "tokens_before",
+    "tokens_after",
+    "target",
+    "target_missed",
+    "messages_before",
+    "messages_after",
+    "facts",
+    "violations",
+)
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.iterdir()), ids=lambda file: file.name)
+def test_json_has_every_promised_field_and_the_figures_add_up(tenfold: Cli, file: Path) -> None:
+    told = tenfold.one("compact", file, "--to", "10%")
+    assert [f for f in FIELDS if f not in told] == []
+    assert told["status"] == "compacted"
+    assert told["violations"] == []
+    assert told["target"] == told["tokens_before"] // 10
+    assert told["tokens_after"] <= told["target"]
+    assert not told["target_missed"]
+    assert all(0 <= kept <= total for kept, total in told["facts"].values())
+    shown = tenfold.one("show", told["session"])
+    assert shown["tokens_in_view"] == told["tokens_after"]
+    assert len(shown["timeline"]) == told["messages_after"]
+    assert shown["messages"] == told["messages_before"]
+
+
+def test_a_share_is_one_of_the_uncompacted_size_so_doing_it_again_does_nothing(tenfold: Cli, pi: Path) -> None:
+    first = tenfold.one("compact", pi, "--to", "20%")
+    again = tenfold.one("compact", pi, "--to", "20%")
+    assert (again["status"], again["block"]) == ("nothing", "")
+    assert again["target"] == first["target"]
+    assert again["tokens_before"] == again["tokens_after"] == first["tokens_after"]
+    assert "already within" in again["reason"] or "newest Block" in again["reason"]
+    deeper = tenfold.one("compact", pi, "--to", "8%")
+    assert deeper["target"] == first["tokens_before"] * 8 // 100
+    assert deeper["tokens_after"] < first["tokens_after"]
+
+
+def test_a_window_acts_only_if_the_trigger_says_so(tenfold: Cli, pi: Path) -> None:
+    roomy = tenfold.one("compact", pi, "--window", "200000")
+    assert roomy["status"] == "nothing"
+    assert "do not reach the trigger" in roomy["reason"]
+    tight = tenfold.one("compact", pi, "--window", "50000")
+    assert tight["status"] == "compacted"
+    assert tight["tokens_after"] <= tight["target"] == 20_000
+
+
+def test_without_size_and_window_the_error_names_both_flags(tenfold: Cli, pi: Path) -> None:
+    ran = tenfold("compact", pi)
+    assert ran.code == 2
+    assert "--to" in ran.err
+    assert "--window" in ran.err
+    assert tenfold.good("verify")
+
+
+def test_without_size_and_window_a_known_model_decides(tenfold: Cli, pi: Path) -> None:
+    told = tenfold.one("compact", pi, "--model", "claude-opus-4-5")
+    assert told["status"] == "nothing"
+    assert "trigger" in told["reason"]
+
+
+def test_preview_prints_the_plan_and_changes_nothing(tenfold: Cli, pi: Path) -> None:
+    ran = tenfold.good("compact", pi, "--to", "10%", "--preview")
+    assert "plan: 52," in ran.out
+    assert not tenfold.store.exists()
+    tenfold.good("compact", pi, "--to", "30%")
+    before = tenfold.store.read_bytes()
+    told = tenfold.one("compact", pi, "--to", "10%", "--preview")
+    assert told["act"]
+    assert told["tokens_after_at_most"] <= told["target"] < told["tokens_before"]
+    assert told["tokens_before"] < 20_000, "it previews on what was compacted before"
+    assert tenfold.store.read_bytes() == before
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.iterdir()), ids=lambda file: file.name)
+def test_out_is_readable_again_smaller_and_valid(tenfold: Cli, file: Path, tmp_path: Path) -> None:
+    out = tmp_path / file.name
+    told = tenfold.one("compact", file, "--to", "10%", "--out", out)
+    (original,), (again,) = read_file(file), read_file(out)
+    assert again.info.format == original.info.format
+    assert again.problems == original.problems
+    assert out.stat().st_size < file.stat().st_size / 2
+    messages = View.of(LogPath(again.entries)).messages()
+    assert len(messages) == told["messages_after"]
+    wire = "anthropic" if again.info.format == "claude-code" else "openai-chat"
+    assert list(check(messages, wire)) == []
+
+
+def test_a_container_is_written_whole(tenfold: Cli, tmp_path: Path) -> None:
+    sessions.needed()
+    file = sessions.FOLDER / "tau2" / "toolorchestra_retail_gpt-5_1trial.json"
+    data = json.loads(file.read_text("utf-8"))
+    data["simulations"] = data["simulations"][:4]
+    small = tmp_path / "four.json"
+    small.write_text(json.dumps(data), "utf-8")
+    out = tmp_path / "out.json"
+    results = tenfold.good("compact", small, "--to", "30%", "--out", out, "--json").objects
+    assert len(results) == 4
+    written_ = json.loads(out.read_text("utf-8"))
+    assert list(written_) == list(data)
+    assert [s["id"] for s in written_["simulations"]] == [s["id"] for s in data["simulations"]]
+    assert written_["tasks"] == data["tasks"]
+    assert [len(s["messages"]) for s in written_["simulations"]] == [r["messages_after"] for r in results]
+    assert len(read_file(out)) == 4
+
+
+def test_a_folder_is_searched_and_what_is_no_session_is_left_out(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    shutil.copy(pi, tmp_path / "in" / "deep" / "a.jsonl")
+    shutil.copy(EXAMPLES / "desk.openai-chat.json", tmp_path / "in" / "b.json")
+    (tmp_path / "in" / "settings.json").write_text('{"colour": "blue"}')
+    (tmp_path / "in" / "notes.txt").write_text("not looked at")
+    (tmp_path / "out").mkdir()
+    ran = tenfold.good("compact", tmp_path / "in", "--to", "10%", "--out", tmp_path / "out", "--json")
+    assert [Path(o["file"]).name for o in ran.objects] == ["b.json", "a.jsonl"]
+    assert "left out" in ran.err
+    assert "settings.json" in ran.err
+    assert (tmp_path / "out" / "deep" / "a.jsonl").exists()
+    assert (tmp_path / "out" / "b.json").exists()
+
+
+def test_one_bad_file_does_not_keep_the_others_from_being_done(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    ran = tenfold("compact", empty, pi, "--to", "10%", "--json")
+    assert ran.code == 3
+    assert "empty.jsonl: the file is empty" in ran.err
+    assert [o["status"] for o in ran.objects] == ["compacted"]
+
+
+def test_many_sessions_are_told_as_a_table(tenfold: Cli) -> None:
+    lines = tenfold.good("compact", EXAMPLES, "--to", "10%").out.splitlines()
+    assert lines[0].split("\t") == ["file", "session", "status", "before", "after", "share", "must-keep facts"]
+    assert len(lines) == 6
+    assert lines[-1].startswith("4 sessions: ")
+
+
+def test_few_sessions_are_told_in_full(tenfold: Cli, pi: Path) -> None:
+    ran = tenfold.good("compact", pi, "--to", "10%")
+    assert "tokens 52,296 -> " in ran.out
+    assert "must-keep facts in view: correction " in ran.out
+    assert "next: tenfold diff " in ran.out
+    assert ran.err.splitlines() == [f"store: {tenfold.store}"], "the place is told at the first write, and only then"
+    assert tenfold.good("compact", pi, "--to", "10%").err == ""
+    assert "\x1b" not in ran.out
+
+
+def test_out_never_replaces_what_was_read(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    shutil.copy(pi, file)
+    ran = tenfold("compact", file, "--to", "10%", "--out", file)
+    assert ran.code == 2
+    assert "never overwritten" in ran.err
+    assert file.read_bytes() == pi.read_bytes()
+    ran = tenfold("compact", file, "--to", "10%", "--out", tmp_path)
+    assert ran.code == 2
+    assert file.read_bytes() == pi.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--to", "0"), "not a size"),
+        (("--to", "-5"), "not a size"),
+        (("--to", "110%"), "not a size"),
+        (("--to", "nan%"), "not a size"),
+        (("--to", "many"), "--to 20000"),
+        (("--window", "0"), "--window"),
+        (("--policy", "tenfould"), "did you mean 'tenfold'?"),
+        (("--to", "10%", "--format", "klingon"), "no format is called 'klingon'"),
+        (("--to", "10%", "--recall", "sometimes"), "sometimes"),
+        (("--to", "10%", "--out", "nowhere/at/all.json"), "make it first"),
+        (("--to", "10%", "--preview", "--out", "x.json"), "changes nothing"),
+        (("--bogus",), "--bogus"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_read(
+    tenfold: Cli, pi: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    ran = tenfold("compact", pi, *arguments)
+    assert ran.code == 2
+    assert told in ran.err
+    assert ran.out == ""
+    assert not tenfold.store.exists()
+
+
+def test_sizes_may_be_written_with_separators(tenfold: Cli, pi: Path) -> None:
+    assert tenfold.one("compact", pi, "--to", "20_000")["target"] == 20_000
+    assert tenfold.one("compact", pi, "--to", "8,000")["target"] == 8_000
+
+
+@pytest.mark.parametrize(("recall", "named"), [("cli", "`tenfold expand "), ("tool", "recall_read("), ("none", "")])
+def test_stubs_name_the_way_back_that_was_asked_for(tenfold: Cli, pi: Path, recall: str, named: str) -> None:
+    told = tenfold.one("compact", pi, "--to", "30%", "--recall", recall)
+    timeline = tenfold.one("show", told["session"])["timeline"]
+    stubs = [row for row in timeline if row["seen"] == "shortened"]
+    assert stubs
+    for way in ("`tenfold expand ", "recall_read("):
+        assert any(way in row["text"] for row in stubs) is (way == named)
+    if recall == "cli":
+        (stub, *_) = [row for row in stubs if "`tenfold expand " in row["text"]]
+        id_ = stub["text"].split("`tenfold expand ")[1].split("`")[0]
+        assert id_ == stub["id"]
+        assert tenfold.one("expand", id_)["original"]
+
+
+def test_a_store_in_memory_needs_no_file(tenfold: Cli, pi: Path) -> None:
+    ran = tenfold.good("compact", pi, "--to", "10%", "--store", ":memory:")
+    assert not tenfold.store.exists()
+    assert "next: tenfold" not in ran.out, "there is nothing to look at afterwards"
+
+
+def test_a_grown_file_gives_only_what_is_new(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
+    lines = pi.read_bytes().splitlines(keepends=True)
+    file = tmp_path / "growing.jsonl"
+    file.write_bytes(b"".join(lines[:120]))
+    first = tenfold.one("compact", file, "--to", "5000")
+    file.write_bytes(b"".join(lines))
+    second = tenfold.one("compact", file, "--to", "5000")
+    assert second["session"] == first["session"]
+    assert second["tokens_before"] > first["tokens_after"]
+    (row,) = tenfold.good("sessions", "--json").objects
+    assert row["blocks"] == 2
+    exported = tenfold.good("export", first["session"], "--original").out
+    assert exported.encode() == b"".join(lines)
+
+
+def test_nothing_to_compact_in_a_short_conversation(tenfold: Cli, tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "short.json", [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    )
+    told = tenfold.one("compact", file, "--to", "20000")
+    assert told["status"] == "nothing"
+    assert told["messages_before"] == told["messages_after"] == 2
