@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from tenfold.wire import splice
 from tests.sessions import FOLDER

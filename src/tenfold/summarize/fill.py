@@ -19,8 +19,8 @@ from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
-from tenfold.summarize.section import Section, narrative, parse, render
 from tenfold.summarize.ladder import Settings, Written, added
+from tenfold.summarize.section import Section, narrative, parse, render
 from tenfold.summarize.summarize import Task, write
 from tenfold.wire.marks import render_summary, summary_text
 
@@ -91,9 +91,7 @@ def known_facts(draft: Draft) -> tuple[Fact, ...]:
     originals = [(s.at, s.message) for p in draft.pieces if p.units[0].ref is None for s in p.shown() if s.original]
     if draft.view.step is not None:
         originals += [(p, m) for p, e in draft.view.step.entries if (m := message_of(e)) is not None]
-    facts = merge(older, extract(originals))
-    request = next((p for p, why in draft.held.items() if why == "current request"), -1)
-    return tuple(replace(f, live=f.at == request) if f.kind == "request" else f for f in facts)
+    return merge(older, extract(originals))
 
 
 def standing(plan: Plan) -> str:
@@ -107,13 +105,18 @@ def standing(plan: Plan) -> str:
             message = show.message if isinstance(show, Say) else message_of(plan.draft.view.path.at(show.position))
             if message is not None:
                 words.append(_words(message))
-    return "\n".join(words)
+    return flat("\n".join(words))
+
+
+def flat(text: str) -> str:
+    """The text with every run of white space as one space: quoting and indenting do not make it another text."""
+    return " ".join(text.split())
 
 
 def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> Section:
     """The facts section under the Plan: must-keep facts that stand in view verbatim anyway are not repeated."""
     text = standing(plan)
-    return render(facts, budget=budget, count=count, hidden=lambda f: f.kind in MUST_KEEP and f.text in text)
+    return render(facts, budget=budget, count=count, hidden=lambda f: f.kind in MUST_KEEP and flat(f.text) in text)
 
 
 def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
@@ -127,7 +130,7 @@ def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
     for fact in filled.facts:
         if fact.live:
             kept, total = out.get(fact.kind, (0, 0))
-            out[fact.kind] = (kept + (id(fact) in sure or fact.text in text), total + 1)
+            out[fact.kind] = (kept + (id(fact) in sure or flat(fact.text) in text), total + 1)
     return out
 
 

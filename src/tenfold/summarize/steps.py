@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.calls.doing import Doing, Verb, opened_by, read_call, text_action
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
-from tenfold.summarize.facts.calls import Doing, Verb, opened_by, read_call, text_action
 from tenfold.summarize.facts.outcomes import judge
 from tenfold.summarize.facts.text import clip, flat, is_prose
 from tenfold.summarize.redact import redact

@@ -11,8 +11,8 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.calls.doing import read_call
 from tenfold.plan.draft import Draft, Goal, Piece, Recall, as_show
-from tenfold.plan.files import touched
 from tenfold.record.block import Say
 from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
 from tenfold.view.units import Shown
@@ -167,35 +167,56 @@ class Clear(Struct, frozen=True):
 
 
 class SupersededReads(Struct, frozen=True):
-    """Blanks what a read of a file gave when the same file is read, written or edited again later."""
+    """Blanks what a read of a file gave when the file is changed, or read again as a whole, later.
+
+    A read of a part of a file is superseded by the same read made again, or by a change, not by another part.
+    """
 
     name: ClassVar[str] = "superseded-reads"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Blanks the output of every read of a path that a later call touches again."""
-        calls = {
-            (unit.first, call.id): call
-            for piece in draft.pieces
-            for unit in piece.units
-            for shown in unit.shown
-            for call in calls_of(shown.message)
-        }
-        latest: dict[str, tuple[int, str]] = {}
-        paths: dict[tuple[int, str], tuple[str, str]] = {}
-        for key, call in calls.items():
-            file = touched(call)
-            if file is not None:
-                paths[key] = file
-                latest[file[1]] = key
-        old = {key: path for key, (act, path) in paths.items() if act == "read" and latest[path] != key}
+        """Blanks the output of every superseded read outside the tail."""
+        old = _superseded(draft)
 
         def treat(piece: Piece) -> Piece:
-            if not any((u.first, c) in old for u in piece.units for c in _answered(piece)):
+            if not any((piece.first, c) in old for c in _answered(piece)):
                 return piece
             return elided(draft, piece, self.name, _superseding(draft, goal, piece, old))
 
         return _each(draft, goal, treat)
+
+
+_PARTS = ("offset", "limit", "start_line", "end_line", "view_range", "line_range", "start", "end", "lines", "pages")
+"""Arguments with which tools read a part of a file."""
+
+
+def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
+    """The reads that a later call supersedes, by (first position of the unit, call id), with the path."""
+    calls = [
+        (piece.first, call)
+        for piece in draft.pieces
+        for shown in piece.shown()
+        if shown.message.role == "assistant"
+        for call in calls_of(shown.message)
+    ]
+    later: set[str] = set()
+    out: dict[tuple[int, str], str] = {}
+    for first, call in reversed(calls):
+        doing = read_call(call)
+        same = f"{call.name}\0{call.arguments}"
+        paths = [e.path for e in doing.effects]
+        if not paths:
+            continue
+        reads = all(e.verb == "read" for e in doing.effects)
+        if reads and (same in later or all(path in later for path in paths)):
+            out[first, call.id] = paths[0]
+        whole = doing.verb == "read" and not any(doing.arguments.get(part) for part in _PARTS)
+        later.add(same)
+        if whole or not reads:
+            later.update(e.target or e.path for e in doing.effects)
+            later.update(paths)
+    return out
 
 
 def _answered(piece: Piece) -> list[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tenfold.calls.doing import Doing, opened_by, read_call, text_action
+from tenfold.calls.shell import Effect
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
-from tenfold.summarize.facts.calls import Doing, opened_by, read_call, text_action
 from tenfold.summarize.facts.identifiers import Identifiers
 from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.outcomes import error_lines, judge
 from tenfold.summarize.facts.said import decisions, spoken
-from tenfold.summarize.facts.shell import Effect
 from tenfold.summarize.facts.text import clip, edges, flat, key_of
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
 

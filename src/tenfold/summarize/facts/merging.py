@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from tenfold.calls.shell import broader, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.facts.said import ACK
-from tenfold.summarize.facts.shell import broader, only_looks, program
 from tenfold.summarize.facts.todos import TOOL, joined
 
 MOST: dict[FactKind, int] = {

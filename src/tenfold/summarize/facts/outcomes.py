@@ -6,9 +6,9 @@ import re
 
 from msgspec import Struct
 
+from tenfold.calls.doing import Doing
+from tenfold.calls.shell import only_looks
 from tenfold.record.block import Fact
-from tenfold.summarize.facts.calls import Doing
-from tenfold.summarize.facts.shell import only_looks
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
 
 MOST_LINES = 6

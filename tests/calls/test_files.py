@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.calls.shell import effects, normal, only_looks, program
 from tenfold.record.message import Message, Text
-from tenfold.summarize.facts.shell import effects, normal, only_looks, program
 from tests.summarize.making import calls, facts_of, gives, human, ran, says
 
 

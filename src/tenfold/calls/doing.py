@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from tenfold.calls.shell import Effect, effects, normal
 from tenfold.record.message import Message, Text, ToolCall
-from tenfold.summarize.facts.shell import Effect, effects, normal
 
 Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
 
