@@ -16,7 +16,7 @@ from tenfold.meter.counters import sizes
 from tenfold.plan.stages.condense import SUMMARY
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Outcome, Read, Verdict
-from tenfold.record.block import Block, Keep, Ref, Rep, Replacement, Run, Say
+from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run, Say
 from tenfold.record.entry import Attempt, Entry, message_of
 from tenfold.record.message import Message, Text, text_of
 from tenfold.summarize.fill import WRAPPER
@@ -61,7 +61,7 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
     new, out, total = new_id(), [], Written("", "none")
     for old in olds:
         room = again.tokens or _room(old, block, policy)
-        task = yield from _task(view, old, block, room=room, focus=again.focus)
+        task = yield from _task(view, old, position, room=room, focus=again.focus)
         if isinstance(task, str):
             return Verdict(Outcome("failed", task, tokens, tokens, 0, policy=policy.name))
         written = yield from write(task, _settings(policy.summary, again), policy.counter.count)
@@ -111,18 +111,21 @@ def _room(old: _Old, block: Block, policy: Policy) -> int:
 
 
 def _task(
-    view: View, old: _Old, block: Block, *, room: int, focus: str
+    view: View, old: _Old, position: int, *, room: int, focus: str
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Task | str]:
     """The range as it was before the Block: originals, and what older Blocks showed of theirs; or why there is none."""
+    block = view.path.at(position)
+    assert isinstance(block, Block)
+    shows = _shows(view, old.made.covers, position)
     wanted = tuple(p for c in old.made.covers if isinstance(c, Run) for p in range(c.first, c.last + 1))
-    kept = tuple(s.position for s in _shows(view, old.made.covers) if isinstance(s, Keep))
+    kept = tuple(s.position for s in shows if isinstance(s, Keep))
     (answer,) = yield (Read((*wanted, *kept)),)
     if answer.error:
         return f"the originals could not be read: {answer.error}"
     entries: dict[int, Entry] = dict(zip((*wanted, *kept), answer.entries, strict=True))
     items = [(p, m) for p, e in entries.items() if (m := message_of(e)) is not None]
     previous: list[str] = []
-    for show in _shows(view, old.made.covers):
+    for show in shows:
         if isinstance(show, Say):
             text = summary_text(text_of(show.message))
             if text is not None:
@@ -138,11 +141,12 @@ def _task(
     )
 
 
-def _shows(view: View, covers: tuple[Ref, ...]) -> list[Say | Keep]:
+def _shows(view: View, covers: tuple[Ref, ...], position: int) -> list[Say | Keep]:
+    """What replaced ranges among these showed; `position` is that of the Block the covers belong to."""
     out: list[Say | Keep] = []
     for ref in covers:
-        if isinstance(ref, Rep) and ref.block >= 0:
-            block = view.path.at(ref.block)
+        if isinstance(ref, Rep):
+            block = view.path.at(position if ref.block == OWN else ref.block)
             assert isinstance(block, Block)
             out.extend(block.replacements[ref.index].show)
     return out

@@ -19,7 +19,7 @@ from tests.faults.run import DONE, INDEXING, NS, PHASE, SESSION, STARTED, Step, 
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
 
-KILLS, INSIDE = 220, 120
+KILLS = 220
 
 
 def reopened(path: FilePath, run: list[Step]) -> int:
@@ -43,12 +43,19 @@ def reopened(path: FilePath, run: list[Step]) -> int:
         store.close()
 
 
+def meet(shared: mmap.mmap) -> None:
+    """Waits until the child is inside an append's transaction, but not for long: it may have finished."""
+    until = time.monotonic() + 0.01
+    while time.monotonic() < until and (shared[INDEXING] or not shared[PHASE]):
+        pass
+
+
 def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: list[str]) -> None:
     chooser = random.Random(20)  # noqa: S311  moments that can be repeated
     shared = mmap.mmap(-1, 64)
     kills = inside = importing = finished = runs = 0
     started = time.monotonic()
-    while kills < KILLS or inside < INSIDE:
+    while kills < KILLS or inside * 2 < kills:
         assert kills < 4 * KILLS, f"only {inside} of {kills} kills hit a transaction"
         path, run, done = tmp_path / f"{runs}.db", steps(runs, 70), 0
         runs += 1
@@ -58,6 +65,8 @@ def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: lis
             while not shared[STARTED] and os.waitpid(child, os.WNOHANG) == (0, 0):
                 time.sleep(0.0002)
             time.sleep(chooser.random() * 0.008)
+            if kills % 2:
+                meet(shared)
             os.kill(child, signal.SIGKILL)
             killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
             returned = struct.unpack_from("q", shared, DONE)[0]

@@ -43,12 +43,16 @@ def _fresh(piece: Piece, taken: set[str], digits: int) -> str:
 def linked(found: Sequence[Piece], pointers: Pointers, render: Render) -> list[Piece]:
     """The pieces with bytes for those that have none, and every pointer to what was dropped set to the line before.
 
+    So is the pointer of a line that would pass over one of ours which stands for nothing in the file (`passed` is then
+    what it points at): the chain must go through it. Nothing else in the line changes.
+
     `render(piece, parent)` gets the piece with the id it shall carry as `source`.
     """
     exact = [_ids(p.raw, pointers.own) if p.exact and _is_json(p.raw) else [] for p in found]
     taken = {i for ids in exact for i in ids}
     out: list[Piece] = []
     before = ""
+    passed = ""
     for piece, ids in zip(found, exact, strict=True):
         if not piece.exact:
             named = replace(piece, source=_fresh(piece, taken, pointers.digits))
@@ -56,11 +60,15 @@ def linked(found: Sequence[Piece], pointers: Pointers, render: Render) -> list[P
             raw = render(named, before)
             if raw:
                 out.append(replace(named, raw=raw))
+                passed = "" if piece.source == named.source else passed or before
                 before = named.source
             continue
-        raw = _repointed(piece.raw, pointers.parent, before, taken) if piece.cut and ids else piece.raw
+        raw = piece.raw
+        if ids and (piece.cut or passed):
+            raw = _repointed(raw, pointers.parent, before, taken - {passed})
         out.append(replace(piece, raw=raw))
-        before = ids[-1] if ids else before
+        if ids:
+            before, passed = ids[-1], ""
     return out
 
 

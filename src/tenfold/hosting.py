@@ -1,0 +1,274 @@
+"""What a host sends, read: its requests and usage reports in any of the four wires, and its lists held against a log.
+
+Hosts resend their whole history on every request, raw or beginning with a view of ours. `matched` says how much of a
+list the log knows, `Request` what of a provider's request is conversation, `usage_of` what a response took. Nothing
+here writes; `session.py` does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.errors import UsageError
+from tenfold.record.block import Block
+from tenfold.record.entry import Usage, message_of
+from tenfold.record.message import Message, calls_of, result_of, text_of
+from tenfold.view.path import Path
+from tenfold.view.units import Shown, shown_of
+from tenfold.view.view import View
+from tenfold.wire import WIRES, Confirm, Encoded, detect, raw_of, summary_mark
+from tenfold.wire.same import same_key
+
+Key = tuple[int, int, int]
+KeyOf = Callable[[int, Message], bytes]
+"""The `same_key` of the original at a position, remembered."""
+_CHUNK = 512
+
+
+# -- a list against a log ----------------------------------------------------------------------------------------------
+
+
+class Match(Struct, frozen=True, order=True):
+    """How many messages of a list the log knows, the position of the last entry they stand for, and which they are.
+
+    `keys` holds the `Shown.key` of each known message, in order.
+    """
+
+    count: int
+    position: int
+    keys: tuple[Key, ...] = ()
+
+
+def matched(messages: Sequence[Message], view: View, key_of: KeyOf) -> Match:
+    """The best match of a host's list: the raw history of the view's path, this view, or an older view and what came
+    after it."""
+    keys = [same_key(m) for m in messages]
+    best = _as_history(keys, view.path, key_of)
+    if not view.marks.live and best.count == len(keys):
+        return best
+    best = max(best, _as_view(keys, view, key_of))
+    if best.count == len(keys):
+        return best
+    marks = (summary_mark(text_of(m)) for m in messages if m.role in ("user", "system"))
+    blocks = {mark.block for mark in marks if mark is not None}
+    if blocks:
+        path = view.path
+        for position in range(path.length - 1, -1, -1):
+            entry = path.at(position)
+            if isinstance(entry, Block) and entry.id in blocks:
+                return max(best, _as_view(keys, View.of(path.fork(position + 1)), key_of, then=path))
+    return best
+
+
+def next_message(path: Path, position: int) -> int | None:
+    """The position of the first message after `position`, None when only silent entries follow."""
+    return next((at for at in range(position + 1, path.length) if message_of(path.at(at)) is not None), None)
+
+
+def _as_history(keys: list[bytes], path: Path, key_of: KeyOf) -> Match:
+    known: list[Key] = []
+    last = -1
+    for start in range(0, path.length, _CHUNK):
+        for at, entry in enumerate(path.span(start, min(start + _CHUNK, path.length) - 1), start):
+            message = message_of(entry)
+            if message is None:
+                continue
+            if len(known) == len(keys) or key_of(at, message) != keys[len(known)]:
+                return Match(len(known), last, tuple(known))
+            known.append((at, 0, -1))
+            last = at
+    return Match(len(known), last, tuple(known))
+
+
+def _as_view(keys: list[bytes], view: View, key_of: KeyOf, *, then: Path | None = None) -> Match:
+    """A replaced range matches as a whole or not at all. `then` goes on with the raw messages after the view's end."""
+    known: list[Key] = []
+    position = -1
+    for shown, last, whole in _groups(view):
+        agreed = 0
+        for each in shown:
+            own = key_of(each.at, each.message) if each.original else same_key(each.message)
+            if keys[len(known) + agreed : len(known) + agreed + 1] != [own]:
+                break
+            agreed += 1
+        if agreed < len(shown):
+            if not whole:
+                position = max([position, *(s.at for s in shown[:agreed] if s.original)])
+                known.extend(s.key for s in shown[:agreed])
+            return Match(len(known), position, tuple(known))
+        known.extend(s.key for s in shown)
+        position = last
+    for at in range(view.length, then.length if then is not None else 0):
+        message = message_of(view.path.at(at)) if then is None else message_of(then.at(at))
+        if message is not None:
+            if keys[len(known) : len(known) + 1] != [key_of(at, message)]:
+                break
+            known.append((at, 0, -1))
+            position = at
+    return Match(len(known), position, tuple(known))
+
+
+def _groups(view: View) -> list[tuple[tuple[Shown, ...], int, bool]]:
+    groups = [(u.shown, u.last, u.ref is not None) for u in view.units if u.ref is not None or u.shown]
+    if view.step is not None:
+        groups.append((shown_of(view.step, closing=False), view.step.entries[-1][0], False))
+    return groups
+
+
+# -- a provider's request ----------------------------------------------------------------------------------------------
+
+_LISTS = ("messages", "input", "contents")
+_FLOOR = ("system", "instructions", "tools", "systemInstruction", "system_instruction")
+_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+_SETTINGS = ("config", "generationConfig", "generation_config")
+"""Where Gemini's requests keep what the others have at the top."""
+
+
+class Request(Struct, frozen=True):
+    """What of a provider's request (its keyword arguments as a mapping) concerns a session.
+
+    `field` holds the conversation, `given` its items as they were passed, `raws` their bytes, `messages` what they
+    say. `apart` are the texts of system prompt and tools, `output` what the request reserves for its answer.
+    """
+
+    wire: str
+    field: str
+    given: tuple[Any, ...]
+    raws: tuple[bytes, ...]
+    messages: tuple[Message, ...]
+    apart: tuple[str, ...]
+    output: int
+    model: str
+
+
+def read_request(request: Mapping[str, Any], *, confirm: Confirm | None = None, wire: str = "") -> Request:
+    """Reads a request of any wire; `wire` names it where it cannot be told. `confirm` knows our own summaries.
+
+    Raises `UsageError` for a request that holds no whole conversation, `BadInput` for items of no known format.
+    """
+    field = next((f for f in _LISTS if f in request), "")
+    if not field:
+        raise UsageError(f"a request holds its conversation under one of {', '.join(_LISTS)}; this one has {', '.join(request)}")
+    for partial in ("previous_response_id", "conversation"):
+        if request.get(partial):
+            raise UsageError(f"a request with {partial} holds only what is new: send the whole list in {field!r}")
+    value = request[field]
+    name = wire or _wire_of(request, field)
+    if isinstance(value, str):
+        value = [{"role": "user", "parts": [{"text": value}]} if name == "gemini" else {"role": "user", "content": value}]
+    raws = tuple(raw_of(item) for item in value)
+    inner = next((request[s] for s in _SETTINGS if isinstance(request.get(s), Mapping)), {})
+    both: Mapping[str, Any] = {**inner, **request}
+    return Request(
+        name, field, tuple(value), raws, tuple(WIRES[name].decode(list(raws), confirm=confirm)),
+        apart=tuple(_text(both[key]) for key in _FLOOR if both.get(key)),
+        output=next((n for key in _OUTPUT if isinstance(n := both.get(key), int)), 0),
+        model=str(request.get("model") or ""),
+    )
+
+
+def _wire_of(request: Mapping[str, Any], field: str) -> str:
+    if field != "messages":
+        return "gemini" if field == "contents" else "openai-responses"
+    if "system" in request or "anthropic_version" in request:
+        return "anthropic"
+    roles = {item.get("role") for item in request[field] if isinstance(item, Mapping)}
+    if "claude" in str(request.get("model") or "") and not roles & {"system", "developer", "tool"}:
+        return "anthropic"
+    return detect(request[field])
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_plain).decode()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - the same
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json", exclude_unset=True) if dump is not None else str(value)
+
+
+def renewed(messages: Sequence[Message], shown: Sequence[Shown], keys: Sequence[Key]) -> list[Message]:
+    """The view with the host's newest form of each message that it shows untouched: cache marks move, ids stay.
+
+    `keys` are the `Shown.key` of the host's messages, in order.
+    """
+    given = dict(zip(keys, messages, strict=False))
+    return [g if (g := given.get(s.key)) is not None and _ids(g) == _ids(s.message) else s.message for s in shown]
+
+
+def _ids(message: Message) -> list[str]:
+    result = result_of(message)
+    return [c.id for c in calls_of(message)] + ([result.call] if result is not None else [])
+
+
+def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
+    """The encoded list, with the caller's own objects wherever the bytes are the ones they gave."""
+    places: dict[bytes, deque[int]] = {}
+    for index, raw in enumerate(raws):
+        places.setdefault(raw, deque()).append(index)
+    out: list[Any] = []
+    for item in encoded.items:
+        found = places.get(item.raw) if item.exact else None
+        out.append(given[found.popleft()] if found else msgspec.json.decode(item.raw))
+    return out
+
+
+def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> dict[str, Any]:
+    """A new request that holds the encoded view, everything else as it was."""
+    out = {**request, read.field: returned(encoded, read.given, read.raws)}
+    if out[read.field] == list(read.given) and isinstance(request[read.field], str):
+        out[read.field] = request[read.field]
+    if encoded.system and read.wire == "anthropic":
+        ours = [{"type": "text", "text": text} for text in encoded.system]
+        theirs = request.get("system") or []
+        out["system"] = [*([{"type": "text", "text": theirs}] if isinstance(theirs, str) else theirs), *ours]
+    return out
+
+
+# -- what a response took ----------------------------------------------------------------------------------------------
+
+
+def usage_of(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 - a provider's JSON, or its SDK's object
+    """The usage in a response or usage mapping of any wire; None when it is partial, failed or counts no prompt.
+
+    `prompt` is the whole prompt: what was read from and written to a cache included.
+    """
+    found = report if isinstance(report, Mapping) else _mapping(report)
+    if found is None or found.get("error") or found.get("status") in ("failed", "cancelled", "in_progress"):
+        return None
+    for name in ("usage", "usageMetadata", "usage_metadata"):
+        if name in found:
+            inner = found[name]
+            found = inner if isinstance(inner, Mapping) else _mapping(inner) or {}
+            break
+
+    def number(*names: str) -> int:
+        return next((n for name in names if isinstance(n := found.get(name), int) and n > 0), 0)
+
+    details = next((d for k in ("prompt_tokens_details", "input_tokens_details") if isinstance(d := found.get(k), Mapping)), {})
+    read = number("cache_read_input_tokens", "cachedContentTokenCount", "cached_content_token_count")
+    written = number("cache_creation_input_tokens")
+    prompt = number("prompt_tokens", "promptTokenCount", "prompt_token_count")
+    prompt += number("toolUsePromptTokenCount", "tool_use_prompt_token_count") if prompt else 0
+    if not prompt:
+        prompt = number("input_tokens")
+        if not details:  # Anthropic counts what came from the cache apart
+            prompt += number("cache_read_input_tokens") + written
+    if prompt <= 0:
+        return None
+    cached = details.get("cached_tokens")
+    return Usage(
+        prompt, number("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count"),
+        cache_read=cached if isinstance(cached, int) else read, cache_write=written, model=model,
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the same
+    dump = getattr(value, "model_dump", None)
+    found = dump(mode="json") if dump is not None else None
+    return found if isinstance(found, Mapping) else None

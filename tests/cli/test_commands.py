@@ -1,0 +1,236 @@
+"""Every other command, in the order a person would use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tenfold.transcripts import read_file
+from tests.cli.conftest import EXAMPLES, Cli
+
+IN_VIEW_NO_MORE = "lineterminator"
+
+
+@pytest.fixture
+def session(tenfold: Cli, pi: Path) -> str:
+    """A stored session with one compaction in force."""
+    found: str = tenfold.one("compact", pi, "--to", "10%")["session"]
+    return found
+
+
+def test_sessions_lists_the_newest_first(tenfold: Cli, pi: Path, chat: Path) -> None:
+    assert "no session in" in tenfold.good("sessions").out
+    assert not tenfold.store.exists(), "looking makes no store"
+    tenfold.good("compact", pi, chat, "--to", "10%")
+    lines = tenfold.good("sessions").out.splitlines()
+    assert [line.split("\t")[1] for line in lines] == ["format", "openai-chat", "pi"]
+    objects = tenfold.good("sessions", "--json").objects
+    assert [(o["format"], o["entries"], o["blocks"]) for o in objects] == [("openai-chat", 301, 1), ("pi", 213, 1)]
+    assert objects[0]["file"] == str(chat)
+
+
+def test_show_tells_what_the_model_sees_and_with_all_what_it_does_not(tenfold: Cli, session: str) -> None:
+    shown = tenfold.one("show", session)
+    assert shown["tokens_in_view"] < shown["tokens"]
+    assert len(shown["blocks"]) == 1
+    assert sum(row["tokens"] for row in shown["timeline"]) == shown["tokens_in_view"]
+    assert any(row["seen"] == "summary" and "tenfold-summary" in row["text"] for row in shown["timeline"])
+    whole = tenfold.one("show", session, "--all")["timeline"]
+    originals = [row["id"] for row in whole if row["seen"] != "summary"]
+    assert len(originals) == len(set(originals)) == shown["messages"] == 212
+    assert [row for row in whole if row["seen"] != "hidden"] == shown["timeline"]
+    exchanges = [row["place"] for row in whole if row["role"] == "user" and row["seen"] != "summary"]
+    assert exchanges == [str(n) for n in range(1, len(exchanges) + 1)]
+
+
+def test_show_reads_well_in_a_pipe(tenfold: Cli, session: str) -> None:
+    lines = tenfold.good("show", session[:13]).out.splitlines()
+    assert lines[0] == f"session {session}"
+    assert "212 messages, 52,296 tokens" in lines[2]
+    assert "id\tstep\twho\ttokens\tseen\ttext" in lines
+    assert tenfold.good("show", "last").out.splitlines() == lines
+
+
+def test_search_finds_what_no_view_shows_and_expand_gives_it_back_exactly(tenfold: Cli, session: str, pi: Path) -> None:
+    view = json.dumps(tenfold.one("show", session))
+    assert IN_VIEW_NO_MORE not in view
+    hits = tenfold.good("search", IN_VIEW_NO_MORE, "--session", session, "--json").objects
+    assert hits
+    assert all(hit["session"] == session and IN_VIEW_NO_MORE in hit["snippet"] for hit in hits)
+    texts = [tenfold.one("expand", hit["entry"])["text"] for hit in hits]
+    (recorded,) = read_file(pi)
+    originals = {
+        p.text
+        for e in recorded.entries
+        for p in getattr(getattr(e, "message", None), "parts", ())
+        if hasattr(p, "text")
+    }
+    results = {
+        c.text
+        for e in recorded.entries
+        for p in getattr(getattr(e, "message", None), "parts", ())
+        for c in getattr(p, "content", ())
+        if hasattr(c, "text")
+    }
+    calls = [t for t in texts if t not in originals | results]
+    assert len(calls) < len(texts), "at least one of them is a text, not a call"
+    assert "nothing holds 'xyzzy plugh'" in tenfold.good("search", "xyzzy", "plugh").out
+
+
+def test_expand_walks_one_level_or_all_the_way(tenfold: Cli, pi: Path) -> None:
+    session = tenfold.one("compact", pi, "--to", "30%")["session"]
+    block = tenfold.one("compact", pi, "--to", "8%")["block"]
+    one = tenfold.good("expand", block, "--json").objects
+    every = tenfold.good("expand", block, "--depth", "all", "--json").objects
+    assert any(not line["original"] for line in one), "one level down stands what the older Block showed"
+    assert all(line["original"] for line in every)
+    assert len({line["entry"] for line in every}) == len(every)
+    hidden = {row["id"] for row in tenfold.one("show", session, "--all")["timeline"] if row["seen"] == "hidden"}
+    assert hidden <= {line["entry"] for line in every}
+    assert tenfold("expand", block, "--depth", "some").code == 2
+
+
+def test_expand_is_bounded_on_request_and_says_what_is_left(tenfold: Cli, session: str) -> None:
+    block = tenfold.one("diff", session)["block"]
+    whole = tenfold.good("expand", block, "--depth", "all").out
+    cut = tenfold.good("expand", block, "--depth", "all", "--limit", "5000").out
+    assert len(cut) < 6_500 < len(whole)
+    assert "--limit 0 prints all" in cut
+    assert tenfold.good("expand", block, "--depth", "all", "--limit", "0").out == whole
+
+
+def test_diff_marks_the_facts_that_are_in_view_and_those_that_are_not(tenfold: Cli, pi: Path) -> None:
+    outcome = tenfold.one("compact", pi, "--to", "10%")
+    told = tenfold.one("diff", outcome["session"])
+    assert told["block"] == outcome["block"]
+    must = [f for f in told["facts"] if f["must_keep"]]
+    others = [f for f in told["facts"] if not f["must_keep"]]
+    assert {f["state"] for f in must} == {"in view"}
+    assert len(must) == sum(total for kind, (_, total) in outcome["facts"].items() if kind in {f["kind"] for f in must})
+    assert {"in view", "not in view"} <= {f["state"] for f in others}
+    view = json.dumps([r["text"] for r in tenfold.one("show", outcome["session"])["timeline"]])
+    for fact in others:
+        if fact["state"] == "not in view":
+            assert json.dumps(fact["text"])[1:-1] not in view
+    plain = tenfold.good("diff", outcome["session"]).out
+    assert f"must-keep facts in view: {len(must)} of {len(must)}" in plain
+    assert sum(line.startswith("- ") for line in plain.splitlines()) >= len(told["hidden"])
+
+
+def test_diff_has_nothing_to_compare_before_a_compaction(tenfold: Cli, pi: Path) -> None:
+    tenfold.good("compact", pi, "--window", "200000")
+    ran = tenfold("diff", "last")
+    assert ran.code == 2
+    assert "no compaction in force" in ran.err
+
+
+def test_undo_gives_the_view_back_and_keeps_the_log(tenfold: Cli, pi: Path) -> None:
+    session = tenfold.one("compact", pi, "--to", "30%")["session"]
+    before = tenfold.one("show", session)
+    tenfold.good("compact", pi, "--to", "10%")
+    told = tenfold.one("undo", session)
+    assert told["tokens_after"] == before["tokens_in_view"] > told["tokens_before"]
+    assert tenfold.one("show", session)["timeline"] == before["timeline"]
+    assert tenfold.good("undo", "last").out.startswith("undone: block ")
+    assert tenfold.good("export", session, "--view").out.encode() == pi.read_bytes()
+    ran = tenfold("undo", session)
+    assert ran.code == 2
+    assert "nothing to undo" in ran.err
+    tenfold.good("verify")
+
+
+def test_a_pinned_message_stays_through_every_compaction(tenfold: Cli, pi: Path) -> None:
+    session = tenfold.one("compact", pi, "--window", "200000")["session"]
+    rows = tenfold.one("show", session)["timeline"]
+    entry = next(row["id"] for row in rows if row["role"] == "tool" and 200 < row["tokens"] < 800)
+    assert tenfold.one("pin", entry)["pinned"] is True
+    tenfold.good("compact", pi, "--to", "10%")
+    (row,) = [r for r in tenfold.one("show", session)["timeline"] if r["id"] == entry]
+    assert (row["seen"], row["pinned"]) == ("as it was", True)
+    assert tenfold.good("unpin", entry).out.startswith("unpinned: ")
+    tenfold.good("compact", pi, "--to", "7%")
+    assert entry not in {r["id"] for r in tenfold.one("show", session)["timeline"] if r["seen"] == "as it was"}
+    assert tenfold("unpin", entry).code == 2
+    assert tenfold("pin", "ffff").code == 2
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.iterdir()), ids=lambda file: file.name)
+@pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses", "gemini"])
+def test_a_session_is_exported_as_any_wire(tenfold: Cli, file: Path, wire: str, tmp_path: Path) -> None:
+    session = tenfold.one("compact", file, "--to", "10%")["session"]
+    out = tmp_path / "out.json"
+    sizes = []
+    for which in ("--view", "--original"):
+        tenfold.good("export", session, "--as", wire, which, "--out", out)
+        messages = json.loads(out.read_text("utf-8"))
+        assert all(isinstance(m, dict) for m in messages)
+        (again,) = read_file(out, format="gemini-cli" if wire == "gemini" else wire)
+        assert len(again.entries) >= len(messages)
+        sizes.append(out.stat().st_size)
+    assert sizes[0] * 3 < sizes[1]
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.iterdir()), ids=lambda file: file.name)
+def test_the_originals_are_exported_byte_for_byte(tenfold: Cli, file: Path, tmp_path: Path) -> None:
+    session = tenfold.one("compact", file, "--to", "10%")["session"]
+    out = tmp_path / "out"
+    tenfold.good("export", session, "--original", "--out", out)
+    assert out.read_bytes() == file.read_bytes()
+
+
+def test_an_unknown_export_format_names_those_there_are(tenfold: Cli, session: str) -> None:
+    ran = tenfold("export", session, "--as", "claude-code")
+    assert ran.code == 2
+    assert "pi, " in ran.err
+    assert "openai-responses" in ran.err
+
+
+def test_purge_asks_and_reaches_what_quotes_the_entry(tenfold: Cli, session: str) -> None:
+    entry = tenfold.good("search", IN_VIEW_NO_MORE, "--json").objects[0]["entry"]
+    ran = tenfold("purge", entry)
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    assert tenfold.one("purge", entry, "--yes")["entry"] == entry
+    assert entry not in {hit["entry"] for hit in tenfold.good("search", IN_VIEW_NO_MORE, "--json").objects}
+    tenfold.good("verify")
+    assert tenfold.good("purge", session, "--yes").out.startswith("purged: session ")
+    assert tenfold.good("sessions", "--json").objects == []
+    assert tenfold("show", session).code == 2
+
+
+def test_verify_finds_damage_and_says_where(tenfold: Cli, session: str) -> None:
+    import sqlite3
+
+    assert "1 sessions verified, no problems" in tenfold.good("verify").out
+    db = sqlite3.connect(tenfold.store)
+    with db:
+        db.execute("UPDATE entry SET body = substr(body, 1, length(body) - 1) || x'00' WHERE seq = 5")
+    db.close()
+    ran = tenfold("verify", "--json")
+    assert ran.code == 4
+    assert {o["session"] for o in ran.objects} == {session}
+
+
+def test_policies_tell_their_limits(tenfold: Cli) -> None:
+    objects = tenfold.good("policies", "--window", "100000", "--json").objects
+    assert [(o["policy"], o["soft"], o["target"]) for o in objects if o["policy"] == "tenfold"] == [
+        ("tenfold", 85_000, 40_000)
+    ]
+    assert "summarize-prefix" in tenfold.good("policies").out
+
+
+@pytest.mark.parametrize("command", ["show", "diff", "undo", "export", "expand", "pin"])
+def test_ids_that_name_nothing_say_where_to_look(tenfold: Cli, session: str, command: str) -> None:
+    del session
+    ran = tenfold(command, "00000000")
+    assert ran.code == 2
+    assert "`tenfold " in ran.err
+
+
+def test_ids_that_name_several_ask_for_more(tenfold: Cli, pi: Path, chat: Path) -> None:
+    tenfold.good("compact", pi, chat, "--to", "10%")
+    ran = tenfold("show", "0")
+    assert ran.code == 2
+    assert "2 sessions have an id that begins with '0'" in ran.err
