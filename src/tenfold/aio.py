@@ -6,18 +6,23 @@ There is no second implementation: a compaction runs the engine through `drive.a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from tenfold.drive import arun
 from tenfold.engine import Call
 from tenfold.log.base import Hit
 from tenfold.meter.reading import Reading
+from tenfold.plan.draft import Recall
+from tenfold.plan.plan import Plan
 from tenfold.recall.expand import Line
 from tenfold.record.ask import Answer, Outcome, Summarize
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
+from tenfold.redo import PLAIN, Again
 from tenfold.session import Session
+from tenfold.trigger.triggers import Decision
 from tenfold.view.view import View
 
 _PAUSE = 0.005
@@ -58,10 +63,37 @@ class AsyncSession:
             verdict = await arun(effects, session.answerer, answer=self._answer)
             return await asyncio.to_thread(session.install, verdict, view)
 
+    async def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
+        """See `Session.redo`. Cancelling it leaves no Block."""
+        session = self.session
+        async with self._alone():
+            effects, view = await asyncio.to_thread(session.redoing, block, again)
+            verdict = await arun(effects, session.reader(), answer=self._answer)
+            return await asyncio.to_thread(session.install, verdict, view)
+
+    async def before_model(
+        self, request: Mapping[str, Any], *, window: int | None = None, recall: Recall = "none", wire: str = ""
+    ) -> dict[str, Any]:
+        """See `Session.before_model`. Cancelling it leaves no Block."""
+        session = self.session
+        async with self._alone():
+            asked, keys, call = await asyncio.to_thread(
+                lambda: session.asked(request, window=window, recall=recall, wire=wire)
+            )
+            if call is not None:
+                effects, view = await asyncio.to_thread(session.effects, call)
+                verdict = await arun(effects, session.answerer, answer=self._answer)
+                session.outcome = await asyncio.to_thread(session.install, verdict, view)
+            return await asyncio.to_thread(session.answered, request, asked, keys)
+
+    async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
+        """See `Session.after_model`."""
+        self.session.after_model(report)
+
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
         """One compaction at a time, those of the synchronous side included. Waits without a thread of its own."""
-        while not self.session.compacting.acquire(blocking=False):
+        while not self.session.compacting.acquire(blocking=False):  # noqa: ASYNC110 - no Event reaches other threads
             await asyncio.sleep(_PAUSE)
         try:
             yield
@@ -72,6 +104,14 @@ class AsyncSession:
         """See `Session.undo`."""
         return await asyncio.to_thread(self.session.undo)
 
+    async def refresh(self) -> View:
+        """See `Session.refresh`."""
+        return await asyncio.to_thread(self.session.refresh)
+
+    async def preview(self, *, to: int | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
+        """See `Session.preview`."""
+        return await asyncio.to_thread(lambda: self.session.preview(to=to, window=window))
+
     async def pin(self, entry: str, *, on: bool = True) -> str:
         """See `Session.pin`."""
         return await asyncio.to_thread(self.session.pin, entry, on=on)
@@ -80,6 +120,6 @@ class AsyncSession:
         """See `Session.search`."""
         return await asyncio.to_thread(self.session.search, words, limit=limit)
 
-    async def expand(self, id: str, *, deep: bool = False) -> list[Line]:  # noqa: A002 - the log's word
+    async def expand(self, id: str, *, deep: bool = False) -> list[Line]:
         """See `Session.expand`."""
         return await asyncio.to_thread(self.session.expand, id, deep=deep)

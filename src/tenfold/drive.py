@@ -63,13 +63,13 @@ class Answerer(Struct, frozen=True):
         said = Answer()
         for hook in self.before:
             try:
-                advice = hook(ask)
+                advice: object = hook(ask)  # a hook is a user's code, and not all of it is typed
             except Exception as exc:  # noqa: BLE001 - a user's hook may raise anything; it is reported and ignored
                 self._say(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
                 continue
             if advice is None:
                 continue
-            if not isinstance(advice, Answer):  # a hook is a user's code, and not all of it is typed
+            if not isinstance(advice, Answer):
                 self._say(f"a before-hook gave a {type(advice).__name__}, not an Answer or None; it was ignored")
                 continue
             if advice.cancel:

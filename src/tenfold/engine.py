@@ -23,7 +23,7 @@ from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
 from tenfold.record.block import Block, Fact, Spent
 from tenfold.record.entry import Attempt
-from tenfold.summarize.fill import WRAPPER, Filled, Writing, fill, kept_facts, known_facts, section_of
+from tenfold.summarize.fill import Filled, Writing, fill, frame_of, kept_facts, known_facts, section_of
 from tenfold.summarize.section import render
 from tenfold.trigger.guard import History, decide
 from tenfold.trigger.triggers import Decision, Demand
@@ -184,7 +184,7 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
     The facts are known already, so their section is allotted what it takes and no more: what stands in view under
     the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs.
     """
-    goal = policy.goal(target, recall=call.recall)
+    goal = replace(policy.goal(target, recall=call.recall), frame=frame_of(draft))
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
     if goal.facts + goal.narrative + goal.users > room:
         shared, narrative = room * 6 // 10, room * 3 // 10
@@ -197,7 +197,7 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
         return plan if spare < goal.narrative else pick(draft, replace(goal, facts=section.tokens), policy.stages)
     if not plan.changed or not section.text:
         return plan
-    needed = section.tokens + WRAPPER
+    needed = section.tokens + goal.frame
     if plan.tokens_after + needed > target:
         plan = pick(draft, replace(goal, facts=section.tokens, stop=max(1, target - needed)), policy.stages)
     return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
@@ -225,7 +225,8 @@ class _Ending(Struct, frozen=True):
 
     def too_little(self, plan: Plan) -> str:
         saved = max(0, plan.tokens_before - plan.tokens_after)
-        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; the least worth a Block is {self.minimum:,}"
+        worth = f"the least worth a Block is {self.minimum:,}"
+        return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
 
     def outcome(self, status: Status, reason: str) -> Outcome:
         """An Outcome that leaves the view as it is."""

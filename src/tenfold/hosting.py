@@ -45,8 +45,7 @@ class Match(Struct, frozen=True, order=True):
 
 
 def matched(messages: Sequence[Message], view: View, key_of: KeyOf) -> Match:
-    """The best match of a host's list: the raw history of the view's path, this view, or an older view and what came
-    after it."""
+    """The best match of a host's list: the path's raw history, this view, or an older view and what came after it."""
     keys = [same_key(m) for m in messages]
     best = _as_history(keys, view.path, key_of)
     if not view.marks.live and best.count == len(keys):
@@ -153,16 +152,18 @@ def read_request(request: Mapping[str, Any], *, confirm: Confirm | None = None, 
     """
     field = next((f for f in _LISTS if f in request), "")
     if not field:
-        raise UsageError(f"a request holds its conversation under one of {', '.join(_LISTS)}; this one has {', '.join(request)}")
+        there = ", ".join(request)
+        raise UsageError(f"a request holds its conversation under one of {', '.join(_LISTS)}; this one has {there}")
     for partial in ("previous_response_id", "conversation"):
         if request.get(partial):
             raise UsageError(f"a request with {partial} holds only what is new: send the whole list in {field!r}")
     value = request[field]
     name = wire or _wire_of(request, field)
     if isinstance(value, str):
-        value = [{"role": "user", "parts": [{"text": value}]} if name == "gemini" else {"role": "user", "content": value}]
+        said = {"parts": [{"text": value}]} if name == "gemini" else {"content": value}
+        value = [{"role": "user", **said}]
     raws = tuple(raw_of(item) for item in value)
-    inner = next((request[s] for s in _SETTINGS if isinstance(request.get(s), Mapping)), {})
+    inner: Mapping[str, Any] = next((request[s] for s in _SETTINGS if isinstance(request.get(s), Mapping)), {})
     both: Mapping[str, Any] = {**inner, **request}
     return Request(
         name, field, tuple(value), raws, tuple(WIRES[name].decode(list(raws), confirm=confirm)),
@@ -250,7 +251,8 @@ def usage_of(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 -
     def number(*names: str) -> int:
         return next((n for name in names if isinstance(n := found.get(name), int) and n > 0), 0)
 
-    details = next((d for k in ("prompt_tokens_details", "input_tokens_details") if isinstance(d := found.get(k), Mapping)), {})
+    cached = [found.get(k) for k in ("prompt_tokens_details", "input_tokens_details")]
+    details: Mapping[str, Any] = next((d for d in cached if isinstance(d, Mapping)), {})
     read = number("cache_read_input_tokens", "cachedContentTokenCount", "cached_content_token_count")
     written = number("cache_creation_input_tokens")
     prompt = number("prompt_tokens", "promptTokenCount", "prompt_token_count")
@@ -261,10 +263,10 @@ def usage_of(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 -
             prompt += number("cache_read_input_tokens") + written
     if prompt <= 0:
         return None
-    cached = details.get("cached_tokens")
+    part = details.get("cached_tokens")
     return Usage(
         prompt, number("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count"),
-        cache_read=cached if isinstance(cached, int) else read, cache_write=written, model=model,
+        cache_read=part if isinstance(part, int) else read, cache_write=written, model=model,
     )
 
 

@@ -7,19 +7,20 @@ gives the older one back. Facts are carried as they are; only the text changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.engine import Bench, Effects
 from tenfold.meter.counters import sizes
+from tenfold.plan.draft import FRAME
 from tenfold.plan.stages.condense import SUMMARY
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Outcome, Read, Verdict
 from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run, Say
 from tenfold.record.entry import Attempt, Entry, message_of
 from tenfold.record.message import Message, Text, text_of
-from tenfold.summarize.fill import WRAPPER
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.section import TITLE, narrative
 from tenfold.summarize.summarize import Task, write
@@ -28,12 +29,18 @@ from tenfold.wire.marks import render_summary, summary_text
 
 
 class Again(Struct, frozen=True):
-    """What is asked for: `model` in place of the policy's ("": the policy's, or code where it has none), a focus,
-    and the `tokens` the new text may take (0: as many as the old one, at least the policy's share for narrative)."""
+    """What is asked for: `model` in place of the policy's ("": the policy's, or code where it has none), and a focus.
+
+    `tokens` are what the new text may take (0: as many as the old one, at least the policy's share for narrative).
+    """
 
     model: str = ""
     focus: str = ""
     tokens: int = 0
+
+
+PLAIN = Again()
+"""The same models, no focus."""
 
 
 class _Old(Struct, frozen=True):
@@ -68,10 +75,9 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
         spent = added(total.spent, written.spent) if written.spent.calls else total.spent
         total = replace(written, notes=(*total.notes, *written.notes), spent=spent)
         if written.failed or written.text.strip() == old.story:
-            status, why = ("failed", written.failed) if written.failed else ("nothing", "the text came out the same")
-            outcome = Outcome(status, why, tokens, tokens, 0, policy=policy.name, notes=total.notes, spent=spent)
-            return Verdict(outcome, _attempt(outcome, new, now))
-        out.append(_replacement(old, Rep(position, old.index, old.made.first, old.made.last), written.text, new, view, policy))
+            return _spoiled(written.failed, total, tokens, policy, new=new, now=now)
+        rep = Rep(position, old.index, old.made.first, old.made.last)
+        out.append(_replacement(old, rep, written.text, new, (view, policy)))
     after = tokens + sum(sum(r.sizes) - sum(_sizes(o.made, view, policy)) for r, o in zip(out, olds, strict=True))
     made = Block(
         new, None, block.run, now, policy.name, policy.counter.name, tuple(out), block.facts, total.rung, block.id,
@@ -107,7 +113,7 @@ def _summaries(view: View, position: int, block: Block) -> list[_Old]:
 
 def _room(old: _Old, block: Block, policy: Policy) -> int:
     before = policy.counter.count([old.story])[0]
-    return max(before, int(block.tokens_after * policy.shares.narrative), WRAPPER)
+    return max(before, int(block.tokens_after * policy.shares.narrative), FRAME)
 
 
 def _task(
@@ -152,14 +158,14 @@ def _shows(view: View, covers: tuple[Ref, ...], position: int) -> list[Say | Kee
     return out
 
 
-def _replacement(old: _Old, rep: Rep, text: str, block: str, view: View, policy: Policy) -> Replacement:
+def _replacement(old: _Old, rep: Rep, text: str, block: str, by: tuple[View, Policy]) -> Replacement:
     whole = "\n\n".join(t for t in (text, old.facts) if t)
     message = Message("user", (Text(render_summary(block, whole)),), "tenfold")
     show = tuple(Say(message) if i == old.place else s for i, s in enumerate(old.made.show))
     made = replace(
         old.made, covers=(rep,), show=show, level=old.made.level + 1, why=f"{old.made.why}; written again", sizes=()
     )
-    return replace(made, sizes=tuple(_sizes(made, view, policy)))
+    return replace(made, sizes=tuple(_sizes(made, *by)))
 
 
 def _sizes(made: Replacement, view: View, policy: Policy) -> list[int]:
@@ -167,10 +173,12 @@ def _sizes(made: Replacement, view: View, policy: Policy) -> list[int]:
     return sizes([m for m in messages if m is not None], policy.counter)
 
 
-def _attempt(outcome: Outcome, new: str, now: int) -> Attempt | None:
-    if not outcome.spent.calls:
-        return None
-    status = "failed" if outcome.status == "failed" else "nothing"
-    return Attempt(
-        new, None, "", now, outcome.policy, status, outcome.reason, outcome.tokens_before, outcome.target, outcome.spent
+def _spoiled(failed: str, written: Written, tokens: int, policy: Policy, *, new: str, now: int) -> Verdict:
+    """No better text: remembered in the log where it cost a model call."""
+    status: Literal["failed", "nothing"] = "failed" if failed else "nothing"
+    reason = failed or "the text came out the same"
+    outcome = Outcome(
+        status, reason, tokens, tokens, 0, policy=policy.name, notes=written.notes, spent=written.spent
     )
+    attempt = Attempt(new, None, "", now, policy.name, status, reason, tokens, 0, written.spent)
+    return Verdict(outcome, attempt if written.spent.calls else None)

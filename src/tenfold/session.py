@@ -7,7 +7,8 @@ The lock is held to append and to install a view, never while a model writes: re
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,24 +16,25 @@ from msgspec.structs import replace
 from tenfold.drive import Answerer, run
 from tenfold.engine import Bench, Call, Effects, compact, measure, preview
 from tenfold.errors import LostRace, NotFound, UsageError
+from tenfold.hosting import Key, Request, matched, next_message, read_request, renewed, usage_of, with_list
 from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import window_of
+from tenfold.plan.draft import Recall
 from tenfold.plan.plan import Plan
 from tenfold.policy import Policy
 from tenfold.recall.expand import Line, expand
 from tenfold.record.ask import Outcome, Verdict
-from tenfold.record.block import Block
-from tenfold.record.entry import Entry, Pin, Retraction, Said, Usage, message_of
+from tenfold.record.block import Block, Say
+from tenfold.record.entry import Entry, Pin, Retraction, Said, Usage
 from tenfold.record.message import Message, text_of
-from tenfold.trigger.triggers import Decision
-from tenfold.view.path import Path
+from tenfold.redo import PLAIN, Again, redo
+from tenfold.trigger.triggers import Decision, Demand
 from tenfold.view.rules import check
-from tenfold.view.units import shown_of
 from tenfold.view.view import View
-from tenfold.wire.marks import summary_mark
+from tenfold.wire import WIRES, summary_mark
 from tenfold.wire.same import same_key
 
 _RETRIES = 5
@@ -55,7 +57,8 @@ class Session:
         self.place, self.policy, self.model = place, policy, model
         self.answerer = answerer or Answerer()
         self._lock = threading.RLock()
-        self._compacting = threading.Lock()
+        self.compacting = threading.Lock()
+        self.outcome: Outcome | None = None
         self._used: Usage | None = None
         self._keys: dict[int, bytes] = {}
         self._head = Head(place.store, place.namespace, place.session, name=place.head, counter=policy.counter)
@@ -90,7 +93,7 @@ class Session:
             return measure(self._head.view, self.policy, self.call(window=window, floor=floor), self.bench())
 
     def uncompacted(self) -> int:
-        """Tokens of the whole path with no Block applied, by the policy's counter: what shares of the whole refer to."""
+        """Tokens of the whole path with no Block applied, by the policy's counter: what shares refer to."""
         with self._lock:
             self._head.know_counts()
             return self._head.uncompacted()
@@ -106,9 +109,9 @@ class Session:
         place = self.place
         return place.store.search(place.namespace, words, session=place.session, limit=limit)
 
-    def expand(self, id: str, *, deep: bool = False) -> list[Line]:  # noqa: A002 - the log's word
+    def expand(self, id: str, *, deep: bool = False) -> list[Line]:
         """What a Block stands for, one level down or (`deep`) as the originals; for a message's id, that message."""
-        return expand(self.place.store, self.place.namespace, id, deep=deep)
+        return expand(self.place.store, self.place.namespace, id, deep=deep, session=self.place.session)
 
     def violations(self, wire: str) -> tuple[str, ...]:
         """What a provider of that wire would refuse in the view, one sentence each; empty when it is well-formed."""
@@ -117,21 +120,26 @@ class Session:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, *messages: Message, usage: Usage | None = None) -> list[str]:
-        """Appends messages at the leaf, atomically, and returns their ids. `usage` belongs to the last one.
+        """Appends messages at the leaf, atomically, and returns their ids.
 
-        Raises `LostRace` when another writer was first: nothing is written; `refresh` and append again.
+        `usage` belongs to the last of them that is an answer; what `used` noted belongs to the first. Raises
+        `LostRace` when another writer was first: nothing is written; `refresh` and append again.
         """
         with self._lock:
+            answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
+            took: dict[int, Usage] = {}
+            if answers and self._used is not None:
+                took[answers[0]] = self._used
+            if answers and usage is not None:
+                took[answers[-1]] = usage
             entries: list[Entry] = []
             parent = self._head.leaf
-            for message in messages:
-                took = None
-                if message.role == "assistant" and message is messages[-1]:
-                    took = usage or self._used
-                entries.append(Said(IDS.new(), parent, "", now(), message, took))
+            for index, message in enumerate(messages):
+                entries.append(Said(IDS.new(), parent, "", now(), message, took.get(index)))
                 parent = entries[-1].id
-            self._head.append(entries)
-            if messages[-1].role == "assistant":
+            if entries:
+                self._head.append(entries)
+            if answers:
                 self._used = None
             return [e.id for e in entries]
 
@@ -139,17 +147,97 @@ class Session:
         """Brings the log level with a host's whole list, which hosts resend on every request, and gives the view.
 
         The list may be the raw history or begin with a view of ours. What is known is matched by content; what is
-        new is appended; a rewrite becomes a branch at the last message that still agrees. Nothing is duplicated.
+        new is appended; a rewrite becomes a branch before the first message that differs. Nothing is duplicated.
         """
+        self._synced(messages)
+        return self.view
+
+    def _synced(self, messages: Sequence[Message]) -> tuple[View, tuple[Key, ...]]:
+        """The view, and the `Shown.key` of each message of the list."""
         with self._lock:
-            keys = [same_key(m) for m in messages]
-            matched, position = self._best_match(messages, keys)
-            if self._message_after(position):
-                self._head.rewind(position)
-                self._keys = {at: key for at, key in self._keys.items() if at <= position}
-            if matched < len(messages):
-                self.append(*messages[matched:])
-            return self.view
+            match = matched(messages, self.view, self._key)
+            differs = next_message(self.view.path, match.position)
+            if differs is not None:  # what stands silently before it, Blocks included, stays on the branch
+                self._head.rewind(differs - 1)
+                self._keys = {at: key for at, key in self._keys.items() if at < differs}
+                self._used = None
+            start = self.view.length
+            self.append(*messages[match.count :])
+            new = ((start + i, 0, -1) for i in range(len(messages) - match.count))
+            return self.view, (*match.keys, *new)
+
+    # -- for hosts -----------------------------------------------------------------------------------------------------
+
+    def before_model(
+        self, request: Mapping[str, Any], *, window: int | None = None, recall: Recall = "none", wire: str = ""
+    ) -> dict[str, Any]:
+        """The request to send in place of this one (a provider's keyword arguments): its list brought down to size.
+
+        Syncs, then compacts if the policy's trigger calls for it; `outcome` says what came of that. Items that stay
+        are the very objects passed in. Without a known window nothing is ever compacted. Raises `UsageError` for a
+        request without a whole conversation.
+        """
+        with self.compacting:
+            asked, keys, call = self.asked(request, window=window, recall=recall, wire=wire)
+            if call is not None:
+                effects, view = self.effects(call)
+                self.outcome = self.install(run(effects, self.answerer), view)
+            return self.answered(request, asked, keys)
+
+    def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
+        """Notes what the provider reported for the request just made: a response, or its usage, of any wire.
+
+        Reports that are partial, failed, or count no prompt tokens are left out.
+        """
+        usage = usage_of(report, model=self.model)
+        if usage is not None:
+            self.used(usage)
+
+    def asked(
+        self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str
+    ) -> tuple[Request, tuple[Key, ...], Call | None]:
+        """The first half of `before_model`: the request read and synced, and the demand it makes, if any."""
+        asked = read_request(request, confirm=self._ours, wire=wire)
+        self.model = asked.model or self.model
+        _, keys = self._synced(asked.messages)
+        floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
+        call = replace(
+            self.call(window=window, floor=floor), demand="check", output_reserve=asked.output, recall=recall
+        )
+        return asked, keys, call if self._due(call) else None
+
+    def _due(self, call: Call) -> bool:
+        """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
+        if call.window is None or "before_call" in self.policy.checks:
+            return call.window is not None
+        reading = self.reading(window=call.window, floor=call.floor)
+        limits = self.policy.trigger.limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+        return reading.tokens > limits.hard
+
+    def answered(self, request: Mapping[str, Any], asked: Request, keys: Sequence[Key]) -> dict[str, Any]:
+        """The second half of `before_model`: the request with the view in place of its list."""
+        shown = list(self.view.shown())
+        if [s.key for s in shown] == list(keys):  # the list is the view already
+            return {**request, asked.field: request[asked.field]}
+        messages = renewed(asked.messages, shown, keys)
+        return with_list(request, asked, WIRES[asked.wire].encode(messages))
+
+    def _ours(self, block: str, seal: str) -> bool:
+        """Whether this session's store wrote the summary that carries this mark."""
+        place = self.place
+        try:
+            found = place.store.locate(place.namespace, block)
+        except NotFound:
+            return False
+        if found.session != place.session or not isinstance(found.entry, Block) or found.entry.id != block:
+            return False
+        says = (s.message for r in found.entry.replacements for s in r.show if isinstance(s, Say))
+        return any(summary_mark(text_of(m)) == (block, seal) for m in says)
+
+    def _read(self, positions: Sequence[int]) -> list[Entry]:
+        with self._lock:
+            path = self.view.path
+            return [path.at(p) for p in positions]
 
     def used(self, usage: Usage) -> None:
         """Notes what the provider reported for the request just made: it belongs to the next answer appended.
@@ -197,9 +285,14 @@ class Session:
     # -- compacting ----------------------------------------------------------------------------------------------------
 
     def call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
-        """A demand with this session's model, window and calibration filled in; replace fields for anything else."""
+        """A demand with this session's model, window and calibration filled in; replace fields for anything else.
+
+        With a target it is a person's demand, which no trigger holds back; without one it is a check.
+        """
         known = window if window is not None else (window_of(self.model) if self.model else None)
-        return Call(to=to, window=known, model=self.model, floor=floor, anchors=self._head.anchors)
+        demand: Demand = "manual" if to is not None else "check"
+        consult = bool(self.answerer.before)
+        return Call(demand, to, known, model=self.model, floor=floor, anchors=self._head.anchors, consult=consult)
 
     def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
         """Compacts if that is called for: down to `to` tokens, or as the policy's trigger and the window say.
@@ -207,9 +300,33 @@ class Session:
         Raises `UsageError` when neither a target nor a window is known; every other ending is an Outcome.
         """
         call = self.known(call or self.call(to=to, window=window))
-        with self._compacting:
+        with self.compacting:
             effects, view = self.effects(call)
             return self.install(run(effects, self.answerer), view)
+
+    def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
+        """Writes the summaries of the newest live Block again from the originals: with another model, or more tokens.
+
+        `block`, if given, must be that Block (or the beginning of its id): older ones lie under it. The result is a
+        Block over the same ranges, so undo gives the earlier text back. Raises `UsageError` for another Block.
+        """
+        with self.compacting:
+            effects, view = self.redoing(block, again)
+            return self.install(run(effects, self.reader()), view)
+
+    def redoing(self, block: str, again: Again) -> tuple[Effects, View]:
+        """The generator behind `redo`, and the view it works on: for drivers of one's own."""
+        with self._lock:
+            view = self.view
+            newest = view.path.at(view.marks.live[-1]).id if view.marks.live else ""
+            if not newest.startswith(block):
+                what = newest or "and there is none"
+                raise UsageError(f"only the newest Block in force can be written again, {what}")
+            return redo(view, self.policy, again, self.fixed(view), now=now(), new_id=IDS.new), view
+
+    def reader(self) -> Answerer:
+        """The answerer, able to read this session's entries for Asks that want originals."""
+        return self.answerer if self.answerer.read is not None else replace(self.answerer, read=self._read)
 
     def known(self, call: Call) -> Call:
         """The call itself. Raises `UsageError` when it has neither a target nor a window."""
@@ -225,7 +342,7 @@ class Session:
         """The engine's generator for this call, and the view it works on: for drivers of one's own."""
         with self._lock:
             view = self.view
-            return compact(view, self.policy, call, self.bench(), now=now(), new_id=IDS.new), view
+            return compact(view, self.policy, call, self.fixed(view), now=now(), new_id=IDS.new), view
 
     def preview(
         self, call: Call | None = None, *, to: int | None = None, window: int | None = None
@@ -253,7 +370,7 @@ class Session:
                 try:
                     self._head.append([entry])
                 except LostRace:
-                    self._head.refresh()
+                    self.refresh()
                     continue
                 after = sum(1 for _ in self.view.shown()) if isinstance(entry, Block) else before
                 return replace(verdict.outcome, messages_before=before, messages_after=after)
@@ -265,6 +382,12 @@ class Session:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def fixed(self, view: View) -> Bench:
+        """What a compaction of this view is measured with while other threads append: its size is known already."""
+        bench = self.bench()
+        tokens = bench.tally(view)
+        return Bench(bench.sizes, lambda _view: tokens)
+
     def bench(self) -> Bench:
         """What this session's views are measured with."""
         self._head.know_counts()
@@ -275,66 +398,8 @@ class Session:
         under = self.view.path.at(live[-1]).id if live else None
         return block.under == under and self.view.fits(block)
 
-    def _message_after(self, position: int) -> bool:
-        path = self.view.path
-        return any(message_of(e) is not None for e in path.span(position + 1, path.length - 1))
-
-    def _best_match(self, messages: Sequence[Message], keys: list[bytes]) -> tuple[int, int]:
-        matches = [self._as_history(keys), _as_view(keys, self.view)]
-        marks = (summary_mark(text_of(m)) for m in messages if m.role in ("user", "system"))
-        blocks = {mark.block for mark in marks if mark is not None}
-        if blocks and max(matches)[0] < len(keys):
-            path = self.view.path
-            for position in range(path.length - 1, -1, -1):
-                entry = path.at(position)
-                if isinstance(entry, Block) and entry.id in blocks:
-                    matches.append(_as_view(keys, View.of(path.fork(position + 1)), then=path))
-                    break
-        return max(matches)
-
-    def _as_history(self, keys: list[bytes]) -> tuple[int, int]:
-        """How many of the keys are this path's raw messages from the root, and the position of the last of them."""
-        path, matched, position = self.view.path, 0, -1
-        for at in range(path.length):
-            message = message_of(path.at(at))
-            if message is None:
-                continue
-            if matched == len(keys) or self._key(at, message) != keys[matched]:
-                break
-            matched, position = matched + 1, at
-        return matched, position
-
     def _key(self, position: int, message: Message) -> bytes:
         known = self._keys.get(position)
         if known is None:
             known = self._keys[position] = same_key(message)
         return known
-
-
-def _as_view(keys: list[bytes], view: View, *, then: Path | None = None) -> tuple[int, int]:
-    """How many of the keys are the messages of this view, and the position of the last entry they stand for.
-
-    A replaced range matches as a whole or not at all. `then` goes on with the raw messages after the view's end.
-    """
-    matched, position = 0, -1
-    groups = [(u.shown, u.last) for u in view.units if u.ref is not None or u.shown]
-    whole = {u.last for u in view.units if u.ref is not None}
-    if view.step is not None:
-        groups.append((shown_of(view.step, closing=False), view.step.entries[-1][0]))
-    for shown, last in groups:
-        own = [same_key(s.message) for s in shown]
-        agreed = next((i for i, key in enumerate(own) if keys[matched + i : matched + i + 1] != [key]), len(own))
-        if agreed < len(own):
-            if last in whole:
-                return matched, position
-            originals = [s.at for s in shown[:agreed] if s.original]
-            return matched + agreed, max([position, *originals])
-        matched, position = matched + agreed, last
-    if then is not None:
-        for at in range(view.length, then.length):
-            message = message_of(then.at(at))
-            if message is not None:
-                if keys[matched : matched + 1] != [same_key(message)]:
-                    break
-                matched, position = matched + 1, at
-    return matched, position

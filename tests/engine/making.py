@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
 
 from tenfold.drive import Answerer
 from tenfold.engine import Bench
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4, Counter
 from tenfold.meter.reading import Sizes, Tally
+from tenfold.plan.plan import Stage
 from tenfold.policies import tenfold
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Summarize
@@ -17,7 +21,7 @@ from tenfold.record.entry import Attempt, Entry, Said
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.session import Place, Session
 from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.ladder import Settings
+from tenfold.summarize.ladder import OnFailure, Settings
 from tenfold.view.path import Path
 from tenfold.view.view import View
 
@@ -79,15 +83,19 @@ def bench(counter: Counter = COUNTER) -> Bench:
     return Bench(sizes, Tally(sizes))
 
 
-def policy(counter: Counter = COUNTER, *, models: tuple[str, ...] = (), **settings: object) -> Policy:
-    return tenfold(counter, summary=with_prompts(Settings(models=models, **settings)))  # type: ignore[arg-type]
+def policy(
+    counter: Counter = COUNTER, *, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder",
+    stages: tuple[Stage, ...] = (),
+) -> Policy:
+    made = tenfold(counter, summary=with_prompts(Settings(models=models, on_failure=on_failure)))
+    return replace(made, stages=stages) if stages else made
 
 
 def opened(
     messages: Sequence[Message] = (), using: Policy | None = None, *, answerer: Answerer | None = None, model: str = ""
 ) -> Session:
     session = Session.create(Place(MemoryStore(), "s"), using or policy(), model=model, answerer=answerer)
-    session.append(*messages) if messages else None
+    session.append(*messages)
     return session
 
 
@@ -108,9 +116,13 @@ def attempts(session: Session) -> list[Attempt]:
     return [e for e in entries(session) if isinstance(e, Attempt)]
 
 
-def new_ids() -> object:
+def new_ids() -> Callable[[], str]:
     numbers = iter(range(10_000))
     return lambda: f"new-{next(numbers):04}"
+
+
+def raw(message: object) -> bytes:
+    return msgspec.json.encode(message)
 
 
 class Telling:

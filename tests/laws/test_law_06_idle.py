@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -14,10 +15,14 @@ from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
 from tests.laws.strategies import ENGINE, Log
 
 
-def asked_again(log: Log, call: Call) -> None:
-    """Compacts with one model, then asks for the same where any model call fails the test."""
+def compacted(log: Log, call: Call) -> Session | None:
+    """A session that this call has compacted, None where there was nothing to compact."""
     session = conversations.opened(log, conversations.policy(models=("echo",)), Answerer(Echo()))
-    assume(session.compact(call).status == "compacted")
+    return session if session.compact(call).status == "compacted" else None
+
+
+def asks_nothing(session: Session, call: Call) -> None:
+    """Asks for the same again, here and in the session opened anew, where any model call fails the test."""
     place = session.place
     again = Session(place, session.policy, answerer=Answerer(NeverAsk()))
     for opened in (again, session):
@@ -32,19 +37,30 @@ def asked_again(log: Log, call: Call) -> None:
 @ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_the_same_target_asked_again_does_nothing(log: Log, percent: int) -> None:
-    asked_again(log, Call(to=max(1, tokens(conversations.opened(log).view.messages()) * percent // 100)))
+    call = Call(to=max(1, tokens(conversations.opened(log).view.messages()) * percent // 100))
+    session = compacted(log, call)
+    assume(session is not None)
+    assert session is not None
+    asks_nothing(session, call)
 
 
 @ENGINE
 @given(conversations.long_logs(least=16), st.sampled_from(("check", "manual", "tool", "overflow")))
 def test_the_same_demand_in_the_same_window_does_nothing(log: Log, demand: str) -> None:
-    size = tokens(conversations.opened(log).view.messages())
-    asked_again(log, replace(Call(window=size), demand=demand))
+    call = replace(Call(window=tokens(conversations.opened(log).view.messages())), demand=demand)
+    session = compacted(log, call)
+    assume(session is not None)
+    assert session is not None
+    asks_nothing(session, call)
 
 
-def test_an_open_step_from_before_the_block_is_no_message_after_it() -> None:
-    log = conversations.grown(strategies.play([*[("user", 0, 0, 0)] * 15, ("calls", 0, 0, 0)]), 8)
-    asked_again(log, Call(demand="overflow", window=tokens(conversations.opened(log).view.messages())))
+@pytest.mark.parametrize("demand", ["check", "manual", "tool", "overflow"])
+def test_an_open_step_from_before_the_block_is_no_message_after_it(demand: str) -> None:
+    log = conversations.grown(strategies.play([*[("user", 0, 0, 0), ("answer", 0, 0, 0)] * 15, ("calls", 0, 0, 0)]), 20)
+    call = replace(Call(window=tokens(conversations.opened(log).view.messages())), demand=demand)
+    session = compacted(log, call)
+    assert session is not None
+    asks_nothing(session, call)
 
 
 @ENGINE

@@ -13,7 +13,7 @@ from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer, arun, run
 from tenfold.engine import Bench, Call, Effects, compact
 from tenfold.meter.reading import Sizes, Tally
-from tenfold.record.ask import Answer, Ask, Outcome, Summarize, Verdict
+from tenfold.record.ask import Answer, Outcome, Summarize, Verdict
 from tenfold.record.block import Block
 from tenfold.session import Session
 from tests.laws import conversations
@@ -28,6 +28,19 @@ def effects_of(session: Session, call: Call) -> Effects:
     sizes = Sizes(session.policy.counter)
     new_id: Callable[[], str] = lambda: ID.format(next(count))  # noqa: E731 - one line, used once
     return compact(session.view, session.policy, call, Bench(sizes, Tally(sizes)), now=1_000_000, new_id=new_id)
+
+
+def recording(effects: Effects, known: dict[bytes, Answer]) -> Effects:
+    """The same run, its answers filed by what was asked."""
+    try:
+        asks = next(effects)
+        while True:
+            answers = yield asks
+            known.update((BYTES.encode(ask), answer) for ask, answer in zip(asks, answers, strict=True))
+            asks = effects.send(answers)
+    except StopIteration as stop:
+        verdict: Verdict = stop.value
+        return verdict
 
 
 def replayed(effects: Effects, answers: dict[bytes, Answer]) -> Verdict:
@@ -49,13 +62,13 @@ def test_sync_async_and_replay_come_to_the_same_verdict(log: Log, percent: int, 
     answerer = Answerer(Echo(), before=(lambda _: Answer(focus="the tests"),))
     known: dict[bytes, Answer] = {}
 
-    async def remembered(ask: Ask) -> Answer:
-        known[BYTES.encode(ask)] = answer = answerer.answer(ask)
+    async def slowly(ask: Summarize) -> Answer:
         await asyncio.sleep(0)
-        return answer
+        return answerer.answer(ask)
 
     plain = run(effects_of(session, call), answerer)
-    awaited = asyncio.run(arun(effects_of(session, call), answerer, answer=remembered))
+    awaited = asyncio.run(arun(effects_of(session, call), answerer, answer=slowly))
+    assert run(recording(effects_of(session, call), known), answerer) == plain
     assert plain == awaited
     assert replayed(effects_of(session, call), known) == plain
     if plain.outcome.status == "compacted" and plain.outcome.rung == "model":
@@ -87,8 +100,7 @@ def test_answers_are_matched_to_asks_in_any_order_of_completion(order: Sequence[
     answerer = Answerer(Slow())
     plain = run(three_rounds(), answerer)
 
-    async def delayed(ask: Ask) -> Answer:
-        assert isinstance(ask, Summarize)
+    async def delayed(ask: Summarize) -> Answer:
         for _ in range(order[int(ask.prompt[-1])]):
             await asyncio.sleep(0)
         return answerer.answer(ask)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
 from tenfold.engine import Call
-from tenfold.record.ask import Answer, Ask, Consult, Outcome, Summarize
+from tenfold.record.ask import Answer, Consult, Outcome, Summarize
 from tenfold.record.entry import Attempt, Entry
 from tenfold.record.message import Message, Text
 from tenfold.session import Session
@@ -128,13 +128,15 @@ def test_a_cancelled_task_leaves_no_block() -> None:
     async def cancelled() -> None:
         asked = asyncio.Event()
 
-        async def never(_: Ask) -> Answer:
+        async def never(_: Summarize) -> Answer:
             asked.set()
             await asyncio.Event().wait()
             raise AssertionError
 
         task = asyncio.create_task(AsyncSession(session, answer=never).compact(to=target(session, 25)))
-        await asked.wait()
+        waiting = asyncio.create_task(asked.wait())
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        assert asked.is_set(), "the model was never asked"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

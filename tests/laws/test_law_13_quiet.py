@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from tenfold.record.ask import Answer, Ask, Consult, Read, Summarize
 from tenfold.record.entry import Usage
 from tenfold.session import Session
 from tests.laws import conversations
-from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
+from tests.laws.conversations import Echo, NeverAsk, WasAsked, entries, sent, tokens
 from tests.laws.strategies import ENGINE, Log
 
 
@@ -53,3 +54,9 @@ def test_only_a_summarize_ask_reaches_the_model() -> None:
     assert model.calls == 0
     answerer.answer(Summarize("", "text", 10))
     assert model.calls == 1
+
+
+def test_a_compaction_with_models_does_ask_and_the_refusal_is_heard() -> None:
+    session = conversations.opened(conversations.seeded(1), conversations.policy(models=("m",)), Answerer(NeverAsk()))
+    with pytest.raises(WasAsked):
+        session.compact(to=tokens(session.view.messages()) // 4)

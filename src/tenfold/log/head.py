@@ -12,7 +12,7 @@ from tenfold.log.base import Opened, Store
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Anchors, decode, encode, rebased, reported
 from tenfold.meter.reading import Sizes, Tally
-from tenfold.record.block import Block, Keep, Rep
+from tenfold.record.block import Block, Keep, Ref, Rep, Run
 from tenfold.record.entry import Entry, Retraction, Said, message_of
 from tenfold.view.path import Path
 from tenfold.view.units import original
@@ -31,9 +31,12 @@ class Head:
         """Reads the head again, with whatever other writers appended to it."""
         opened = self.store.open(self.namespace, self.session, self.name)
         self.leaf = self._stored = opened.leaf
+        self._uncounted: tuple[Ref, ...] = ()
         self.sizes = Sizes(self.counter)
         self.tally = Tally(self.sizes)
-        self._counted = opened.snapshot is None
+        refs = opened.snapshot.refs if opened.snapshot else ()
+        later = opened.length - len(opened.entries)
+        self._uncounted = (*refs, Run(later, opened.length - 1)) if opened.entries else refs
         path = Path(length=opened.length, load=self._load)
         for position, entry in enumerate(opened.entries, opened.length - len(opened.entries)):
             path.know(position, entry)
@@ -67,10 +70,8 @@ class Head:
 
     def know_counts(self) -> None:
         """Takes the token counts that the store holds for what is in view, so that nothing is counted again."""
-        if self._counted:
-            return
-        self._counted = True
-        for ref in self.view.refs:
+        refs, self._uncounted = self._uncounted, ()
+        for ref in refs:
             if isinstance(ref, Rep):
                 self._know_replacement(ref)
             elif self.leaf is not None:
@@ -100,9 +101,8 @@ class Head:
         assert self.leaf is not None
         stored = self.store.counts(self.namespace, self.session, self.leaf, self.counter.name, 0, length - 1)
         if any(n is None for n in stored):
-            shown = [
-                original(p, m) for p, e in enumerate(self.view.path.span(0, length - 1)) if (m := message_of(e)) is not None
-            ]
+            entries = enumerate(self.view.path.span(0, length - 1))
+            shown = [original(p, m) for p, e in entries if (m := message_of(e)) is not None]
             return sum(self.sizes.each(shown))
         return sum(n for n in stored if n is not None)
 

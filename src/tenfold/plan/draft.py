@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.block import Keep, Replacement, Say, Show
+from tenfold.record.block import Block, Keep, Ref, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, text_of
 from tenfold.view.units import Shown, Unit
 from tenfold.view.view import View
@@ -24,13 +24,17 @@ Weigh = Callable[[Sequence[Message]], list[int]]
 """Tokens of messages that are in no view yet."""
 
 
+FRAME = 80
+"""Tokens of the delimiter around a summary: tag, Block id, hash and the frame of a message (60 to 75 by o200k)."""
+
+
 class Goal(Struct, frozen=True):
     """What a plan is to reach, in tokens of the view. All sizes by the policy's counter.
 
     `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
-    for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for user messages
-    kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level may hold;
-    `recall` how stubs say that the original can be read.
+    for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
+    user messages kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level may hold;
+    `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in it.
     """
 
     target: int
@@ -41,6 +45,12 @@ class Goal(Struct, frozen=True):
     narrative: int
     fan_out: int = 4
     recall: Recall = "none"
+    frame: int = FRAME
+
+    @property
+    def summary(self) -> int:
+        """The allotment of a summary: facts and narrative, and never less than its bare delimiter takes."""
+        return max(self.facts + self.narrative, self.frame)
 
 
 class Piece(Struct, frozen=True):
@@ -190,8 +200,18 @@ def replacements(draft: Draft) -> tuple[Replacement, ...]:
         assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
         out.append(
             Replacement(
-                piece.first, piece.last, covers, piece.show, piece.kind, level=piece.level, sizes=piece.sizes,
-                why=piece.why,
+                piece.first, piece.last, covers, piece.show, piece.kind,
+                level=max(piece.level, _level(draft.view, covers)), sizes=piece.sizes, why=piece.why,
             )
         )
     return tuple(out)
+
+
+def _level(view: View, covers: Sequence[Ref]) -> int:
+    """How many Blocks lie under what covers this slice: 0 over originals."""
+    levels = [0]
+    for ref in covers:
+        block = view.path.at(ref.block) if isinstance(ref, Rep) else None
+        if isinstance(ref, Rep) and isinstance(block, Block):
+            levels.append(block.replacements[ref.index].level + 1)
+    return max(levels)

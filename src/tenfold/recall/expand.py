@@ -31,13 +31,15 @@ def path_to(store: Store, namespace: str, located: Located) -> Path:
     return Path(length=located.position + 1, load=load)
 
 
-def expand(store: Store, namespace: str, id: str, *, deep: bool = False) -> list[Line]:  # noqa: A002 - the log's word
+def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "") -> list[Line]:
     """What lies behind the Block `id`, oldest first. An id of a message gives that message alone.
 
     With `deep` every level is opened, down to the originals; without it, older Blocks inside the range are given as
-    they were shown. Raises `NotFound`.
+    they were shown. Raises `NotFound`, also where `session` is given and the id lies in another one.
     """
     located = store.locate(namespace, id)
+    if session and located.session != session:
+        raise NotFound(f"no entry {id} in this session: a search gives the ids there are")
     entry = located.entry
     if not isinstance(entry, Block):
         message = message_of(entry)

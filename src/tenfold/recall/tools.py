@@ -64,7 +64,7 @@ class RecallTools:
             lines = [f"{h.entry} ({h.kind}, position {h.position}): {h.snippet}" for h in hits]
             return self._capped("\n".join(lines)) if lines else f"nothing in this conversation holds {value!r}"
         try:
-            found = expand(self._store, self._namespace, value, deep=False)
+            found = expand(self._store, self._namespace, value, session=self._session)
         except NotFound as exc:
             return str(exc)
         return self._capped("\n\n".join(rendered(line) for line in found))
@@ -73,8 +73,12 @@ class RecallTools:
         total = self._count([text])[0]
         if total <= self._cap:
             return text
-        kept = text[: max(1, len(text) * self._cap // total)]
-        return f"{kept}\n[... cut here at {self._cap:,} of {total:,} tokens; read single entries for the rest]"
+        note = f"\n[... cut here at {self._cap:,} of {total:,} tokens; read single entries for the rest]"
+        kept, size = text, total + self._count([note])[0]
+        while size > self._cap and kept:
+            kept = kept[: len(kept) * self._cap // (size + 1)]
+            size = self._count([kept + note])[0]
+        return kept + note
 
 
 def rendered(line: Line) -> str:

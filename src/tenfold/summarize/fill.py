@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, Piece, replacements
+from tenfold.plan.draft import FRAME, Draft, Piece, replacements
 from tenfold.plan.plan import Plan
-from tenfold.plan.stages.condense import SUMMARY, replacement
+from tenfold.plan.stages.condense import SUMMARY
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import MUST_KEEP, Block, Fact, Replacement, Rung, Say, Spent
 from tenfold.record.entry import message_of
@@ -21,12 +21,10 @@ from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.section import Section, narrative, parse, render
-from tenfold.summarize.summarize import Task, write
+from tenfold.summarize.summarize import Task, clean, write
 from tenfold.wire.marks import render_summary, summary_text
 
 Count = Callable[[Sequence[str]], list[int]]
-WRAPPER = 80
-"""Tokens of the delimiter around a summary: tag, Block id, hash and the frame of a message (60 to 75 by o200k)."""
 LEAST_NARRATIVE = 30
 """Tokens below which a narrative says nothing that the facts do not: it is left out."""
 
@@ -58,7 +56,8 @@ class Writing(Struct, frozen=True):
 def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Filled]:
     """Writes every summary of the Plan, the facts section into the newest one."""
     facts = writing.facts
-    covered = max(p.last for p in plan.changed)
+    replaced = (p.last for p in plan.draft.pieces if p.changed or p.units[0].ref is not None)
+    covered = max(replaced)  # older Blocks' ranges too: only the newest Block's facts are carried on
     filled = Filled((), tuple(f for f in facts if f.at <= covered))
     newest = max((p.first for p in plan.changed if p.allotment), default=-1)
     pieces = {p.first: p for p in plan.changed}
@@ -68,16 +67,18 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
         if piece.allotment:
             section = None
             if piece.first == newest:
-                budget = min(plan.goal.facts, piece.allotment - WRAPPER)
+                budget = min(plan.goal.facts, piece.allotment - plan.goal.frame)
                 section = section_of(plan, facts, budget=budget, count=writing.count)
-            each, written = yield from _summary(plan.draft, piece, each, section, writing)
+            made, written = yield from _summary(plan, piece, each, section, writing)
             filled = replace(
                 filled, rung=written.rung, notes=(*filled.notes, *written.notes), failed=written.failed,
                 spent=added(filled.spent, written.spent) if written.spent.calls else filled.spent,
             )
             if section is not None:
                 filled = replace(filled, kept=section.kept, unshown=len(section.unshown))
-        out.append(each)
+            out.append(made)
+        else:
+            out.append(each)
     return replace(filled, replacements=tuple(out))
 
 
@@ -116,7 +117,30 @@ def flat(text: str) -> str:
 def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> Section:
     """The facts section under the Plan: must-keep facts that stand in view verbatim anyway are not repeated."""
     text = standing(plan)
-    return render(facts, budget=budget, count=count, hidden=lambda f: f.kind in MUST_KEEP and flat(f.text) in text)
+
+    def hidden(fact: Fact) -> bool:
+        return fact.kind in MUST_KEEP and stands(flat(fact.text), text)
+
+    return render(facts, budget=budget, count=count, hidden=hidden)
+
+
+def stands(words: str, text: str) -> bool:
+    """Whether `words` occur in `text` for themselves: not as a part of a longer word or path."""
+    start = text.find(words) if words else -1
+    while start >= 0:
+        before, after = text[start - 1 : start], text[start + len(words) : start + len(words) + 2]
+        if not _goes_on(before, words[0]) and not _goes_on(after, words[-1]):
+            return True
+        start = text.find(words, start + 1)
+    return False
+
+
+def _goes_on(edge: str, inner: str) -> bool:
+    """Whether a word or path goes on over the edge of what was found. A full stop before white space ends it."""
+    if not (inner.isalnum() or inner == "_"):
+        return False
+    near = edge[:1]
+    return near.isalnum() or near in ("_", "/", "\\", "-") if near != "." else edge[1:].isalnum()
 
 
 def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
@@ -130,7 +154,7 @@ def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
     for fact in filled.facts:
         if fact.live:
             kept, total = out.get(fact.kind, (0, 0))
-            out[fact.kind] = (kept + (id(fact) in sure or flat(fact.text) in text), total + 1)
+            out[fact.kind] = (kept + (id(fact) in sure or stands(flat(fact.text), text)), total + 1)
     return out
 
 
@@ -140,22 +164,33 @@ def _words(message: Message) -> str:
 
 
 def _summary(
-    draft: Draft, piece: Piece, each: Replacement, section: Section | None, writing: Writing
+    plan: Plan, piece: Piece, each: Replacement, section: Section | None, writing: Writing
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Replacement, Written]]:
+    draft, frame = plan.draft, plan.goal.frame
     facts = section.text if section else ""
-    room = piece.allotment - WRAPPER - (section.tokens if section else 0)
+    room = piece.allotment - frame - (section.tokens if section else 0)
     if piece.kind != SUMMARY or (room < LEAST_NARRATIVE and not writing.supplied):
         written = Written(text="", rung="none" if piece.kind != SUMMARY else "mechanical")
     elif writing.supplied:
-        written = Written(text=writing.supplied, rung="none")
+        written = Written(text=clean(writing.supplied), rung="none")
     else:
-        written = yield from write(_task(draft, piece, room, writing), writing.settings, writing.count)
+        written = yield from write(_task(piece, room, writing), writing.settings, writing.count)
     message, size = _said(draft, written.text, facts, writing.block)
-    while size > piece.allotment and written.text and not writing.supplied:
-        shorter = shortened(written.text, writing.count([written.text])[0] - (size - piece.allotment) - 1, writing.count)
+    if size > piece.allotment and writing.supplied:
+        note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.allotment:,}"
+        written = replace(written, notes=(*written.notes, note))
+    while size > piece.allotment and written.text:
+        fits = writing.count([written.text])[0] - (size - piece.allotment) - 1
+        shorter = shortened(written.text, fits, writing.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
         message, size = _said(draft, written.text, facts, writing.block)
     return replace(each, show=(*each.show[:-1], Say(message)), sizes=(*each.sizes[:-1], size)), written
+
+
+def frame_of(draft: Draft) -> int:
+    """What a summary takes without any text in it, by this draft's counter; ids and hashes vary, so with a margin."""
+    _, size = _said(draft, "", "", "01234567-89ab-7cde-8f01-23456789abcd")
+    return max(FRAME, size * 5 // 4)
 
 
 def _said(draft: Draft, narrative_text: str, facts: str, block: str) -> tuple[Message, int]:
@@ -164,16 +199,15 @@ def _said(draft: Draft, narrative_text: str, facts: str, block: str) -> tuple[Me
     return message, draft.weigh([message])[0]
 
 
-def _task(draft: Draft, piece: Piece, room: int, writing: Writing) -> Task:
+def _task(piece: Piece, room: int, writing: Writing) -> Task:
     items: list[tuple[int, Message]] = []
     previous: list[str] = []
     kept = {s.position for s in piece.show if not isinstance(s, Say)}
     for unit in piece.units:
-        summarized = unit.ref is not None and replacement(draft, unit.ref).kind == SUMMARY
         for shown in unit.shown:
             text = summary_text(text_of(shown.message)) if shown.message.origin == "tenfold" else None
-            if text is not None and (shown.original or summarized):
-                previous.append(narrative(text))
+            if text is not None:
+                previous.extend([story] if (story := narrative(text)) else [])
             elif not (shown.original and shown.at in kept and shown.message.role == "user"):
                 items.append((shown.at if shown.of is None else shown.of, shown.message))
     return Task(

@@ -21,7 +21,7 @@ from tenfold.summarize.redact import redact
 from tenfold.summarize.section import TITLE, Count
 from tenfold.summarize.transcript import transcript
 
-__all__ = ["Settings", "Task", "Written", "write"]
+__all__ = ["Settings", "Task", "Written", "clean", "write"]
 
 Purpose = Literal["first", "update", "prefix", "batch", "merge", "branch", "repair"]
 Writing = Generator[tuple[Ask, ...], tuple[Answer, ...], Written]
@@ -71,7 +71,7 @@ def write(task: Task, settings: Settings, count: Count) -> Writing:
         spent = added(spent, tried.spent) if tried.spent.calls else spent
         if tried.text:
             notes.extend([f"{step.model}: {tried.why}"] if tried.why else [])
-            return Written(text=_clean(tried.text), rung=step.rung, notes=tuple(notes), spent=spent)
+            return Written(text=clean(tried.text), rung=step.rung, notes=tuple(notes), spent=spent)
         notes.append(f"{step.rung} {step.model}: {tried.why}")
         error = tried.error
     match settings.on_failure:
@@ -94,7 +94,7 @@ def _offline(task: Task, count: Count, notes: tuple[str, ...], spent: Spent) -> 
     before = shortened(task.previous.strip(), task.allotment // 2, count) if task.previous.strip() else ""
     room = task.allotment - (count([before + "\n"])[0] + 1 if before else 0)
     story = extractive(task.items, budget=room, count=count) if task.items else ""
-    text = _clean(f"{before}\n{story}".strip() if before else story)
+    text = clean(f"{before}\n{story}".strip() if before else story)
     if text.strip() and count([text])[0] <= task.allotment:
         bare = mechanical(task.items, budget=room, count=count)
         return Written(
@@ -198,6 +198,6 @@ def _filled(prompt: str, allowed: int, settings: Settings, focus: str) -> str:
     )
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """A summary that cannot pass for our own marks, without secrets."""
     return redact(text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts"))

@@ -31,10 +31,14 @@ class OneLine(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Replaces every step for which the line is shorter; user messages stay."""
-        pieces = list(draft.pieces)
+        """Replaces steps for which the line is shorter, oldest first, until the target; user messages stay."""
+        pieces, tokens = list(draft.pieces), draft.tokens
         for index in outside_tail(draft, goal):
-            pieces[index] = one_lined(draft, pieces[index], goal) or pieces[index]
+            if tokens <= goal.stop:
+                break
+            line = one_lined(draft, pieces[index], goal) or pieces[index]
+            tokens += line.tokens - pieces[index].tokens
+            pieces[index] = line
         return replace(draft, pieces=tuple(pieces))
 
 
@@ -119,7 +123,7 @@ class SummarizePrefix(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Cuts where the rest of the target is used up by the tail, and plans one summary over what lies before."""
         first = _after_floor(draft)
-        allotment = goal.facts + goal.narrative
+        allotment = goal.summary
         fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest
         users = _users_kept(draft, goal, first)
         last = len(draft.pieces)
@@ -163,7 +167,7 @@ class Merge(Struct, frozen=True):
         if len(run) <= goal.fan_out:
             return draft
         covered = draft.pieces[run[0] : run[-1]]
-        allotment = min(goal.facts + goal.narrative, sum(p.tokens for p in covered) // 2)
+        allotment = max(goal.frame, min(goal.summary, sum(p.tokens for p in covered) // 2))
         piece = summarized(draft, covered, {}, allotment)
         return draft.swap(run[0], replace(piece, kind=SUMMARY, why=f"merges {len(covered)} summaries"), until=run[-1])
 
