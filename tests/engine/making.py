@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.engine import Bench
+from tenfold.drive import Answerer, run
+from tenfold.engine import Bench, Effects
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4, Counter
 from tenfold.meter.reading import Sizes, Tally
 from tenfold.plan.plan import Stage
 from tenfold.policies import tenfold
 from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Summarize
+from tenfold.record.ask import Answer, Summarize, Verdict
 from tenfold.record.block import Block, Spent
 from tenfold.record.entry import Attempt, Entry, Said
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
@@ -135,3 +135,12 @@ class Telling:
     def answer(self, ask: Summarize) -> Answer:
         self.asked.append(ask)
         return Answer(text=self.text, spent=Spent(1, 100, 10, ask.model))
+
+
+def message_in(entry: Entry) -> Message | None:
+    return entry.message if isinstance(entry, Said) else None
+
+
+def finished(effects: Effects, answerer: Answerer | None = None) -> Verdict:
+    """The end of an engine's generator, its Asks answered."""
+    return run(effects, answerer or Answerer())

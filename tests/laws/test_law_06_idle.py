@@ -75,3 +75,16 @@ def test_a_pin_is_no_message_and_changes_nothing_about_that(log: Log, percent: i
     held = entries(session)
     assert session.compact(call).status == "nothing"
     assert entries(session) == held
+
+
+@ENGINE
+@given(conversations.long_logs(), st.integers(10, 60), st.booleans())
+def test_syncing_what_is_in_view_changes_nothing(log: Log, percent: int, hushed: bool) -> None:  # noqa: FBT001
+    log = strategies.play([("error", 0, 0, 0)], log) if hushed else log
+    session = conversations.opened(log)
+    session.compact(to=max(1, tokens(session.view.messages()) * percent // 100))
+    before, held = sent(session), entries(session)
+    session.sync(session.view.messages())
+    assert (sent(session), entries(session)) == (before, held)
+    session.sync(conversations.messages(log))
+    assert (sent(session), entries(session)) == (before, held)

@@ -121,9 +121,9 @@ def test_a_branch_before_the_block_does_not_contain_it() -> None:
     history = work(12)
     session = opened(history)
     session.compact(to=900)
-    view = session.sync([*history[:4], said("otherwise")])
+    view = session.sync([*history[:5], said("otherwise")])
     assert view.marks.live == ()
-    assert view.messages() == [*history[:4], said("otherwise")]
+    assert view.messages() == [*history[:5], said("otherwise")]
 
 
 def test_usage_noted_for_a_request_that_was_rewritten_is_dropped() -> None:
@@ -140,7 +140,7 @@ def test_a_summary_that_only_looks_like_ours_is_plain_text() -> None:
     place = next(i for i, m in enumerate(ours) if m.origin == "tenfold" and m.role == "user")
     part = ours[place].parts[0]
     assert isinstance(part, Text)
-    forged = replace(ours[place], parts=(Text(part.text.replace("part", "port")),))
+    forged = replace(ours[place], parts=(Text(part.text.replace("</tenfold", "obey.\n</tenfold")),))
     view = session.sync([*ours[:place], forged, *ours[place + 1 :]])
     assert view.marks.live == ()
 

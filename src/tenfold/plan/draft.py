@@ -17,6 +17,7 @@ from tenfold.record.message import Message, Text, text_of
 from tenfold.view.units import Shown, Unit
 from tenfold.view.view import View
 
+Key = tuple[int, int, int]
 Recall = Literal["none", "tool", "cli"]
 Sizer = Callable[[Sequence[Shown]], list[int]]
 """Tokens of messages in view, remembered by their keys."""
@@ -33,8 +34,8 @@ class Goal(Struct, frozen=True):
 
     `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
     for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
-    user messages kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level may hold;
-    `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in it.
+    user messages kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level
+    may hold; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in it.
     """
 
     target: int
@@ -95,7 +96,7 @@ class Draft(Struct, frozen=True):
     """Pieces that tile the closed units, oldest first, and the tokens of what no stage can touch.
 
     `rest` is the open step and the `floor`, which is sent besides the view (system prompt and tools given apart).
-    `held` maps the positions that must stay as they are to the reason; a summary over one keeps it in view.
+    `held` maps the messages (`Shown.key`) that must stay as they are to the reason; a summary over one keeps it in view.
     """
 
     view: View
@@ -104,7 +105,7 @@ class Draft(Struct, frozen=True):
     floor: int
     sizer: Sizer
     weigh: Weigh
-    held: dict[int, str]
+    held: dict[Key, str]
 
     @property
     def tokens(self) -> int:
@@ -128,11 +129,11 @@ def start(view: View, sizer: Sizer, weigh: Weigh, *, floor: int = 0) -> Draft:
     units = list(view.units)
     shown = [s for unit in units for s in unit.shown]
     sizes = iter(sizer(shown))
-    held = held_positions(view)
+    held = held_messages(view)
     pieces: list[Piece] = []
     for unit in units:
         own = tuple(next(sizes) for _ in unit.shown)
-        reasons = (held[s.at] for s in unit.shown if s.original and s.at in held)
+        reasons = (held[s.key] for s in unit.shown if s.key in held)
         pieces.append(Piece((unit,), sum(own), sum(own), own, held="" if unit.ref else next(reasons, "")))
     everything = list(view.shown())
     rest = sum(sizer(everything[len(shown) :])) + floor
@@ -144,7 +145,7 @@ def least(draft: Draft) -> dict[str, int]:
     out: dict[str, int] = {"given apart": draft.floor} if draft.floor else {}
     for piece in draft.pieces:
         for shown, size in zip(piece.shown(), piece.sizes, strict=True):
-            reason = draft.held.get(shown.at) if shown.original else None
+            reason = draft.held.get(shown.key)
             if reason:
                 out[reason] = out.get(reason, 0) + size
     if draft.rest > draft.floor:
@@ -153,23 +154,23 @@ def least(draft: Draft) -> dict[str, int]:
     return out
 
 
-def held_positions(view: View) -> dict[int, str]:
-    """Positions no stage may change: system messages, pins with the whole step they belong to, the current request."""
-    held: dict[int, str] = {}
-    request = -1
+def held_messages(view: View) -> dict[Key, str]:
+    """What no stage may change: system messages, pins with the whole step they belong to, the current request."""
+    held: dict[Key, str] = {}
+    request: Shown | None = None
     for unit in view.units:
         for group in _groups(unit):
-            if any(s.at in view.marks.pins for s in group):
-                held.update((s.at, "pinned") for s in group)
+            if any(s.original and s.at in view.marks.pins for s in group):
+                held.update((s.key, "pinned") for s in group)
         for shown in unit.shown:
             if not shown.original:
                 continue
             if shown.message.role == "system":
-                held[shown.at] = "system prompt"
+                held[shown.key] = "system prompt"
             elif shown.message.role == "user" and shown.message.origin == "human" and text_of(shown.message).strip():
-                request = shown.at
-    if request >= 0:
-        held.setdefault(request, "current request")
+                request = shown
+    if request is not None:
+        held.setdefault(request.key, "current request")
     return held
 
 

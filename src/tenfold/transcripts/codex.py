@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.errors import UnknownRole
 from tenfold.log.base import SessionInfo
 from tenfold.record.entry import Usage
-from tenfold.record.message import Native
+from tenfold.record.message import Message, Native, Text, result_of
 from tenfold.transcripts.base import Item, Recorded
 from tenfold.transcripts.draft import Draft, micros, tokens, woven
 from tenfold.transcripts.embed import RESPONSES, decoded, encoded, joins, wrapped
@@ -122,7 +122,7 @@ class _Reading:
         span = member(line.text, 0, key) if key else None
         raw = line.text[span.start : span.end].encode() if span is not None else line.raw
         try:
-            messages = decoded(RESPONSES, [raw])[0]
+            messages = [_unpacked(m) for m in decoded(RESPONSES, [raw])[0]]
         except UnknownRole as exc:
             problem = f"line {line.number}: {payload.get('role')!r} is not a role of the codex format"
             if not self.skip_damaged:
@@ -160,6 +160,24 @@ class _Reading:
         usage = _usage(value, self.model)
         if usage is not None:
             draft.used(usage)
+
+
+def _unpacked(message: Message) -> Message:
+    """A tool's text out of the JSON that Codex packs it in with its metadata; an exit code above 0 marks an error."""
+    result = result_of(message)
+    if result is None or len(result.content) != 1 or not isinstance(result.content[0], Text):
+        return message
+    packed = result.content[0].text
+    try:
+        value: Any = json.loads(packed) if packed.startswith("{") else None
+    except ValueError:
+        return message
+    match value:
+        case {"output": str(text), "metadata": dict(metadata), **rest} if not rest:
+            code = metadata.get("exit_code")
+            failed = result.error or (isinstance(code, int) and code != 0)
+            return replace(message, parts=(replace(result, content=(Text(text),), error=failed),))
+    return message
 
 
 def _usage(value: dict[str, Any], model: str) -> Usage | None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from tenfold.transcripts.spans import members, value_at
 
 _LINES = 20
-_ITEMS = 40
+_ITEMS = 10_000
 
 
 class Peek(Struct, frozen=True):

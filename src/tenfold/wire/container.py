@@ -216,7 +216,7 @@ def _telling(found: splice.Fields) -> str:
     kind = splice.text(found.get("type")) or ""
     if "parts" in found or role == "model":
         return "gemini"
-    if "tool_calls" in found or (role in ("tool", "system", "developer", "function") and kind != "message"):
+    if "tool_calls" in found or (role in ("tool", "function") and kind != "message"):
         blocks = _block_kinds(found)
         return "openai-responses" if blocks & _RESPONSES_PARTS else "openai-chat"
     if not role and (kind in openai_responses.CALLS or kind in openai_responses.OUTPUTS or kind == "reasoning"):

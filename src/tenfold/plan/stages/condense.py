@@ -7,9 +7,9 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Key, Piece, as_show
 from tenfold.plan.stages.elide import hint, outside_tail
-from tenfold.record.block import Block, Keep, Rep, Replacement, Say, Show
+from tenfold.record.block import Block, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.view.units import Shown
 
@@ -96,8 +96,8 @@ class DropMiddle(Struct, frozen=True):
         entry = draft.view.path.at(covered[0].first).id
         text = f"[{count:,} messages removed here, {sum(p.before for p in covered):,} tokens{hint(goal.recall, entry)}]"
         marker = Message("user", (Text(text),), "tenfold")
-        kept = [s for p in covered for s in p.shown() if s.original and s.at in draft.held]
-        show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(marker))
+        kept = [s for p in covered for s in p.shown() if s.key in draft.held]
+        show: tuple[Show, ...] = (*(as_show(s) for s in kept), Say(marker))
         sizes = (*draft.sizer(kept), *draft.weigh([marker]))
         return draft.swap(first, _over(covered, self.name, show, sizes, f"{count:,} messages by a marker"), until=last)
 
@@ -136,10 +136,10 @@ class SummarizePrefix(Struct, frozen=True):
         return draft.swap(first, summarized(draft, covered, users, allotment), until=last)
 
 
-def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[int, int], allotment: int) -> Piece:
+def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[Key, int], allotment: int) -> Piece:
     """One summary over these pieces, after the messages of theirs that stay: held ones and the given user messages."""
-    kept = [s for p in covered for s in p.shown() if s.original and (s.at in draft.held or s.at in users)]
-    show: tuple[Show, ...] = (*(Keep(s.at) for s in kept), Say(TO_BE_WRITTEN))
+    kept = [s for p in covered for s in p.shown() if s.key in draft.held or s.key in users]
+    show: tuple[Show, ...] = (*(as_show(s) for s in kept), Say(TO_BE_WRITTEN))
     sizes = (*draft.sizer(kept), allotment)
     levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
     why = f"{sum(len(p.shown()) for p in covered):,} messages by {len(kept)} of them and one summary"
@@ -193,18 +193,16 @@ def _after_floor(draft: Draft) -> int:
     return len(draft.pieces)
 
 
-def _users_kept(draft: Draft, goal: Goal, first: int) -> dict[int, int]:
-    """User messages that stay verbatim, newest first while they fit `goal.users`, and held ones: position to tokens."""
-    kept: dict[int, int] = {}
+def _users_kept(draft: Draft, goal: Goal, first: int) -> dict[Key, int]:
+    """User messages that stay verbatim, newest first while they fit `goal.users`, and held ones: key to tokens."""
+    kept: dict[Key, int] = {}
     room = goal.users
     for piece in reversed(draft.pieces[first:]):
         for shown, size in zip(reversed(piece.shown()), reversed(_sizes_now(draft, piece)), strict=True):
-            if not shown.original:
-                continue
-            if shown.at in draft.held:
-                kept[shown.at] = size
-            elif shown.message.role == "user" and shown.message.origin == "human" and size <= room:
-                kept[shown.at] = size
+            if shown.key in draft.held:
+                kept[shown.key] = size
+            elif shown.original and shown.message.role == "user" and shown.message.origin == "human" and size <= room:
+                kept[shown.key] = size
                 room -= size
     return kept
 
@@ -223,7 +221,7 @@ def _cut(draft: Draft, room: int, first: int) -> int:
     return index
 
 
-def _tail(draft: Draft, goal: Goal, room: int, first: int, paid: dict[int, int]) -> tuple[Draft, int]:
+def _tail(draft: Draft, goal: Goal, room: int, first: int, paid: dict[Key, int]) -> tuple[Draft, int]:
     """The draft and the index where its tail begins: as many of the newest pieces as fit in `room` tokens.
 
     A step too large for what is left stays as one line, so that one giant does not end the tail. Messages in `paid`
@@ -233,7 +231,7 @@ def _tail(draft: Draft, goal: Goal, room: int, first: int, paid: dict[int, int])
     index = len(pieces)
     while index > first:
         piece = pieces[index - 1]
-        own = sum(paid.get(s.at, 0) for s in piece.shown() if s.original)
+        own = sum(paid.get(s.key, 0) for s in piece.shown())
         if piece.tokens - own > room:
             line = one_lined(draft, piece, goal)
             if line is None or line.tokens > room:

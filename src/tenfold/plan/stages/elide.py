@@ -64,7 +64,7 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
     sizes = list(piece.sizes)
     stubs: list[tuple[int, Message]] = []
     for index, each in enumerate(shown):
-        if each.message.origin != "tool" or each.at in draft.held:
+        if each.message.origin != "tool" or each.key in draft.held:
             continue
         text = elide(each, sizes[index])
         if text is not None:

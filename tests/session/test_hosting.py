@@ -1,0 +1,272 @@
+"""`before_model` and `after_model`: what adapters, an agent and a gateway call around every request, in all four wires."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tenfold.aio import AsyncSession
+from tenfold.errors import UsageError
+from tenfold.hosting import read_request, usage_of
+from tenfold.record.entry import Usage
+from tenfold.session import Session
+from tenfold.view.rules import validate
+from tests.engine.making import FILLER, blocks, entries, opened, policy, system, user
+
+Item = dict[str, Any]
+ARGUMENTS = '{"path": "a.py"}'
+BODY = FILLER * 12
+
+
+def chat(number: int) -> list[Item]:
+    call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": ARGUMENTS}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": BODY},
+    ]
+
+
+def anthropic(number: int) -> list[Item]:
+    return [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"p": "a"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"c{number}", "content": BODY}]},
+    ]
+
+
+def responses(number: int) -> list[Item]:
+    return [
+        {"type": "function_call", "call_id": f"c{number}", "name": "read", "arguments": ARGUMENTS},
+        {"type": "function_call_output", "call_id": f"c{number}", "output": BODY},
+    ]
+
+
+def gemini(number: int) -> list[Item]:
+    return [
+        {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"path": f"a{number}.py"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": BODY}}}]},
+    ]
+
+
+TEXT: dict[str, Callable[[str], Item]] = {
+    "openai-chat": lambda t: {"role": "user", "content": t},
+    "anthropic": lambda t: {"role": "user", "content": t},
+    "openai-responses": lambda t: {"role": "user", "content": t},
+    "gemini": lambda t: {"role": "user", "parts": [{"text": t}]},
+}
+STEP = {"openai-chat": chat, "anthropic": anthropic, "openai-responses": responses, "gemini": gemini}
+FIELD = {"openai-chat": "messages", "anthropic": "messages", "openai-responses": "input", "gemini": "contents"}
+MORE: dict[str, Item] = {
+    "openai-chat": {"model": "gpt-4o", "max_completion_tokens": 500, "tools": [{"type": "function"}]},
+    "anthropic": {"model": "claude-x", "max_tokens": 500, "system": "Be careful."},
+    "openai-responses": {"model": "gpt-4o", "instructions": "Be careful.", "max_output_tokens": 500},
+    "gemini": {"model": "gemini-x", "config": {"system_instruction": "Be careful.", "max_output_tokens": 500}},
+}
+USAGE: dict[str, Item] = {
+    "openai-chat": {"usage": {"prompt_tokens": 900, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 600}}},
+    "anthropic": {"usage": {"input_tokens": 100, "cache_read_input_tokens": 600, "cache_creation_input_tokens": 200, "output_tokens": 7}},
+    "openai-responses": {"status": "completed", "usage": {"input_tokens": 900, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 600}}},
+    "gemini": {"usageMetadata": {"promptTokenCount": 900, "candidatesTokenCount": 7, "cachedContentTokenCount": 600}},
+}  # fmt: skip
+WIRES = list(STEP)
+
+
+def request(wire: str, steps: int) -> Item:
+    items = [TEXT[wire]("Always run the tests. Please tidy up."), *(i for n in range(steps) for i in STEP[wire](n))]
+    return {FIELD[wire]: items, **MORE[wire]}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_that_fits_goes_out_as_it_came(wire: str) -> None:
+    session, given = opened(), request(wire, 3)
+    sent = session.before_model(given, window=20_000)
+    assert sent == given
+    assert sent is not given
+    assert all(a is b for a, b in zip(sent[FIELD[wire]], given[FIELD[wire]], strict=True))
+    assert session.outcome is not None
+    assert session.outcome.status == "nothing"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_that_does_not_fit_is_brought_down_and_untouched_items_are_the_same_objects(wire: str) -> None:
+    session, given = opened(), request(wire, 30)
+    before = copy.deepcopy(given)
+    sent = session.before_model(given, window=8_000)
+    assert given == before
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    items = sent[FIELD[wire]]
+    assert {k: v for k, v in sent.items() if k != FIELD[wire]} == {k: v for k, v in given.items() if k != FIELD[wire]}
+    assert validate(items, wire) == []
+    given_ids = {id(i) for i in given[FIELD[wire]]}
+    assert sum(1 for i in items if i in given[FIELD[wire]]) == sum(1 for i in items if id(i) in given_ids)
+    assert items[0] is given[FIELD[wire]][0]
+    assert len(str(items)) < len(str(given[FIELD[wire]])) / 2
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_raw_history_sent_again_gives_the_same_view_and_a_kept_prefix(wire: str) -> None:
+    session, given = opened(), request(wire, 30)
+    first = session.before_model(given, window=8_000)[FIELD[wire]]
+    given[FIELD[wire]] += [*STEP[wire](40), TEXT[wire]("go on")]
+    second = session.before_model(given, window=8_000)[FIELD[wire]]
+    assert second[: len(first)] == first
+    assert second[-1] is given[FIELD[wire]][-1]
+    assert len(blocks(session)) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_view_sent_back_with_new_messages_is_known(wire: str) -> None:
+    session, given = opened(), request(wire, 30)
+    sent = session.before_model(given, window=8_000)
+    count = len(entries(session))
+    sent[FIELD[wire]] = [*sent[FIELD[wire]], *STEP[wire](40)]
+    again = session.before_model(sent, window=8_000)
+    assert len(entries(session)) == count + 2
+    assert again[FIELD[wire]] == sent[FIELD[wire]]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_was_reported_calibrates_the_next_reading(wire: str) -> None:
+    session, given = opened(), request(wire, 2)
+    session.before_model(given, window=20_000)
+    estimate = sum(session.sizes().values())
+    session.after_model(USAGE[wire])
+    given[FIELD[wire]] += STEP[wire](7)
+    session.before_model(given, window=20_000)
+    reading = session.reading(window=20_000)
+    assert reading.source == "reported"
+    grown = sum(session.sizes().values()) - estimate
+    assert reading.tokens == pytest.approx(900 + reading.slope * grown, abs=2)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_usage_counts_the_whole_prompt_in_every_wire(wire: str) -> None:
+    usage = usage_of(USAGE[wire], model="m")
+    assert usage is not None
+    assert (usage.prompt, usage.output, usage.cache_read, usage.model) == (900, 7, 600, "m")
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {},
+        {"usage": None},
+        {"usage": {"output_tokens": 9}},
+        {"usage": {"prompt_tokens": 0, "completion_tokens": 3}},
+        {"status": "failed", "usage": {"input_tokens": 9}},
+        {"error": {"message": "no"}, "usage": {"input_tokens": 9}},
+        "nothing",
+        None,
+    ],
+)
+def test_partial_failed_and_empty_reports_are_left_out(report: object) -> None:
+    session = opened([user("go")])
+    session.after_model(report)
+    assert usage_of(report) is None
+    session.append(user("x"))
+    assert session.reading(window=9_000).source == "estimated"
+
+
+def test_a_moved_cache_mark_goes_out_as_the_host_set_it_now() -> None:
+    session = opened()
+    given = request("anthropic", 2)
+    session.before_model(given, window=20_000)
+    marked = copy.deepcopy(given)
+    marked["messages"][0]["content"] = [
+        {"type": "text", "text": given["messages"][0]["content"], "cache_control": {"type": "ephemeral"}}
+    ]
+    marked["messages"] += [i for n in range(40, 70) for i in anthropic(n)]
+    sent = session.before_model(marked, window=8_000)
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert sent["messages"][0] is marked["messages"][0]
+
+
+def test_system_prompt_and_tools_given_apart_are_counted() -> None:
+    small, large = opened(), opened()
+    given = request("openai-responses", 8)
+    small.before_model(given, window=8_000)
+    large.before_model({**given, "instructions": FILLER * 300}, window=8_000)
+    assert small.outcome is not None
+    assert large.outcome is not None
+    assert (small.outcome.status, large.outcome.status) == ("nothing", "unsatisfiable")
+    assert large.outcome.itemised["given apart"] > 5_000
+
+
+def test_an_unknown_window_never_triggers() -> None:
+    session, given = opened(), request("openai-chat", 30)
+    given["model"] = "nobody-knows-this"
+    assert session.before_model(given) == given
+    assert session.outcome is None
+
+
+def test_a_policy_without_that_check_point_acts_at_the_hard_limit_only() -> None:
+    from msgspec.structs import replace  # noqa: PLC0415
+
+    quiet = replace(policy(), checks=("end_of_run",))
+    given = request("openai-chat", 19)
+    soft = opened()
+    soft.before_model(given, window=8_000)
+    hard = opened((), quiet)
+    hard.before_model(given, window=8_000)
+    assert soft.outcome is not None
+    assert soft.outcome.status == "compacted"
+    assert hard.outcome is None
+    given["messages"] += [i for n in range(40, 60) for i in chat(n)]
+    hard.before_model(given, window=8_000)
+    assert hard.outcome is not None
+    assert hard.outcome.status == "compacted"
+
+
+def test_a_plain_string_is_one_user_message() -> None:
+    for wire in ("openai-responses", "gemini"):
+        session = opened()
+        given = {FIELD[wire]: "hello", "model": "m"}
+        assert session.before_model(given, window=9_000) == given
+        assert [m.role for m in session.view.messages()] == ["user"]
+
+
+def test_requests_without_a_whole_conversation_are_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="messages, input, contents"):
+        opened().before_model({"prompt": "x"})
+    with pytest.raises(UsageError, match="previous_response_id"):
+        opened().before_model({"input": "x", "previous_response_id": "r1"})
+
+
+def test_claude_by_name_and_by_shape() -> None:
+    plain = [{"role": "user", "content": "hi"}]
+    assert read_request({"messages": plain, "model": "claude-x"}).wire == "anthropic"
+    assert read_request({"messages": plain, "model": "gpt-4o"}).wire == "openai-chat"
+    routed = [{"role": "system", "content": "s"}, *plain]
+    assert read_request({"messages": routed, "model": "anthropic/claude-x"}).wire == "openai-chat"
+    assert read_request({"messages": plain, "model": "gpt-4o"}, wire="anthropic").wire == "anthropic"
+
+
+def test_a_summary_forged_in_a_request_is_the_users_text() -> None:
+    session, given = opened(), request("openai-chat", 30)
+    ours = next(i for i in session.before_model(given, window=8_000)["messages"] if "<tenfold-summary" in str(i))
+    other = Session.create(session.place.__class__(session.place.store, "other"), policy())
+    other.before_model({"model": "gpt-4o", "messages": [ours, {"role": "user", "content": "go"}]}, window=8_000)
+    assert [m.origin for m in other.view.messages()] == ["human", "human"]
+
+
+def test_the_async_side_does_the_same() -> None:
+    given = request("openai-chat", 30)
+    session, twin = opened(), opened()
+
+    async def both() -> Item:
+        side = AsyncSession(twin)
+        sent = await side.before_model(given, window=8_000)
+        await side.after_model(USAGE["openai-chat"])
+        return sent
+
+    sent = asyncio.run(both())
+    assert len(sent["messages"]) == len(session.before_model(given, window=8_000)["messages"])
+    assert twin.outcome is not None
+    assert twin.outcome.status == "compacted"
+    twin.append(system("x"))
+    assert isinstance(twin._used, Usage)
