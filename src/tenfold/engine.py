@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from tenfold.meter.counters import sizes
 from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, counted, read
-from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Recall, least, start
-from tenfold.plan.plan import Plan, pick, with_facts
+from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Goal, Recall, least, start
+from tenfold.plan.plan import Plan, pick, with_facts, without
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
 from tenfold.record.block import Block, Fact, Spent
 from tenfold.record.entry import Attempt
-from tenfold.summarize.fill import Filled, Writing, fill, frame_of, kept_facts, known_facts, section_of
+from tenfold.summarize.fill import Filled, Writing, fill, frame_of, is_section, kept_facts, known_facts, section_of
 from tenfold.summarize.section import render
 from tenfold.trigger.guard import History, decide
 from tenfold.trigger.triggers import Decision, Demand
@@ -190,16 +190,20 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
         shared, narrative = room * 6 // 10, room * 3 // 10
         goal = replace(goal, facts=shared, narrative=narrative, users=room - shared - narrative)
     count = policy.counter.count
-    plan = pick(draft, replace(goal, facts=render(facts, budget=goal.facts, count=count).tokens), policy.stages)
+
+    def planned(goal: Goal) -> Plan:
+        return without(pick(draft, goal, policy.stages), is_section)
+
+    plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count).tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
     if any(p.allotment for p in plan.changed):
         spare = plan.goal.facts - section.tokens
-        return plan if spare < goal.narrative else pick(draft, replace(goal, facts=section.tokens), policy.stages)
+        return plan if spare < goal.narrative else planned(replace(goal, facts=section.tokens))
     if not plan.changed or not section.text:
         return plan
     needed = section.tokens + goal.frame
     if plan.tokens_after + needed > target:
-        plan = pick(draft, replace(goal, facts=section.tokens, stop=max(1, target - needed)), policy.stages)
+        plan = planned(replace(goal, facts=section.tokens, stop=max(1, target - needed)))
     return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
 
 

@@ -19,7 +19,7 @@ from tenfold.record.block import Block
 from tenfold.record.entry import Usage, message_of
 from tenfold.record.message import Message, calls_of, result_of, text_of
 from tenfold.view.path import Path
-from tenfold.view.units import Shown, shown_of
+from tenfold.view.units import Shown, shown_of, shows
 from tenfold.view.view import View
 from tenfold.wire import WIRES, Confirm, Encoded, detect, raw_of, summary_mark
 from tenfold.wire.same import same_key
@@ -65,8 +65,12 @@ def matched(messages: Sequence[Message], view: View, key_of: KeyOf) -> Match:
 
 
 def next_message(path: Path, position: int) -> int | None:
-    """The position of the first message after `position`, None when only silent entries follow."""
-    return next((at for at in range(position + 1, path.length) if message_of(path.at(at)) is not None), None)
+    """The position of the first message after `position` that shows anything, None when only silent entries follow."""
+    for at in range(position + 1, path.length):
+        message = message_of(path.at(at))
+        if message is not None and shows(message):
+            return at
+    return None
 
 
 def _as_history(keys: list[bytes], path: Path, key_of: KeyOf) -> Match:

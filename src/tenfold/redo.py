@@ -29,9 +29,10 @@ from tenfold.wire.marks import render_summary, summary_text
 
 
 class Again(Struct, frozen=True):
-    """What is asked for: `model` in place of the policy's ("": the policy's, or code where it has none), and a focus.
+    """What is asked for: `model` in place of the policy's ("": the policy's), and a focus.
 
-    `tokens` are what the new text may take (0: as many as the old one, at least the policy's share for narrative).
+    `tokens` are what the new text may take (0: as many as the old one, at least the policy's share). Without any
+    model they are needed: code writes more with more room, and the same with the same.
     """
 
     model: str = ""
@@ -62,8 +63,11 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
     position = view.marks.live[-1] if view.marks.live else -1
     block = view.path.at(position) if position >= 0 else None
     olds = _summaries(view, position, block) if isinstance(block, Block) else []
-    if not isinstance(block, Block) or not olds:
-        reason = "the newest Block shows no summary" if block else "no compaction is in force on this path"
+    settings = _settings(policy.summary, again)
+    if not isinstance(block, Block) or not olds or not (settings.models or again.tokens):
+        reason = "no model is named, and code has written what it can: name a model, or more tokens"
+        if not olds:
+            reason = "the newest Block shows no summary" if block else "no compaction is in force on this path"
         return Verdict(Outcome("nothing", reason, tokens, tokens, 0, policy=policy.name))
     new, out, total = new_id(), [], Written("", "none")
     for old in olds:
@@ -71,7 +75,7 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
         task = yield from _task(view, old, position, room=room, focus=again.focus)
         if isinstance(task, str):
             return Verdict(Outcome("failed", task, tokens, tokens, 0, policy=policy.name))
-        written = yield from write(task, _settings(policy.summary, again), policy.counter.count)
+        written = yield from write(task, settings, policy.counter.count)
         spent = added(total.spent, written.spent) if written.spent.calls else total.spent
         total = replace(written, notes=(*total.notes, *written.notes), spent=spent)
         if written.failed or written.text.strip() == old.story:
@@ -112,6 +116,7 @@ def _summaries(view: View, position: int, block: Block) -> list[_Old]:
 
 
 def _room(old: _Old, block: Block, policy: Policy) -> int:
+    """Tokens for a model's text, which may need more than an extract took."""
     before = policy.counter.count([old.story])[0]
     return max(before, int(block.tokens_after * policy.shares.narrative), FRAME)
 

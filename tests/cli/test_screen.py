@@ -26,7 +26,7 @@ def hostile(tmp_path: Path) -> Path:
         call = {
             "id": f"c{n}",
             "type": "function",
-            "function": {"name": "bash", "arguments": json.dumps({"command": f"echo {HOSTILE} {n}"})},
+            "function": {"name": "bash", "arguments": json.dumps({"command": f"echo {n}"})},
         }
         messages.append({"role": "assistant", "content": f"{HOSTILE} step {n}", "tool_calls": [call]})
         messages.append(
@@ -121,7 +121,7 @@ def test_a_reader_that_stops_early_is_no_failure(tmp_path: Path, pi: Path) -> No
         assert child.stderr is not None
         child.stdout.read(10)
         child.stdout.close()
-        assert b"" == child.stderr.read()
+        assert child.stderr.read() == b""
         assert child.wait(60) == 0
 
 

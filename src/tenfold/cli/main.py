@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
         return _complain(str(exc), 2)
     except BadInput as exc:
         return _complain(str(exc), 3)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
         return _closed_pipe()
     except (TenfoldError, OSError) as exc:
         return _complain(str(exc), 4)

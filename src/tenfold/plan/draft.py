@@ -191,6 +191,13 @@ def as_show(shown: Shown) -> Show:
     return Say(shown.message, shown.of)
 
 
+def replaced_as(draft: Draft, piece: Piece) -> str:
+    """The kind of the replacement that a piece shows now, "keep" for originals."""
+    ref = piece.units[0].ref
+    block = draft.view.path.at(ref.block) if ref is not None else None
+    return block.replacements[ref.index].kind if ref is not None and isinstance(block, Block) else "keep"
+
+
 def replacements(draft: Draft) -> tuple[Replacement, ...]:
     """The changed pieces as a Block's replacements, `covers` being the visible slice of each."""
     out: list[Replacement] = []

@@ -6,14 +6,15 @@ stage that does not shrink the view is discarded, structural ones (merge, clip) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, as_show, replaced_as
 from tenfold.record.block import Say
+from tenfold.record.message import Message
 
 
 class Stage(Protocol):
@@ -113,6 +114,27 @@ def pick(draft: Draft, goal: Goal, stages: Sequence[Stage]) -> Plan:
 def reached(draft: Draft, goal: Goal) -> bool:
     """Whether the draft is small enough: a summary holds the facts, without one their room is still to be added."""
     return draft.tokens <= (goal.target if any(p.allotment for p in draft.pieces) else goal.stop)
+
+
+def without(plan: Plan, stale: Callable[[Message], bool]) -> Plan:
+    """The Plan with messages of older Blocks hidden that are out of date once it is carried out, where it does anything.
+
+    Nothing else of those ranges changes.
+    """
+    draft = plan.draft
+    for index, piece in enumerate(draft.pieces if plan.changed else ()):
+        show = piece.show if piece.changed else tuple(as_show(s) for s in piece.shown())
+        stays = [i for i, s in enumerate(show) if not (isinstance(s, Say) and stale(s.message))]
+        if len(stays) == len(show):
+            continue
+        sizes = tuple(piece.sizes[i] for i in stays)
+        kind = piece.kind if piece.changed else replaced_as(draft, piece)
+        why = piece.why or "its facts move into the newest section"
+        new = replace(
+            piece, kind=kind, show=tuple(show[i] for i in stays), sizes=sizes, tokens=sum(sizes), why=why
+        )
+        draft = draft.swap(index, new)
+    return replace(plan, draft=draft, tokens_after=draft.tokens)
 
 
 def with_facts(plan: Plan, allotment: int) -> Plan:

@@ -20,7 +20,7 @@ from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.ladder import Settings, Written, added
-from tenfold.summarize.section import Section, narrative, parse, render
+from tenfold.summarize.section import TITLE, Section, narrative, parse, render
 from tenfold.summarize.summarize import Task, clean, write
 from tenfold.wire.marks import render_summary, summary_text
 
@@ -112,6 +112,12 @@ def standing(plan: Plan) -> str:
 def flat(text: str) -> str:
     """The text with every run of white space as one space: quoting and indenting do not make it another text."""
     return " ".join(text.split())
+
+
+def is_section(message: Message) -> bool:
+    """Whether a message in view is a facts section and nothing else: what an elision left, and the next one renews."""
+    text = summary_text(text_of(message)) if message.origin == "tenfold" else None
+    return text is not None and text.startswith(TITLE) and not narrative(text)
 
 
 def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> Section:

@@ -84,6 +84,11 @@ def _aborted(position: int, message: Message) -> tuple[Shown, ...]:
     return (_repair(position, Message("assistant", (Text(marker),), "tenfold")),)
 
 
+def shows(message: Message) -> bool:
+    """Whether a message stands for anything in a view: an answer that was aborted before it said anything does not."""
+    return message.status == "ok" or message.role != "assistant" or bool(text_of(message).strip())
+
+
 def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:
     """A step as a model may see it: the calls, the results in the order they came, then what was interleaved.
 

@@ -157,6 +157,8 @@ class Merge(Struct, frozen=True):
         """Merges the first run of more than `fan_out` neighbouring summaries of one level, keeping the newest apart."""
         run: list[int] = []
         for index, piece in enumerate((*draft.pieces, None)):
+            if piece is not None and not piece.shown():  # Blocks lie silently between the summaries they left
+                continue
             level = self._level(draft, piece) if piece is not None else None
             if level is not None and (not run or level == self._level(draft, draft.pieces[run[0]])):
                 run.append(index)
@@ -169,7 +171,7 @@ class Merge(Struct, frozen=True):
         covered = draft.pieces[run[0] : run[-1]]
         allotment = max(goal.frame, min(goal.summary, sum(p.tokens for p in covered) // 2))
         piece = summarized(draft, covered, {}, allotment)
-        return draft.swap(run[0], replace(piece, kind=SUMMARY, why=f"merges {len(covered)} summaries"), until=run[-1])
+        return draft.swap(run[0], replace(piece, kind=SUMMARY, why=f"merges {len(run) - 1} summaries"), until=run[-1])
 
     @staticmethod
     def _level(draft: Draft, piece: Piece) -> int | None:

@@ -1,0 +1,98 @@
+"""What the documentation shows of the command, taken from the command: `python -m tests.docs.commands --write`.
+
+It writes `docs/commands.md`, and into the README what its first shell example prints.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import typer
+
+from tenfold.cli.main import app
+from tests.shape.scan import ROOT
+
+Described = Any
+"""A command, an argument or an option as typer describes it: it publishes no types for these."""
+PAGE = ROOT / "docs" / "commands.md"
+README = ROOT / "README.md"
+_INTRODUCTION = """# The command `tenfold`
+
+Written from the command itself by `python -m tests.docs.commands --write`; a test fails when the two differ.
+
+Results go to standard output, notes and errors to standard error. A terminal gets tables and colours (`NO_COLOR` is
+respected), a pipe gets tab-separated lines without either, and `--json` gives one object per session and line.
+Session text is shown without control characters and with secrets redacted; exact are `export` and `expand --json` only.
+
+Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed.
+
+The store is the file that `--store` names, else the environment's `TENFOLD_STORE`, else `tenfold.db` in the user's data
+folder; its place is printed when it is made. `:memory:` keeps nothing. `compact` names no way back in its stubs unless
+`--recall` asks for one: `--recall cli` writes the command that prints the original.
+"""
+
+
+def readme() -> str:
+    """The README with what the first line of its first shell example prints here, ids as they came."""
+    text = README.read_text("utf-8")
+    command = shlex.split(text.split("```shell\n", 1)[1].splitlines()[0], comments=True)
+    with TemporaryDirectory() as folder:
+        env = os.environ | {"TENFOLD_STORE": str(Path(folder) / "store.db")}
+        program = [sys.executable, "-m", *command]
+        ran = subprocess.run(program, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    before, rest = text.split("```text\n", 1)
+    return f"{before}```text\n{ran.stdout}```{rest.split('```', 1)[1]}"
+
+
+def page() -> str:
+    """The page as it should be."""
+    group: Described = typer.main.get_command(app)
+    context = group.context_class(group, info_name="tenfold")
+    return "\n".join(
+        [_INTRODUCTION, *(_section(group.get_command(context, name)) for name in group.list_commands(context))]
+    )
+
+
+def _section(command: Described) -> str:
+    lines = [f"## tenfold {command.name}", "", " ".join(str(command.help).split()), ""]
+    example = str(command.epilog).removeprefix("Example: ")
+    usage = " ".join(
+        [f"tenfold {command.name}", *(_metavar(p) for p in command.params if p.param_type_name == "argument")]
+    )
+    lines += [f"    {usage} [OPTIONS]", f"    {example}", "", "| | |", "|---|---|"]
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        names = " ".join(f"`{n}`" for n in (*parameter.opts, *parameter.secondary_opts))
+        if parameter.param_type_name == "argument":
+            names = f"`{_metavar(parameter)}`"
+        default = _default(parameter)
+        lines.append(f"| {names} | {_cell(str(parameter.help or ''))}{default} |")
+    return "\n".join(lines) + "\n"
+
+
+def _metavar(parameter: Described) -> str:
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def _default(parameter: Described) -> str:
+    if parameter.default in (None, False, True, ()) or parameter.required or callable(parameter.default):
+        return ""
+    return f" Default: {parameter.default}."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python -m tests.docs.commands --write")
+    PAGE.write_text(page(), "utf-8")
+    README.write_text(readme(), "utf-8")

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from tenfold.cli.main import app
+from tests.docs.commands import PAGE, page
+
+
+def test_the_page_is_what_the_command_says() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run `python -m tests.docs.commands --write`"
+
+
+def test_every_command_is_on_it() -> None:
+    text = PAGE.read_text("utf-8")
+    names = [command.name for command in app.registered_commands]
+    assert len(names) == 13
+    assert [n for n in names if f"## tenfold {n}\n" not in text] == []

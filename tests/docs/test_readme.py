@@ -1,0 +1,70 @@
+"""What the README tells a reader to type works, in the order it is told. A block that is not run says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.commands import readme as printed
+from tests.shape.scan import ROOT
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(
+    r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+
+
+def blocks(kind: str) -> list[Any]:
+    """What is run of each page: its blocks of that kind in order, as one."""
+    found = []
+    for page in PAGES:
+        run = [m["text"] for m in BLOCK.finditer(page.read_text("utf-8")) if m["kind"] == kind and m["why"] is None]
+        if run:
+            found.append(pytest.param("\n".join(run), id=page.relative_to(ROOT).as_posix()))
+    return found
+
+
+def readme(kind: str) -> list[str]:
+    return [m["text"] for m in BLOCK.finditer((ROOT / "README.md").read_text("utf-8")) if m["kind"] == kind]
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
+    messages = json.loads((ROOT / "examples" / "sessions" / "desk.openai-chat.json").read_text("utf-8"))
+    exec(compile(code, "example", "exec"), {"messages": messages})  # noqa: S102 - running the example is the test
+
+
+@pytest.mark.parametrize("script", blocks("shell"))
+def test_shell_runs(script: str, tmp_path: Path) -> None:
+    env = os.environ | {"TENFOLD_STORE": str(tmp_path / "store.db")}
+    for line in script.splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        assert words[0] == "tenfold", line
+        command = [sys.executable, "-m", *words]
+        ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=100)
+        assert ran.returncode == 0, (line, ran.stderr)
+
+
+def test_the_output_shown_is_what_the_command_prints() -> None:
+    """All but the ids, which are new each time, and the size after, which counts the ids in the summary."""
+    ids = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{9,27}|(?<= -> )[0-9,]+(?= \(9\.)")
+    now = ids.sub("ID", (ROOT / "README.md").read_text("utf-8"))
+    assert now == ids.sub("ID", printed()), "run `python -m tests.docs.commands --write`"
+
+
+def test_there_are_examples_and_they_are_few_lines() -> None:
+    assert readme("python"), "the README shows Python"
+    assert len(readme("python")[0].strip().splitlines()) <= 8
+    assert readme("shell")

@@ -1,0 +1,114 @@
+"""Recall over a log: levels of Blocks, token caps, wrong arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenfold.errors import NotFound, UsageError
+from tenfold.log.base import DEFAULT_NAMESPACE
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.policies import policy_named
+from tenfold.recall.expand import expand
+from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
+from tenfold.session import Place, Session
+from tenfold.transcripts import read_file
+from tenfold.transcripts.load import load
+from tests.shape.scan import ROOT
+
+FILE = ROOT / "examples" / "sessions" / "logs.pi.jsonl"
+
+
+@pytest.fixture
+def twice() -> tuple[MemoryStore, Session]:
+    """A recorded session, compacted to a third and then to a tenth."""
+    store, counter = MemoryStore(), counter_for(None).counter
+    (id_,) = load(read_file(Path(FILE)), store, DEFAULT_NAMESPACE, counter)
+    one = Session(Place(store, id_), policy_named("tenfold")(counter))
+    for share in (3, 12):
+        assert one.compact(to=one.uncompacted() // share).status == "compacted"
+    return store, one
+
+
+def newest(one: Session) -> str:
+    return one.view.path.at(one.view.marks.live[-1]).id
+
+
+def test_all_the_way_down_are_exactly_the_covered_originals(twice: tuple[MemoryStore, Session]) -> None:
+    _, one = twice
+    lines = one.expand(newest(one), deep=True)
+    assert [line.position for line in lines] == sorted({line.position for line in lines})
+    stored = {e.id: e for e in one.view.path.span(0, one.view.path.length - 1)}
+    assert all(line.original and getattr(stored[line.entry], "message", None) is not None for line in lines)
+    assert all(line.message == getattr(stored[line.entry], "message", None) for line in lines)
+    hidden = {s.at for s in one.view.shown() if s.original}
+    behind = {line.position for line in lines}
+    messages = {p for p, e in enumerate(stored.values()) if getattr(e, "message", None) is not None}
+    assert messages <= hidden | behind
+
+
+def test_one_level_down_stands_what_was_in_view_before(twice: tuple[MemoryStore, Session]) -> None:
+    _, one = twice
+    lines = one.expand(newest(one))
+    before = one.view.path
+    one.undo()
+    earlier = [s.message for s in one.view.shown()]
+    assert before is one.view.path
+    assert all(line.message in earlier for line in lines)
+    assert any(not line.original for line in lines)
+
+
+def test_an_entry_is_given_by_the_beginning_of_its_id(twice: tuple[MemoryStore, Session]) -> None:
+    store, one = twice
+    entry = one.view.path.at(5)
+    (line,) = expand(store, DEFAULT_NAMESPACE, entry.id[:18])
+    assert (line.entry, line.position, line.original) == (entry.id, 5, True)
+    with pytest.raises(NotFound):
+        expand(store, DEFAULT_NAMESPACE, "ffff")
+
+
+def test_answers_stay_under_their_cap_and_say_what_is_missing(twice: tuple[MemoryStore, Session]) -> None:
+    store, one = twice
+    count = counter_for(None).counter.count
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=count, cap=300)
+    answer = tools.handle(EXPAND, {"block": newest(one)})
+    assert count([answer])[0] <= 340
+    assert "cut here at 300 of " in answer
+    small = tools.handle(READ, {"entry": one.view.path.at(1).id})
+    assert "cut here" not in small
+
+
+def test_wrong_calls_are_answered_not_raised(twice: tuple[MemoryStore, Session]) -> None:
+    store, one = twice
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=counter_for(None).counter.count)
+    assert "there is no tool" in tools.handle("recall_everything", {})
+    assert "needs the argument 'words'" in tools.handle(SEARCH, {"word": "x"})
+    assert "needs the argument 'entry'" in tools.handle(READ, {"entry": 7})
+    assert "no entry" in tools.handle(READ, {"entry": "ffff"})
+    assert "nothing in this conversation holds" in tools.handle(SEARCH, {"words": "xyzzy plugh"})
+
+
+def test_another_sessions_entries_are_out_of_reach(twice: tuple[MemoryStore, Session]) -> None:
+    store, one = twice
+    counter = counter_for(None).counter
+    (other,) = load(
+        read_file(ROOT / "examples" / "sessions" / "desk.openai-chat.json"), store, DEFAULT_NAMESPACE, counter
+    )
+    foreign = store.open(DEFAULT_NAMESPACE, other).entries[3].id
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=counter.count)
+    answer = tools.handle(READ, {"entry": foreign})
+    assert "no entry" in answer
+    assert foreign in answer
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+def test_schemas_are_as_each_wire_wants_them(twice: tuple[MemoryStore, Session], wire: str) -> None:
+    store, one = twice
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=counter_for(None).counter.count)
+    schemas = tools.schemas(wire)
+    inner = [s["function"] if wire == "openai-chat" else s for s in schemas]
+    assert [s["name"] for s in inner if isinstance(s, dict)] == [SEARCH, READ, EXPAND]
+    with pytest.raises(UsageError, match="no wire is called"):
+        tools.schemas("klingon")
