@@ -184,7 +184,7 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
     The facts are known already, so their section is allotted what it takes and no more: what stands in view under
     the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs.
     """
-    goal = replace(policy.goal(target, recall=call.recall), frame=frame_of(draft))
+    goal = replace(policy.goal(target, recall=call.recall), frame=frame_of(draft, call.recall))
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
     if goal.facts + goal.narrative + goal.users > room:
         shared, narrative = room * 6 // 10, room * 3 // 10

@@ -170,7 +170,11 @@ def read_request(request: Mapping[str, Any], *, confirm: Confirm | None = None, 
     inner: Mapping[str, Any] = next((request[s] for s in _SETTINGS if isinstance(request.get(s), Mapping)), {})
     both: Mapping[str, Any] = {**inner, **request}
     return Request(
-        name, field, tuple(value), raws, tuple(WIRES[name].decode(list(raws), confirm=confirm)),
+        name,
+        field,
+        tuple(value),
+        raws,
+        tuple(WIRES[name].decode(list(raws), confirm=confirm)),
         apart=tuple(_text(both[key]) for key in _FLOOR if both.get(key)),
         output=next((n for key in _OUTPUT if isinstance(n := both.get(key), int)), 0),
         model=str(request.get("model") or ""),
@@ -269,8 +273,11 @@ def usage_of(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 -
         return None
     part = details.get("cached_tokens")
     return Usage(
-        prompt, number("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count"),
-        cache_read=part if isinstance(part, int) else read, cache_write=written, model=model,
+        prompt,
+        number("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count"),
+        cache_read=part if isinstance(part, int) else read,
+        cache_write=written,
+        model=model,
     )
 
 

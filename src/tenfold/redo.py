@@ -84,12 +84,34 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
         out.append(_replacement(old, rep, written.text, new, (view, policy)))
     after = tokens + sum(sum(r.sizes) - sum(_sizes(o.made, view, policy)) for r, o in zip(out, olds, strict=True))
     made = Block(
-        new, None, block.run, now, policy.name, policy.counter.name, tuple(out), block.facts, total.rung, block.id,
-        block.reason, tokens, after, block.unshown, (f"redo of {block.id}", *total.notes), total.spent,
+        new,
+        None,
+        block.run,
+        now,
+        policy.name,
+        policy.counter.name,
+        tuple(out),
+        block.facts,
+        total.rung,
+        block.id,
+        block.reason,
+        tokens,
+        after,
+        block.unshown,
+        (f"redo of {block.id}", *total.notes),
+        total.spent,
     )
     outcome = Outcome(
-        "compacted", f"{len(out)} summaries of Block {block.id} were written again", tokens, after, after, block=new,
-        policy=policy.name, rung=total.rung, notes=total.notes, spent=total.spent,
+        "compacted",
+        f"{len(out)} summaries of Block {block.id} were written again",
+        tokens,
+        after,
+        after,
+        block=new,
+        policy=policy.name,
+        rung=total.rung,
+        notes=total.notes,
+        spent=total.spent,
     )
     return Verdict(outcome, made)
 
@@ -147,8 +169,12 @@ def _task(
     items = [(p, m) for p, m in items if not (p in stays and m.role == "user")]
     earlier = "\n\n".join(t for t in previous if t)
     return Task(
-        items=tuple(sorted(items, key=lambda item: item[0])), facts=block.facts, previous=earlier, allotment=room,
-        purpose="update" if earlier else "first", focus=focus,
+        items=tuple(sorted(items, key=lambda item: item[0])),
+        facts=block.facts,
+        previous=earlier,
+        allotment=room,
+        purpose="update" if earlier else "first",
+        focus=focus,
     )
 
 
@@ -182,8 +208,6 @@ def _spoiled(failed: str, written: Written, tokens: int, policy: Policy, *, new:
     """No better text: remembered in the log where it cost a model call."""
     status: Literal["failed", "nothing"] = "failed" if failed else "nothing"
     reason = failed or "the text came out the same"
-    outcome = Outcome(
-        status, reason, tokens, tokens, 0, policy=policy.name, notes=written.notes, spent=written.spent
-    )
+    outcome = Outcome(status, reason, tokens, tokens, 0, policy=policy.name, notes=written.notes, spent=written.spent)
     attempt = Attempt(new, None, "", now, policy.name, status, reason, tokens, 0, written.spent)
     return Verdict(outcome, attempt if written.spent.calls else None)

@@ -73,7 +73,8 @@ def test_a_truncated_last_line(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
     ran = tenfold.good("compact", file, "--to", "10%", "--skip-damaged", "--json")
     assert f"line {lines}" in ran.err
     assert ran.objects[0]["status"] == "compacted"
-    assert tenfold.good("export", "last", "--original").out.encode() == data[:-40] or ran.err
+    whole = data[: data.rindex(b"\n", 0, -41) + 1]
+    assert tenfold.good("export", "last", "--original").out.encode().startswith(whole)
 
 
 def test_invalid_utf8(tenfold: Cli, tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_a_full_disk(tenfold: Cli, tmp_path: Path, pi: Path, chat: Path) -> None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["store"], "nothing half written is left"
     tenfold.good("verify")
     assert tenfold.one("show", before["session"]) == before
-    assert tenfold.good("compact", chat, "--to", "10%")
+    tenfold.good("compact", chat, "--to", "10%")
 
 
 def test_a_store_from_a_newer_version(tenfold: Cli, pi: Path) -> None:

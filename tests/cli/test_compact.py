@@ -72,7 +72,7 @@ def test_without_size_and_window_the_error_names_both_flags(tenfold: Cli, pi: Pa
     assert ran.code == 2
     assert "--to" in ran.err
     assert "--window" in ran.err
-    assert tenfold.good("verify")
+    tenfold.good("verify")
 
 
 def test_without_size_and_window_a_known_model_decides(tenfold: Cli, pi: Path) -> None:
@@ -254,3 +254,13 @@ def test_nothing_to_compact_in_a_short_conversation(tenfold: Cli, tmp_path: Path
     told = tenfold.one("compact", file, "--to", "20000")
     assert told["status"] == "nothing"
     assert told["messages_before"] == told["messages_after"] == 2
+
+
+def test_facts_that_found_no_room_are_counted_aloud(tenfold: Cli, pi: Path) -> None:
+    ran = tenfold.good("compact", pi, "--to", "700")
+    outcome = tenfold.one("diff", "last")
+    lost = [f for f in outcome["facts"] if f["must_keep"] and f["state"] != "in view"]
+    assert lost
+    assert "must-keep facts found no room" in ran.out
+    tenfold.good("undo", "last")
+    assert "found no room" not in tenfold.good("compact", pi, "--to", "10%").out

@@ -84,7 +84,10 @@ def bench(counter: Counter = COUNTER) -> Bench:
 
 
 def policy(
-    counter: Counter = COUNTER, *, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder",
+    counter: Counter = COUNTER,
+    *,
+    models: tuple[str, ...] = (),
+    on_failure: OnFailure = "ladder",
     stages: tuple[Stage, ...] = (),
 ) -> Policy:
     made = tenfold(counter, summary=with_prompts(Settings(models=models, on_failure=on_failure)))

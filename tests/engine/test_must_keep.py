@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.drive import Answerer
 from tenfold.plan.plan import Stage
 from tenfold.plan.stages import Clear, DropMiddle, OneLine, SummarizePrefix, SupersededReads, Truncate
 from tenfold.record.block import Block, Fact
@@ -13,7 +14,7 @@ from tenfold.session import Session
 from tenfold.summarize.facts import extract
 from tenfold.summarize.fill import flat, is_section, stands
 from tenfold.summarize.section import must_keep
-from tests.engine.making import FILLER, called, edited, gave, opened, policy, read, said, user, work
+from tests.engine.making import FILLER, Telling, called, edited, gave, opened, policy, read, said, user, work
 
 LADDERS: dict[str, tuple[Stage, ...]] = {
     "tenfold": (),
@@ -75,10 +76,22 @@ def test_three_successive_compactions_of_a_growing_session(ladder: str) -> None:
 
 def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both() -> None:
     """The first Block truncates a late failure, the second clears early outputs, the third hides both."""
-    early = [m for n in range(6) for m in (called(f"a{n}", "grep", '{"q": "x"}'), gave(f"a{n}", f"hit {n} " + FILLER * 20))]
-    log = "ok line\n" * 3_000 + "FAILED tests/test_sky.py::test_blue - AssertionError: assert 3 == 4\n" + "tail\n" * 3_000
-    failing = [called("t", "bash", '{"command": "pytest tests/test_sky.py"}'), gave("t", log, error=True), said("I see.")]
-    late = [m for n in range(20, 24) for m in (called(f"a{n}", "grep", '{"q": "x"}'), gave(f"a{n}", f"hit {n} " + FILLER * 9))]
+    early = [
+        m for n in range(6) for m in (called(f"a{n}", "grep", '{"q": "x"}'), gave(f"a{n}", f"hit {n} " + FILLER * 20))
+    ]
+    log = (
+        "ok line\n" * 3_000 + "FAILED tests/test_sky.py::test_blue - AssertionError: assert 3 == 4\n" + "tail\n" * 3_000
+    )
+    failing = [
+        called("t", "bash", '{"command": "pytest tests/test_sky.py"}'),
+        gave("t", log, error=True),
+        said("I see."),
+    ]
+    late = [
+        m
+        for n in range(20, 24)
+        for m in (called(f"a{n}", "grep", '{"q": "x"}'), gave(f"a{n}", f"hit {n} " + FILLER * 9))
+    ]
     session = opened([user("Find the failing test."), *early, *failing, *late], policy(stages=(Truncate(), Clear())))
     session.compact(to=6_000)
     assert [(r.first, r.last) for r in newest(session).replacements] == [(13, 14)]
@@ -100,7 +113,10 @@ def test_there_is_one_facts_section_and_it_is_up_to_date() -> None:
         sections = [m for m in session.view.messages() if is_section(m)]
         assert len(sections) == 1
         assert f'block="{newest(session).id}"' in text_of(sections[0])
-        passing = [called(f"p{number}", "bash", f'{{"command": "pytest tests/test_{number}0.py"}}'), gave(f"p{number}", "1 passed")]
+        passing = [
+            called(f"p{number}", "bash", f'{{"command": "pytest tests/test_{number}0.py"}}'),
+            gave(f"p{number}", "1 passed"),
+        ]
         session.append(*passing, *eventful(number * 10 + 10))
     section = text_of(sections[0])
     assert "[failed] pytest tests/test_20.py" in section
@@ -122,7 +138,7 @@ def test_there_is_one_facts_section_and_it_is_up_to_date() -> None:
         ("", "anything", False),
     ],
 )
-def test_a_fact_stands_only_for_itself(words: str, text: str, there: bool) -> None:
+def test_a_fact_stands_only_for_itself(words: str, text: str, there: bool) -> None:  # noqa: FBT001
     assert stands(words, text) == there
 
 
@@ -136,9 +152,6 @@ def test_a_changed_file_is_named_although_a_longer_path_in_view_holds_its_name()
 
 
 def test_a_facts_section_is_never_summarized_as_ordinary_text() -> None:
-    from tenfold.drive import Answerer  # noqa: PLC0415
-    from tests.engine.making import Telling  # noqa: PLC0415
-
     session = opened(eventful(0), policy(stages=(Clear(),)))
     assert session.compact(to=2_500).status == "compacted"
     assert "<tenfold-summary" in str(session.view.messages())

@@ -11,7 +11,6 @@ from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.log.sqlite import SqliteStore
-from tenfold.record.block import Block
 from tenfold.record.message import text_of
 from tenfold.redo import Again
 from tenfold.session import Place, Session
@@ -152,12 +151,9 @@ def test_the_async_side_gives_the_same_block() -> None:
     one.answerer = two.answerer = Answerer(Telling(BETTER))
     asyncio.run(AsyncSession(one).redo(again=Again(model="m")))
     two.redo(again=Again(model="m"))
-    shown = [[r.sizes for r in s.view.path.at(s.view.marks.live[-1]).replacements] for s in (one, two) if is_block(s)]
-    assert shown[0] == shown[1]
-
-
-def is_block(session: Session) -> bool:
-    return isinstance(session.view.path.at(session.view.marks.live[-1]), Block)
+    made = [[r.sizes for r in blocks(s)[-1].replacements] for s in (one, two)]
+    assert made[0] == made[1]
+    assert len(blocks(one)) == len(blocks(two)) == 2
 
 
 def test_pins_and_kept_messages_stay_in_view() -> None:

@@ -19,7 +19,20 @@ from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.session import Session
 from tenfold.view.path import Path
 from tenfold.view.view import View
-from tests.engine.making import COUNTER, FILLER, bench, called, edited, new_ids, opened, policy, read, said, system, user
+from tests.engine.making import (
+    COUNTER,
+    FILLER,
+    bench,
+    called,
+    edited,
+    new_ids,
+    opened,
+    policy,
+    read,
+    said,
+    system,
+    user,
+)
 
 SMALL = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 STAGES: tuple[Stage, ...] = (
@@ -67,7 +80,12 @@ def draft_of(view: View) -> Draft:
 
 
 @SMALL
-@given(HISTORIES, st.sets(st.integers(0, 20), max_size=3), st.lists(st.sampled_from(STAGES), min_size=1), st.integers(1, 100))
+@given(
+    HISTORIES,
+    st.sets(st.integers(0, 20), max_size=3),
+    st.lists(st.sampled_from(STAGES), min_size=1),
+    st.integers(1, 100),
+)
 def test_every_plan_tiles_applies_and_does_not_grow(
     history: list[Message], pins: set[int], stages: list[Stage], percent: int
 ) -> None:
@@ -97,7 +115,7 @@ class Drawn:
         self.answers = answers
         self.asked = 0
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, _ask: Summarize) -> Answer:
         self.asked += 1
         return self.answers[self.asked % len(self.answers)]
 

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.meter.counters import sizes
-from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, start
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, replacements, start
 from tenfold.plan.plan import Plan, Stage, pick
-from tenfold.plan.stages import Clear, DropMiddle, Merge, OneLine, SummarizePrefix, SupersededReads, Truncate
-from tenfold.record.block import Keep, Say
+from tenfold.plan.stages import Clear, DropMiddle, Merge, OneLine, SummarizePrefix, SupersededReads, Truncate, condense
+from tenfold.record.block import Block, Keep, Say
 from tenfold.record.entry import Pin, Said
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
 from tenfold.view.path import Path
@@ -52,7 +52,7 @@ def changed(draft: Draft) -> list[tuple[int, int, str]]:
     return [(p.first, p.last, p.kind) for p in draft.pieces if p.changed]
 
 
-def texts(piece: Piece, view: View | None = None) -> list[str]:
+def texts(piece: Piece) -> list[str]:
     return [text_of(s.message) if isinstance(s, Say) else f"keep {s.position}" for s in piece.show]
 
 
@@ -63,7 +63,7 @@ def pinned(messages: list[Message], *positions: int) -> View:
     return View.of(path)
 
 
-# -- superseded reads ----------------------------------------------------------------------------------------------------
+# -- superseded reads -------------------------------------------------------------------------------------------------
 
 
 def test_a_read_is_superseded_by_a_later_read_or_change_of_the_same_file_only() -> None:
@@ -83,7 +83,7 @@ def test_a_failed_read_is_not_superseded() -> None:
     assert changed(applied(SupersededReads(), history)) == []
 
 
-# -- truncate, clear -----------------------------------------------------------------------------------------------------
+# -- truncate, clear --------------------------------------------------------------------------------------------------
 
 
 def test_truncate_keeps_head_and_tail_and_states_the_gap() -> None:
@@ -117,13 +117,17 @@ def test_clear_names_size_and_first_line_and_leaves_errors() -> None:
 
 def test_parallel_results_are_elided_one_by_one_and_the_rest_of_the_step_is_kept() -> None:
     call = Message("assistant", (ToolCall("a", "read"), ToolCall("b", "read")), "model")
-    results = [Message("tool", (ToolResult(i, "read", (Text(t),)),), "tool") for i, t in (("a", FILLER * 20), ("b", "ok"))]
+    results = [
+        Message("tool", (ToolResult(i, "read", (Text(t),)),), "tool") for i, t in (("a", FILLER * 20), ("b", "ok"))
+    ]
     draft = applied(Clear(), [user("go"), call, *results, said("done")])
     assert changed(draft) == [(1, 3, "clear")]
     assert [type(s) for s in draft.pieces[1].show] == [Keep, Say, Keep]
 
 
-@pytest.mark.parametrize(("recall", "words"), [("none", ""), ("cli", "`tenfold expand id-0002`"), ("tool", 'entry="id-0002"')])
+@pytest.mark.parametrize(
+    ("recall", "words"), [("none", ""), ("cli", "`tenfold expand id-0002`"), ("tool", 'entry="id-0002"')]
+)
 def test_stubs_name_the_way_back_where_there_is_one(recall: str, words: str) -> None:
     goal = replace(GOAL, recall=recall)
     text = texts(applied(Clear(), [user("go"), *read(1, "a"), said("ok")], goal).pieces[1])[1]
@@ -142,7 +146,7 @@ def test_eliding_stops_at_the_target_and_spares_the_tail() -> None:
     assert changed(tail)[-1][1] < 14
 
 
-# -- one line per step, drop middle --------------------------------------------------------------------------------------
+# -- one line per step, drop middle -----------------------------------------------------------------------------------
 
 
 def test_a_step_becomes_one_line_with_what_was_called_and_how_it_ended() -> None:
@@ -161,7 +165,14 @@ def test_one_line_stops_at_the_target() -> None:
 
 
 def test_the_middle_is_dropped_between_the_first_exchange_and_the_tail() -> None:
-    history = [user("first"), said("one"), user("second"), *[m for n in range(8) for m in read(n, "a")], user("last"), said("x")]
+    history = [
+        user("first"),
+        said("one"),
+        user("second"),
+        *[m for n in range(8) for m in read(n, "a")],
+        user("last"),
+        said("x"),
+    ]
     draft = applied(DropMiddle(), history, replace(GOAL, target=700))
     ((first, last, kind),) = changed(draft)
     assert (first, kind) == (2, "drop-middle")
@@ -170,13 +181,13 @@ def test_the_middle_is_dropped_between_the_first_exchange_and_the_tail() -> None
     assert texts(draft.pieces[2])[-1].startswith(f"[{last - first + 1} messages removed here, ")
 
 
-# -- summaries -------------------------------------------------------------------------------------------------------------
+# -- summaries --------------------------------------------------------------------------------------------------------
 
 
 def test_a_summary_covers_the_prefix_and_the_tail_fills_the_target() -> None:
     history = [system(), user("start " * 30), *work(8), user("the request")]
     draft = applied(SummarizePrefix(), history, replace(GOAL, target=1_500))
-    ((first, last, kind),) = [c for c in changed(draft) if c[2] == "summary"]
+    ((first, last, _),) = [c for c in changed(draft) if c[2] == "summary"]
     assert first == 1
     assert 0 < draft.tokens <= 1_500
     piece = next(p for p in draft.pieces if p.kind == "summary")
@@ -211,10 +222,6 @@ def test_merging_puts_a_parent_over_the_oldest_summaries_of_a_level() -> None:
 
 def summarized(view: View, number: int) -> View:
     """The view after one more exchange, that exchange alone being covered by a summary of its own."""
-    from tenfold.plan.draft import replacements  # noqa: PLC0415
-    from tenfold.plan.stages.condense import summarized as over  # noqa: PLC0415
-    from tenfold.record.block import Block  # noqa: PLC0415
-
     start_at = view.length
     for offset, message in enumerate([*read(number, f"f{number}"), said("Done. " * 30)]):
         entry = Said(f"s-{number}-{offset}", None, "", 0, message)
@@ -222,13 +229,13 @@ def summarized(view: View, number: int) -> View:
         view = view.extend((entry,))
     draft = draft_of(view)
     index = next(i for i, p in enumerate(draft.pieces) if p.first == start_at)
-    draft = draft.swap(index, over(draft, draft.pieces[index:], {}, 120), until=len(draft.pieces))
-    entry = Block(f"b-{number}", None, "", 0, "p", COUNTER.name, replacements(draft))
-    view.path.append(entry)
-    return view.extend((entry,))
+    draft = draft.swap(index, condense.summarized(draft, draft.pieces[index:], {}, 120), until=len(draft.pieces))
+    block = Block(f"b-{number}", None, "", 0, "p", COUNTER.name, replacements(draft))
+    view.path.append(block)
+    return view.extend((block,))
 
 
-# -- what is held ----------------------------------------------------------------------------------------------------------
+# -- what is held -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: s.name)
@@ -247,11 +254,11 @@ def test_no_stage_touches_the_open_step_or_needs_anything_to_be_there(stage: Sta
     for history in ([], [user("go")], [called("open")], [system()]):
         draft = draft_of(history)
         assert pick(draft, GOAL, (stage,)).draft.pieces == draft.pieces
-    draft = applied(stage, [*work(6), called("open"), ])
+    draft = applied(stage, [*work(6), called("open")])
     assert all(p.last < draft.view.length - 1 for p in draft.pieces)
 
 
-# -- plans -----------------------------------------------------------------------------------------------------------------
+# -- plans ------------------------------------------------------------------------------------------------------------
 
 
 def test_stages_stop_when_the_target_is_reached() -> None:

@@ -43,7 +43,7 @@ def test_one_level_shows_the_older_summary_and_the_originals_since() -> None:
 
 def test_all_the_way_down_is_every_original_once_in_order() -> None:
     session = nested()
-    covered = [line for line in session.expand(blocks(session)[-1].id, deep=True)]
+    covered = session.expand(blocks(session)[-1].id, deep=True)
     assert all(line.original for line in covered)
     assert [line.message for line in covered] == [*work(8), *work(4, start=20), *work(4, start=30)]
     assert [line.position for line in covered] == sorted({line.position for line in covered})
@@ -112,11 +112,8 @@ def test_tool_answers_are_exact_within_the_cap_and_never_above_it() -> None:
     session = opened(
         [user("go"), called("a"), gave("a", "the key is 99-F"), called("b"), gave("b", dense + FILLER * 200)]
     )
-    short, long = (
-        e.id
-        for e in session.place.store.original("default", "s")
-        if text_of(e.message).startswith(("the", "\U0001f600"))
-    )
+    shown = {text_of(s.message)[:3]: session.view.path.at(s.at).id for s in session.view.shown()}
+    short, long = shown["the"], shown[dense[:3]]
     assert "the key is 99-F" in tools(session).handle("recall_read", {"entry": short})
     answer = tools(session).handle("recall_read", {"entry": long})
     assert "cut here at 300 of " in answer

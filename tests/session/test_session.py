@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,9 @@ from tenfold.errors import LostRace, NotFound, StoreUnwritable, UsageError
 from tenfold.log.memory import MemoryStore
 from tenfold.log.sqlite import SqliteStore
 from tenfold.record.ask import Answer, Summarize
-from tenfold.record.entry import Entry, Usage
+from tenfold.record.entry import Usage
 from tenfold.record.message import Text
 from tenfold.session import Place, Session
-from tenfold.view.view import Snapshot
 from tests.engine import making
 from tests.engine.making import Telling, again, blocks, called, entries, gave, opened, policy, read, said, user, work
 
@@ -148,10 +146,7 @@ def test_a_lost_race_leaves_no_sizes_behind() -> None:
 class Full(MemoryStore):
     """A store whose disk is full."""
 
-    def append(
-        self, namespace: str, session: str, entries: Sequence[Entry], *, expected: str | None, head: str = "main",
-        snapshot: Snapshot | None = None, counts: Mapping[str, Sequence[int]] | None = None,
-    ) -> None:  # fmt: skip
+    def append(self, *_: object, **__: object) -> None:
         raise StoreUnwritable("the disk is full")
 
 

@@ -19,6 +19,11 @@ STEPS = 30
 OUTPUT = "\n".join(f"row {n} of the listing, with some words to fill it" for n in range(40))
 
 
+def output(n: int) -> str:
+    """A long output whose own word stands where no stub quotes it."""
+    return f"number {n}\n{OUTPUT[:900]}\ntag{n:03d} in the middle\n{OUTPUT[900:]}"
+
+
 def openai_chat() -> Messages:
     out: Messages = [{"role": "system", "content": "You are a helper."}, {"role": "user", "content": RULE}]
     for n in range(STEPS):
@@ -29,7 +34,7 @@ def openai_chat() -> Messages:
         }
         out += [
             {"role": "assistant", "content": f"Looking at {n}.", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{n}", "content": f"number {n}\n{OUTPUT}"},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": output(n)},
         ]
     return [*out, {"role": "user", "content": "Now finish."}]
 
@@ -46,7 +51,7 @@ def openai_responses() -> Messages:
                 "name": "bash",
                 "arguments": f'{{"command": "list {n}"}}',
             },
-            {"type": "function_call_output", "call_id": f"c{n}", "output": f"number {n}\n{OUTPUT}"},
+            {"type": "function_call_output", "call_id": f"c{n}", "output": output(n)},
         ]
     return [*out, {"role": "user", "content": "Now finish."}]
 
@@ -56,7 +61,7 @@ def anthropic() -> Messages:
     for n in range(STEPS):
         thinking = {"type": "thinking", "thinking": f"hm {n}", "signature": f"sig{n}=="}
         use = {"type": "tool_use", "id": f"toolu_{n}", "name": "bash", "input": {"command": f"list {n}"}}
-        result = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": f"number {n}\n{OUTPUT}"}
+        result = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": output(n)}
         out += [{"role": "assistant", "content": [thinking, use]}, {"role": "user", "content": [result]}]
     return [*out, {"role": "assistant", "content": "Done so far."}, {"role": "user", "content": "Now finish."}]
 
@@ -65,7 +70,7 @@ def gemini() -> Messages:
     out: Messages = [{"role": "user", "parts": [{"text": RULE}]}]
     for n in range(STEPS):
         call = {"functionCall": {"name": "bash", "args": {"command": f"list {n}"}}, "thoughtSignature": "c2ln"}
-        response = {"functionResponse": {"name": "bash", "response": {"output": f"number {n}\n{OUTPUT}"}}}
+        response = {"functionResponse": {"name": "bash", "response": {"output": output(n)}}}
         out += [{"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}]
     return [
         *out,
@@ -212,7 +217,8 @@ def test_tools_come_with_the_stubs_that_name_them(wire: str) -> None:
     answer = result.tools.handle("recall_read", {"entry": entry})
     assert OUTPUT.splitlines()[-1] in answer
     assert len(result.tools.schemas(wire)) == 3
-    assert "row 7 of the listing" in result.tools.handle("recall_search", {"words": "row 7 listing"})
+    assert "tag004" not in text(result.messages)
+    assert "tag004 in the middle" in result.tools.handle("recall_search", {"words": "tag004"})
     plain = tenfold.compact(messages, to=6_000)
     assert plain.tools is None
     assert "recall_" not in text(plain.messages)

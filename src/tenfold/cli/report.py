@@ -61,9 +61,21 @@ def _detailed(result: Result, *, kept: bool) -> None:
     if out.facts:
         show(f"  must-keep facts in view: {_facts(out, must=True)}")
         show(f"  other facts in view:     {_facts(out, must=False)}")
+    _warned([result])
     if kept:
         show(f"  session {short(result.session)}, block {short(out.block)}")
         show(f"  next: tenfold diff {short(result.session)}, or show, or undo")
+
+
+def _warned(results: Sequence[Result]) -> None:
+    """Says how many facts that must be kept found no room: nobody should have to add them up."""
+    pairs = [pair for r in results for kind, pair in r.outcome.facts.items() if kind in MUST_KEEP]
+    lost = sum(total - kept for kept, total in pairs)
+    if lost:
+        show(
+            f"  {lost:,} must-keep facts found no room: a larger target keeps them, `tenfold diff` lists them",
+            style="yellow",
+        )
 
 
 def _rest(out: Outcome) -> None:
@@ -90,7 +102,7 @@ def _totals(results: Sequence[Result]) -> None:
         out = result.outcome
         must = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
         facts = f"{sum(n for n, _ in must)}/{sum(of for _, of in must)}" if must else ""
-        state = out.status + (", target missed" if out.target_missed else "")
+        state = out.status + (", missed" if out.target_missed else "")
         state += f", {len(out.violations)} violations" if out.violations else ""
         rows.append(
             (
@@ -108,6 +120,7 @@ def _totals(results: Sequence[Result]) -> None:
     before = sum(r.outcome.tokens_before for r in results)
     after = sum(r.outcome.tokens_after for r in results)
     show(f"{len(results):,} sessions: {before:,} -> {after:,} tokens")
+    _warned(results)
 
 
 def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> None:

@@ -106,7 +106,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     cells = [[encodable(safe(cell)) for cell in row] for row in rows]
     if fit:
         others = sum(max(len(row[i]) for row in (columns, *cells)) for i in range(len(columns) - 1))
-        room = max(20, width() - others - 3 * len(columns) - 1)
+        room = max(20, width() - others - 3 * len(columns) - 3)
         cells = [[*row[:-1], one_line(row[-1], room)] for row in cells]
     for row in cells:
         made.add_row(*map(Text, row))

@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import FRAME, Draft, Piece, replacements
+from tenfold.plan.draft import FRAME, Draft, Piece, Recall, replacements
 from tenfold.plan.plan import Plan
 from tenfold.plan.stages.condense import SUMMARY
+from tenfold.plan.stages.elide import expansion
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import MUST_KEEP, Block, Fact, Replacement, Rung, Say, Spent
 from tenfold.record.entry import message_of
@@ -181,7 +182,8 @@ def _summary(
         written = Written(text=clean(writing.supplied), rung="none")
     else:
         written = yield from write(_task(piece, room, writing), writing.settings, writing.count)
-    message, size = _said(draft, written.text, facts, writing.block)
+    recall = plan.goal.recall
+    message, size = _said(draft, written.text, facts, writing.block, recall)
     if size > piece.allotment and writing.supplied:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.allotment:,}"
         written = replace(written, notes=(*written.notes, note))
@@ -189,18 +191,18 @@ def _summary(
         fits = writing.count([written.text])[0] - (size - piece.allotment) - 1
         shorter = shortened(written.text, fits, writing.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
-        message, size = _said(draft, written.text, facts, writing.block)
+        message, size = _said(draft, written.text, facts, writing.block, recall)
     return replace(each, show=(*each.show[:-1], Say(message)), sizes=(*each.sizes[:-1], size)), written
 
 
-def frame_of(draft: Draft) -> int:
+def frame_of(draft: Draft, recall: Recall) -> int:
     """What a summary takes without any text in it, by this draft's counter; ids and hashes vary, so with a margin."""
-    _, size = _said(draft, "", "", "01234567-89ab-7cde-8f01-23456789abcd")
+    _, size = _said(draft, "", "", "01234567-89ab-7cde-8f01-23456789abcd", recall)
     return max(FRAME, size * 5 // 4)
 
 
-def _said(draft: Draft, narrative_text: str, facts: str, block: str) -> tuple[Message, int]:
-    text = "\n\n".join(t for t in (narrative_text, facts) if t)
+def _said(draft: Draft, story: str, facts: str, block: str, recall: Recall) -> tuple[Message, int]:
+    text = "\n\n".join(t for t in (story, facts, expansion(recall, block)) if t)
     message = Message("user", (Text(render_summary(block, text)),), "tenfold")
     return message, draft.weigh([message])[0]
 

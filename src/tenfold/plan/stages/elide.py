@@ -33,6 +33,17 @@ def hint(recall: Recall, entry: str) -> str:
             return ""
 
 
+def expansion(recall: Recall, block: str) -> str:
+    """How what a Block stands for can be read again; "" when there is no way of recall."""
+    match recall:
+        case "tool":
+            return f'[recall_expand(block="{block}") shows the messages that this stands for]'
+        case "cli":
+            return f"[`tenfold expand {block}` prints the messages that this stands for]"
+        case "none":
+            return ""
+
+
 def outside_tail(draft: Draft, goal: Goal) -> list[int]:
     """The pieces that may be elided, oldest first: all but the recent `goal.tail` tokens.
 
