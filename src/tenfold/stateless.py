@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from tenfold.record.ask import Outcome
 from tenfold.session import Place, Session
 from tenfold.wire import WIRES, Encoded, detect, raw_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Native = Any
 """A provider's message: a dict, or an object of its SDK."""
 
@@ -31,19 +34,17 @@ class Compacted:
     """What `compact` gives back: the messages in the format they came in, the Outcome, and tools where asked for.
 
     Untouched messages are the very objects that were passed in. `system` holds system text of ours for the formats
-    that take it apart from the messages (empty: there is none). `session` is the in-memory log behind it.
+    that take it apart from the messages (empty: there is none). `adjustments` names what had to change so that the
+    format can carry the view, normally nothing. `session` is the in-memory log behind it.
     """
 
     def __init__(
-        self, messages: list[Native], outcome: Outcome, *, session: Session, wire: str, tools: RecallTools | None
+        self, messages: list[Native], outcome: Outcome, *, session: Session, encoded: Encoded, tools: RecallTools | None
     ) -> None:
         """Made by `compact`."""
-        self.messages, self.outcome, self.session, self.wire, self.tools = messages, outcome, session, wire, tools
-
-    @property
-    def adjustments(self) -> tuple[str, ...]:
-        """What had to change so that the format can carry the view, one name each; normally none."""
-        return tuple(a.kind for a in WIRES[self.wire].encode(self.session.view.messages()).adjustments)
+        self.messages, self.outcome, self.session, self.tools = messages, outcome, session, tools
+        self.system = encoded.system
+        self.adjustments = tuple(adjustment.kind for adjustment in encoded.adjustments)
 
 
 def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword
@@ -59,10 +60,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     target nor a window is known, `BadInput` for messages of no known format.
     """
     items = [raw_of(m) for m in messages]
-    if not items:
-        wire = format or "openai-chat"
-    else:
-        wire = format or detect(items)
+    wire = format or (detect(items) if items else "openai-chat")
     if wire not in WIRES:
         raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
     counter = counter_for(model).counter
@@ -81,12 +79,19 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     outcome = msgspec.structs.replace(outcome, violations=found)
     encoded = WIRES[wire].encode(session.view.messages())
     given = RecallTools(store, place.namespace, place.session, count=chosen.counter.count) if recall == "tool" else None
-    return Compacted(_returned(encoded, messages, items), outcome, session=session, wire=wire, tools=given)
+    return Compacted(_returned(encoded, messages, items), outcome, session=session, encoded=encoded, tools=given)
 
 
-async def acompact(messages: Sequence[Native], **options: Any) -> Compacted:
-    """`compact` for coroutines, with the same arguments: it runs in a thread, so the loop is never held."""
-    return await asyncio.to_thread(lambda: compact(messages, **options))
+def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:
+    @wraps(work)
+    async def run(*given: P.args, **options: P.kwargs) -> R:
+        return await asyncio.to_thread(work, *given, **options)
+
+    return run
+
+
+acompact = _threaded(compact)
+"""`compact` for coroutines, with the same arguments: it runs in a thread, so the loop is never held."""
 
 
 def _ours(_block: str, _hash: str) -> bool:
