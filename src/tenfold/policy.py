@@ -25,7 +25,7 @@ class Shares(Struct, frozen=True):
     tail: float = 0.25
     users: float = 0.10
     facts: float = 0.25
-    narrative: float = 0.10
+    narrative: float = 0.20
 
 
 class Policy(Struct, frozen=True):

@@ -35,14 +35,21 @@ class Compacted:
 
     Untouched messages are the very objects that were passed in. `system` holds system text of ours for the formats
     that take it apart from the messages (empty: there is none). `adjustments` names what had to change so that the
-    format can carry the view, normally nothing. `session` is the in-memory log behind it.
+    format can carry the view, normally nothing. `wire` is the format's name, `session` is the in-memory log behind it.
     """
 
-    def __init__(
-        self, messages: list[Native], outcome: Outcome, *, session: Session, encoded: Encoded, tools: RecallTools | None
+    def __init__(  # noqa: PLR0913 - a result is all that it is made of
+        self,
+        messages: list[Native],
+        outcome: Outcome,
+        *,
+        session: Session,
+        wire: str,
+        encoded: Encoded,
+        tools: RecallTools | None,
     ) -> None:
         """Made by `compact`."""
-        self.messages, self.outcome, self.session, self.tools = messages, outcome, session, tools
+        self.messages, self.outcome, self.session, self.wire, self.tools = messages, outcome, session, wire, tools
         self.system = encoded.system
         self.adjustments = tuple(adjustment.kind for adjustment in encoded.adjustments)
 
@@ -79,7 +86,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     outcome = msgspec.structs.replace(outcome, violations=found)
     encoded = WIRES[wire].encode(session.view.messages())
     given = RecallTools(store, place.namespace, place.session, count=chosen.counter.count) if recall == "tool" else None
-    return Compacted(_returned(encoded, messages, items), outcome, session=session, encoded=encoded, tools=given)
+    return Compacted(_returned(encoded, messages, items), outcome, session=session, wire=wire, encoded=encoded, tools=given)
 
 
 def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:
