@@ -117,9 +117,9 @@ def reached(draft: Draft, goal: Goal) -> bool:
 
 
 def without(plan: Plan, stale: Callable[[Message], bool]) -> Plan:
-    """The Plan with messages of older Blocks hidden that are out of date once it is carried out, where it does anything.
+    """The Plan, if it does anything, with those messages of older Blocks hidden that it puts out of date.
 
-    Nothing else of those ranges changes.
+    Nothing else of their ranges changes.
     """
     draft = plan.draft
     for index, piece in enumerate(draft.pieces if plan.changed else ()):

@@ -26,6 +26,7 @@ class _Piece(Struct, frozen=True):
     first: int
     last: int
     levels: tuple[str, ...]
+    told: tuple[Moment, ...]
 
 
 def extractive(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
@@ -74,6 +75,7 @@ def _pieces(story: Sequence[Moment], longest: int) -> list[_Piece]:
                     first=moment.at,
                     last=moment.last,
                     levels=(short, clip_end(flat(short), 160), clip_end(flat(short), 70)),
+                    told=(moment,),
                 )
             )
     if run:
@@ -84,7 +86,8 @@ def _pieces(story: Sequence[Moment], longest: int) -> list[_Piece]:
 def _run_piece(run: Sequence[Moment]) -> _Piece:
     coarse = tell_run(run)
     fine = "\n".join(tell(moment) for moment in run)
-    return _Piece(first=run[0].at, last=run[-1].last, levels=(fine, clip_end(coarse, 500), clip_end(coarse, 110)))
+    levels = (fine, clip_end(coarse, 500), clip_end(coarse, 110))
+    return _Piece(first=run[0].at, last=run[-1].last, levels=levels, told=tuple(run))
 
 
 def _sizes(pieces: Sequence[_Piece], count: Count) -> list[list[int]]:
@@ -107,8 +110,8 @@ def _coarse(pieces: Sequence[_Piece], sizes: Sequence[Sequence[int]], budget: in
 
 
 def _mark_room(budget: int) -> int:
-    """Tokens set aside for the line that says what is not told."""
-    return min(24, budget // 4)
+    """Tokens set aside for the one line that stands for what is not told piece by piece."""
+    return min(90, budget // 4)
 
 
 def _refine(chosen: list[int | None], sizes: Sequence[Sequence[int]], level: int, room: int) -> int:
@@ -132,8 +135,18 @@ def _text(pieces: Sequence[_Piece], chosen: Sequence[int | None]) -> str:
     if not told:
         return ""
     if told[0][0] is not pieces[0]:
-        lines.insert(0, f"[{pieces[0].first}-{told[0][0].first - 1}] earlier: not told here")
+        lines.insert(0, _untold(pieces[: next(n for n, level in enumerate(chosen) if level is not None)]))
     return "\n".join(lines)
+
+
+def _untold(pieces: Sequence[_Piece]) -> str:
+    """One line for the oldest pieces, where there is no room to tell them apart."""
+    every = [moment for piece in pieces for moment in piece.told]
+    asked = sum(moment.who == "user" for moment in every)
+    acted = [moment for moment in every if moment.who == "assistant"]
+    head = f"[{pieces[0].first}-{pieces[-1].last}] earlier, in short: {asked} user messages, {len(acted)} answers"
+    did = tell_run(acted).partition(" | ")[2] if acted else ""
+    return clip_end(f"{head} | {did}" if did else head, 320)
 
 
 def mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
