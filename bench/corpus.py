@@ -44,9 +44,7 @@ class Result(msgspec.Struct, frozen=True):
 
 def words(messages: Sequence[Message]) -> str:
     """What a reader of these messages would see: text, tool output, and the calls with their arguments."""
-    return "\n".join(
-        "\n".join((text_of(m), *(f"{c.name} {c.arguments}" for c in calls_of(m)))) for m in messages
-    )
+    return "\n".join("\n".join((text_of(m), *(f"{c.name} {c.arguments}" for c in calls_of(m)))) for m in messages)
 
 
 def _encoded(session: Session) -> list[bytes]:
@@ -80,7 +78,10 @@ def main() -> None:
     started = time.perf_counter()
     results = {path: compacted(path) for path in session_files()}
     print("sessions taken to the larger of 10 % and 2,000 tokens (o200k, over what is in the file)\n")
-    print(f"{'file':52} {'sessions':>8} {'before':>10} {'after':>9} {'share':>6} {'missed':>6} {'invalid':>7} {'undo=':>5} {'orig=':>5}")
+    print(
+        f"{'file':52} {'sessions':>8} {'before':>10} {'after':>9} {'share':>6} "
+        f"{'missed':>6} {'invalid':>7} {'undo=':>5} {'orig=':>5}"
+    )
     everything = [r for found in results.values() for r in found]
     for path, found in results.items():
         before, after = sum(r.outcome.tokens_before for r in found), sum(r.outcome.tokens_after for r in found)
@@ -96,7 +97,10 @@ def main() -> None:
         f"({len(missed) / max(len(large), 1):.1%}; at most 5 %); {time.perf_counter() - started:.1f} s in all"
     )
     for each in missed:
-        print(f"  {each.file}: {each.outcome.tokens_after:,} for a target of {each.outcome.target:,}: {each.outcome.itemised}")
+        print(
+            f"  {each.file}: {each.outcome.tokens_after:,} for a target of {each.outcome.target:,}: "
+            f"{each.outcome.itemised}"
+        )
     refused = [r for r in everything if r.outcome.status not in ("compacted", "nothing")]
     for each in refused:
         print(f"  {each.file}: {each.outcome.status}: {each.outcome.reason}")

@@ -22,7 +22,11 @@ from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.session import Place, Session
 
 SEED = 7
-WORDS = [f"{a}{b}" for a in ("order", "price", "cart", "Tax", "get_", "the ", "fix ") for b in ("item", "s", "_id", " of", "()")]
+WORDS = [
+    f"{a}{b}"
+    for a in ("order", "price", "cart", "Tax", "get_", "the ", "fix ")
+    for b in ("item", "s", "_id", " of", "()")
+]
 
 
 def message(rng: random.Random, index: int, size: int = 1_000) -> Message:
@@ -90,7 +94,10 @@ def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float
 def opening() -> None:
     """Opening a stored session whose view is short, at three lengths of history, after an undo and on a branch."""
     print("opening a stored session, view of at most 300 entries (milliseconds)\n")
-    print(f"{'history':>8} {'in view':>8} {'plain':>8} {'after undo':>11} {'deep branch':>12} {'reread JSONL / plain':>21}")
+    print(
+        f"{'history':>8} {'in view':>8} {'plain':>8} {'after undo':>11} {'deep branch':>12} "
+        f"{'reread JSONL / plain':>21}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for history in (1_000, 10_000, 100_000):
             rng = random.Random(SEED)
@@ -137,7 +144,7 @@ def million(tokens: int = 1_000_000) -> None:
     """Import, facts, compaction, store and index of a session of a million tokens, in a process of its own."""
     print(f"a session of {tokens:,} tokens: import, compact to a tenth, store in SQLite, index for search\n")
     run = subprocess.run(
-        [sys.executable, "-m", "bench.speed", "--million", str(tokens)], capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "bench.speed", "--million", str(tokens)], capture_output=True, text=True, check=True
     )
     print(run.stdout)
 
@@ -179,7 +186,8 @@ def _million(tokens: int) -> None:
     sizes(chosen, counter)
     baseline = time.perf_counter() - start
     print(
-        f"{len(chosen):,} messages, {have:,} tokens -> {outcome.tokens_after:,} ({outcome.status}); {len(found)} found\n"
+        f"{len(chosen):,} messages, {have:,} tokens -> {outcome.tokens_after:,} ({outcome.status}); "
+        f"{len(found)} found\n"
         + "  ".join(f"{name} {seconds:.2f} s" for name, seconds in spent.items())
         + f"\nin all {whole:.2f} s = {whole / baseline:.1f} x counting the session once; peak memory {most} MB "
         f"(of which {before} MB before the work, the input included)"
@@ -202,7 +210,11 @@ def _steps(rng: random.Random) -> list[Message]:
             out.append(message(rng, 0, 400))
         path = f"src/shop/module_{rng.randrange(40)}.py"
         out.append(
-            Message("assistant", (Text(f"Let me look at {path}."), ToolCall(f"c{index}", "read", json.dumps({"path": path}))), "model")
+            Message(
+                "assistant",
+                (Text(f"Let me look at {path}."), ToolCall(f"c{index}", "read", json.dumps({"path": path}))),
+                "model",
+            )
         )
         body = "\n".join(" ".join(rng.choice(WORDS) for _ in range(9)) for _ in range(rng.randrange(5, 120)))
         out.append(Message("tool", (ToolResult(f"c{index}", "read", (Text(body),)),), "tool"))

@@ -76,6 +76,7 @@ def params() -> list[object]:
     """`pytest.param`s, one a session, with ids like `tau2/file.json#3`. Without the folder: one that skips or fails."""
     found = [
         pytest.param(session, id=f"{name_of(path)}#{number}")
-        for path in session_files() for number, session in enumerate(read(path))
+        for path in session_files()
+        for number, session in enumerate(read(path))
     ]
     return list(found) if FOLDER.is_dir() else [*found, pytest.param(None, id="recorded-sessions-missing")]

@@ -49,8 +49,24 @@ _HOMES = {
 }
 
 __all__ = [
-    "POLICIES", "AsyncSession", "Call", "Compacted", "Outcome", "Place", "Policy", "ScriptedModel", "Session", "Stage",
-    "TenfoldError", "View", "Violation", "acompact", "compact", "open_store", "read_file", "validate",
+    "POLICIES",
+    "AsyncSession",
+    "Call",
+    "Compacted",
+    "Outcome",
+    "Place",
+    "Policy",
+    "ScriptedModel",
+    "Session",
+    "Stage",
+    "TenfoldError",
+    "View",
+    "Violation",
+    "acompact",
+    "compact",
+    "open_store",
+    "read_file",
+    "validate",
 ]
 
 

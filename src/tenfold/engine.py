@@ -138,7 +138,12 @@ def judge(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Decisio
         limits = policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
     smallest = round(reading.floor + reading.slope * sum(least(draft).values()))
     decision = decide(
-        reading, limits, call.demand, history(draft, policy, call), to=call.to, least=smallest,
+        reading,
+        limits,
+        call.demand,
+        history(draft, policy, call),
+        to=call.to,
+        least=smallest,
         minimum_growth=policy.minimum_growth(reading.window or draft.tokens),
     )
     return replace(decision, target=max(1, int((decision.target - reading.floor) / reading.slope)))
@@ -207,7 +212,6 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
     return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
 
 
-
 Status = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
 Spoiled = Literal["nothing", "unsatisfiable", "failed"]
 
@@ -242,8 +246,16 @@ class _Ending(Struct, frozen=True):
     def attempt(self, status: Spoiled, reason: str, spent: Spent) -> Attempt:
         """The entry that remembers an attempt which cost something or proved fruitless."""
         return Attempt(
-            self.new_id(), None, self.call.run, self.now, self.policy.name, status, reason, self.draft.tokens,
-            self.decision.target, spent,
+            self.new_id(),
+            None,
+            self.call.run,
+            self.now,
+            self.policy.name,
+            status,
+            reason,
+            self.draft.tokens,
+            self.decision.target,
+            spent,
         )
 
     def refused(self, reason: str) -> Verdict:
@@ -265,15 +277,38 @@ class _Ending(Struct, frozen=True):
         view = self.draft.view
         under = view.path.at(view.marks.live[-1]).id if view.marks.live else None
         block = Block(
-            block_id, None, self.call.run, self.now, self.policy.name, self.policy.counter.name, filled.replacements,
-            filled.facts, filled.rung, under, demanded(self.call), before, after, filled.unshown, filled.notes,
+            block_id,
+            None,
+            self.call.run,
+            self.now,
+            self.policy.name,
+            self.policy.counter.name,
+            filled.replacements,
+            filled.facts,
+            filled.rung,
+            under,
+            demanded(self.call),
+            before,
+            after,
+            filled.unshown,
+            filled.notes,
             filled.spent,
         )
         target = self.decision.target if self.call.to is None else self.call.to
         missed = after > target or self.decision.target_missed
         outcome = Outcome(
-            "compacted", self.decision.reason, before, after, target, target_missed=missed,
-            block=block_id, policy=self.policy.name, rung=filled.rung, facts=kept_facts(plan, filled),
-            itemised=least(self.draft) if missed else {}, notes=filled.notes, spent=filled.spent,
+            "compacted",
+            self.decision.reason,
+            before,
+            after,
+            target,
+            target_missed=missed,
+            block=block_id,
+            policy=self.policy.name,
+            rung=filled.rung,
+            facts=kept_facts(plan, filled),
+            itemised=least(self.draft) if missed else {},
+            notes=filled.notes,
+            spent=filled.spent,
         )
         return Verdict(outcome, block)

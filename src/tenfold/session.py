@@ -65,7 +65,12 @@ class Session:
 
     @classmethod
     def create(
-        cls, place: Place, policy: Policy, *, model: str = "", answerer: Answerer | None = None,
+        cls,
+        place: Place,
+        policy: Policy,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
         info: SessionInfo | None = None,
     ) -> Session:
         """Makes the session in the store, or takes up the one of that id, and opens it."""
@@ -376,8 +381,14 @@ class Session:
                 return replace(verdict.outcome, messages_before=before, messages_after=after)
         reason = "the conversation changed in the range while the summary was made; nothing was written"
         return replace(
-            verdict.outcome, status="superseded", reason=reason, tokens_after=verdict.outcome.tokens_before, block="",
-            facts={}, messages_before=before, messages_after=before,
+            verdict.outcome,
+            status="superseded",
+            reason=reason,
+            tokens_after=verdict.outcome.tokens_before,
+            block="",
+            facts={},
+            messages_before=before,
+            messages_after=before,
         )
 
     # -- inside --------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Compacted:
     format can carry the view, normally nothing. `wire` is the format's name, `session` is the in-memory log behind it.
     """
 
-    def __init__(  # noqa: PLR0913 - a result is all that it is made of
+    def __init__(
         self,
         messages: list[Native],
         outcome: Outcome,
@@ -55,9 +55,18 @@ class Compacted:
 
 
 def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword
-    messages: Sequence[Native], *, to: int | None = None, window: int | None = None, system: Native = None,
-    tools: Native = None, output_reserve: int = 0, model: str | None = None, format: str | None = None,  # noqa: A002
-    policy: str | Policy = "tenfold", recall: Recall = "none", summarizer: Model | None = None,
+    messages: Sequence[Native],
+    *,
+    to: int | None = None,
+    window: int | None = None,
+    system: Native = None,
+    tools: Native = None,
+    output_reserve: int = 0,
+    model: str | None = None,
+    format: str | None = None,
+    policy: str | Policy = "tenfold",
+    recall: Recall = "none",
+    summarizer: Model | None = None,
 ) -> Compacted:
     """Brings a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages down to size.
 
@@ -79,14 +88,18 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     floor = sum(chosen.counter.count([_text(t) for t in (system, tools) if t is not None]))
     call = msgspec.structs.replace(
         session.call(to=to, window=window or (window_of(model) if model else None), floor=floor),
-        output_reserve=output_reserve, recall=recall, demand="manual" if to is not None else "check",
+        output_reserve=output_reserve,
+        recall=recall,
+        demand="manual" if to is not None else "check",
     )
     outcome = session.compact(call)
     found = session.violations(wire)
     outcome = msgspec.structs.replace(outcome, violations=found)
     encoded = WIRES[wire].encode(session.view.messages())
     given = RecallTools(store, place.namespace, place.session, count=chosen.counter.count) if recall == "tool" else None
-    return Compacted(_returned(encoded, messages, items), outcome, session=session, wire=wire, encoded=encoded, tools=given)
+    return Compacted(
+        _returned(encoded, messages, items), outcome, session=session, wire=wire, encoded=encoded, tools=given
+    )
 
 
 def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:

@@ -135,4 +135,3 @@ def test_killed_while_the_store_is_made_it_can_be_made_again(tmp_path: FilePath,
         store.close()
     report.append(f"{kills} processes killed while they made a store")
     assert kills
-

@@ -77,7 +77,14 @@ class Growing:
         replacement = Replacement(first, last, covers, shown, "summary", sizes=tuple(9 for _ in shown), why="test")
         under = self.entries[self.view.marks.live[-1]].id if self.view.marks.live else None
         block = Block(
-            self.next_id(), self.leaf, "run", START + self.number, "test", "chars4", (replacement,), tuple(facts),
+            self.next_id(),
+            self.leaf,
+            "run",
+            START + self.number,
+            "test",
+            "chars4",
+            (replacement,),
+            tuple(facts),
             under=under,
         )
         assert self.view.fits(block)
@@ -117,7 +124,11 @@ class Growing:
             view.path.append(entry)
         view = view.extend(new)
         self.store.append(
-            self.namespace, self.session, new, expected=self.expected(), head=self.head,
+            self.namespace,
+            self.session,
+            new,
+            expected=self.expected(),
+            head=self.head,
             snapshot=view.snapshot() if snapshot else None,
         )
         self.view = view

@@ -283,7 +283,10 @@ def test_two_processes_append_to_one_session_and_lose_nothing(tmp_path: Path) ->
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(n), str(count)], env=env, text=True, stdin=subprocess.PIPE,
+            [sys.executable, "-c", WRITER, str(path), str(n), str(count)],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         for n in (1, 2)

@@ -69,10 +69,7 @@ def run(*statements: str) -> Damage:
         ("UPDATE entry SET body = CAST(x'09' || substr(body, 2) AS BLOB) WHERE seq = 3", [("2", "record schema 9")]),
         ("UPDATE entry SET body = 'text' || x'ff' WHERE seq = 3", [("2", "cannot be read")]),
         ("UPDATE entry SET body = (SELECT body FROM entry WHERE seq = 5) WHERE seq = 3", [("2", "its bytes are not")]),
-        (
-            "UPDATE entry SET hash = x'00' WHERE seq = 3",
-            [("2", "its bytes are not"), ("3", "its bytes are not")],
-        ),
+        ("UPDATE entry SET hash = x'00' WHERE seq = 3", [("2", "its bytes are not"), ("3", "its bytes are not")]),
         ("UPDATE entry SET kind = 'custom' WHERE seq = 3", [("2", "its record says otherwise")]),
         ("UPDATE head SET leaf = 99 WHERE name = 'main'", [("", "the entry at head main is missing")]),
         ("UPDATE session SET entries = entries + 1", [("", "17 entries were appended, but 16")]),

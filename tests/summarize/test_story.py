@@ -53,7 +53,9 @@ def test_a_short_budget_is_finer_at_the_end_and_says_what_is_left_out() -> None:
     told = extractive(items, budget=700, count=quarter)
     assert quarter([told])[0] <= 700
     lines = told.split("\n")
-    assert re.match(r"\[0-\d+\] earlier, in short: \d+ user messages, \d+ answers \| read \d+x: app/client.py", lines[0])
+    assert re.match(
+        r"\[0-\d+\] earlier, in short: \d+ user messages, \d+ answers \| read \d+x: app/client.py", lines[0]
+    )
     assert lines[-1] == f"[{items[-1][0]}] User: thanks, now document it"
     assert "  - pytest -q -> ok" in lines[-6:]
 

@@ -14,12 +14,24 @@ from tenfold.transcripts.draft import micros
 from tests.transcripts.made import CODEX_NEW, EVENTS, GEMINI_SESSION, PI_1, TAU2, lines, pretty
 
 
-@pytest.mark.parametrize(("value", "time"), [
-    ("2030-01-02T03:04:05Z", 1_893_553_445_000_000), ("2030-01-02T03:04:05.000001", 1_893_553_445_000_001),
-    ("2030-01-02T04:04:05+01:00", 1_893_553_445_000_000), (1_893_553_445, 1_893_553_445_000_000),
-    (1_893_553_445_678, 1_893_553_445_678_000), (1_893_553_445.5, 1_893_553_445_500_000), ("noon", None),
-    (None, None), (True, None), (0, None), (-1, None), (1e30, None), ([], None),
-])
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        ("2030-01-02T03:04:05Z", 1_893_553_445_000_000),
+        ("2030-01-02T03:04:05.000001", 1_893_553_445_000_001),
+        ("2030-01-02T04:04:05+01:00", 1_893_553_445_000_000),
+        (1_893_553_445, 1_893_553_445_000_000),
+        (1_893_553_445_678, 1_893_553_445_678_000),
+        (1_893_553_445.5, 1_893_553_445_500_000),
+        ("noon", None),
+        (None, None),
+        (True, None),
+        (0, None),
+        (-1, None),
+        (1e30, None),
+        ([], None),
+    ],
+)
 def test_times(value: object, time: int | None) -> None:
     assert micros(value) == time
 
@@ -46,7 +58,10 @@ def test_pi_usage_of_nothing_is_no_usage() -> None:
 
 def test_every_kind_of_part_is_written_to_pi_and_read_again() -> None:
     parts = (
-        Thinking("hm", "sig"), Text("a"), ToolCall("c", "look", "not json"), Opaque("odd", b'{"type": "odd", "n": 1}'),
+        Thinking("hm", "sig"),
+        Text("a"),
+        ToolCall("c", "look", "not json"),
+        Opaque("odd", b'{"type": "odd", "n": 1}'),
     )
     recorded = read_data(PI_1, file="f")[0]
     data = READERS["pi"].write(recorded.info, [Replaced(Message("assistant", parts, "tenfold"))])
@@ -93,7 +108,15 @@ def test_openhands_events_that_are_no_messages_are_silent() -> None:
     found = read_data(data, file="f")[0]
     kinds = [e.kind if isinstance(e, Custom) else e.message.role for e in found.entries if isinstance(e, Custom | Said)]
     assert kinds == [
-        "system", "user", "action:run", "observation:run", "action:condensation", "assistant", "tool", "unknown"]
+        "system",
+        "user",
+        "action:run",
+        "observation:run",
+        "action:condensation",
+        "assistant",
+        "tool",
+        "unknown",
+    ]
     answer, result = (message_of(e) for e in found.entries[5:7])
     assert answer is not None
     assert result is not None

@@ -121,13 +121,16 @@ def test_a_line_with_an_unknown_role_can_be_skipped(data: bytes) -> None:
     assert whole(found) == broken
 
 
-@pytest.mark.parametrize(("name", "old", "new"), [
-    ("pi-3", b'{"id": "e", "parentId": "d"', b'{"id": "b", "parentId": "d"'),
-    ("claude", b'"uuid": "g"', b'"uuid": "f"'),
-    ("gemini-session", b'"id": "3"', b'"id": "2"'),
-    ("events", b'"id": 4', b'"id": 3'),
-    ("cline", b'"version": 1', b'"version": 2'),
-])
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("pi-3", b'{"id": "e", "parentId": "d"', b'{"id": "b", "parentId": "d"'),
+        ("claude", b'"uuid": "g"', b'"uuid": "f"'),
+        ("gemini-session", b'"id": "3"', b'"id": "2"'),
+        ("events", b'"id": 4', b'"id": 3'),
+        ("cline", b'"version": 1', b'"version": 2'),
+    ],
+)
 def test_an_id_used_twice_is_an_error(name: str, old: bytes, new: bytes) -> None:
     data = FILES[name][1].replace(old, new)
     if name == "cline":
@@ -136,9 +139,10 @@ def test_an_id_used_twice_is_an_error(name: str, old: bytes, new: bytes) -> None
         read_data(data, file="f")
 
 
-@pytest.mark.parametrize(("data", "old", "new"), [
-    (PI_3, b'"parentId": "a"', b'"parentId": "f"'), (CLAUDE, b'"parentUuid": "a"', b'"parentUuid": "e"'),
-])
+@pytest.mark.parametrize(
+    ("data", "old", "new"),
+    [(PI_3, b'"parentId": "a"', b'"parentId": "f"'), (CLAUDE, b'"parentUuid": "a"', b'"parentUuid": "e"')],
+)
 def test_a_cycle_in_parent_ids_is_an_error(data: bytes, old: bytes, new: bytes) -> None:
     broken = data.replace(old, new)
     with pytest.raises(BadInput, match=r"line 3: .*a cycle"):
@@ -179,9 +183,12 @@ def test_results_before_their_calls_are_kept_as_they_stand() -> None:
 def test_a_message_of_no_length_and_one_of_fifty_megabytes() -> None:
     big = "x" * 50_000_000
     data = lines(
-        {"type": "session", "id": "s", "cwd": "/w"}, {"type": "message", "message": {"role": "user", "content": ""}},
-        {"type": "message", "message": {"role": "toolResult", "toolCallId": "c", "content": [
-            {"type": "text", "text": big}]}},
+        {"type": "session", "id": "s", "cwd": "/w"},
+        {"type": "message", "message": {"role": "user", "content": ""}},
+        {
+            "type": "message",
+            "message": {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": big}]},
+        },
     )
     found = read_data(data, file="f")[0]
     texts = [text_of(m) for e in found.entries if (m := message_of(e)) is not None]
@@ -198,10 +205,13 @@ def test_half_a_surrogate_pair_can_be_stored_and_is_written_back() -> None:
     assert whole([found]) == data
 
 
-@pytest.mark.parametrize("data", [
-    b'{"type": "session", "cwd": "/"}\n' + b"[" * 100_000 + b"]" * 100_000 + b"\n",
-    b'{"trajectory": [], "history": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"type": "session", "cwd": "/"}\n' + b"[" * 100_000 + b"]" * 100_000 + b"\n",
+        b'{"trajectory": [], "history": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+)
 def test_json_that_is_nested_too_deeply_is_damage_not_a_crash(data: bytes) -> None:
     form = "pi" if b"cwd" in data else "swe-agent"
     with pytest.raises(DamagedLine, match="nested too deeply"):
@@ -217,8 +227,10 @@ def test_an_element_that_is_no_object_is_named(data: bytes) -> None:
 
 
 def test_unknown_entries_and_parts_are_kept() -> None:
-    data = PI_1 + lines({"type": "dream", "of": "sheep"}, {"type": "message", "message": {
-        "role": "assistant", "content": [{"type": "hologram", "data": 1}, 5]}})
+    data = PI_1 + lines(
+        {"type": "dream", "of": "sheep"},
+        {"type": "message", "message": {"role": "assistant", "content": [{"type": "hologram", "data": 1}, 5]}},
+    )
     found = read_data(data, file="f")[0]
     assert [e.kind for e in found.entries if isinstance(e, Custom)] == ["compaction", "dream"]
     last = found.entries[-1]

@@ -41,39 +41,103 @@ def used(found: tuple[Entry, ...]) -> list[Usage]:
 
 MEANT = {
     "pi-1": [
-        "user/human", "assistant/model", "tool/tool", "user/tool", "assistant/model aborted", "assistant/model error",
-        "compaction", "model=p/m-2", "user/human"],
+        "user/human",
+        "assistant/model",
+        "tool/tool",
+        "user/tool",
+        "assistant/model aborted",
+        "assistant/model error",
+        "compaction",
+        "model=p/m-2",
+        "user/human",
+    ],
     "pi-3": [
-        "user/human", "assistant/model", "user/human", "user/harness", "user/harness", "thinking=high", "label",
-        "user/human", "user/harness", "assistant/model"],
+        "user/human",
+        "assistant/model",
+        "user/human",
+        "user/harness",
+        "user/harness",
+        "thinking=high",
+        "label",
+        "user/human",
+        "user/harness",
+        "assistant/model",
+    ],
     "claude": [
-        "summary", "user/human", "assistant/model", "tool/tool", "tool/tool", "user/harness", "user/human",
-        "file-history-snapshot", "assistant/model", "user/harness", "user/tool", "system:compact_boundary",
-        "compact_summary", "user/human", "assistant/model"],
+        "summary",
+        "user/human",
+        "assistant/model",
+        "tool/tool",
+        "tool/tool",
+        "user/harness",
+        "user/human",
+        "file-history-snapshot",
+        "assistant/model",
+        "user/harness",
+        "user/tool",
+        "system:compact_boundary",
+        "compact_summary",
+        "user/human",
+        "assistant/model",
+    ],
     "codex-new": [
-        "system/harness", "user/harness", "user/human", "model=gpt-x", "assistant/model", "event_msg:token_count",
-        "tool/tool", "tool/tool", "assistant/model", "event_msg:token_count", "compacted",
-        "response_item:ghost_snapshot"],
+        "system/harness",
+        "user/harness",
+        "user/human",
+        "model=gpt-x",
+        "assistant/model",
+        "event_msg:token_count",
+        "tool/tool",
+        "tool/tool",
+        "assistant/model",
+        "event_msg:token_count",
+        "compacted",
+        "response_item:ghost_snapshot",
+    ],
     "codex-old": [
-        "state", "system/harness", "user/harness", "user/human", "assistant/model", "tool/tool", "tool/tool",
-        "assistant/model"],
+        "state",
+        "system/harness",
+        "user/harness",
+        "user/human",
+        "assistant/model",
+        "tool/tool",
+        "tool/tool",
+        "assistant/model",
+    ],
     "swe-0": [
-        "system/harness", "user/harness", "assistant/harness", "user/human", "assistant/model", "user/tool",
-        "assistant/model"],
+        "system/harness",
+        "user/harness",
+        "assistant/harness",
+        "user/human",
+        "assistant/model",
+        "user/tool",
+        "assistant/model",
+    ],
     "swe-1": ["system/harness", "user/human", "assistant/model", "tool/tool", "assistant/model"],
     "gemini-session": ["user/human", "assistant/model", "tool/tool", "tool/tool", "info", "assistant/model"],
     "contents": ["user/human", "assistant/model", "tool/tool", "tool/tool", "assistant/model"],
     "scenario": ["user/human", "assistant/model", "tool/tool", "tool/tool", "assistant/model"],
     "tau2": ["assistant/model", "user/human", "assistant/model", "tool/tool", "tool/tool", "assistant/model"],
     "events": [
-        "user/human", "assistant/model", "tool/tool", "tool/tool", "observation:agent_state_changed",
-        "assistant/model"],
+        "user/human",
+        "assistant/model",
+        "tool/tool",
+        "tool/tool",
+        "observation:agent_state_changed",
+        "assistant/model",
+    ],
     "request": ["system/harness", "user/human", "assistant/model", "tool/tool", "assistant/model"],
     "chat-lines": ["system/harness", "user/human", "assistant/model", "tool/tool", "assistant/model"],
     "cline": ["user/human", "assistant/model", "tool/tool", "tool/tool", "user/human", "assistant/model"],
     "responses": [
-        "system/harness", "user/harness", "user/human", "assistant/model", "tool/tool", "tool/tool",
-        "assistant/model"],
+        "system/harness",
+        "user/harness",
+        "user/human",
+        "assistant/model",
+        "tool/tool",
+        "tool/tool",
+        "assistant/model",
+    ],
 }
 
 
@@ -82,8 +146,9 @@ def test_who_speaks(name: str) -> None:
     assert brief(entries(name)) == MEANT[name]
 
 
-@pytest.mark.parametrize("name", ["claude", "codex-new", "codex-old", "gemini-session", "contents", "tau2", "events",
-                                  "responses", "cline"])
+@pytest.mark.parametrize(
+    "name", ["claude", "codex-new", "codex-old", "gemini-session", "contents", "tau2", "events", "responses", "cline"]
+)
 def test_parallel_calls_are_one_answer_and_each_result_knows_its_call(name: str) -> None:
     messages = [m for e in entries(name) if (m := message_of(e)) is not None]
     calls = next(calls_of(m) for m in messages if calls_of(m))
@@ -92,11 +157,17 @@ def test_parallel_calls_are_one_answer_and_each_result_knows_its_call(name: str)
     assert [(r.call, r.name) for r in results] == [(c.id, c.name) for c in calls]
 
 
-@pytest.mark.parametrize(("name", "usage"), [
-    ("pi-1", Usage(16, 2, 10, 1, "m-1")), ("claude", Usage(12, 9, 7, 2, "m")),
-    ("codex-new", Usage(100, 7, 40, 0, "gpt-x")), ("gemini-session", Usage(50, 4, 9, 0, "g")),
-    ("tau2", Usage(10, 2)), ("events", Usage(20, 3, 5, 0, "m")),
-])
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [
+        ("pi-1", Usage(16, 2, 10, 1, "m-1")),
+        ("claude", Usage(12, 9, 7, 2, "m")),
+        ("codex-new", Usage(100, 7, 40, 0, "gpt-x")),
+        ("gemini-session", Usage(50, 4, 9, 0, "g")),
+        ("tau2", Usage(10, 2)),
+        ("events", Usage(20, 3, 5, 0, "m")),
+    ],
+)
 def test_usage_counts_the_whole_prompt(name: str, usage: Usage) -> None:
     assert used(entries(name))[0] == usage
 
@@ -215,7 +286,10 @@ def test_openhands_arguments_are_the_models_own_text() -> None:
     answer = message_of(entries("events")[1])
     assert answer is not None
     assert answer.parts == (
-        Text("I look"), ToolCall("c1", "do_run", '{"raw":  1}'), ToolCall("c2", "do_read", '{"raw":  1}'))
+        Text("I look"),
+        ToolCall("c1", "do_run", '{"raw":  1}'),
+        ToolCall("c2", "do_read", '{"raw":  1}'),
+    )
     last = message_of(entries("events")[-1])
     assert last is not None
     assert text_of(last) == "done"
@@ -261,11 +335,15 @@ def test_a_grown_file_begins_with_the_same_entries() -> None:
 
 
 COUNTS = {
-    "pi/before-compaction.jsonl": (1, 990, 2), "claude-code/large-conversation.jsonl": (1, 352, 2),
-    "gemini-cli/NotFollowingUserIntent.json": (1, 127, 0), "openhands-events/sample.jsonl": (5, 434, 0),
-    "openhands-requests/django__django-11299.json": (1, 100, 0), "swe-agent/django__django-11885.traj": (1, 103, 0),
+    "pi/before-compaction.jsonl": (1, 990, 2),
+    "claude-code/large-conversation.jsonl": (1, 352, 2),
+    "gemini-cli/NotFollowingUserIntent.json": (1, 127, 0),
+    "openhands-events/sample.jsonl": (5, 434, 0),
+    "openhands-requests/django__django-11299.json": (1, 100, 0),
+    "swe-agent/django__django-11885.traj": (1, 103, 0),
     "swe-agent/marshmallow-1867.function_calling.traj": (1, 28, 0),
-    "tau2/toolorchestra_retail_gpt-5_1trial.json": (114, 2534, 0), "cline/session.messages.json": (1, 32, 0),
+    "tau2/toolorchestra_retail_gpt-5_1trial.json": (114, 2534, 0),
+    "cline/session.messages.json": (1, 32, 0),
 }
 
 

@@ -117,8 +117,15 @@ class Store(Protocol):
         ...
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
-        self, namespace: str, session: str, entries: Sequence[Entry], *, expected: str | None, head: str = MAIN,
-        snapshot: Snapshot | None = None, counts: Mapping[str, Sequence[int]] | None = None,
+        self,
+        namespace: str,
+        session: str,
+        entries: Sequence[Entry],
+        *,
+        expected: str | None,
+        head: str = MAIN,
+        snapshot: Snapshot | None = None,
+        counts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """Appends entries atomically and moves `head` to the last one.
 

@@ -116,7 +116,11 @@ class Head:
                 self._take(entry)
             changed = isinstance(entries[-1], Block | Retraction)
             self.store.append(
-                self.namespace, self.session, entries, expected=self._stored, head=self.name,
+                self.namespace,
+                self.session,
+                entries,
+                expected=self._stored,
+                head=self.name,
                 snapshot=self.view.snapshot(encode(self.anchors)) if changed else None,
                 counts={self.counter.name: self._counts(entries, view.length)},
             )
@@ -142,5 +146,3 @@ class Head:
         self.sizes = self.sizes.fork(position + 1)
         self.tally = Tally(self.sizes)
         self.anchors = rebased(self.anchors)
-
-

@@ -102,8 +102,15 @@ class MemoryStore:
         return [row for row, _ in found]
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
-        self, namespace: str, session: str, entries: Sequence[Entry], *, expected: str | None, head: str = MAIN,
-        snapshot: Snapshot | None = None, counts: Mapping[str, Sequence[int]] | None = None,
+        self,
+        namespace: str,
+        session: str,
+        entries: Sequence[Entry],
+        *,
+        expected: str | None,
+        head: str = MAIN,
+        snapshot: Snapshot | None = None,
+        counts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """See `Store.append`."""
         columns = checked_counts(entries, counts)
@@ -312,7 +319,11 @@ def _row(session: _Session) -> SessionRow:
     times = [line.entry.time for line in lines if line.entry.time is not None]
     blocks = sum(isinstance(line.entry, Block) for line in lines)
     return SessionRow(
-        session.info, len(lines), blocks, min(times, default=None), max(times, default=None),
+        session.info,
+        len(lines),
+        blocks,
+        min(times, default=None),
+        max(times, default=None),
         dict(sorted(session.heads.items())),
     )
 
@@ -360,9 +371,7 @@ def _verify(session: _Session) -> list[Problem]:
             Row(e.entry.id, e.pos, str(type(e.entry).__struct_config__.tag), e.hash, encode_entry(e.entry), e.rewritten)
             for e in seg.lines
         )
-        stretch = Stretch(
-            name, seg.start, before.entry.id if before else None, before.hash if before else b"", rows
-        )
+        stretch = Stretch(name, seg.start, before.entry.id if before else None, before.hash if before else b"", rows)
         problems += check_rows(stretch).problems
     if problems:
         return problems

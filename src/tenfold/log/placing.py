@@ -10,9 +10,7 @@ from tenfold.record.entry import Branch, Custom, Entry, Said, Setting
 from tenfold.view.view import Snapshot
 
 
-def checked_counts(
-    entries: Sequence[Entry], counts: Mapping[str, Sequence[int]] | None
-) -> Mapping[str, Sequence[int]]:
+def checked_counts(entries: Sequence[Entry], counts: Mapping[str, Sequence[int]] | None) -> Mapping[str, Sequence[int]]:
     """The counts of an append. Raises `UsageError` without entries, or for counts that are not one per entry."""
     if not entries:
         raise UsageError("append needs at least one entry")

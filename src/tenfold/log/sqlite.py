@@ -70,8 +70,15 @@ class SqliteStore:
             ]
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
-        self, namespace: str, session: str, entries: Sequence[Entry], *, expected: str | None, head: str = MAIN,
-        snapshot: Snapshot | None = None, counts: Mapping[str, Sequence[int]] | None = None,
+        self,
+        namespace: str,
+        session: str,
+        entries: Sequence[Entry],
+        *,
+        expected: str | None,
+        head: str = MAIN,
+        snapshot: Snapshot | None = None,
+        counts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """See `Store.append`."""
         new = sqlite_append.batch(entries, expected=expected, head=head, snapshot=snapshot, counts=counts)

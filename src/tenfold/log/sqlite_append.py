@@ -57,7 +57,11 @@ class _Writing(Struct):
 
 
 def batch(
-    entries: Sequence[Entry], *, expected: str | None, head: str, snapshot: Snapshot | None,
+    entries: Sequence[Entry],
+    *,
+    expected: str | None,
+    head: str,
+    snapshot: Snapshot | None,
     counts: Mapping[str, Sequence[int]] | None,
 ) -> Batch:
     """The call's arguments, checked and encoded. Raises `UsageError` for counts that do not match the entries."""

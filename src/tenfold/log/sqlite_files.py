@@ -91,7 +91,11 @@ class Files:
 
     def _opened(self, address: str) -> sqlite3.Connection:
         db = sqlite3.connect(
-            address, uri=True, timeout=self.busy_seconds, isolation_level=None, check_same_thread=False,
+            address,
+            uri=True,
+            timeout=self.busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
             cached_statements=256,
         )
         try:

@@ -46,9 +46,7 @@ def purge_session(db: sqlite3.Connection, session: int) -> int:
     for statement in _WHOLE:
         db.execute(statement, (session,))
     # Row numbers above the last entry are given out again, and must count as not yet indexed.
-    db.execute(
-        "UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name = ?", (INDEXED,)
-    )
+    db.execute("UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name = ?", (INDEXED,))
     merge_index(db)
     return touched
 

@@ -96,7 +96,7 @@ class Draft(Struct, frozen=True):
     """Pieces that tile the closed units, oldest first, and the tokens of what no stage can touch.
 
     `rest` is the open step and the `floor`, which is sent besides the view (system prompt and tools given apart).
-    `held` maps the messages (`Shown.key`) that must stay as they are to the reason; a summary over one keeps it in view.
+    `held` maps the messages (`Shown.key`) that must stay as they are to the reason; a summary over one keeps it.
     """
 
     view: View
@@ -208,8 +208,14 @@ def replacements(draft: Draft) -> tuple[Replacement, ...]:
         assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
         out.append(
             Replacement(
-                piece.first, piece.last, covers, piece.show, piece.kind,
-                level=max(piece.level, _level(draft.view, covers)), sizes=piece.sizes, why=piece.why,
+                piece.first,
+                piece.last,
+                covers,
+                piece.show,
+                piece.kind,
+                level=max(piece.level, _level(draft.view, covers)),
+                sizes=piece.sizes,
+                why=piece.why,
             )
         )
     return tuple(out)

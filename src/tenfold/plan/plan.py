@@ -130,9 +130,7 @@ def without(plan: Plan, stale: Callable[[Message], bool]) -> Plan:
         sizes = tuple(piece.sizes[i] for i in stays)
         kind = piece.kind if piece.changed else replaced_as(draft, piece)
         why = piece.why or "its facts move into the newest section"
-        new = replace(
-            piece, kind=kind, show=tuple(show[i] for i in stays), sizes=sizes, tokens=sum(sizes), why=why
-        )
+        new = replace(piece, kind=kind, show=tuple(show[i] for i in stays), sizes=sizes, tokens=sum(sizes), why=why)
         draft = draft.swap(index, new)
     return replace(plan, draft=draft, tokens_after=draft.tokens)
 
@@ -142,8 +140,12 @@ def with_facts(plan: Plan, allotment: int) -> Plan:
     index = max(i for i, p in enumerate(plan.draft.pieces) if p.changed)
     piece = plan.draft.pieces[index]
     piece = replace(
-        piece, show=(*piece.show, Say(TO_BE_WRITTEN)), sizes=(*piece.sizes, allotment), allotment=allotment,
-        tokens=piece.tokens + allotment, why=f"{piece.why}; with the facts of what was elided",
+        piece,
+        show=(*piece.show, Say(TO_BE_WRITTEN)),
+        sizes=(*piece.sizes, allotment),
+        allotment=allotment,
+        tokens=piece.tokens + allotment,
+        why=f"{piece.why}; with the facts of what was elided",
     )
     draft = plan.draft.swap(index, piece)
     return replace(plan, draft=draft, tokens_after=draft.tokens)

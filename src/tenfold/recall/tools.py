@@ -14,8 +14,8 @@ from tenfold.record.message import calls_of, text_of
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
-    SEARCH: ("words", "Find earlier messages of this conversation that are no longer in view.", "Words that must occur."),
-    READ: ("entry", "Read one earlier message exactly as it was.", "The entry id that a search result or a stub names."),
+    SEARCH: ("words", "Find earlier messages of this conversation that you no longer see.", "Words that must occur."),
+    READ: ("entry", "Read one earlier message exactly as it was.", "The entry id that a search result or stub names."),
     EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
 }
 Count = Callable[[Sequence[str]], list[int]]

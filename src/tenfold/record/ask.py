@@ -91,5 +91,3 @@ class Verdict(Struct, frozen=True):
 
     outcome: Outcome
     entry: Entry | None = None
-
-

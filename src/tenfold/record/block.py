@@ -14,8 +14,19 @@ from tenfold.record.message import Message
 
 Rung = Literal["model", "stricter", "next_model", "extractive", "mechanical", "none"]
 FactKind = Literal[
-    "request", "rule", "correction", "file_read", "file_modified", "file_created", "file_deleted", "file_renamed",
-    "command", "error", "identifier", "decision", "todo",
+    "request",
+    "rule",
+    "correction",
+    "file_read",
+    "file_modified",
+    "file_created",
+    "file_deleted",
+    "file_renamed",
+    "command",
+    "error",
+    "identifier",
+    "decision",
+    "todo",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
     {"request", "rule", "correction", "file_modified", "file_created", "file_deleted", "file_renamed", "error", "todo"}

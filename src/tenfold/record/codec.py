@@ -49,6 +49,6 @@ def body_hash(body: bytes) -> bytes:
 
 
 def chain_hash(parent: bytes, entry: Entry, body: bytes) -> bytes:
-    """hash = SHA-256(parent hash + SHA-256(canonical bytes)). A tombstone contributes the hash of what it was."""
+    """Hash = SHA-256(parent hash + SHA-256(canonical bytes)). A tombstone contributes the hash of what it was."""
     own = entry.body_hash if isinstance(entry, Tombstone) else hashlib.sha256(body).digest()
     return hashlib.sha256(parent + own).digest()

@@ -1,5 +1,8 @@
-"""The lines of the log. Each has an id (UUIDv7 text), the id of its parent, a run id, and a time in integer
-microseconds UTC (None where the source had none: never invented at import)."""
+"""The lines of the log.
+
+Each has an id (UUIDv7 text), the id of its parent, a run id, and a time in integer microseconds UTC (None where the
+source had none: never invented at import).
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class Retraction(Struct, frozen=True, tag="retraction", omit_defaults=True):
 
 
 class Pin(Struct, frozen=True, tag="pin", omit_defaults=True):
-    """Pins the entry with id `entry` at position `at` (`on`) so that no compaction hides or shortens it, or unpins it."""
+    """Pins the entry `entry` at position `at` (`on`), so that no compaction hides or shortens it, or unpins it."""
 
     id: str
     parent: str | None

@@ -72,7 +72,10 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
                 section = section_of(plan, facts, budget=budget, count=writing.count)
             made, written = yield from _summary(plan, piece, each, section, writing)
             filled = replace(
-                filled, rung=written.rung, notes=(*filled.notes, *written.notes), failed=written.failed,
+                filled,
+                rung=written.rung,
+                notes=(*filled.notes, *written.notes),
+                failed=written.failed,
                 spent=added(filled.spent, written.spent) if written.spent.calls else filled.spent,
             )
             if section is not None:
@@ -219,6 +222,10 @@ def _task(piece: Piece, room: int, writing: Writing) -> Task:
             elif not (shown.original and shown.at in kept and shown.message.role == "user"):
                 items.append((shown.at if shown.of is None else shown.of, shown.message))
     return Task(
-        items=tuple(items), facts=writing.facts, previous="\n\n".join(previous), allotment=room,
-        purpose="update" if previous else "first", focus=writing.focus,
+        items=tuple(items),
+        facts=writing.facts,
+        previous="\n\n".join(previous),
+        allotment=room,
+        purpose="update" if previous else "first",
+        focus=writing.focus,
     )

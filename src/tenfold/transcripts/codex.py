@@ -26,8 +26,15 @@ from tenfold.transcripts.spans import member
 FORMAT = "codex"
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEMS = (
-    "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-    "local_shell_call", "local_shell_call_output", "web_search_call",
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "local_shell_call_output",
+    "web_search_call",
 )
 
 
@@ -41,8 +48,10 @@ class Codex:
         seen = peek(head).lines
         if any(v.get("type") in _TYPES and isinstance(v.get("payload"), dict) for v in seen):
             return True
-        return bool(seen) and _is_old_header(seen[0]) and (
-            "instructions" in seen[0] or any(v.get("type") in _ITEMS or "record_type" in v for v in seen[1:])
+        return (
+            bool(seen)
+            and _is_old_header(seen[0])
+            and ("instructions" in seen[0] or any(v.get("type") in _ITEMS or "record_type" in v for v in seen[1:]))
         )
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:

@@ -96,7 +96,12 @@ class Draft:
             self._keys[source] = last
 
     def said(
-        self, messages: Sequence[Message], *, at: str | None, source: str = "", time: int | None = None,
+        self,
+        messages: Sequence[Message],
+        *,
+        at: str | None,
+        source: str = "",
+        time: int | None = None,
         usage: Usage | None = None,
     ) -> None:
         """Adds the messages of one native piece; all but the last get `source#index` as their foreign id."""

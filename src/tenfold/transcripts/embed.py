@@ -57,12 +57,21 @@ def wrapped(messages: Sequence[Message], native: Native, prefix: bytes = b"", su
     for index, message in enumerate(messages):
         own = message.native
         assert own is not None
-        out.append(replace(message, native=Native(
-            native.format, own.body, native.lead if index == 0 else b"",
-            head=(prefix if index == 0 else b"") + own.head,
-            tail=own.tail + (suffix if index == len(messages) - 1 else b""),
-            group=native.group, index=index, count=len(messages),
-        )))
+        out.append(
+            replace(
+                message,
+                native=Native(
+                    native.format,
+                    own.body,
+                    native.lead if index == 0 else b"",
+                    head=(prefix if index == 0 else b"") + own.head,
+                    tail=own.tail + (suffix if index == len(messages) - 1 else b""),
+                    group=native.group,
+                    index=index,
+                    count=len(messages),
+                ),
+            )
+        )
     return out
 
 

@@ -53,8 +53,14 @@ class _Plain(Messages):
 
 
 _TOOLS: tuple[Reader, ...] = (
-    Pi(), ClaudeCode(), Codex(), SweAgent(), Tau2(), OpenHandsEvents(),
-    Messages("openhands-requests", "openai-chat", _is_request), GeminiCli(),
+    Pi(),
+    ClaudeCode(),
+    Codex(),
+    SweAgent(),
+    Tau2(),
+    OpenHandsEvents(),
+    Messages("openhands-requests", "openai-chat", _is_request),
+    GeminiCli(),
     Messages("cline", "anthropic", _is_cline),
 )
 _ALL: tuple[Reader, ...] = (*_TOOLS, *map(_Plain, WIRES))

@@ -74,9 +74,9 @@ class GeminiCli:
             _add(draft, slot, file)
         own = str(top.value.get("sessionId") or "")
         title = str(top.value.get("summary") or "")
-        return woven([draft], [SessionInfo(
-            own, FORMAT, file, title, source=own, before=found.before, after=found.after
-        )])
+        return woven(
+            [draft], [SessionInfo(own, FORMAT, file, title, source=own, before=found.before, after=found.after)]
+        )
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
         """The session's document."""
@@ -190,8 +190,11 @@ def _render(piece: Piece) -> bytes:
             continue
         record: dict[str, Any] = {"id": piece.source} if piece.source and not out else {}
         if message.role == "assistant":
-            record |= {"type": "gemini", "content": text_of(message), "toolCalls": [
-                {"id": c.id, "name": c.name, "args": loose(c.arguments)} for c in calls_of(message)]}
+            record |= {
+                "type": "gemini",
+                "content": text_of(message),
+                "toolCalls": [{"id": c.id, "name": c.name, "args": loose(c.arguments)} for c in calls_of(message)],
+            }
         elif result is not None:
             record |= {"type": "gemini", "content": "", "toolCalls": []}
             _answered(record, result, text_of(message))

@@ -41,9 +41,7 @@ def _identity(info: SessionInfo) -> tuple[str, str, str]:
     return (info.format, info.source or info.id, "" if info.source else info.file)
 
 
-def _append(
-    recorded: Recorded, store: Store, namespace: str, *, session: str, counter: Counter, fresh: bool
-) -> None:
+def _append(recorded: Recorded, store: Store, namespace: str, *, session: str, counter: Counter, fresh: bool) -> None:
     stored = [] if fresh else [e for e in store.original(namespace, session) if isinstance(e, Foreign)]
     same = 0
     while same < min(len(stored), len(recorded.entries)) and _alike(stored[same], recorded.entries[same]):

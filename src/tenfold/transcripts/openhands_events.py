@@ -58,8 +58,11 @@ class OpenHandsEvents:
         whole = len(found) > 1 and all(line.problem for line in found)
         if whole:
             text, top = document(data, file)
-            return [_session(array(text, array_of(text, top, "history", file).start), top.value,
-                             SessionInfo("", file=file), ())]
+            return [
+                _session(
+                    array(text, array_of(text, top, "history", file).start), top.value, SessionInfo("", file=file), ()
+                )
+            ]
         for line in found:
             if line.problem and not skip_damaged:
                 raise DamagedLine(f"{file}: {line.problem}; {SKIP}", line=line.number)
@@ -73,9 +76,7 @@ class OpenHandsEvents:
             gap, problems = b"", []
         if out:
             last = out[-1]
-            out[-1] = replace(
-                last, info=replace(last.info, trail=gap + after), problems=(*last.problems, *problems)
-            )
+            out[-1] = replace(last, info=replace(last.info, trail=gap + after), problems=(*last.problems, *problems))
         return out
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
@@ -107,9 +108,18 @@ def _session(found: Array, top: dict[str, Any], info: SessionInfo, problems: tup
         else:
             _acted(draft, slot, event, actions, caused)
     own = str(top.get("instance_id") or top.get("id") or "")
-    return draft.recorded(replace(
-        info, id=own, source=own, title=own, format=FORMAT, model=_model(top), before=found.before, after=found.after
-    ))
+    return draft.recorded(
+        replace(
+            info,
+            id=own,
+            source=own,
+            title=own,
+            format=FORMAT,
+            model=_model(top),
+            before=found.before,
+            after=found.after,
+        )
+    )
 
 
 def _check(events: Sequence[dict[str, Any]], file: str) -> None:
@@ -135,10 +145,7 @@ def _source(event: dict[str, Any]) -> str:
     return str(event["id"]) if event.get("id") is not None else ""
 
 
-def _acted(
-    draft: Draft, slot: Slot, event: dict[str, Any], actions: dict[object, str],
-    caused: set[object],
-) -> None:
+def _acted(draft: Draft, slot: Slot, event: dict[str, Any], actions: dict[object, str], caused: set[object]) -> None:
     args = event.get("args")
     args = args if isinstance(args, dict) else {}
     action, native = str(event.get("action") or "unknown"), slot.native(FORMAT)
@@ -160,8 +167,7 @@ def _acted(
 
 
 def _called(
-    draft: Draft, event: dict[str, Any], args: dict[str, Any], native: Native,
-    actions: dict[object, str],
+    draft: Draft, event: dict[str, Any], args: dict[str, Any], native: Native, actions: dict[object, str]
 ) -> None:
     call = _call(event, args)
     actions[event.get("id")] = actions[call.id] = call.id
@@ -215,9 +221,7 @@ def _own_arguments(args: dict[str, Any]) -> str:
     return json.dumps({k: v for k, v in args.items() if k != "thought"}, ensure_ascii=False)
 
 
-def _observed(
-    draft: Draft, slot: Slot, event: dict[str, Any], actions: dict[object, str]
-) -> None:
+def _observed(draft: Draft, slot: Slot, event: dict[str, Any], actions: dict[object, str]) -> None:
     kind, native = str(event.get("observation") or "unknown"), slot.native(FORMAT)
     source, time = _source(event), micros(event.get("timestamp"))
     call = actions.get(event.get("cause")) or actions.get(_named_call(event))
@@ -252,8 +256,14 @@ def _render(piece: Piece) -> bytes:
     result, calls = result_of(message), calls_of(message)
     text = text_of(message)
     if result is not None:
-        event |= {"source": "agent", "cause": _cause(result.call), "observation": "tool", "content": text,
-                  "tool_call_metadata": {"tool_call_id": result.call, "function_name": result.name}, "extras": {}}
+        event |= {
+            "source": "agent",
+            "cause": _cause(result.call),
+            "observation": "tool",
+            "content": text,
+            "tool_call_metadata": {"tool_call_id": result.call, "function_name": result.name},
+            "extras": {},
+        }
     elif calls:
         events = [_called_event(c, text if i == 0 else "") for i, c in enumerate(calls)]
         return b",".join(json.dumps(e, ensure_ascii=False).encode("utf-8", "replace") for e in events)
@@ -271,7 +281,16 @@ def _cause(call: str) -> object:
 
 
 def _called_event(call: ToolCall, thought: str) -> dict[str, Any]:
-    response = {"id": f"made-{call.id}", "choices": [{"message": {"tool_calls": [
-        {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}]}}]}
-    return {"id": _cause(call.id), "source": "agent", "action": "tool_call", "args": {"thought": thought},
-            "tool_call_metadata": {"tool_call_id": call.id, "function_name": call.name, "model_response": response}}
+    response = {
+        "id": f"made-{call.id}",
+        "choices": [
+            {"message": {"tool_calls": [{"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}]}}
+        ],
+    }
+    return {
+        "id": _cause(call.id),
+        "source": "agent",
+        "action": "tool_call",
+        "args": {"thought": thought},
+        "tool_call_metadata": {"tool_call_id": call.id, "function_name": call.name, "model_response": response},
+    }

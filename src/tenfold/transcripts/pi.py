@@ -68,8 +68,14 @@ class Pi:
                 draft.problems.append(str(exc))
                 draft.hang("damaged", line.native(FORMAT), source=_names(line)[0])
         info = SessionInfo(
-            str(header.get("id") or ""), FORMAT, file, str(header.get("name") or ""), str(header.get("modelId") or ""),
-            source=str(header.get("id") or ""), before=before, after=after,
+            str(header.get("id") or ""),
+            FORMAT,
+            file,
+            str(header.get("name") or ""),
+            str(header.get("modelId") or ""),
+            source=str(header.get("id") or ""),
+            before=before,
+            after=after,
         )
         return woven([draft], [info])
 

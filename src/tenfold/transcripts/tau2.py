@@ -79,11 +79,21 @@ def _session(text: str, span: Span, file: str, info: SessionInfo) -> Recorded:
         draft.line = slot.number
         _add(draft, slot, file)
     task = str(span.value.get("task_id") or "")
-    return draft.recorded(SessionInfo(
-        str(own or ""), FORMAT, file, f"task {task}" if task else "", source=str(own or ""),
-        before=found.before, after=found.after, lead=info.lead, trail=info.trail, opening=info.opening,
-        closing=b"]}\n",
-    ))
+    return draft.recorded(
+        SessionInfo(
+            str(own or ""),
+            FORMAT,
+            file,
+            f"task {task}" if task else "",
+            source=str(own or ""),
+            before=found.before,
+            after=found.after,
+            lead=info.lead,
+            trail=info.trail,
+            opening=info.opening,
+            closing=b"]}\n",
+        )
+    )
 
 
 def _add(draft: Draft, slot: Slot, file: str) -> None:
@@ -127,9 +137,14 @@ def _add_results(draft: Draft, slot: Slot, file: str) -> None:
     count = len(found.slots)
     for index, inner in enumerate(found.slots):
         native = Native(
-            FORMAT, inner.raw, slot.lead if index == 0 else b"",
-            head=(found.before if index == 0 else b"") + inner.lead, tail=found.after if index == count - 1 else b"",
-            group=group, index=index, count=count,
+            FORMAT,
+            inner.raw,
+            slot.lead if index == 0 else b"",
+            head=(found.before if index == 0 else b"") + inner.lead,
+            tail=found.after if index == count - 1 else b"",
+            group=group,
+            index=index,
+            count=count,
         )
         out.append(Message("tool", (_result(inner.fields(file)),), "tool", native=native))
     if out and not all(s.fields(file).get("requestor") == "user" for s in found.slots):

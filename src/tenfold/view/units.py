@@ -154,9 +154,7 @@ def scan(entries: Iterable[tuple[int, Entry]], step: OpenStep | None) -> tuple[l
     return units, step
 
 
-def _into(
-    step: OpenStep, position: int, entry: Entry, message: Message | None
-) -> tuple[OpenStep | None, Unit | None]:
+def _into(step: OpenStep, position: int, entry: Entry, message: Message | None) -> tuple[OpenStep | None, Unit | None]:
     waiting = step.waiting
     result = result_of(message) if message is not None else None
     if result is not None and result.call in waiting:

@@ -243,5 +243,3 @@ def _tail(draft: Draft, goal: Goal, room: int, first: int, paid: dict[Key, int])
         pieces[index] = piece
         room -= piece.tokens - own
     return replace(draft, pieces=tuple(pieces)), index
-
-

@@ -172,7 +172,9 @@ class Clear(Struct, frozen=True):
             first = text.strip().split("\n", 1)[0][:_FIRST_LINE].strip()
             entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
             lines = text.count("\n") + 1
-            return f"[output removed: {lines:,} lines, {tokens:,} tokens; first line: {first}{hint(goal.recall, entry)}]"
+            return (
+                f"[output removed: {lines:,} lines, {tokens:,} tokens; first line: {first}{hint(goal.recall, entry)}]"
+            )
 
         return _apply(draft, goal, self.name, elide)
 
