@@ -22,8 +22,10 @@ help:
 demo: $(STAMP)
 	@$(PY) examples/demo.py
 
+# The faults run alone: killing processes at random moments wants the machine to itself, and prints its counts.
 test: lint
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --ignore=tests/faults
+	$(PY) -m pytest tests/faults
 
 lint: $(STAMP)
 	$(PY) -m ruff check
