@@ -11,6 +11,7 @@ import msgspec
 
 from tenfold.drive import Answerer
 from tenfold.errors import UsageError
+from tenfold.hosting import returned
 from tenfold.llm.model import Model
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
@@ -98,7 +99,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     encoded = WIRES[wire].encode(session.view.messages())
     given = RecallTools(store, place.namespace, place.session, count=chosen.counter.count) if recall == "tool" else None
     return Compacted(
-        _returned(encoded, messages, items), outcome, session=session, wire=wire, encoded=encoded, tools=given
+        returned(encoded, messages, items), outcome, session=session, wire=wire, encoded=encoded, tools=given
     )
 
 
@@ -130,18 +131,3 @@ def _text(value: Native) -> str:
 def _plain(value: Native) -> Native:
     dump = getattr(value, "model_dump", None)
     return dump(mode="json", exclude_unset=True) if dump is not None else str(value)
-
-
-def _returned(encoded: Encoded, given: Sequence[Native], items: Sequence[bytes]) -> list[Native]:
-    """The encoded list, with the caller's own objects wherever the bytes are the ones they gave."""
-    out: list[Native] = []
-    waiting = iter(range(len(items)))
-    for item in encoded.items:
-        if item.exact:
-            index = next((i for i in waiting if items[i] == item.raw), None)
-            if index is not None:
-                out.append(given[index])
-                continue
-            waiting = iter(range(len(items)))
-        out.append(msgspec.json.decode(item.raw))
-    return out

@@ -269,6 +269,17 @@ def test_stages_stop_when_the_target_is_reached() -> None:
     assert plan.tokens_after <= goal.stop
 
 
+@pytest.mark.parametrize(
+    "stage", [OneLine(), Clear(), Truncate(over=10, lines=2), SupersededReads()], ids=lambda s: s.name
+)
+def test_a_planned_summary_is_left_alone_by_the_stages_after_it(stage: Stage) -> None:
+    for history in (read(3, "a.py"), [*read(3, "a.py"), *read(4, "a.py")], work(2)):
+        planned = pick(draft_of([system(), *history]), replace(GOAL, target=1, stop=1), (SummarizePrefix(),)).draft
+        assert any(p.allotment for p in planned.pieces) == any(p.kind == "summary" for p in planned.pieces)
+        after = stage.apply(planned, replace(GOAL, target=1, stop=1))
+        assert [p for p in after.pieces if p.allotment] == [p for p in planned.pieces if p.allotment]
+
+
 class Larger:
     """A stage that makes the view larger."""
 

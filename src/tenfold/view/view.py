@@ -98,7 +98,7 @@ class View:
     @property
     def units(self) -> Sequence[Unit]:
         """The closed units, oldest first. The open step, if any, is `step`."""
-        return self._units if self._count == len(self._units) else self._units[: self._count]
+        return self._units[: self._count]
 
     @property
     def closed(self) -> tuple[list[Unit], int]:

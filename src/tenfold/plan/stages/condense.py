@@ -45,7 +45,9 @@ class OneLine(Struct, frozen=True):
 def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
     """A closed step as one line; None for what is no step, is held, or would not get shorter."""
     shown = piece.shown()
-    if piece.held or not shown or shown[0].message.role != "assistant" or piece.units[0].ref is not None:
+    if piece.held or piece.allotment or piece.units[0].ref is not None:
+        return None
+    if not shown or shown[0].message.role != "assistant":
         return None
     if any(s.message.role == "user" for s in shown):
         return None

@@ -70,7 +70,7 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
     """The piece with outputs elided where that saves tokens; the same piece where it saves none."""
     shown = piece.shown()
     show = [as_show(s) for s in shown] if not piece.changed else list(piece.show)
-    if len(show) != len(shown):
+    if len(show) != len(shown) or piece.allotment:
         return piece
     sizes = list(piece.sizes)
     stubs: list[tuple[int, Message]] = []
