@@ -6,7 +6,10 @@ what must survive (tests/gold), how much of it stands in the view.
 
 from __future__ import annotations
 
+import random
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +19,12 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tenfold.log.memory import MemoryStore
+from tenfold.log.sqlite import SqliteStore
 from tenfold.meter.counters import counter_for
 from tenfold.policies import policy_named
+from tenfold.recall.expand import expand
 from tenfold.record.ask import Outcome
+from tenfold.record.entry import Entry, message_of
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.session import Place, Session
 from tenfold.transcripts import read_file, write_file
@@ -104,7 +110,49 @@ def main() -> None:
     refused = [r for r in everything if r.outcome.status not in ("compacted", "nothing")]
     for each in refused:
         print(f"  {each.file}: {each.outcome.status}: {each.outcome.reason}")
+    _found()
     _gold(results)
+
+
+def _found() -> None:
+    """Random stretches of originals, searched for in one SQLite store of every session and read back."""
+    rng = random.Random(11)
+    counter = counter_for(None).counter
+    asked = found = exact = 0
+    slowest = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "all.db")
+        for path in session_files():
+            for id_ in load(read_file(path), store, "bench", counter):
+                Session(Place(store, id_, "bench"), policy_named("tenfold")(counter)).compact(to=LEAST_TARGET)
+        store.index(limit=1_000_000)
+        for row in store.sessions("bench"):
+            entries = [e for e in store.original("bench", row.info.id) if message_of(e) is not None]
+            for entry in rng.sample(entries, min(3, len(entries))):
+                text = _text(entry)
+                lines = [part for part in re.split(r'["\n]', text) if len(part.strip()) > 24]
+                if not lines:
+                    continue
+                line = rng.choice(lines).strip()
+                start = rng.randrange(len(line) - 20)
+                wanted = line[start : start + 30].strip()
+                begun = time.perf_counter()
+                hits = store.search("bench", f'"{wanted}"', session=row.info.id, limit=200)
+                slowest = max(slowest, time.perf_counter() - begun)
+                asked += 1
+                own = next((hit for hit in hits if hit.entry == entry.id), None)
+                found += own is not None
+                back = expand(store, "bench", own.entry) if own is not None else []
+                exact += bool(back) and text_of(back[0].message) == text
+    print(
+        f"\nsearch: {asked} random stretches of originals, all sessions in one store: {found} found, {exact} read back "
+        f"exactly; slowest search {slowest * 1e3:.0f} ms"
+    )
+
+
+def _text(entry: Entry) -> str:
+    message = message_of(entry)
+    return text_of(message) if message is not None else ""
 
 
 def _gold(results: dict[Path, list[Result]]) -> None:

@@ -10,7 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
+
+from langchain_core.messages import AIMessage, HumanMessage, trim_messages
+from langchain_core.messages.utils import count_tokens_approximately
 
 from tenfold.engine import measure, quiet
 from tenfold.log.base import Store
@@ -18,20 +22,26 @@ from tenfold.log.memory import MemoryStore
 from tenfold.log.sqlite import SqliteStore
 from tenfold.meter.counters import counter_for, sizes
 from tenfold.policies import policy_named
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.record.entry import message_of
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
 from tenfold.session import Place, Session
+from tenfold.transcripts import read_file
 
 SEED = 7
-WORDS = [
-    f"{a}{b}"
-    for a in ("order", "price", "cart", "Tax", "get_", "the ", "fix ")
-    for b in ("item", "s", "_id", " of", "()")
-]
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "sessions"
+
+
+@cache
+def corpus() -> str:
+    """What the project's own recorded sessions say, one text after the other: prose, code, commands, their output."""
+    found = (e for path in sorted(EXAMPLES.glob("*")) for recorded in read_file(path) for e in recorded.entries)
+    return "\n".join(text_of(m) for e in found if (m := message_of(e)) is not None)
 
 
 def message(rng: random.Random, index: int, size: int = 1_000) -> Message:
-    """A message of about `size` characters of words and code-like text."""
-    text = " ".join(rng.choice(WORDS) for _ in range(size // 6))[:size]
+    """A message of `size` characters out of the recorded sessions, from a place of its own."""
+    start = rng.randrange(len(corpus()) - size)
+    text = f"{index} {corpus()[start : start + size]}"[:size]
     return Message("assistant", (Text(text),), "model") if index % 2 else Message("user", (Text(text),), "human")
 
 
@@ -58,7 +68,10 @@ def turns(made: Session, rng: random.Random, count: int) -> list[float]:
 def per_turn() -> None:
     """Append + count + Reading + Decision at three lengths of history, memory and SQLite."""
     print("append + token count + Reading + Decision, 1 KB message (microseconds)\n")
-    print(f"{'store':8} {'history':>8} {'median':>8} {'p99':>9} {'recount all / this':>19} {'reread JSONL / this':>20}")
+    print(
+        f"{'store':8} {'history':>8} {'median':>8} {'p99':>9} {'recount all / this':>19} {'reread JSONL / this':>20} "
+        f"{'LangChain trim_messages / this':>31}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         for name in ("memory", "sqlite"):
             medians: dict[int, float] = {}
@@ -71,9 +84,11 @@ def per_turn() -> None:
                 took = turns(made, rng, 2_000)
                 medians[history] = statistics.median(took)
                 recount, reread = _baselines(batch[:10_000], history, made)
+                trim = _trimmed(batch[:2_000], history)
                 print(
                     f"{name:8} {history:>8,} {medians[history] * 1e6:>8.0f} {took[int(len(took) * 0.99)] * 1e6:>9.0f} "
-                    f"{recount / medians[history]:>18,.0f}x {reread / medians[history]:>19,.0f}x"
+                    f"{recount / medians[history]:>18,.0f}x {reread / medians[history]:>19,.0f}x "
+                    f"{trim / medians[history]:>30,.0f}x"
                 )
             print(f"{name}: 100,000 against 1,000: {medians[100_000] / medians[1_000]:.2f} x\n")
 
@@ -89,6 +104,15 @@ def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float
     for line in lines:
         json.loads(line)
     return recount, (time.perf_counter() - start) * scale
+
+
+def _trimmed(batch: list[Message], history: int) -> float:
+    """Seconds of LangChain's `trim_messages` with its approximate counter to half of the history, scaled likewise."""
+    theirs = [AIMessage(text_of(m)) if m.role == "assistant" else HumanMessage(text_of(m)) for m in batch]
+    room = count_tokens_approximately(theirs) // 2
+    start = time.perf_counter()
+    trim_messages(theirs, max_tokens=room, token_counter=count_tokens_approximately, strategy="last")
+    return (time.perf_counter() - start) * history / len(batch)
 
 
 def opening() -> None:
@@ -107,11 +131,11 @@ def opening() -> None:
             step = max(250, history // 40)
             for start in range(0, history, step):
                 made.append(*batch[start : start + step])
-                made.compact(to=20_000)
+                made.compact(to=80_000)
             plain = _opened(made)
             shown = sum(1 for _ in made.view.shown())
             made.append(*(message(rng, i) for i in range(60)))
-            made.compact(to=15_000)
+            made.compact(to=60_000)
             made.undo()
             undone = _opened(made)
             branch = _branched(made, rng)
@@ -177,7 +201,7 @@ def _million(tokens: int) -> None:
         mark("append and count")
         outcome = made.compact(to=have // 10)
         mark("facts and compaction")
-        found = made.search("orderitem carts")
+        found = made.search("module_7.py Let me look")
         mark("index and search")
         spent = {name: t - marks[i][1] for i, (name, t) in enumerate(marks[1:])}
     whole = sum(spent.values())
@@ -216,7 +240,8 @@ def _steps(rng: random.Random) -> list[Message]:
                 "model",
             )
         )
-        body = "\n".join(" ".join(rng.choice(WORDS) for _ in range(9)) for _ in range(rng.randrange(5, 120)))
+        start = rng.randrange(len(corpus()) - 8_000)
+        body = corpus()[start : start + rng.randrange(200, 8_000)]
         out.append(Message("tool", (ToolResult(f"c{index}", "read", (Text(body),)),), "tool"))
     return out
 

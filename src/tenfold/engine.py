@@ -291,6 +291,7 @@ class _Ending(Struct, frozen=True):
             before,
             after,
             filled.unshown,
+            filled.dropped,
             filled.notes,
             filled.spent,
         )

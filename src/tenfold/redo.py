@@ -98,6 +98,7 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
         tokens,
         after,
         block.unshown,
+        block.dropped,
         (f"redo of {block.id}", *total.notes),
         total.spent,
     )

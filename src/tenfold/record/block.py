@@ -124,7 +124,8 @@ class Block(Struct, frozen=True, tag="block", omit_defaults=True):
     """One compaction. `under` is the id of the newest live Block when this one was made: the undo chain.
 
     `tokens_before` and `tokens_after` are the view's size by the policy's counter. `facts` are those of the covered
-    range and of the Blocks it absorbs; `unshown` counts must-keep facts that did not fit their share of the view.
+    range and of the Blocks it absorbs; `unshown` counts must-keep facts that did not fit their share of the view, and
+    `dropped` those, over all Blocks before, that are not even carried any more: search still finds their originals.
     """
 
     id: str
@@ -141,5 +142,6 @@ class Block(Struct, frozen=True, tag="block", omit_defaults=True):
     tokens_before: int = 0
     tokens_after: int = 0
     unshown: int = 0
+    dropped: int = 0
     notes: tuple[str, ...] = ()
     spent: Spent = Spent()
