@@ -83,24 +83,20 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
         rep = Rep(position, old.index, old.made.first, old.made.last)
         out.append(_replacement(old, rep, written.text, new, (view, policy)))
     after = tokens + sum(sum(r.sizes) - sum(_sizes(o.made, view, policy)) for r, o in zip(out, olds, strict=True))
-    made = Block(
-        new,
-        None,
-        block.run,
-        now,
-        policy.name,
-        policy.counter.name,
-        tuple(out),
-        block.facts,
-        total.rung,
-        block.id,
-        block.reason,
-        tokens,
-        after,
-        block.unshown,
-        block.dropped,
-        (f"redo of {block.id}", *total.notes),
-        total.spent,
+    made = replace(
+        block,
+        id=new,
+        parent=None,
+        time=now,
+        policy=policy.name,
+        counter=policy.counter.name,
+        replacements=tuple(out),
+        rung=total.rung,
+        under=block.id,
+        tokens_before=tokens,
+        tokens_after=after,
+        notes=(f"redo of {block.id}", *total.notes),
+        spent=total.spent,
     )
     outcome = Outcome(
         "compacted",

@@ -100,7 +100,7 @@ MUTANTS = (
         "        units = self._units if self._count",
         "        units = self._units if 1 or 0",
     ),
-    _view("older_views_see_newer_units", "return self._units if self._count", "return self._units if 1 or 0"),
+    _view("older_views_see_newer_units", "return self._units[: self._count]", "return self._units"),
     _view("older_views_show_newer_units", "in range(self._count):", "in range(len(self._units)):"),
     _view("snapshot_drops_pins", "tuple(sorted(marks.pins)), marks.undone", "(), marks.undone"),
     _view(
