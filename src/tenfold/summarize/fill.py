@@ -94,7 +94,7 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
     return replace(filled, replacements=tuple(out), facts=carried, dropped=dropped + _dropped_before(plan.draft))
 
 
-CARRIED, CARRIED_BESIDE = 600, 250
+CARRIED, CARRIED_BESIDE = 300, 150
 """Must-keep facts, and others, that a Block carries beyond those it shows: the newest. A Block is read at every
 opening, so it must not grow with the session; 1,000 facts decode in about 1 ms."""
 
