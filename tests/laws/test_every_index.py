@@ -29,9 +29,7 @@ def test_every_cut_of_a_recorded_session_folds_alike_extends_and_tiles(recording
         if view.step is not None:
             spans.append((view.step.first, view.step.entries[-1][0]))
         else:
-            assert keys[: len(sent)] == sent, (
-                f"entry {length - 1} changed what was sent before it"
-            )
+            assert keys[: len(sent)] == sent, f"entry {length - 1} changed what was sent before it"
             sent = keys
         assert (spans[0][0], spans[-1][1]) == (0, length - 1)
         assert all(right[0] == left[1] + 1 for left, right in pairwise(spans))

@@ -32,6 +32,16 @@ def test_without_a_report_the_factor_corrects() -> None:
     assert read(1_000, Anchors(), Estimator(), model="claude-opus-4-5", window=None, counter="chars4").tokens == 1_350
 
 
+def test_a_host_that_cut_its_list_itself_says_nothing_of_our_view() -> None:
+    before = after((1_000, 2_000), (101_000, 102_000))
+    cut = reported(before, Usage(15_000, model="m"), 102_000, BPE)
+    again = reported(cut, Usage(16_000, model="m"), 103_000, BPE)
+    assert again == cut
+    assert reading(103_000, again) == Reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
+    ours = reported(rebased(again), Usage(9_000, model="m"), 8_000, BPE)
+    assert reading(8_000, ours).tokens == 9_000
+
+
 def test_the_last_report_carries_what_came_since() -> None:
     anchors = after((100, 3_000))
     assert reading(100, anchors) == Reading(3_000, "reported", 100_000, 1.0, 2_900, 100)

@@ -19,6 +19,11 @@ from tenfold.record.message import Status
 GROWTH_NEEDED = 2_000
 """Estimated tokens of growth to have seen before the slope is taken from them."""
 SLOPE_LEAST, SLOPE_MOST = 0.5, 5.0
+DROP = 0.8
+"""A report below this share of the one before, while our view only grew, is of a list that the host itself cut.
+
+The two compactions inside the recorded pi session took it to 0.15 of what it was; no other report there fell at all.
+"""
 RATIO_LEAST, RATIO_MOST = 1.0, 5.0
 MODELS_KEPT = 8
 
@@ -38,7 +43,8 @@ class Anchor(Struct, frozen=True, array_like=True):
     """What one model reported under one counter. Estimates and reports in tokens; -1 where there is none yet.
 
     `grown_*` sum the growth between consecutive requests with no Block between; `low_*` is the request with the
-    smallest estimate; `last_*` the newest one, on which a reading stands as long as it is `fresh`.
+    smallest estimate; `last_*` the newest one, on which a reading stands as long as it is `fresh`. `adrift`: the host
+    shortened what it sent behind our back, so its reports are of another view than ours.
     """
 
     model: str
@@ -50,6 +56,7 @@ class Anchor(Struct, frozen=True, array_like=True):
     last_estimate: int = -1
     last_reported: int = -1
     fresh: bool = False
+    adrift: bool = False
 
     def slope(self, factor: float) -> float:
         """Reported tokens per estimated token: from growth, clamped, or `factor` until enough was seen."""
@@ -87,6 +94,10 @@ def reported(anchors: Anchors, usage: Usage, estimate: int, counter: str, *, sta
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
         return anchors
     old = anchors.of(usage.model, counter) or Anchor(usage.model, counter)
+    if old.adrift:
+        return anchors
+    if old.fresh and estimate >= old.last_estimate and usage.prompt < DROP * old.last_reported:
+        return _with(anchors, msgspec.structs.replace(old, fresh=False, adrift=True))
     grown_estimate, grown_reported = old.grown_estimate, old.grown_reported
     if old.fresh and estimate > old.last_estimate:
         grown_estimate += estimate - old.last_estimate
@@ -103,15 +114,19 @@ def reported(anchors: Anchors, usage: Usage, estimate: int, counter: str, *, sta
         usage.prompt,
         True,
     )
-    others = tuple(r for r in anchors.rows if r is not old and (r.model != row.model or r.counter != row.counter))
+    return _with(anchors, row)
+
+
+def _with(anchors: Anchors, row: Anchor) -> Anchors:
+    others = tuple(r for r in anchors.rows if r.model != row.model or r.counter != row.counter)
     return Anchors((*others[1 - MODELS_KEPT :], row))
 
 
 def rebased(anchors: Anchors) -> Anchors:
     """The anchors after a Block, a retraction or a change of branch: no reading stands on an older report any more."""
-    if not any(row.fresh for row in anchors.rows):
+    if not any(row.fresh or row.adrift for row in anchors.rows):
         return anchors
-    return Anchors(tuple(msgspec.structs.replace(row, fresh=False) for row in anchors.rows))
+    return Anchors(tuple(msgspec.structs.replace(row, fresh=False, adrift=False) for row in anchors.rows))
 
 
 def factor_of(estimator: Estimator, model: str, counter: str) -> float:
