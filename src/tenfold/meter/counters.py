@@ -261,7 +261,9 @@ def _by_rule(text: str) -> int:
     return whole + -(-(len(text) - whole) // 4)
 
 
-_Count = Callable[[Sequence[str], str], list[int]]
+FEW = 8
+"""Texts below which one thread counts: with more, every core does."""
+_Count = Callable[[Sequence[str], str, int], list[int]]
 
 
 def _vocabulary() -> _Count:
@@ -270,10 +272,11 @@ def _vocabulary() -> _Count:
 
 
 def _counted(counted: _Count, texts: Sequence[str], encoding: str) -> list[int]:
+    threads = 1 if len(texts) < FEW else 0  # a turn's own messages are counted sooner than a thread is started
     try:
-        return counted(texts, encoding)
+        return counted(texts, encoding, threads)
     except UnicodeEncodeError:
-        return counted([_SURROGATE.sub("\ufffd", text) for text in texts], encoding)
+        return counted([_SURROGATE.sub("\ufffd", text) for text in texts], encoding, threads)
 
 
 def _pieces(text: str) -> Iterator[str]:
