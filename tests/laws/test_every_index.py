@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from tenfold.transcripts import Recorded
 from tenfold.view.path import Path
 from tenfold.view.view import View
 from tests.laws.recorded import path_of
-from tests.sessions import params
 
 
-@pytest.mark.parametrize("recording", params())
-def test_every_cut_of_a_recorded_session_folds_alike_extends_and_tiles(recording: Recorded) -> None:
-    entries = path_of(recording)
+def test_every_cut_of_a_recorded_session_folds_alike_extends_and_tiles(session: Recorded) -> None:
+    entries = path_of(session)
     whole = Path(entries)
     view = View.empty(whole)
     sent: list[tuple[int, int, int]] = []

@@ -10,13 +10,19 @@ import pytest
 from bench.meter_replay import Miss, Request, folder, misses, runs, switched
 from tenfold.meter.counters import Bpe, Characters4
 from tenfold.meter.estimators import Estimator
+from tests.sessions import needed
 
 NAMES = ("pi", "claude-code", "openhands 11299", "openhands 10097")
 
 
 @cache
-def recorded() -> dict[str, list[Request]]:
+def _runs() -> dict[str, list[Request]]:
     return runs(folder())
+
+
+def recorded() -> dict[str, list[Request]]:
+    needed()
+    return _runs()
 
 
 def size(miss: Miss) -> float:
