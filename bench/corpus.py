@@ -168,6 +168,12 @@ def _gold(results: dict[Path, list[Result]]) -> None:
         for item in score.gold(name):
             if "-v" in sys.argv and item.kind != "error_resolved" and not score.in_view(item, known[0].view):
                 print(f"    missing {item.kind} at {item.entry}: {item.text[:150]!r}")
+    extract = score.extractor()
+    if extract is not None:
+        print("\nthe extractors' own recall and precision on that gold")
+        for name in score.names():
+            if score.source_path(score.gold_file(name)).exists():
+                print("\n".join(score.report(name, score.extracted(name, extract))))
 
 
 if __name__ == "__main__":
