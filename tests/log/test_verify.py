@@ -72,7 +72,7 @@ def run(*statements: str) -> Damage:
         ("UPDATE entry SET hash = x'00' WHERE seq = 3", [("2", "its bytes are not"), ("3", "its bytes are not")]),
         ("UPDATE entry SET kind = 'custom' WHERE seq = 3", [("2", "its record says otherwise")]),
         ("UPDATE head SET leaf = 99 WHERE name = 'main'", [("", "the entry at head main is missing")]),
-        ("UPDATE session SET entries = entries + 1", [("", "17 entries were appended, but 16")]),
+        ("UPDATE head SET entries = entries + 1 WHERE name = 'main'", [("", "17 entries were appended, but 16")]),
     ],
 )
 def test_a_changed_row_is_named(tmp_path: Path, damage: str, expected: list[tuple[str, str]]) -> None:

@@ -24,8 +24,9 @@ _CREATE = (
     " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
 )
 _SESSIONS = (
-    "SELECT s.id, s.info, s.entries, s.blocks, s.first, s.last FROM session s JOIN namespace n ON n.id = s.ns"
-    " WHERE n.name = ? ORDER BY s.last IS NULL, s.last DESC, s.id DESC"
+    "SELECT s.id, s.info, ifnull(sum(h.entries), 0), ifnull(sum(h.blocks), 0), min(h.first), max(h.last) AS newest"
+    " FROM session s JOIN namespace n ON n.id = s.ns LEFT JOIN head h ON h.session = s.id WHERE n.name = ?"
+    " GROUP BY s.id ORDER BY newest IS NULL, newest DESC, s.id DESC"
 )
 _HEADS = "SELECT h.name, e.id FROM head h JOIN entry e ON e.seq = h.leaf WHERE h.session = ? ORDER BY h.name"
 _ORIGINAL = "SELECT body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY seq"
@@ -37,8 +38,8 @@ _LOCATE = (
     " JOIN session s ON s.id = e.session WHERE n.name = ?1 ORDER BY e.id LIMIT 2"
 )
 _COUNTS = (
-    "SELECT c.n FROM entry e LEFT JOIN count c ON c.counter = ? AND c.seq = e.seq WHERE e.seg = ?"
-    " AND e.pos BETWEEN ? AND ? ORDER BY e.pos"
+    "SELECT CASE WHEN e.counter = ?1 THEN e.n ELSE (SELECT n FROM count WHERE counter = ?1 AND seq = e.seq) END"
+    " FROM entry e WHERE e.seg = ?2 AND e.pos BETWEEN ?3 AND ?4 ORDER BY e.pos"
 )
 
 
@@ -111,11 +112,8 @@ class SqliteStore:
         """See `Store.add_counts`."""
         with self._files.write() as db:
             sid = session_id(db, namespace, session)
-            number = sqlite_append.counter_id(db, counter)
-            db.executemany(
-                "INSERT OR REPLACE INTO count VALUES (?, ?, ?)",
-                [(number, spot(db, sid, entry).seq, n) for entry, n in counts.items()],
-            )
+            rows = [(spot(db, sid, entry).seq, n) for entry, n in counts.items()]
+            sqlite_append.store_counts(db, counter, rows)
 
     def original(self, namespace: str, session: str) -> list[Entry]:
         """See `Store.original`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,15 +17,19 @@ from tenfold.record.entry import Entry
 from tenfold.view.view import Snapshot
 
 _HEAD = (
-    "SELECT s.ns, s.id, e.id, e.seg, e.pos, e.hash FROM namespace n JOIN session s ON s.ns = n.id AND s.name = ?2"
+    "SELECT s.ns, s.id, (SELECT ifnull(max(seq), 0) FROM entry), (SELECT id FROM counter WHERE name = ?4),"
+    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), h.leaf"
+    " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = ?2"
     " LEFT JOIN head h ON h.session = s.id AND h.name = ?3 LEFT JOIN entry e ON e.seq = h.leaf WHERE n.name = ?1"
 )
 _ENTRY = (
-    "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, body, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, body, seq, counter, n)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_STATS = (
-    "UPDATE session SET entries = entries + ?, blocks = blocks + ?, first = min(ifnull(first, ?3), ifnull(?3, first)),"
-    " last = max(ifnull(last, ?4), ifnull(?4, last)) WHERE id = ?5"
+_MOVED = (
+    "UPDATE head SET leaf = ?3, entries = entries + ?4, blocks = blocks + ?5,"
+    " first = min(ifnull(first, ?6), ifnull(?6, first)), last = max(ifnull(last, ?7), ifnull(?7, last))"
+    " WHERE session = ?1 AND name = ?2"
 )
 
 
@@ -51,6 +55,7 @@ class _Writing(Struct):
 
     ns: int
     session: int
+    counter: int | None
     rows: list[tuple[object, ...]]
     places: dict[str, _Place]
     tips: dict[int, int]
@@ -71,28 +76,30 @@ def batch(
 
 def append(db: sqlite3.Connection, namespace: str, session: str, new: Batch) -> None:
     """Writes the batch. The caller's transaction makes it one step."""
-    row = db.execute(_HEAD, (namespace, session, new.head)).fetchone()
+    first, *others = new.counts or ("",)
+    row = db.execute(_HEAD, (namespace, session, new.head, first)).fetchone()
     if row is None:
         raise unknown_session(namespace, session)
-    ns, sid, leaf, seg, pos, digest = row
+    ns, sid, seq, counter, leaf, seg, pos, digest, tip, moved = row
     if leaf != new.expected:
         raise lost_race(new.head, new.expected, leaf)
-    seq = db.execute("SELECT ifnull(max(seq), 0) FROM entry").fetchone()[0]
-    work = _Writing(ns, sid, [], {}, {})
+    if counter is None and first:
+        counter = counter_id(db, first)
+    work = _Writing(ns, sid, counter, [], {}, {})
     if leaf is not None:
         work.places[leaf] = _Place(seg, pos, digest)
-    for entry, body in zip(new.entries, new.bodies, strict=True):
-        _place(db, work, entry, body, seq + len(work.rows) + 1)
+        work.tips[seg] = tip
+    counts = new.counts[first] if first else [None] * len(new.entries)
+    for entry, body, count in zip(new.entries, new.bodies, counts, strict=True):
+        _place(db, work, entry, body, seq + len(work.rows) + 1, count)
     last = work.places[new.entries[-1].id]
     try:
         db.executemany(_ENTRY, work.rows)
     except sqlite3.IntegrityError as exc:
         raise _duplicate(db, ns, seq, new.entries) from exc
-    _store_counts(db, new.counts, seq)
+    for name in others:
+        store_counts(db, name, enumerate(new.counts[name], seq + 1))
     leaf_seq = seq + len(work.rows)
-    db.execute(
-        "INSERT INTO head VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET leaf = excluded.leaf", (sid, new.head, leaf_seq)
-    )
     if new.snapshot is not None:
         fits(new.snapshot, last.pos)
         db.execute(
@@ -100,7 +107,9 @@ def append(db: sqlite3.Connection, namespace: str, session: str, new: Batch) -> 
         )
     times = [e.time for e in new.entries if e.time is not None]
     blocks = sum(isinstance(e, Block) for e in new.entries)
-    db.execute(_STATS, (len(new.entries), blocks, min(times, default=None), max(times, default=None), sid))
+    stats = (len(new.entries), blocks, min(times, default=None), max(times, default=None))
+    statement = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)" if moved is None else _MOVED
+    db.execute(statement, (sid, new.head, leaf_seq, *stats))
 
 
 def counter_id(db: sqlite3.Connection, name: str) -> int:
@@ -111,7 +120,7 @@ def counter_id(db: sqlite3.Connection, name: str) -> int:
     return int(row[0])
 
 
-def _place(db: sqlite3.Connection, work: _Writing, entry: Entry, body: bytes, seq: int) -> None:
+def _place(db: sqlite3.Connection, work: _Writing, entry: Entry, body: bytes, seq: int, count: int | None) -> None:
     if entry.id in work.places:
         raise duplicate(entry.id)
     if entry.parent is None:
@@ -129,7 +138,8 @@ def _place(db: sqlite3.Connection, work: _Writing, entry: Entry, body: bytes, se
     work.tips[seg] = pos
     work.places[entry.id] = _Place(seg, pos, digest)
     kind = type(entry).__struct_config__.tag
-    work.rows.append((work.ns, work.session, seg, pos, kind, entry.id, source_of(entry), digest, body, seq))
+    source = source_of(entry)
+    work.rows.append((work.ns, work.session, seg, pos, kind, entry.id, source, digest, body, seq, work.counter, count))
 
 
 def _stored(db: sqlite3.Connection, work: _Writing, entry: Entry) -> _Place:
@@ -149,11 +159,12 @@ def _segment(db: sqlite3.Connection, session: int, parent: int | None, start: in
     return int(row[0])
 
 
-def _store_counts(db: sqlite3.Connection, counts: Mapping[str, Sequence[int]], before: int) -> None:
-    for name, values in counts.items():
-        counter = counter_id(db, name)
-        rows = [(counter, seq, count) for seq, count in enumerate(values, before + 1)]
-        db.executemany("INSERT INTO count VALUES (?, ?, ?)", rows)
+def store_counts(db: sqlite3.Connection, name: str, counts: Iterable[tuple[int, int]]) -> None:
+    """Stores counts, given as (row number of an entry, tokens), in place of those there were by the same counter."""
+    counter = counter_id(db, name)
+    for seq, n in counts:
+        if not db.execute("UPDATE entry SET n = ? WHERE seq = ? AND counter = ?", (n, seq, counter)).rowcount:
+            db.execute("INSERT OR REPLACE INTO count VALUES (?, ?, ?)", (counter, seq, n))
 
 
 def _duplicate(db: sqlite3.Connection, ns: int, before: int, entries: Sequence[Entry]) -> BadInput:

@@ -62,12 +62,12 @@ def purge_entry(db: sqlite3.Connection, chains: Chains, session: int, entry: str
         old, place.pos, scrub.distinctive(old, (e for _, e in quoting), _others(db, session, place.seq))
     )
     touched = 1 + _replace(db, place.seq, old, stone)
-    touched += db.execute("DELETE FROM count WHERE seq = ?", (place.seq,)).rowcount
+    touched += _uncounted(db, place.seq)
     for seq, each in quoting:
         clean = scrub.scrubbed(each, purged)
         if clean is not each:
             touched += 1 + _replace(db, seq, each, clean)
-            db.execute("DELETE FROM count WHERE seq = ?", (seq,))
+            _uncounted(db, seq)
     touched += _title(db, session, old)
     merge_index(db)
     return touched
@@ -88,6 +88,11 @@ def _replace(db: sqlite3.Connection, seq: int, old: Entry, new: Entry) -> int:
     )
     remember(db, seq, new)
     return rows
+
+
+def _uncounted(db: sqlite3.Connection, seq: int) -> int:
+    own = db.execute("UPDATE entry SET counter = NULL, n = NULL WHERE seq = ? AND n IS NOT NULL", (seq,)).rowcount
+    return own + db.execute("DELETE FROM count WHERE seq = ?", (seq,)).rowcount
 
 
 def _quoting(db: sqlite3.Connection, chains: Chains, session: int, place: Spot) -> Iterator[tuple[int, Block | Branch]]:

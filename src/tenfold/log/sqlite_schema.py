@@ -2,7 +2,8 @@
 
 A migration that was released is never edited; a change is a new one at the end.
 
-    namespace 1-n session 1-n seg 1-n entry 1-n count      seg: a stretch of a path without a fork
+    namespace 1-n session 1-n seg 1-n entry 1-n count      seg: a stretch of a path without a fork; count: by counters
+                                                           other than the one the entry was appended with
                           1-n head -> entry                manifest: the snapshot stored under an entry
 """
 
@@ -22,7 +23,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE namespace (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
         (
             "CREATE TABLE session (id INTEGER PRIMARY KEY AUTOINCREMENT, ns INTEGER NOT NULL, name TEXT NOT NULL,"
-            " entries INTEGER NOT NULL DEFAULT 0, blocks INTEGER NOT NULL DEFAULT 0, first INTEGER, last INTEGER,"
             " info BLOB NOT NULL, UNIQUE (ns, name))"
         ),
         # AUTOINCREMENT: the chain of a segment is cached by its id, which must not come back after a purge.
@@ -35,13 +35,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         (
             "CREATE TABLE entry (seq INTEGER PRIMARY KEY, ns INTEGER NOT NULL, session INTEGER NOT NULL,"
             " seg INTEGER NOT NULL, pos INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL,"
-            " hash BLOB NOT NULL, rewritten BLOB, body BLOB NOT NULL)"
+            " hash BLOB NOT NULL, rewritten BLOB, counter INTEGER, n INTEGER, body BLOB NOT NULL)"
         ),
         "CREATE UNIQUE INDEX entry_id ON entry (ns, id)",
         "CREATE UNIQUE INDEX entry_place ON entry (seg, pos)",
         "CREATE INDEX entry_quoting ON entry (session, seq) WHERE kind IN ('block', 'branch')",
+        # What was appended by way of it: here, because an append writes this row in any case.
         (
             "CREATE TABLE head (session INTEGER NOT NULL, name TEXT NOT NULL, leaf INTEGER NOT NULL,"
+            " entries INTEGER NOT NULL, blocks INTEGER NOT NULL, first INTEGER, last INTEGER,"
             " PRIMARY KEY (session, name)) WITHOUT ROWID"
         ),
         (

@@ -44,8 +44,8 @@ def verify(db: sqlite3.Connection, chains: Chains, namespace: str) -> list[Probl
 def _sessions(db: sqlite3.Connection, chains: Chains, namespace: str) -> list[Problem]:
     problems: list[Problem] = []
     sessions = db.execute(
-        "SELECT s.id, s.name, s.entries, s.info FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?"
-        " ORDER BY s.id",
+        "SELECT s.id, s.name, (SELECT ifnull(sum(entries), 0) FROM head WHERE session = s.id), s.info"
+        " FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? ORDER BY s.id",
         (namespace,),
     ).fetchall()
     for session, name, expected, info in sessions:
