@@ -76,7 +76,7 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
     plan = plan_for(draft, policy, call, facts, decision.target)
     if not plan.changed or plan.tokens_before - plan.tokens_after < ending.minimum:
         return ending.refused(ending.too_little(plan))
-    writing = Writing(new_id(), facts, policy.summary, policy.counter.count, call.focus)
+    writing = Writing(new_id(), facts, policy.summary, policy.counter.count, call.focus, writer=policy.writer)
     if call.consult:
         (advice,) = yield (Consult(plan.explain(), plan.tokens_before, decision.target),)
         if advice.cancel:
@@ -123,6 +123,8 @@ def quiet(reading: Reading, policy: Policy, call: Call) -> str:
     """Why an automatic check has nothing to do, where the reading alone says so; "" where it must be looked into."""
     if call.demand != "check" or call.to is not None:
         return ""
+    if not policy.auto:
+        return f"the policy {policy.name} compacts only when asked to: its automatic checks are switched off"
     if reading.window is None:
         return "the model's window is unknown, and an unknown window never triggers; name one (--window, window=)"
     limits = policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
@@ -189,7 +191,8 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
     The facts are known already, so their section is allotted what it takes and no more: what stands in view under
     the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs.
     """
-    goal = replace(policy.goal(target, recall=call.recall), frame=frame_of(draft, call.recall))
+    frame = frame_of(draft, call.recall, policy.summary)
+    goal = replace(policy.goal(target, recall=call.recall), frame=frame, window=call.window)
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
     if goal.facts + goal.narrative + goal.users > room:
         shared, narrative = room * 6 // 10, room * 3 // 10

@@ -14,6 +14,7 @@ from tenfold.meter.estimators import Estimator
 from tenfold.plan.draft import Goal, Recall
 from tenfold.plan.plan import Stage
 from tenfold.summarize.summarize import Settings
+from tenfold.summarize.writer import Prose, Writer
 from tenfold.trigger.triggers import Trigger
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
@@ -32,7 +33,8 @@ class Policy(Struct, frozen=True):
     """Trigger, ordered stages, summary settings, estimator and check points.
 
     `checks` are where the soft check is made; the hard one (view and output would exceed the window) is made before
-    every call. A Block shrinks the view by at least `shrink_tokens` and `shrink_share` of it; after an attempt or an
+    every call; with `auto` False neither is, and only a demand compacts. `writer` is how summaries are written.
+    A Block shrinks the view by at least `shrink_tokens` and `shrink_share` of it; after an attempt or an
     undo nothing is tried until the view has grown by `growth_share` of the window.
     """
 
@@ -48,6 +50,8 @@ class Policy(Struct, frozen=True):
     shrink_tokens: int = 1_000
     shrink_share: float = 0.10
     growth_share: float = 0.05
+    writer: Writer = Prose()
+    auto: bool = True
 
     def goal(self, target: int, *, recall: Recall) -> Goal:
         """The sizes, in tokens, that this policy derives from a target."""

@@ -20,12 +20,13 @@ from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Outcome, Read, Verdict
 from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run, Say
 from tenfold.record.entry import Attempt, Entry, message_of
-from tenfold.record.message import Message, Text, text_of
+from tenfold.record.message import text_of
+from tenfold.summarize.fill import carrier, story_of
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.section import TITLE, narrative
 from tenfold.summarize.summarize import Task, write
 from tenfold.view.view import View
-from tenfold.wire.marks import render_summary, summary_text
+from tenfold.wire.marks import summary_text
 
 
 class Again(Struct, frozen=True):
@@ -62,7 +63,7 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
     tokens = bench.tally(view)
     position = view.marks.live[-1] if view.marks.live else -1
     block = view.path.at(position) if position >= 0 else None
-    olds = _summaries(view, position, block) if isinstance(block, Block) else []
+    olds = _summaries(view, position, block, policy.summary) if isinstance(block, Block) else []
     settings = _settings(policy.summary, again)
     if not isinstance(block, Block) or not olds or not (settings.models or again.tokens):
         reason = "no model is named, and code has written what it can: name a model, or more tokens"
@@ -119,7 +120,7 @@ def _settings(settings: Settings, again: Again) -> Settings:
     return replace(settings, models=models, on_failure="abort" if models else "ladder")
 
 
-def _summaries(view: View, position: int, block: Block) -> list[_Old]:
+def _summaries(view: View, position: int, block: Block, settings: Settings) -> list[_Old]:
     out: list[_Old] = []
     for ref in view.refs:
         if not isinstance(ref, Rep) or ref.block != position or block.replacements[ref.index].kind != SUMMARY:
@@ -129,8 +130,9 @@ def _summaries(view: View, position: int, block: Block) -> list[_Old]:
             text = summary_text(text_of(show.message)) if isinstance(show, Say) else None
             mark = f'block="{block.id}"'
             if text is not None and isinstance(show, Say) and mark in text_of(show.message)[:200]:
-                _, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
-                out.append(_Old(ref.index, made, place, narrative(text), f"{TITLE}\n{body}" if found else ""))
+                _, found, body = ("\n" + text.removesuffix(settings.closing)).partition("\n" + TITLE + "\n")
+                facts = f"{TITLE}\n{body.strip()}" if found else ""
+                out.append(_Old(ref.index, made, place, story_of(text, settings), facts))
     return out
 
 
@@ -187,8 +189,7 @@ def _shows(view: View, covers: tuple[Ref, ...], position: int) -> list[Say | Kee
 
 
 def _replacement(old: _Old, rep: Rep, text: str, block: str, by: tuple[View, Policy]) -> Replacement:
-    whole = "\n\n".join(t for t in (text, old.facts) if t)
-    message = Message("user", (Text(render_summary(block, whole)),), "tenfold")
+    message = carrier(block, (text, old.facts), by[1].summary)
     show = tuple(Say(message) if i == old.place else s for i, s in enumerate(old.made.show))
     made = replace(
         old.made, covers=(rep,), show=show, level=old.made.level + 1, why=f"{old.made.why}; written again", sizes=()

@@ -35,7 +35,8 @@ class Goal(Struct, frozen=True):
     `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
     for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
     user messages kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level
-    may hold; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in it.
+    may hold; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in
+    it; `window` the model's, where it is known.
     """
 
     target: int
@@ -47,6 +48,7 @@ class Goal(Struct, frozen=True):
     fan_out: int = 4
     recall: Recall = "none"
     frame: int = FRAME
+    window: int | None = None
 
     @property
     def summary(self) -> int:
@@ -58,7 +60,8 @@ class Piece(Struct, frozen=True):
     """Whole units, and what would be shown for them. `units` are what is in view now.
 
     `kind` is "keep" while nothing changes. `held` says why no stage may touch it ("" if one may). `allotment` is what
-    a summary among the shows may take, counted in `tokens` although its text does not exist yet.
+    a summary among the shows may take, counted in `tokens` although its text does not exist yet. `cuts` are positions
+    at which the policy's writer is to write that text in parts.
     """
 
     units: tuple[Unit, ...]
@@ -71,6 +74,7 @@ class Piece(Struct, frozen=True):
     held: str = ""
     allotment: int = 0
     level: int = 0
+    cuts: tuple[int, ...] = ()
 
     @property
     def first(self) -> int:
@@ -119,9 +123,14 @@ class Draft(Struct, frozen=True):
 
 
 TO_BE_WRITTEN = Message("user", (Text(""),), "tenfold")
-"""Stands in a piece's shows, as the last one, for a summary whose text does not exist yet."""
+"""Stands in a piece's shows, once, for a summary whose text does not exist yet."""
 MINIMAL_SUMMARY = 120
 """Tokens of the least useful summary: what `least` reserves for it."""
+
+
+def place_to_write(show: Sequence[Show]) -> int:
+    """The index of `TO_BE_WRITTEN` among the shows."""
+    return next(i for i, s in enumerate(show) if isinstance(s, Say) and s.message is TO_BE_WRITTEN)
 
 
 def start(view: View, sizer: Sizer, weigh: Weigh, *, floor: int = 0) -> Draft:

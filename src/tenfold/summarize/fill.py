@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import FRAME, Draft, Piece, Recall, replacements
+from tenfold.plan.draft import FRAME, TO_BE_WRITTEN, Draft, Piece, Recall, place_to_write, replacements
 from tenfold.plan.plan import Plan
 from tenfold.plan.stages.condense import SUMMARY
 from tenfold.plan.stages.elide import expansion
@@ -22,7 +22,8 @@ from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.section import TITLE, Section, must_keep, narrative, parse, render
-from tenfold.summarize.summarize import Task, clean, write
+from tenfold.summarize.summarize import clean
+from tenfold.summarize.writer import Job, Prose, Writer
 from tenfold.wire.marks import render_summary, summary_text
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -50,7 +51,7 @@ class Filled(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """What the texts of one Block need besides the Plan: its id, the facts, settings, a counter, what hooks gave."""
+    """What the texts of one Block need besides the Plan: its id, the facts, how to write, what hooks gave."""
 
     block: str
     facts: tuple[Fact, ...]
@@ -58,6 +59,7 @@ class Writing(Struct, frozen=True):
     count: Count
     focus: str = ""
     supplied: str = ""
+    writer: Writer = Prose()
 
 
 def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Filled]:
@@ -140,7 +142,7 @@ def standing(plan: Plan) -> str:
         if not piece.changed:
             words.extend(_words(s.message) for s in piece.shown())
             continue
-        for show in piece.show[:-1] if piece.allotment else piece.show:
+        for show in (s for s in piece.show if not (isinstance(s, Say) and s.message is TO_BE_WRITTEN)):
             message = show.message if isinstance(show, Say) else message_of(plan.draft.view.path.at(show.position))
             if message is not None:
                 words.append(_words(message))
@@ -218,9 +220,13 @@ def _summary(
     elif writing.supplied:
         written = Written(text=clean(writing.supplied), rung="none")
     else:
-        written = yield from write(_task(piece, room, writing), writing.settings, writing.count)
+        written = yield from writing.writer.write(_job(plan, piece, room, writing))
     recall = plan.goal.recall
-    message, size = _said(draft, written.text, facts, writing.block, recall)
+
+    def said(story: str) -> tuple[Message, int]:
+        return _said(draft, (story, facts), writing.block, recall, writing.settings)
+
+    message, size = said(written.text)
     if size > piece.allotment and writing.supplied:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.allotment:,}"
         written = replace(written, notes=(*written.notes, note))
@@ -228,23 +234,37 @@ def _summary(
         fits = writing.count([written.text])[0] - (size - piece.allotment) - 1
         shorter = shortened(written.text, fits, writing.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
-        message, size = _said(draft, written.text, facts, writing.block, recall)
-    return replace(each, show=(*each.show[:-1], Say(message)), sizes=(*each.sizes[:-1], size)), written
+        message, size = said(written.text)
+    at = place_to_write(each.show)
+    show, sizes = list(each.show), list(each.sizes)
+    show[at], sizes[at] = Say(message), size
+    return replace(each, show=tuple(show), sizes=tuple(sizes)), written
 
 
-def frame_of(draft: Draft, recall: Recall) -> int:
+def frame_of(draft: Draft, recall: Recall, settings: Settings) -> int:
     """What a summary takes without any text in it, by this draft's counter; ids and hashes vary, so with a margin."""
-    _, size = _said(draft, "", "", "01234567-89ab-7cde-8f01-23456789abcd", recall)
+    _, size = _said(draft, ("", ""), "01234567-89ab-7cde-8f01-23456789abcd", recall, settings)
     return max(FRAME, size * 5 // 4)
 
 
-def _said(draft: Draft, story: str, facts: str, block: str, recall: Recall) -> tuple[Message, int]:
-    text = "\n\n".join(t for t in (story, facts, expansion(recall, block)) if t)
-    message = Message("user", (Text(render_summary(block, text)),), "tenfold")
+def _said(draft: Draft, texts: tuple[str, str], block: str, recall: Recall, settings: Settings) -> tuple[Message, int]:
+    message = carrier(block, (*texts, expansion(recall, block)), settings)
     return message, draft.weigh([message])[0]
 
 
-def _task(piece: Piece, room: int, writing: Writing) -> Task:
+def carrier(block: str, texts: Sequence[str], settings: Settings) -> Message:
+    """The message that carries a summary: its delimiter, the policy's opening and closing, and the texts between."""
+    text = "\n\n".join(t for t in texts if t)
+    whole = "\n".join(t for t in (settings.opening, text, settings.closing) if t)
+    return Message(settings.role, (Text(render_summary(block, whole)),), "tenfold")
+
+
+def story_of(text: str, settings: Settings) -> str:
+    """The narrative of a summary in view: without facts section, opening and closing."""
+    return narrative(text).removeprefix(settings.opening).removesuffix(settings.closing).strip()
+
+
+def _job(plan: Plan, piece: Piece, room: int, writing: Writing) -> Job:
     items: list[tuple[int, Message]] = []
     previous: list[str] = []
     kept = {s.position for s in piece.show if not isinstance(s, Say)}
@@ -252,14 +272,19 @@ def _task(piece: Piece, room: int, writing: Writing) -> Task:
         for shown in unit.shown:
             text = summary_text(text_of(shown.message)) if shown.message.origin == "tenfold" else None
             if text is not None:
-                previous.extend([story] if (story := narrative(text)) else [])
+                previous.extend([story] if (story := story_of(text, writing.settings)) else [])
             elif not (shown.original and shown.at in kept and shown.message.role == "user"):
                 items.append((shown.at if shown.of is None else shown.of, shown.message))
-    return Task(
+    return Job(
+        piece=piece,
+        view=plan.draft.view,
+        goal=plan.goal,
         items=tuple(items),
+        previous=tuple(previous),
         facts=writing.facts,
-        previous="\n\n".join(previous),
-        allotment=room,
-        purpose="update" if previous else "first",
+        room=room,
+        settings=writing.settings,
+        count=writing.count,
         focus=writing.focus,
+        block=writing.block,
     )

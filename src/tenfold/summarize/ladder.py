@@ -17,19 +17,28 @@ SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
 class Settings(Struct, frozen=True):
     """How summaries are written. No `models`: by code alone, without any Ask.
 
-    `system`, `first`, `update` and `repair` are prompt texts; `{allotment}`, `{headings}`, `{focus}` and `{failures}`
-    in them are replaced. `headings` are lines the summary must hold. `input_tokens` bounds what a model is sent.
+    `system`, `first`, `update`, `prefix`, `batch`, `merge`, `branch` and `repair` are prompt texts; `{allotment}`,
+    `{headings}`, `{focus}` and `{failures}` in them are replaced. `headings` are lines the summary must hold, in order.
+    `input_tokens` bounds what a model is sent. The message that carries a summary has `role`, and `opening` and
+    `closing` stand in it around what was written.
     """
 
     models: tuple[str, ...] = ()
     system: str = ""
     first: str = ""
     update: str = ""
+    prefix: str = ""
+    batch: str = ""
+    merge: str = ""
+    branch: str = ""
     repair: str = ""
     headings: tuple[str, ...] = ()
     on_failure: OnFailure = "ladder"
     input_tokens: int = 60_000
     stricter: float = 0.6
+    role: Literal["user", "system"] = "user"
+    opening: str = ""
+    closing: str = ""
 
 
 class Step(Struct, frozen=True):

@@ -1,0 +1,103 @@
+"""How the text of a summary comes about: the one place where a policy may put a way of its own.
+
+A `Writer` is given a `Job` and is a generator: it yields Asks and receives Answers, so that the same writer serves
+sync, async and replayed runs. `Prose`, one text by one call, is what most policies use. Facts are not its business:
+the section with them is rendered by code and put under whatever a writer gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+from msgspec import Struct
+
+from tenfold.plan.draft import Goal, Piece
+from tenfold.record.ask import Answer, Ask
+from tenfold.record.block import Fact
+from tenfold.record.message import Message
+from tenfold.summarize.ladder import Settings, Written
+from tenfold.summarize.section import Count
+from tenfold.summarize.summarize import Task, write
+from tenfold.view.view import View
+
+Effect = Generator[tuple[Ask, ...], tuple[Answer, ...], Written]
+
+
+class Job(Struct, frozen=True):
+    """One text to write, in at most `room` tokens.
+
+    `items` are the messages it stands for with their positions, without those that stay verbatim and without earlier
+    summaries, whose texts are `previous`, oldest first. `piece.cuts` says where the plan wants it written in parts.
+    `view` is the view the plan was made on: for times, and for what older Blocks hold.
+    """
+
+    piece: Piece
+    view: View
+    goal: Goal
+    items: tuple[tuple[int, Message], ...]
+    previous: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    room: int
+    settings: Settings
+    count: Count
+    focus: str = ""
+    block: str = ""
+
+    @property
+    def task(self) -> Task:
+        """The whole of it as one text: first-time, or an update of what went before."""
+        return Task(
+            items=self.items,
+            facts=self.facts,
+            previous="\n\n".join(self.previous),
+            allotment=self.room,
+            purpose="update" if self.previous else "first",
+            focus=self.focus,
+        )
+
+
+class Writer(Protocol):
+    """A way to write. Returns a `Written` within `job.room`, and never raises for what a model did."""
+
+    def write(self, job: Job) -> Effect:
+        """Yields Asks, receives Answers, returns the text and how it came about."""
+        ...
+
+
+class Prose(Struct, frozen=True):
+    """One text by one call, checked, repaired once, and down the ladder."""
+
+    def write(self, job: Job) -> Effect:
+        """See `Writer.write`."""
+        return (yield from write(job.task, job.settings, job.count))
+
+
+def together(*efforts: Effect) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Written, ...]]:
+    """Runs independent writings side by side: their Asks go out as one tuple, so that drivers work on them at once."""
+    done: dict[int, Written] = {}
+    waiting: dict[int, tuple[Ask, ...]] = {}
+    for index, effort in enumerate(efforts):
+        _advance(index, effort, None, done, waiting)
+    while waiting:
+        order = sorted(waiting)
+        answers = yield tuple(ask for index in order for ask in waiting[index])
+        at = 0
+        for index in order:
+            count = len(waiting.pop(index))
+            _advance(index, efforts[index], answers[at : at + count], done, waiting)
+            at += count
+    return tuple(done[index] for index in range(len(efforts)))
+
+
+def _advance(
+    index: int,
+    effort: Effect,
+    answers: tuple[Answer, ...] | None,
+    done: dict[int, Written],
+    waiting: dict[int, tuple[Ask, ...]],
+) -> None:
+    try:
+        waiting[index] = next(effort) if answers is None else effort.send(answers)
+    except StopIteration as stop:
+        done[index] = stop.value
