@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tenfold.transcripts import Recorded
 from tenfold.view.view import View
-from tests.laws import checks, recorded
+from tests.laws import checks
 from tests.laws.strategies import LAW, SILENT, STALE, TALK, Log, logs
 
 
@@ -20,8 +19,3 @@ def test_what_was_sent_stays_the_beginning_of_what_is_sent(log: Log) -> None:
 @given(logs(TALK + SILENT + STALE, most=30))
 def test_without_blocks_the_whole_conversation_is_one_growing_prefix(log: Log) -> None:
     checks.keeps_the_prefix(View, log)
-
-
-def test_recorded_sessions_are_one_growing_prefix(session: Recorded) -> None:
-    log = recorded.compacted(session)
-    checks.keeps_the_prefix(View, log, at=recorded.cuts(log))

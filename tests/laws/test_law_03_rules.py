@@ -9,9 +9,8 @@ from tenfold.transcripts import Recorded
 from tenfold.view.rules import check
 from tenfold.view.view import View
 from tests.laws import checks, conversations, mutants, recorded, strategies
+from tests.laws.nearby import WIRES
 from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs
-
-WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -38,14 +37,6 @@ def test_every_view_that_the_engine_planned_is_what_the_provider_accepts(wire: s
 def test_recorded_sessions_at_a_tenth_are_accepted_in_every_format(session: Recorded) -> None:
     for wire in WIRES:
         assert recorded.tenth(session).session.violations(wire) == (), wire
-
-
-def test_recorded_views_are_accepted_in_every_format_wherever_they_are_cut(session: Recorded) -> None:
-    log = recorded.compacted(session)
-    for length in recorded.cuts(log, most=4):
-        messages = checks.whole_fold(View, log[:length]).messages()
-        for wire in WIRES:
-            assert check(messages, wire) == [], f"cut at {length}, {wire}"
 
 
 @pytest.mark.parametrize("wire", WIRES)

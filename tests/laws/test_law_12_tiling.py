@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tenfold.transcripts import Recorded
 from tenfold.view.view import View
-from tests.laws import checks, conversations, recorded
+from tests.laws import checks, conversations
 from tests.laws.strategies import ENGINE, LAW, Log, logs
 
 
@@ -27,9 +26,3 @@ def test_exactly_whole_closed_units_may_be_replaced(log: Log) -> None:
 def test_nothing_falls_between_the_engines_blocks(log: Log) -> None:
     checks.tiles_every_position(View, log)
     checks.agrees_with_oracle(View, log)
-
-
-def test_recorded_sessions_are_tiled_wherever_they_are_cut(session: Recorded) -> None:
-    log = recorded.compacted(session)
-    for length in recorded.cuts(log):
-        checks.tiles_every_position(View, log[:length])

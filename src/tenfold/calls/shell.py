@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -15,6 +16,8 @@ from msgspec import Struct
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
 _LONGEST = 200_000
 """Characters of a command that are read, its here-documents included."""
+_REMEMBERED = 2_000
+"""Characters up to which the reading of a command is remembered: one compaction reads each of them three times."""
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|(?<=\s)#\s[^\n'\"]*$")
 _TOKEN = re.compile(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\d?>>|\d?>&\d|&>|\d?>|<|&&|\|\||\|&|[;|&\n()]|(?:\\.|[^\s'\"<>|;&()\\])+|\\\n"
@@ -119,12 +122,19 @@ def simple_commands(command: str) -> list[list[list[str]]]:
 
 def normal(command: str) -> str:
     """The command's name for comparing runs: no `cd`, no redirections, no pipe into a filter, single spaces."""
+    return _normal_known(command) if len(command) <= _REMEMBERED else _normal(command)
+
+
+def _normal(command: str) -> str:
     parts: list[str] = []
     for pipe in simple_commands(command):
         words = _bare(pipe[0])
         if words and words[0] not in _QUIET:
             parts.append(" ".join(words)[:160])
     return " && ".join(parts)[:400] or " ".join(command.split())[:160]
+
+
+_normal_known = lru_cache(maxsize=1_024)(_normal)
 
 
 def program(part: str) -> str:
@@ -184,6 +194,10 @@ def _bare(words: list[str]) -> list[str]:
 
 def effects(command: str, opened: str = "") -> tuple[Effect, ...]:
     """What a shell command does to files, in order. Words with variables, globs or substitutions are left alone."""
+    return _effects_known(command, opened) if len(command) <= _REMEMBERED else _effects(command, opened)
+
+
+def _effects(command: str, opened: str) -> tuple[Effect, ...]:
     where = ""
     out: list[Effect] = []
     pipes = simple_commands(command)
@@ -199,6 +213,9 @@ def effects(command: str, opened: str = "") -> tuple[Effect, ...]:
     if opened and command.lstrip().startswith(("insert ", "append ")):
         out.append(Effect(verb="modify", path=opened))
     return tuple(out)
+
+
+_effects_known = lru_cache(maxsize=1_024)(_effects)
 
 
 def _redirects(words: list[str], where: str, *, sure: bool) -> list[Effect]:

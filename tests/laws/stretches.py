@@ -1,0 +1,56 @@
+"""Every recorded session cut at every index, in parts that take about as long as each other.
+
+A part folds the whole session, which is cheap, and judges every n-th cut of it: so all cuts are judged, each in one
+part, and the parts can run side by side. The longest session comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from msgspec import Struct
+
+from tenfold.record.entry import Entry
+from tenfold.transcripts import Recorded
+from tenfold.view.path import Path
+from tenfold.view.view import View
+from tests import sessions
+
+COSTLY = 100_000
+"""Entries squared that one part may hold: what is done at a cut costs in proportion to what stands before it."""
+
+
+class Stretch(Struct, frozen=True):
+    """One part of a session: of `count` parts the one that judges the cuts `number`, `number + count` and so on."""
+
+    session: Recorded
+    number: int = 0
+    count: int = 1
+
+    def judges(self, length: int) -> bool:
+        """Whether the cut after `length` entries is one of this part's."""
+        return length % self.count == self.number
+
+
+def params() -> list[object]:
+    """`pytest.param`s, one a part, with ids like `pi/file.jsonl#0-3`. Without the folder: one that skips or fails."""
+    out: list[object] = []
+    for param in sessions.params():
+        assert isinstance(param, type(pytest.param()))
+        (session,) = param.values
+        if not isinstance(session, Recorded):
+            out.append(param)
+            continue
+        count = 1 + len(session.entries) ** 2 // COSTLY
+        names = [f"{param.id}-{n}" if count > 1 else param.id for n in range(count)]
+        out.extend(pytest.param(Stretch(session, n, count), id=name) for n, name in enumerate(names))
+    return out
+
+
+def views(log: Sequence[Entry]) -> Iterator[View]:
+    """The view after each entry, extended one by one along one path that holds the whole log."""
+    view = View.empty(Path(log))
+    for entry in log:
+        view = view.extend([entry])
+        yield view

@@ -1,0 +1,75 @@
+"""Laws 1 to 6 and 10 to 14 over every recorded session, compacted to a tenth at every index of it.
+
+Failed and cancelled compactions cost a plan each: sessions of up to `SHORT` entries at every index, longer at some.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from tenfold.record.block import Block
+from tenfold.transcripts import Recorded
+from tenfold.view.view import View
+from tests.laws import compactions, conversations
+from tests.laws.compactions import AFTERWARDS, Desk
+from tests.laws.nearby import WIRES
+from tests.laws.recorded import cuts, path_of
+from tests.laws.stretches import Stretch, views
+
+LEAVES = (1, 2, 5, 12)
+"""How many entries later a Block is tried again."""
+
+SHORT = 64
+
+Planned = tuple[View, Block]
+
+
+def test_every_cut_of_a_recorded_session_compacts_by_the_laws(stretch: Stretch) -> None:
+    log = path_of(stretch.session)
+    desk = compactions.desk_for(log, conversations.policy())
+    planned: deque[Planned] = deque()
+    for view in views(log):
+        for after, block in planned:
+            if view.length - block.time in LEAVES:
+                compactions.fits_later(view, after, block)
+        if planned and view.length - planned[0][1].time >= LEAVES[-1]:
+            planned.popleft()
+        if stretch.judges(view.length) and (made := judged(desk, view)) is not None:
+            planned.append(made)
+
+
+def judged(desk: Desk, view: View) -> Planned | None:
+    """One cut: compacts what stands before it, and gives the Block with its view, if there is one."""
+    size = conversations.tokens(view.messages())
+    compactions.ends_without_a_block(desk, view, size)
+    call = compactions.tenth_of(size)
+    verdict = desk.verdict(view, call)
+    block = verdict.entry
+    if verdict.outcome.status != "compacted":
+        assert verdict.outcome.status == "nothing"
+        compactions.leaves_the_view(view, verdict, attempt=verdict.entry is not None)
+        return None
+    assert isinstance(block, Block)
+    after = desk.branch(view, block)
+    log = (*desk.log[: view.length], block)
+    compactions.shrinks(view, after, verdict)
+    compactions.allowed(after)
+    compactions.tiled(after, log)
+    compactions.reachable(desk, after, block)
+    compactions.reopens(desk, after, block)
+    compactions.asked_again(desk, after, call)
+    compactions.undoes(view, after, block)
+    compactions.refused(after, block)
+    later = desk.log[view.length : view.length + AFTERWARDS]
+    compactions.goes_on(after, later, WIRES[view.length % len(WIRES)])
+    return after, block
+
+
+def test_what_comes_to_nothing_changes_no_view_wherever_a_session_is_cut(session: Recorded) -> None:
+    log = path_of(session)
+    desk = compactions.desk_for(log, conversations.policy(models=("broken",), on_failure="abort"))
+    at = range(len(log) + 1) if len(log) <= SHORT else cuts(log)
+    for view in views(log):
+        if view.length in at:
+            call = compactions.tenth_of(conversations.tokens(view.messages()))
+            compactions.comes_to_nothing(desk, view, call)
