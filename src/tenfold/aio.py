@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tenfold.drive import arun
+from msgspec.structs import replace
+
+from tenfold.drive import Answerer, arun
 from tenfold.engine import Call
 from tenfold.log.base import Hit
 from tenfold.meter.reading import Reading
@@ -24,6 +26,20 @@ from tenfold.redo import PLAIN, Again
 from tenfold.session import Session
 from tenfold.trigger.triggers import Decision
 from tenfold.view.view import View
+
+
+class _OnLoop:
+    """A model whose call is a coroutine, asked from another thread."""
+
+    def __init__(self, answer: Callable[[Summarize], Awaitable[Answer]]) -> None:
+        self._answer, self._loop = answer, asyncio.get_running_loop()
+
+    def answer(self, ask: Summarize) -> Answer:
+        async def asked() -> Answer:
+            return await self._answer(ask)
+
+        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result()
+
 
 _PAUSE = 0.005
 """Seconds between two looks at whether another compaction has ended."""
@@ -59,9 +75,16 @@ class AsyncSession:
         session = self.session
         call = session.known(call or session.call(to=to, window=window))
         async with self._alone():
-            effects, view = await asyncio.to_thread(session.effects, call)
-            verdict = await arun(effects, session.answerer, answer=self._answer)
-            return await asyncio.to_thread(session.install, verdict, view)
+            return await self._carried_out(call)
+
+    async def _carried_out(self, call: Call) -> Outcome:
+        session = self.session
+        ahead = await asyncio.to_thread(session.adopted, call)
+        if ahead is not None:
+            return ahead
+        effects, view = await asyncio.to_thread(session.effects, call)
+        verdict = await arun(effects, session.answering(), answer=self._answer)
+        return await asyncio.to_thread(session.install, verdict, view)
 
     async def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
         """See `Session.redo`. Cancelling it leaves no Block."""
@@ -81,14 +104,18 @@ class AsyncSession:
                 lambda: session.asked(request, window=window, recall=recall, wire=wire)
             )
             if call is not None:
-                effects, view = await asyncio.to_thread(session.effects, call)
-                verdict = await arun(effects, session.answerer, answer=self._answer)
-                session.outcome = await asyncio.to_thread(session.install, verdict, view)
+                session.outcome = await self._carried_out(call)
+                await asyncio.to_thread(session.prepare, call, self._threaded())
             return await asyncio.to_thread(session.answered, request, asked, keys)
 
     async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
         """See `Session.after_model`."""
         self.session.after_model(report)
+
+    def _threaded(self) -> Answerer:
+        """The answerer for another thread: a model that is a coroutine is awaited on this loop."""
+        answerer = self.session.answerer
+        return answerer if self._answer is None else replace(answerer, model=_OnLoop(self._answer))
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

@@ -1,38 +1,57 @@
 """The only place that exists both sync and async: it runs an engine generator to its end, answering its Asks.
 
 What it may call is handed to it as an `Answerer`; retries, time-outs and cancellation are decided here and nowhere
-deeper. It writes nothing: the session appends what a Verdict holds.
+deeper. Each model call has a thread of its own that nothing waits for longer than the Ask allows, so a model that
+hangs holds up neither the session nor the end of the program. It writes nothing: the session appends a Verdict.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import assert_never
+from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
+from math import isfinite
+from threading import Thread
+from typing import TypeVar, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.engine import Effects
 from tenfold.errors import TenfoldError
-from tenfold.llm.model import Model
-from tenfold.record.ask import Answer, Ask, Consult, Read, Summarize, Verdict
+from tenfold.events import Event, Listener
+from tenfold.llm.model import AsyncModel, Model
+from tenfold.llm.patience import Patience
+from tenfold.record.ask import Answer, Ask, Consult, Outcome, Read, Summarize, Verdict
+from tenfold.record.block import Block, Spent
 from tenfold.record.entry import Entry
+from tenfold.summarize.redact import redact
 
+T = TypeVar("T")
+Called = Callable[[Summarize], Awaitable[Answer]]
+"""A model call that is a coroutine."""
 Before = Callable[[Consult], Answer | None]
 """A before-hook: may cancel, supply a summary text, or add a focus; None has no say."""
+After = Callable[[Outcome, Block], None]
+"""An after-hook: told of each Block once it is appended."""
 
 
 class Answerer(Struct, frozen=True):
-    """Everything an Ask may need: a model, the before-hooks in order, and a way to read entries.
+    """Everything an Ask may need: a model, the before-hooks in order, and a way to read entries; and who is told.
 
-    `report` is told of a hook that raised; the hook is then ignored.
+    `after` are told of each Block, `listen` of every event. `report` is told of one that raised; it is then ignored.
+    `patience` is how long to wait before a model call that failed for the moment is made again.
     """
 
     model: Model | None = None
     before: tuple[Before, ...] = ()
+    after: tuple[After, ...] = ()
+    listen: tuple[Listener, ...] = ()
     read: Callable[[Sequence[int]], Sequence[Entry]] | None = None
     report: Callable[[str], None] | None = None
+    patience: Patience = Patience()
 
     def answer(self, ask: Ask) -> Answer:
         """The answer to one Ask. What fails comes back as an Answer with its error, never as an exception."""
@@ -54,10 +73,16 @@ class Answerer(Struct, frozen=True):
     def _summarized(self, ask: Summarize) -> Answer:
         if self.model is None:
             return Answer(error="no model is configured")
-        try:
-            return self.model.answer(ask)
-        except Exception as exc:  # noqa: BLE001 - a user's model may raise anything, and no run may fail for a summary
-            return _failed(exc)
+        calls = self.patience.calls(ask)
+        pause = next(calls)
+        while True:
+            if pause:
+                self.patience.sleep(pause)
+            try:
+                pause = calls.send(_called(self.model, ask))
+            except StopIteration as stop:
+                answer: Answer = stop.value
+                return answer
 
     def _consulted(self, ask: Consult) -> Answer:
         said = Answer()
@@ -74,16 +99,108 @@ class Answerer(Struct, frozen=True):
                 continue
             if advice.cancel:
                 return advice
-            said = Answer(text=advice.text or said.text, focus=advice.focus or said.focus)
+            newest = advice if advice.text or advice.supplied else said
+            said = Answer(text=newest.text, supplied=newest.supplied, focus=advice.focus or said.focus)
         return said
+
+    def tell(self, event: Event) -> None:
+        """Tells every listener."""
+        for listener in self.listen:
+            try:
+                listener(event)
+            except Exception as exc:  # noqa: BLE001 - a listener is a user's code; it is reported and ignored
+                self._say(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
+
+    def appended(self, outcome: Outcome, block: Block) -> None:
+        """Tells every after-hook."""
+        for hook in self.after:
+            try:
+                hook(outcome, block)
+            except Exception as exc:  # noqa: BLE001 - a hook is a user's code; it is reported and ignored
+                self._say(f"an after-hook raised {type(exc).__name__}: {exc}; it was ignored")
 
     def _say(self, what: str) -> None:
         if self.report is not None:
             self.report(what)
 
 
-def _failed(exc: Exception) -> Answer:
-    return Answer(error=f"{type(exc).__name__}: {exc}")
+def _failed(exc: BaseException) -> Answer:
+    """What an exception of a model or a store is as an Answer."""
+    for_the_moment = isinstance(exc, ConnectionError | TimeoutError)
+    return Answer(error=redact(f"{type(exc).__name__}: {exc}"), retryable=for_the_moment)
+
+
+def _safe(answer: Answer) -> Answer:
+    """The Answer; an error's text may quote the request, and it is stored."""
+    return replace(answer, error=redact(answer.error)) if answer.error else answer
+
+
+def _late(ask: Summarize) -> Answer:
+    spent = Spent(calls=1, model=ask.model)
+    return Answer(error=f"no answer within {ask.timeout:g} s", retryable=True, timed_out=True, spent=spent)
+
+
+def _started(work: Callable[[], T]) -> Future[T]:
+    """The work, begun on a thread of its own. Nobody has to wait for it, not even the end of the program."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    context = copy_context()
+
+    def carry_out() -> None:
+        try:
+            future.set_result(context.run(work))
+        except BaseException as exc:  # noqa: BLE001 - whatever it raised is raised where its result is asked for
+            future.set_exception(exc)
+
+    Thread(target=carry_out, name="tenfold-ask", daemon=True).start()
+    return future
+
+
+def _called(model: Model, ask: Summarize) -> Answer:
+    """One call. A model that raises has failed, and so has one that gives no answer in time."""
+    future = _started(partial(model.answer, ask))
+    try:
+        exc = future.exception(timeout=ask.timeout if isfinite(ask.timeout) else None)
+    except TimeoutError:
+        return _late(ask)
+    if exc is None:
+        return _safe(future.result())
+    if not isinstance(exc, Exception):
+        raise exc  # Ctrl-C and the like end the program, as they would without a thread in between
+    return _failed(exc)
+
+
+async def _acalled(call: Called, ask: Summarize) -> Answer:
+    """`_called` for coroutines."""
+    try:
+        async with asyncio.timeout(ask.timeout if isfinite(ask.timeout) else None) as clock:
+            return _safe(await call(ask))
+    except Exception as exc:  # noqa: BLE001 - a user's model may raise anything, and no run may fail for a summary
+        return _late(ask) if clock.expired() else _failed(exc)
+
+
+async def _asummarized(call: Called, ask: Summarize, patience: Patience) -> Answer:
+    calls = patience.calls(ask)
+    pause = next(calls)
+    while True:
+        if pause:
+            await patience.asleep(pause)
+        try:
+            pause = calls.send(await _acalled(call, ask))
+        except StopIteration as stop:
+            answer: Answer = stop.value
+            return answer
+
+
+def _awaitable(model: Model) -> Called:
+    """The model as a coroutine: its own, or its plain call on a thread."""
+    if isinstance(model, AsyncModel):
+        return model.aanswer
+
+    def on_thread(ask: Summarize) -> Awaitable[Answer]:
+        return asyncio.wrap_future(_started(partial(model.answer, ask)))
+
+    return on_thread
 
 
 def run(effects: Effects, answerer: Answerer) -> Verdict:
@@ -93,28 +210,23 @@ def run(effects: Effects, answerer: Answerer) -> Verdict:
         if len(asks) == 1:
             answers: tuple[Answer, ...] = (answerer.answer(asks[0]),)
         else:
-            with ThreadPoolExecutor(max_workers=len(asks), thread_name_prefix="tenfold-ask") as pool:
-                answers = tuple(pool.map(answerer.answer, asks))
+            answers = tuple(f.result() for f in [_started(partial(answerer.answer, ask)) for ask in asks])
         asks = _next(effects, answers)
     return asks
 
 
-async def arun(
-    effects: Effects, answerer: Answerer, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None
-) -> Verdict:
+async def arun(effects: Effects, answerer: Answerer, *, answer: Called | None = None) -> Verdict:
     """Runs to the end without holding the event loop: the engine's own work and every Ask run in threads.
 
     `answer` stands for the answerer's model, for hosts whose model call is a coroutine; hooks and reads stay the
-    answerer's. Cancelling leaves no Block.
+    answerer's. Cancelling leaves no Block, and cancels the model's call where that is a coroutine.
     """
+    call = answer or (_awaitable(answerer.model) if answerer.model is not None else None)
 
     async def one(ask: Ask) -> Answer:
-        if answer is None or not isinstance(ask, Summarize):
+        if call is None or not isinstance(ask, Summarize):
             return await asyncio.to_thread(answerer.answer, ask)
-        try:
-            return await answer(ask)
-        except Exception as exc:  # noqa: BLE001 - a user's model may raise anything, and no run may fail for a summary
-            return _failed(exc)
+        return await _asummarized(call, ask, answerer.patience)
 
     asks = await asyncio.to_thread(_next, effects, None)
     while not isinstance(asks, Verdict):

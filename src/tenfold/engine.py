@@ -19,6 +19,7 @@ from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, counted, read
 from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Goal, Recall, least, start
 from tenfold.plan.plan import Plan, pick, with_facts, without
+from tenfold.plan.stages.whole import entries_since
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
 from tenfold.record.block import Block, Fact, Spent
@@ -26,7 +27,7 @@ from tenfold.record.entry import Attempt
 from tenfold.summarize.fill import Filled, Writing, fill, frame_of, is_section, kept_facts, known_facts, section_of
 from tenfold.summarize.section import render
 from tenfold.trigger.guard import History, decide
-from tenfold.trigger.triggers import Decision, Demand
+from tenfold.trigger.triggers import Decision, Demand, Limits
 from tenfold.view.units import Shown, shown_of
 from tenfold.view.view import View
 
@@ -64,11 +65,12 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
     """Compacts the view if that is called for. Returns the Verdict: an Outcome, and the entry to append, if any."""
     call = unfloored(call, policy)
     reading = measure(view, policy, call, bench)
-    calm = quiet(reading, policy, call)
+    calm = "" if crowded(view, policy, call) else quiet(reading, policy, call)
     if calm:
         return Verdict(Outcome("nothing", calm, reading.tokens, reading.tokens, 0, policy=policy.name))
     draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, reading)
+    draft = replace(draft, limit=decision.fires)
     ending = _Ending(draft, policy, call, decision, now, new_id)
     if not decision.act:
         return ending.refused(decision.reason)
@@ -78,11 +80,18 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
         return ending.refused(ending.too_little(plan))
     writing = Writing(new_id(), facts, policy.summary, policy.counter.count, call.focus, writer=policy.writer)
     if call.consult:
-        (advice,) = yield (Consult(plan.explain(), plan.tokens_before, decision.target),)
+        (advice,) = yield (Consult(plan.explain(), plan.tokens_before, decision.target, writing.focus),)
         if advice.cancel:
             return Verdict(ending.outcome("cancelled", advice.error or "a before-hook cancelled it"))
-        writing = replace(writing, focus=advice.focus or writing.focus, supplied=advice.text)
+        focus = advice.focus or writing.focus
+        writing = replace(writing, focus=focus, supplied=advice.text, given=advice.supplied)
     filled = yield from fill(plan, writing)
+    if filled.failed and policy.summary.on_failure == "keep_stages":
+        plan = plan_for(draft, policy, call, facts, decision.target, texts=False)
+        if plan.changed and plan.tokens_before - plan.tokens_after >= ending.minimum:
+            kept = yield from fill(plan, writing)
+            notes = (f"what was elided is kept without a summary: {filled.failed}",)
+            filled = replace(kept, notes=notes, spent=filled.spent)
     if filled.failed:
         return ending.failed(filled.failed, filled.spent)
     return ending.compacted(plan, writing.block, filled)
@@ -93,12 +102,18 @@ def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decis
     call = unfloored(call, policy)
     draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, measure(view, policy, call, bench))
+    draft = replace(draft, limit=decision.fires)
     return decision, plan_for(draft, policy, call, known_facts(draft), decision.target) if decision.act else None
 
 
 def unfloored(call: Call, policy: Policy) -> Call:
-    """The call without its floor where provider reports hold it already: system prompt and tools count once."""
+    """The call without its floor where provider reports hold it already: system prompt and tools count once.
+
+    `ratio` learns a factor of everything that is sent and no floor, so there it stays.
+    """
     counter = policy.counter.name
+    if policy.estimator.kind == "ratio":
+        return call
     if call.to is not None or not (call.anchors.of(call.model, counter) or call.anchors.lent(call.model, counter)):
         return call
     return replace(call, floor=0)
@@ -135,20 +150,53 @@ def quiet(reading: Reading, policy: Policy, call: Call) -> str:
 
 def judge(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Decision:
     """Whether to act, and down to which target, in tokens as the policy's counter counts them."""
-    limits = None
-    if reading.window is not None:
-        limits = policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    limits = limits_for(draft, policy, call, reading)
+    full = limits is not None and crowded(draft.view, policy, call)
     smallest = round(reading.floor + reading.slope * sum(least(draft).values()))
     decision = decide(
         reading,
-        limits,
+        at_once(limits, reading) if limits is not None and full else limits,
         call.demand,
         history(draft, policy, call),
         to=call.to,
         least=smallest,
-        minimum_growth=policy.minimum_growth(reading.window or draft.tokens),
+        minimum_growth=1 if full else policy.minimum_growth(reading.window or draft.tokens),
     )
-    return replace(decision, target=max(1, int((decision.target - reading.floor) / reading.slope)))
+    if full and decision.act:
+        reason = f"more than {policy.turns:,} entries follow the newest summary; {decision.reason}"
+        decision = replace(decision, reason=reason)
+    fires = call.to if call.to is not None else limits.soft if limits is not None else decision.target
+    aim, again = (max(1, int((size - reading.floor) / reading.slope)) for size in (decision.target, fires))
+    return replace(decision, target=aim, fires=again)
+
+
+def limits_for(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Limits | None:
+    """The policy's limits in the Reading's window, None where it is not known.
+
+    `ratio` reads no floor, so it is what is known to be fixed, corrected like all else; where that alone reaches the
+    trigger, an automatic check can do nothing: the trigger is then the limit that cannot be satisfied.
+    """
+    if reading.window is None:
+        return None
+    if policy.estimator.kind != "ratio":
+        return policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    parts = least(draft)
+    floor = round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
+    limits = policy.trigger.limits(reading.window, output_reserve=call.output_reserve, floor=floor)
+    futile = call.demand == "check" and call.to is None and floor >= limits.soft
+    return replace(limits, hard=limits.soft) if futile else limits
+
+
+def at_once(limits: Limits, reading: Reading) -> Limits:
+    """The limits for a check that acts because of the number of entries: this size fires, and half of it is enough."""
+    soft = max(1, min(limits.soft, reading.tokens))
+    return replace(limits, soft=soft, target=max(1, min(limits.target, soft // 2)), warn=min(limits.warn, soft))
+
+
+def crowded(view: View, policy: Policy, call: Call) -> bool:
+    """Whether an automatic check finds more entries since the newest summary than the policy lets follow one."""
+    checked = policy.auto and call.demand == "check" and call.to is None and call.window is not None
+    return checked and bool(policy.turns) and entries_since(view, most=policy.turns) > policy.turns
 
 
 def history(draft: Draft, policy: Policy, call: Call) -> History:
@@ -185,14 +233,18 @@ def demanded(call: Call) -> str:
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
 
 
-def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int) -> Plan:
+def plan_for(
+    draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool = True
+) -> Plan:
     """The policy's stages over the draft, down to the target, or to the least size where that is above it.
 
     The facts are known already, so their section is allotted what it takes and no more: what stands in view under
-    the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs.
+    the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs. With
+    `texts` False no stage that needs a text written takes part.
     """
     frame = frame_of(draft, call.recall, policy.summary)
-    goal = replace(policy.goal(target, recall=call.recall), frame=frame, window=call.window)
+    goal = policy.goal(target, recall=call.recall)
+    goal = replace(goal, frame=frame, window=call.window, exact=call.to is not None)
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
     if goal.facts + goal.narrative + goal.users > room:
         shared, narrative = room * 6 // 10, room * 3 // 10
@@ -200,7 +252,7 @@ def plan_for(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], 
     count = policy.counter.count
 
     def planned(goal: Goal) -> Plan:
-        return without(pick(draft, goal, policy.stages), is_section)
+        return without(pick(draft, goal, policy.stages, texts=texts), is_section)
 
     plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count).tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
@@ -297,6 +349,9 @@ class _Ending(Struct, frozen=True):
             filled.dropped,
             filled.notes,
             filled.spent,
+            supplied=filled.supplied,
+            batches=filled.batches,
+            standing=filled.standing,
         )
         target = self.decision.target if self.call.to is None else self.call.to
         missed = after > target or self.decision.target_missed

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import UsageError
+from tenfold.policy import CheckPoint
 from tenfold.record.block import Block
 from tenfold.record.entry import Usage, message_of
 from tenfold.record.message import Message, calls_of, result_of, text_of
@@ -121,6 +122,17 @@ def _groups(view: View) -> list[tuple[tuple[Shown, ...], int, bool]]:
     if view.step is not None:
         groups.append((shown_of(view.step, closing=False), view.step.entries[-1][0], False))
     return groups
+
+
+def check_point(path: Path) -> CheckPoint:
+    """Which check point the end of a path is, by the last message: a tool's output, a user's words, or an answer."""
+    for at in range(path.length - 1, -1, -1):
+        message = message_of(path.at(at))
+        if message is not None:
+            if message.origin == "tool":
+                return "after_tools"
+            return "end_of_run" if message.role == "assistant" else "user_message"
+    return "before_call"
 
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
@@ -236,7 +248,27 @@ def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> di
         ours = [{"type": "text", "text": text} for text in encoded.system]
         theirs = request.get("system") or []
         out["system"] = [*([{"type": "text", "text": theirs}] if isinstance(theirs, str) else theirs), *ours]
+    if encoded.system and read.wire == "gemini":
+        out = _with_instruction(out, encoded.system)
     return out
+
+
+def _with_instruction(request: dict[str, Any], ours: Sequence[str]) -> dict[str, Any]:
+    """A Gemini request with our system texts after its own: in `config` where it has one, as the SDK's calls do."""
+    config = request.get("config")
+    where = config if isinstance(config, Mapping) else request
+    key = "systemInstruction" if "systemInstruction" in where or where is request else "system_instruction"
+    key = "system_instruction" if "system_instruction" in where else key
+    theirs = where.get(key)
+    added: Any = {"parts": [{"text": text} for text in ours]}
+    if isinstance(theirs, str):
+        added = "\n\n".join((theirs, *ours))
+    elif isinstance(theirs, Mapping):
+        added = {**theirs, "parts": [*theirs.get("parts", ()), *added["parts"]]}
+    elif theirs:
+        added = [*(theirs if isinstance(theirs, list | tuple) else [theirs]), *ours]
+    changed = {**where, key: added}
+    return {**request, "config": changed} if where is config else changed
 
 
 # -- what a response took ----------------------------------------------------------------------------------------------

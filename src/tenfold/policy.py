@@ -33,7 +33,10 @@ class Policy(Struct, frozen=True):
     """Trigger, ordered stages, summary settings, estimator and check points.
 
     `checks` are where the soft check is made; the hard one (view and output would exceed the window) is made before
-    every call; with `auto` False neither is, and only a demand compacts. `writer` is how summaries are written.
+    every call; with `auto` False neither is, and only a demand compacts. With `prepares`, a model's
+    summary is written ahead, in the warning zone. `writer` is how summaries are written.
+    With `turns`, a check also acts when more entries than that follow the newest summary.
+    `in_memory`, if any, are the stages for a plain list that belongs to no session.
     A Block shrinks the view by at least `shrink_tokens` and `shrink_share` of it; after an attempt or an
     undo nothing is tried until the view has grown by `growth_share` of the window.
     """
@@ -52,6 +55,9 @@ class Policy(Struct, frozen=True):
     growth_share: float = 0.05
     writer: Writer = Prose()
     auto: bool = True
+    prepares: bool = False
+    turns: int = 0
+    in_memory: tuple[Stage, ...] = ()
 
     def goal(self, target: int, *, recall: Recall) -> Goal:
         """The sizes, in tokens, that this policy derives from a target."""
@@ -64,6 +70,8 @@ class Policy(Struct, frozen=True):
             narrative=int(target * self.shares.narrative),
             fan_out=self.fan_out,
             recall=recall,
+            asks=bool(self.summary.models),
+            focus=self.summary.instructions,
         )
 
     def minimum_shrink(self, tokens: int) -> int:

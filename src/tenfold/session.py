@@ -7,16 +7,18 @@ The lock is held to append and to install a view, never while a model writes: re
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.archive import Archive, archived
 from tenfold.drive import Answerer, run
 from tenfold.engine import Bench, Call, Effects, compact, measure, preview
 from tenfold.errors import LostRace, NotFound, UsageError
-from tenfold.hosting import Key, Request, matched, next_message, read_request, renewed, usage_of, with_list
+from tenfold.events import Started, Warned, news_of
+from tenfold.hosting import Key, Request, check_point, matched, next_message, read_request, renewed, usage_of, with_list
 from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
@@ -25,19 +27,37 @@ from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
 from tenfold.plan.plan import Plan
 from tenfold.policy import Policy
+from tenfold.preparing import Preparation
 from tenfold.recall.expand import Line, expand
-from tenfold.record.ask import Outcome, Verdict
+from tenfold.record.ask import Consult, Outcome, Verdict
 from tenfold.record.block import Block, Say
-from tenfold.record.entry import Entry, Pin, Retraction, Said, Usage
+from tenfold.record.entry import Branch, Entry, Pin, Retraction, Said, Usage
 from tenfold.record.message import Message, text_of
 from tenfold.redo import PLAIN, Again, redo
-from tenfold.trigger.triggers import Decision, Demand
+from tenfold.summarize.edge import with_prompts
+from tenfold.trigger.triggers import Decision, Demand, Limits
+from tenfold.view.path import Path
 from tenfold.view.rules import check
 from tenfold.view.view import View
 from tenfold.wire import WIRES, summary_mark
 from tenfold.wire.same import same_key
 
 _RETRIES = 5
+Provider = Callable[[], Policy]
+"""Gives the policy in force: asked at every check, so that a change applies without a restart."""
+
+
+def _providing(policy: Policy | Provider) -> Provider:
+    if callable(policy):
+        return policy
+    prompted = _prompted(policy)
+    return lambda: prompted
+
+
+def _prompted(policy: Policy) -> Policy:
+    """The policy with the packaged prompts where it has none of its own."""
+    summary = with_prompts(policy.summary)
+    return policy if summary is policy.summary else replace(policy, summary=summary)
 
 
 class Place(Struct, frozen=True):
@@ -52,32 +72,59 @@ class Place(Struct, frozen=True):
 class Session:
     """One conversation. `Session.create` makes it in the store, `Session(place, policy)` opens one that exists."""
 
-    def __init__(self, place: Place, policy: Policy, *, model: str = "", answerer: Answerer | None = None) -> None:
-        """Opens a head. `model` names the agent's model: its window and its calibration. Raises `NotFound`."""
-        self.place, self.policy, self.model = place, policy, model
-        self.answerer = answerer or Answerer()
+    def __init__(
+        self,
+        place: Place,
+        policy: Policy | Provider,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
+        archive: Archive | None = None,
+    ) -> None:
+        """Opens a head. `model` names the agent's model: its window and its calibration. Raises `NotFound`.
+
+        A `policy` that is a callable is asked anew at every check (`settings.Live` follows a file); only the counter
+        stays as it was at the opening. An `archive` is given every batch before the Block that brings it is appended.
+        """
+        self.place, self.model = place, model
+        self._provider: Provider = _providing(policy)
+        self.answerer, self.archive = answerer or Answerer(), archive
         self._lock = threading.RLock()
         self.compacting = threading.Lock()
         self.outcome: Outcome | None = None
+        self.ahead: Preparation | None = None
         self._used: Usage | None = None
+        self._apart = 0
         self._keys: dict[int, bytes] = {}
-        self._head = Head(place.store, place.namespace, place.session, name=place.head, counter=policy.counter)
+        counter = self._provider().counter
+        self._head = Head(place.store, place.namespace, place.session, name=place.head, counter=counter)
 
     @classmethod
     def create(
         cls,
         place: Place,
-        policy: Policy,
+        policy: Policy | Provider,
         *,
         model: str = "",
         answerer: Answerer | None = None,
         info: SessionInfo | None = None,
+        archive: Archive | None = None,
     ) -> Session:
         """Makes the session in the store, or takes up the one of that id, and opens it."""
         place.store.create(place.namespace, info or SessionInfo(place.session, model=model))
-        return cls(place, policy, model=model, answerer=answerer)
+        return cls(place, policy, model=model, answerer=answerer, archive=archive)
 
     # -- reading -------------------------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now, with the counter this session was opened with."""
+        policy = _prompted(self._provider())
+        return policy if policy.counter == self._head.counter else replace(policy, counter=self._head.counter)
+
+    @policy.setter
+    def policy(self, policy: Policy | Provider) -> None:
+        self._provider = _providing(policy)
 
     @property
     def view(self) -> View:
@@ -124,8 +171,8 @@ class Session:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def append(self, *messages: Message, usage: Usage | None = None) -> list[str]:
-        """Appends messages at the leaf, atomically, and returns their ids.
+    def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
+        """Appends messages at the leaf, atomically, and returns their ids. `run` is the id of the run they belong to.
 
         `usage` belongs to the last of them that is an answer; what `used` noted belongs to the first. Raises
         `LostRace` when another writer was first: nothing is written; `refresh` and append again.
@@ -140,7 +187,7 @@ class Session:
             entries: list[Entry] = []
             parent = self._head.leaf
             for index, message in enumerate(messages):
-                entries.append(Said(IDS.new(), parent, "", now(), message, took.get(index)))
+                entries.append(Said(IDS.new(), parent, run, now(), message, took.get(index)))
                 parent = entries[-1].id
             if entries:
                 self._head.append(entries)
@@ -171,6 +218,27 @@ class Session:
             new = ((start + i, 0, -1) for i in range(len(messages) - match.count))
             return self.view, (*match.keys, *new)
 
+    def move(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
+        """Goes to the end of a path of this session's tree and appends there; see `branches.navigate`.
+
+        False, and nothing done, where the leaf is not `expected` any more or another writer was first.
+        """
+        with self._lock:
+            if self.leaf != expected:
+                return False
+            before = self.view.path
+            self._head.move(path)
+            try:
+                if entries:
+                    self._head.append(entries)
+            except BaseException as exc:
+                self._head.move(before)
+                if isinstance(exc, LostRace):
+                    return False
+                raise
+            self._keys, self._used, self.ahead = {}, None, None
+            return True
+
     # -- for hosts -----------------------------------------------------------------------------------------------------
 
     def before_model(
@@ -185,8 +253,8 @@ class Session:
         with self.compacting:
             asked, keys, call = self.asked(request, window=window, recall=recall, wire=wire)
             if call is not None:
-                effects, view = self.effects(call)
-                self.outcome = self.install(run(effects, self.answerer), view)
+                self.outcome = self._carried_out(call)
+                self.prepare(call)
             return self.answered(request, asked, keys)
 
     def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
@@ -205,7 +273,7 @@ class Session:
         asked = read_request(request, confirm=self._ours, wire=wire)
         self.model = asked.model or self.model
         _, keys = self._synced(asked.messages)
-        floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
+        floor = self._apart = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
         call = replace(
             self.call(window=window, floor=floor), demand="check", output_reserve=asked.output, recall=recall
         )
@@ -213,10 +281,9 @@ class Session:
 
     def _due(self, call: Call) -> bool:
         """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
-        if call.window is None or "before_call" in self.policy.checks:
+        if call.window is None or not {"before_call", check_point(self.view.path)}.isdisjoint(self.policy.checks):
             return call.window is not None
-        reading = self.reading(window=call.window, floor=call.floor)
-        limits = self.policy.trigger.limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+        reading, limits = self._against(call)
         return reading.tokens > limits.hard
 
     def answered(self, request: Mapping[str, Any], asked: Request, keys: Sequence[Key]) -> dict[str, Any]:
@@ -234,9 +301,13 @@ class Session:
             found = place.store.locate(place.namespace, block)
         except NotFound:
             return False
-        if found.session != place.session or not isinstance(found.entry, Block) or found.entry.id != block:
+        if found.session != place.session or found.entry.id != block:
             return False
-        says = (s.message for r in found.entry.replacements for s in r.show if isinstance(s, Say))
+        says: Iterable[Message] = ()
+        if isinstance(found.entry, Block):
+            says = (s.message for r in found.entry.replacements for s in r.show if isinstance(s, Say))
+        elif isinstance(found.entry, Branch):
+            says = (found.entry.message,)
         return any(summary_mark(text_of(m)) == (block, seal) for m in says)
 
     def _read(self, positions: Sequence[int]) -> list[Entry]:
@@ -251,7 +322,7 @@ class Session:
         """
         if usage.prompt > 0:
             with self._lock:
-                self._used = usage
+                self._used = replace(usage, apart=usage.apart or self._apart)
 
     def undo(self) -> str:
         """Retracts the newest live Block and returns its id. Raises `UsageError` when there is none."""
@@ -296,7 +367,7 @@ class Session:
         """
         known = window if window is not None else (window_of(self.model) if self.model else None)
         demand: Demand = "manual" if to is not None else "check"
-        consult = bool(self.answerer.before)
+        consult = bool(self.answerer.before or self.answerer.listen)
         return Call(demand, to, known, model=self.model, floor=floor, anchors=self._head.anchors, consult=consult)
 
     def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
@@ -306,8 +377,55 @@ class Session:
         """
         call = self.known(call or self.call(to=to, window=window))
         with self.compacting:
-            effects, view = self.effects(call)
-            return self.install(run(effects, self.answerer), view)
+            return self._carried_out(call)
+
+    def _carried_out(self, call: Call) -> Outcome:
+        ahead = self.adopted(call)
+        if ahead is not None:
+            return ahead
+        effects, view = self.effects(call)
+        return self.install(run(effects, self.answering()), view)
+
+    def prepare(self, call: Call, answerer: Answerer | None = None) -> None:
+        """Starts the compaction that the trigger will soon call for, off the critical path.
+
+        Only in the warning zone, where the policy prepares and a model writes; `before_model` does this by itself.
+        """
+        answerer = answerer or self.answerer
+        policy = self.policy
+        if self.ahead is not None or not policy.prepares or answerer.model is None or call.window is None:
+            return
+        reading, limits = self._against(call)
+        if limits.need(reading.tokens) != "warn" or self.view.marks.undone:
+            return
+        to = max(1, int((limits.target - reading.floor) / reading.slope))
+        effects, view = self.effects(replace(call, demand="manual", to=to, consult=False))
+        self.ahead = Preparation(lambda: (run(effects, answerer), view))
+
+    def adopted(self, call: Call) -> Outcome | None:
+        """What was prepared, appended: if there is something, the trigger fires or a person asks, and it is enough."""
+        ahead = self.ahead
+        if ahead is None:
+            return None
+        reading, limits = self._against(call) if call.window is not None else (self.reading(), None)
+        if call.demand == "check" and (limits is None or limits.need(reading.tokens) not in ("soft", "hard")):
+            return None
+        verdict, view = ahead.take()
+        self.ahead = None
+        if isinstance(verdict.entry, Block):
+            saves = verdict.entry.tokens_before - verdict.entry.tokens_after
+            least = call.to if call.to is not None else (limits.soft if limits else 0)
+            if reading.tokens - saves * reading.slope > least:
+                return None
+        outcome = self.install(verdict, view)
+        return outcome if outcome.status == "compacted" else None
+
+    def _against(self, call: Call) -> tuple[Reading, Limits]:
+        """The Reading of a check, and the sizes it is held against."""
+        assert call.window is not None
+        reading = self.reading(window=call.window, floor=call.floor)
+        policy = self.policy
+        return reading, policy.trigger.limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
 
     def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
         """Writes the summaries of the newest live Block again from the originals: with another model, or more tokens.
@@ -347,6 +465,7 @@ class Session:
         """The engine's generator for this call, and the view it works on: for drivers of one's own."""
         with self._lock:
             view = self.view
+            self._warn(call)
             return compact(view, self.policy, call, self.fixed(view), now=now(), new_id=IDS.new), view
 
     def preview(
@@ -357,13 +476,48 @@ class Session:
             call = self.known(call or self.call(to=to, window=window))
             return preview(self.view, self.policy, call, self.bench())
 
+    def answering(self) -> Answerer:
+        """The answerer, which tells its listeners when a compaction starts that no before-hook objected to."""
+        answerer = self.answerer
+
+        def starts(consult: Consult) -> None:
+            answerer.tell(self._started(consult))
+
+        return replace(answerer, before=(*answerer.before, starts)) if answerer.listen else answerer
+
+    def _started(self, consult: Consult) -> Started:
+        return Started(self.place.session, self.policy.name, consult.tokens_before, consult.target, consult.plan, now())
+
+    def _warn(self, call: Call) -> None:
+        """Tells of a check in the warning zone."""
+        if not self.answerer.listen or call.demand != "check" or call.window is None:
+            return
+        reading, limits = self._against(call)
+        if limits.need(reading.tokens) == "warn":
+            self.answerer.tell(
+                Warned(self.place.session, self.policy.name, reading.tokens, limits.soft, call.window, now())
+            )
+
     def install(self, verdict: Verdict, planned_on: View) -> Outcome:
+        """Appends what a Verdict holds, tells hooks and listeners, and gives the Outcome as it then is."""
+        outcome = self._installed(verdict, planned_on)
+        told = outcome.status == "unsatisfiable" and verdict.entry is None  # recorded before, and said then
+        news = news_of(self.place.session, outcome, now())
+        if news is not None and not told:
+            self.answerer.tell(news)
+        if outcome.status == "compacted" and isinstance(verdict.entry, Block):
+            self.answerer.appended(outcome, verdict.entry)
+        return outcome
+
+    def _installed(self, verdict: Verdict, planned_on: View) -> Outcome:
         """Appends what a Verdict holds, and gives its Outcome with what only the new view can tell.
 
         When the log moved meanwhile, a Block whose ranges are still in view goes on the new leaf; else the Outcome is
         `superseded` and nothing is written.
         """
         before = sum(1 for _ in planned_on.shown())
+        if self.archive is not None and isinstance(verdict.entry, Block) and self._still_fits(verdict.entry):
+            verdict = archived(verdict, self.archive, self.place.session)
         for _ in range(_RETRIES):
             with self._lock:
                 entry = verdict.entry

@@ -18,11 +18,11 @@ from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
 from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
-from tenfold.policies import policy_named
 from tenfold.policy import Policy
 from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
 from tenfold.session import Place, Session
+from tenfold.settings import policy_for
 from tenfold.wire import WIRES, Encoded, detect, raw_of
 
 P = ParamSpec("P")
@@ -81,7 +81,9 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     if wire not in WIRES:
         raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
     counter = counter_for(model).counter
-    chosen = policy if isinstance(policy, Policy) else policy_named(policy)(counter)
+    models = ("the summarizer",) if summarizer is not None else ()
+    chosen = policy if isinstance(policy, Policy) else policy_for(policy, counter, models=models)
+    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory or chosen.stages)
     store = MemoryStore()
     place = Place(store, IDS.new())
     session = Session.create(place, chosen, model=model or "", answerer=Answerer(model=summarizer))

@@ -119,7 +119,7 @@ def test_an_earlier_summary_is_passed_apart_and_never_as_text() -> None:
     model = Telling(BETTER)
     session.answerer = Answerer(model)
     assert session.redo().status == "compacted"
-    head, _, messages = model.asked[0].prompt.partition("<messages>")
+    head, _, messages = model.asked[0].prompt.partition("<conversation>")
     assert "FIRST TELLING" in head
     assert "FIRST TELLING" not in messages
     assert "<tenfold-summary" not in model.asked[0].prompt

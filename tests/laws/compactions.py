@@ -5,19 +5,20 @@ The plan, the facts and the texts are made anew at every cut; only the token cou
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer, run
-from tenfold.engine import Bench, Call, compact
+from tenfold.drive import Answerer, arun, run
+from tenfold.engine import Bench, Call, Effects, compact
 from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.reading import Sizes, Tally
 from tenfold.policy import Policy
 from tenfold.recall.expand import expand
-from tenfold.record.ask import Answer, Verdict
+from tenfold.record.ask import Answer, Summarize, Verdict
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Entry, Retraction, message_of
 from tenfold.view.path import Path
@@ -25,7 +26,7 @@ from tenfold.view.rules import check
 from tenfold.view.units import Shown
 from tenfold.view.view import View
 from tests.laws import checks, oracle
-from tests.laws.conversations import Broken, NeverAsk, tokens
+from tests.laws.conversations import Broken, Echo, NeverAsk, recording, tokens
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ID, Log
 
@@ -46,11 +47,15 @@ class Desk(Struct, frozen=True):
     sizes: Sizes
 
     def verdict(self, view: View, call: Call, answerer: Answerer = NO_MODEL) -> Verdict:
-        """The engine's verdict. Ids and times depend on nothing but the cut."""
+        """The engine's verdict."""
+        return run(self.effects(view, call), answerer)
+
+    def effects(self, view: View, call: Call) -> Effects:
+        """The engine's generator. Ids and times depend on nothing but the cut."""
         count = iter(range(1 << 20))
         new_id = lambda: f"{view.length:08}-0000-7000-8000-{next(count):012x}"  # noqa: E731 - one line, used once
         bench = Bench(self.sizes, Tally(self.sizes))
-        return run(compact(view, self.policy, call, bench, now=view.length, new_id=new_id), answerer)
+        return compact(view, self.policy, call, bench, now=view.length, new_id=new_id)
 
     def branch(self, view: View, block: Block) -> View:
         """The view with the Block at its leaf, on a path of its own, and the same in the store as a head."""
@@ -123,6 +128,18 @@ def comes_to_nothing(desk: Desk, view: View, call: Call) -> None:
         cancelled = desk.verdict(view, replace(call, consult=True), hook)
         assert cancelled.outcome.status == "cancelled"
         leaves_the_view(view, cancelled, attempt=False)
+
+
+def replays(desk: Desk, view: View, call: Call) -> None:
+    """Law 9: what was answered once is answered from the record, on the async side, to the same verdict."""
+    known: dict[bytes, Answer] = {}
+    plain = run(recording(desk.effects(view, call), known), Answerer(Echo()))
+
+    async def recorded(ask: Summarize) -> Answer:
+        await asyncio.sleep(0)
+        return known[checks.BYTES.encode(ask)]
+
+    assert asyncio.run(arun(desk.effects(view, call), Answerer(NeverAsk()), answer=recorded)) == plain
 
 
 def shrinks(view: View, after: View, verdict: Verdict) -> None:

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.drive import Answerer
+from tenfold.engine import Effects
 from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4, sizes
 from tenfold.policies import tenfold
 from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Summarize
+from tenfold.record.ask import Answer, Summarize, Verdict
 from tenfold.record.block import Spent
 from tenfold.record.entry import Entry, Said, message_of
 from tenfold.record.message import Message, Part, Text, ToolResult
@@ -152,3 +153,16 @@ def sent(session: Session) -> list[bytes]:
 def entries(session: Session) -> list[Entry]:
     """Everything in the session's store."""
     return session.place.store.original(DEFAULT_NAMESPACE, session.place.session)
+
+
+def recording(effects: Effects, known: dict[bytes, Answer]) -> Effects:
+    """The same run, its answers filed by what was asked."""
+    try:
+        asks = next(effects)
+        while True:
+            answers = yield asks
+            known.update((checks.BYTES.encode(ask), answer) for ask, answer in zip(asks, answers, strict=True))
+            asks = effects.send(answers)
+    except StopIteration as stop:
+        verdict: Verdict = stop.value
+        return verdict

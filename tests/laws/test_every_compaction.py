@@ -1,11 +1,14 @@
 """Laws 1 to 6 and 10 to 14 over every recorded session, compacted to a tenth at every index of it.
 
-Failed and cancelled compactions cost a plan each: sessions of up to `SHORT` entries at every index, longer at some.
+Failed, cancelled and replayed compactions cost a plan each: sessions of up to `SHORT` entries at every index, longer at
+some.
 """
 
 from __future__ import annotations
 
 from collections import deque
+
+from msgspec.structs import replace
 
 from tenfold.record.block import Block
 from tenfold.transcripts import Recorded
@@ -65,11 +68,13 @@ def judged(desk: Desk, view: View) -> Planned | None:
     return after, block
 
 
-def test_what_comes_to_nothing_changes_no_view_wherever_a_session_is_cut(session: Recorded) -> None:
+def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(session: Recorded) -> None:
     log = path_of(session)
     desk = compactions.desk_for(log, conversations.policy(models=("broken",), on_failure="abort"))
     at = range(len(log) + 1) if len(log) <= SHORT else cuts(log)
+    telling = replace(desk, policy=conversations.policy(models=("echo",)))
     for view in views(log):
         if view.length in at:
             call = compactions.tenth_of(conversations.tokens(view.messages()))
             compactions.comes_to_nothing(desk, view, call)
+            compactions.replays(telling, view, call)

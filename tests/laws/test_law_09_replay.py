@@ -18,7 +18,7 @@ from tenfold.record.block import Block
 from tenfold.session import Session
 from tests.laws import conversations
 from tests.laws.checks import BYTES
-from tests.laws.conversations import Echo, tokens
+from tests.laws.conversations import Echo, recording, tokens
 from tests.laws.strategies import ENGINE, ID, Log
 
 
@@ -28,19 +28,6 @@ def effects_of(session: Session, call: Call) -> Effects:
     sizes = Sizes(session.policy.counter)
     new_id: Callable[[], str] = lambda: ID.format(next(count))  # noqa: E731 - one line, used once
     return compact(session.view, session.policy, call, Bench(sizes, Tally(sizes)), now=1_000_000, new_id=new_id)
-
-
-def recording(effects: Effects, known: dict[bytes, Answer]) -> Effects:
-    """The same run, its answers filed by what was asked."""
-    try:
-        asks = next(effects)
-        while True:
-            answers = yield asks
-            known.update((BYTES.encode(ask), answer) for ask, answer in zip(asks, answers, strict=True))
-            asks = effects.send(answers)
-    except StopIteration as stop:
-        verdict: Verdict = stop.value
-        return verdict
 
 
 def replayed(effects: Effects, answers: dict[bytes, Answer]) -> Verdict:

@@ -13,8 +13,8 @@ P90_LINES = 30
 
 BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/drive.py", "_consulted"): "runs a user's hook: one that raises is reported and ignored",
-    ("src/tenfold/drive.py", "_summarized"): "runs a user's model: one that raises is a failed call, for the ladder",
-    ("src/tenfold/drive.py", "one"): "the same, for a model call that is a coroutine",
+    ("src/tenfold/drive.py", "carry_out"): "runs a call on a thread: what it raised is raised where its result is read",
+    ("src/tenfold/drive.py", "_acalled"): "runs a user's model: one that raises is a failed call, for the ladder",
 }
 """(file, function) -> why. Two places may have one: what runs users' hooks, and the outermost edge of a program."""
 

@@ -73,7 +73,7 @@ def test_what_is_no_summary(text: str, finish: str, what: str) -> None:
 
 
 def test_a_missing_heading_and_too_many_tokens() -> None:
-    assert found("## State\nfine", headings=("## State", "## Next")) == [("heading", "## Next")]
+    assert found("## State\nfine", headings=("## State", "## Next")) == [("heading", "## Next is missing")]
     assert found("word " * 100, allotment=20) == [("too_long", "125 tokens, allowed are 20")]
 
 
@@ -82,7 +82,9 @@ def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
     expected = Expected(source=SOURCE, allotment=500)
     failures = check(text, finish="length", expected=expected, count=quarter)
     assert mend(text, failures) == "one\nthree"
-    assert mend("a", [Failure(what="heading", detail="## Next")]) == "a\n## Next\n(none)"
+    said = "It changed a thing. It also changed src/x.py! Then it ran.\nIt read src/x.py."
+    failures = check(said, finish="stop", expected=expected, count=quarter)
+    assert mend(said, failures) == "It changed a thing. Then it ran.", "a sentence goes, not its paragraph"
     assert mend("a", [Failure(what="refusal", detail="x")]) == ""
 
 

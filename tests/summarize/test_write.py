@@ -11,7 +11,7 @@ from tenfold.llm import Reply, ScriptedModel
 from tenfold.record.ask import Summarize
 from tenfold.record.block import Spent
 from tenfold.record.message import Message
-from tenfold.summarize.edge import load_prompts, with_prompts
+from tenfold.summarize.edge import with_prompts
 from tenfold.summarize.extract import extractive
 from tenfold.summarize.section import TITLE
 from tenfold.summarize.summarize import Settings, Task, Written, write
@@ -130,9 +130,9 @@ def test_an_earlier_summary_is_passed_apart_and_updated() -> None:
     task = replace(TASK, previous="Earlier: the parser was written.", focus="the tests")
     written, asked = run(ONE, "Updated: the parser, then /repo/main.py.", task=task)
     assert asked[0].purpose == "update"
-    assert "<earlier-summary>\nEarlier: the parser was written.\n</earlier-summary>" in asked[0].prompt
-    assert asked[0].prompt.index("earlier-summary") < asked[0].prompt.index("<messages>")
-    assert "Dwell in particular on: the tests" in asked[0].prompt
+    assert "<previous-summary>\nEarlier: the parser was written.\n</previous-summary>" in asked[0].prompt
+    assert asked[0].prompt.index("previous-summary") < asked[0].prompt.index("<conversation>")
+    assert "Additional focus: the tests" in asked[0].prompt
     assert written.rung == "model"
 
 
@@ -172,11 +172,3 @@ def test_the_script_ends_with_an_error_unless_it_repeats() -> None:
     assert "2 replies" in model.answer(ask).error
     assert waits == [2.5]
     assert [ScriptedModel(["a"], repeat=True).answer(ask).text for _ in range(3)] == ["a"] * 3
-
-
-def test_the_packaged_prompts_load() -> None:
-    texts = load_prompts()
-    assert set(texts) == {"system", "first", "update", "repair"}
-    assert all(len(text) > 100 for text in texts.values())
-    assert "{failures}" in texts["repair"]
-    assert "{allotment}" in texts["first"]

@@ -6,55 +6,40 @@ How it is told is `report.py`; nothing here formats.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 import typer
 
+from tenfold.cli.asked import Source, Wanted, agent_in, call_of, meant, read, sources_of
+from tenfold.cli.comparing import compare as side_by_side
+from tenfold.cli.comparing import policies_of
 from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, session_of
 from tenfold.cli.report import Result, as_json, preview_json, report, show_preview
 from tenfold.cli.screen import in_terminal, json_line, note, progress
-from tenfold.engine import Call, preview
-from tenfold.errors import BadInput, UnknownFormat, UsageError
+from tenfold.cli.summarizing import BaseUrlOption, ModelsOption, models_of
+from tenfold.engine import preview
+from tenfold.errors import BadInput, UsageError
 from tenfold.log.base import Store
 from tenfold.log.memory import MemoryStore
 from tenfold.log.place import MEMORY, default_place
 from tenfold.meter.counters import counter_for
-from tenfold.policies import policy_named
 from tenfold.session import Session
-from tenfold.transcripts import Recorded, read_file, write_file
+from tenfold.transcripts import Recorded, write_file
 from tenfold.transcripts.export import view_items
-from tenfold.transcripts.files import reader_of
 from tenfold.transcripts.load import load
 from tenfold.wire import WIRES
 
-_SUFFIXES = (".jsonl", ".json", ".traj")
-Advance = Callable[[int], None]
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What one run of the command asks for, apart from its files."""
-
-    to: str | None
-    window: int | None
-    policy: str
-    model: str | None
-    recall: Literal["none", "tool", "cli"]
-    format: str | None
-    skip_damaged: bool
-    out: Path | None
-    preview: bool
-    json: bool
-
-
-class Source(msgspec.Struct, frozen=True):
-    """A file to read. One found inside a folder need not be a session; `below` is its path from that folder on."""
-
-    path: Path
-    below: Path
-    named: bool
+CompareOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="POLICIES",
+        help="Print what each of these policies would make of it side by side, `all` or a list with commas, and store "
+        "nothing. Target where none is given: 10%.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +57,8 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
         int | None, typer.Option(min=1, help="The model's window in tokens: act only if the policy's trigger says so.")
     ] = None,
     policy: Annotated[str, typer.Option(help="The policy; `tenfold policies` lists them.")] = "tenfold",
-    model: Annotated[str | None, typer.Option(help="The agent's model, for its window and tokenizer.")] = None,
+    model: ModelsOption = None,
+    base_url: BaseUrlOption = None,
     format: Annotated[str | None, typer.Option(help="The files' format, where it is not to be detected.")] = None,
     recall: Annotated[
         Literal["none", "tool", "cli"],
@@ -91,15 +77,19 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out damaged lines, and say which.")
     ] = False,
+    compare: CompareOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Compacts recorded sessions: offline, with no key and no server.
+    """Compacts recorded sessions: offline, with no key and no server, unless --model names one to write summaries.
 
     Without --to and --window the policy's trigger decides, for the known window of the session's model.
     """
-    wanted = Wanted(to, window, policy, model, recall, format, skip_damaged, out, only_preview, json)
-    _meant(wanted)
-    sources = _sources(files)
+    models = models_of(model or (), base_url)
+    wanted = Wanted(to, window, policy, models, recall, format, skip_damaged, out, only_preview, json)
+    meant(wanted)
+    if compare is not None:
+        return side_by_side(sources_of(files), policies_of(compare), wanted)
+    sources = sources_of(files)
     _writable(sources, out)
     results: list[Result] = []
     codes: list[int] = []
@@ -119,7 +109,7 @@ def _run(store: Store, sources: Sequence[Source], wanted: Wanted, results: list[
         task = bar.add_task("sessions", total=len(sources))
         for source in sources:
             try:
-                recorded = _read(source, wanted)
+                recorded = read(source, wanted)
             except BadInput as exc:
                 if len(sources) == 1:
                     raise
@@ -135,37 +125,6 @@ def _run(store: Store, sources: Sequence[Source], wanted: Wanted, results: list[
                     json_line(as_json(result))
             if not recorded:
                 bar.advance(task)
-
-
-def _meant(wanted: Wanted) -> None:
-    """Raises `UsageError` for arguments that cannot be meant so, before anything is read."""
-    if wanted.to is not None:
-        target_of(wanted.to, 1_000_000)
-    policy_named(wanted.policy)
-    if wanted.format is not None:
-        try:
-            reader_of(wanted.format)
-        except UnknownFormat as exc:
-            raise UsageError(str(exc)) from exc
-    if wanted.preview and wanted.out is not None:
-        raise UsageError("--preview changes nothing, so there is nothing to write with --out: give one of the two")
-
-
-def _sources(files: Sequence[Path]) -> list[Source]:
-    """The files named, and those inside folders, each once."""
-    found: dict[Path, Source] = {}
-    for path in files:
-        if not path.is_dir():
-            if not path.exists():
-                raise BadInput(f"{path}: there is no such file or folder; check the path")
-            found.setdefault(path, Source(path, Path(path.name), named=True))
-            continue
-        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
-        if not inside:
-            raise BadInput(f"{path}: no {', '.join(_SUFFIXES)} file in this folder; name the session files")
-        for each in inside:
-            found.setdefault(each, Source(each, each.relative_to(path), named=False))
-    return list(found.values())
 
 
 def _writable(sources: Sequence[Source], out: Path | None) -> None:
@@ -190,33 +149,19 @@ def _place(out: Path, source: Source) -> Path:
     return out / source.below if out.is_dir() else out
 
 
-def _read(source: Source, wanted: Wanted) -> list[Recorded]:
-    try:
-        recorded = read_file(source.path, format=wanted.format, skip_damaged=wanted.skip_damaged)
-    except UnknownFormat as exc:
-        if source.named:
-            raise
-        note(f"left out: {exc}")
-        return []
-    for each in recorded:
-        for problem in each.problems:
-            note(f"{source.path}: {problem}")
-    return recorded
-
-
 def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wanted) -> Iterator[Result]:
     """Loads and compacts the sessions of one file, one after the other, and then writes them all."""
     if not recorded:
         return
-    counter = counter_for(wanted.model or next((r.info.model for r in recorded if r.info.model), None)).counter
+    counter = counter_for(agent_in(recorded, wanted) or None).counter
     store = _aside(store, recorded, source) if wanted.preview else store
     ids = load(recorded, store, NAMESPACE, counter)
     rows = {row.info.id: row for row in store.sessions(NAMESPACE)}
     sessions: list[Session] = []
     for id_ in ids:
-        session = session_of(store, rows[id_], policy=wanted.policy, model=wanted.model)
+        session = session_of(store, rows[id_], policy=wanted.policy, models=wanted.models)
         sessions.append(session)
-        call = _call(session, wanted)
+        call = call_of(session, wanted)
         if wanted.preview:
             decision, plan = preview(session.view, session.policy, call, session.bench())
             if wanted.json:
@@ -243,26 +188,8 @@ def _aside(store: Store, recorded: Sequence[Recorded], source: Source) -> Store:
     return aside
 
 
-def _call(session: Session, wanted: Wanted) -> Call:
-    target = target_of(wanted.to, session.uncompacted()) if wanted.to is not None else None
-    call = session.known(session.call(to=target, window=wanted.window))
-    return msgspec.structs.replace(call, demand="check" if target is None else "manual", recall=wanted.recall)
-
-
 def _violations(session: Session) -> tuple[str, ...]:
     return tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.violations(wire))
-
-
-def target_of(to: str, tokens: int) -> int:
-    """`--to` in tokens, a share being one of `tokens`. Raises `UsageError` for what is neither."""
-    try:
-        share = float(to[:-1]) / 100 if to.endswith("%") else None
-        target = int(tokens * share) if share is not None else int(to.replace("_", "").replace(",", ""))
-    except (ValueError, OverflowError):
-        share, target = None, 0
-    if target < 1 or (share is not None and share > 1):
-        raise UsageError(f"--to {to!r} is not a size: give tokens, as in --to 20000, or a share, as in --to 10%")
-    return target
 
 
 def _write(path: Path, recorded: Sequence[Recorded], sessions: Sequence[Session]) -> None:

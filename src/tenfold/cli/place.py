@@ -10,15 +10,17 @@ from typing import Annotated
 import typer
 
 from tenfold.cli.screen import note
+from tenfold.cli.summarizing import Models
 from tenfold.errors import NotFound
 from tenfold.log.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.log.place import MEMORY, default_place, open_store
 from tenfold.meter.counters import counter_for
-from tenfold.policies import policy_named
 from tenfold.session import Place, Session
+from tenfold.settings import policy_for
 
 NAMESPACE = DEFAULT_NAMESPACE
 LAST = "last"
+NO_MODELS = Models()
 StoreOption = Annotated[
     str | None,
     typer.Option(
@@ -62,8 +64,9 @@ def row_of(store: Store, beginning: str) -> SessionRow:
     raise NotFound(f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest")
 
 
-def session_of(store: Store, row: SessionRow, *, policy: str = "tenfold", model: str | None = None) -> Session:
-    """The session, opened with a policy that counts for its model."""
-    name = model or row.info.model
-    made = policy_named(policy)(counter_for(name or None).counter)
-    return Session(Place(store, row.info.id, NAMESPACE), made, model=name)
+def session_of(store: Store, row: SessionRow, *, policy: str = "tenfold", models: Models = NO_MODELS) -> Session:
+    """The session, opened with a policy that counts for its model and asks those that write summaries."""
+    name = models.agent_of(row.info.model)
+    models = models.chosen(name)
+    made = policy_for(policy, counter_for(name or None).counter, models=models.summaries)
+    return Session(Place(store, row.info.id, NAMESPACE), made, model=name, answerer=models.answerer)

@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
+from tenfold import settings
 from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, row_of
-from tenfold.cli.screen import encodable, in_terminal, json_line, one_line, short, show, table, told
+from tenfold.cli.screen import encodable, in_terminal, json_line, note, one_line, short, show, table, told
+from tenfold.llm.choose import Choice, choose, prices_known
 from tenfold.log.base import SessionRow
 from tenfold.log.place import default_place
 from tenfold.meter.counters import counter_for
@@ -174,11 +176,17 @@ def verify(*, store: StoreOption = None, json: JsonOption = False) -> int:
 def policies(
     *,
     window: Annotated[int, typer.Option(min=1, help="The window to print the limits for.")] = 200_000,
-    model: Annotated[str | None, typer.Option(help="The agent's model, for its tokenizer.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent's model, for its tokenizer, and to say which models would write the summaries, and why."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Lists the policies with their stages and, for a window, their limits."""
     chosen = counter_for(model)
+    choices = _choices(model) if model else ()
     rows = []
     for name, make in POLICIES.items():
         policy = make(chosen.counter)
@@ -186,8 +194,19 @@ def policies(
         rows.append((name, limits.soft, limits.hard, limits.target, [s.name for s in policy.stages]))
     if json:
         for row in rows:
-            json_line(msgspec.json.encode(dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))))
+            told = dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))
+            json_line(msgspec.json.encode(told | ({"summaries": choices} if model else {})))
         return
     show(f"limits in tokens for a window of {window:,}, counted by {chosen.counter.name}")
     cells = [(n, f"{soft:,}", f"{hard:,}", f"{target:,}", " ".join(stages)) for n, soft, hard, target, stages in rows]
     table(("policy", "acts at", "hard limit", "aims at", "stages"), cells, right=("acts at", "hard limit", "aims at"))
+    if choices:
+        show("summaries are asked of these models, in order, where a policy is given models:")
+        table(("model", "why"), [(c.model, c.why) for c in choices], fit="why")
+    if model and not prices_known():
+        note("what providers charge is not known here: pip install 'tenfold[models]'")
+
+
+def _choices(model: str) -> tuple[Choice, ...]:
+    common = settings.read().common
+    return choose(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))

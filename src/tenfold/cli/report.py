@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,9 @@ import msgspec
 from tenfold.cli.screen import one_line, short, show, table, told
 from tenfold.plan.plan import Plan
 from tenfold.record.ask import Outcome
-from tenfold.record.block import MUST_KEEP
+from tenfold.record.block import MUST_KEEP, Spent
 from tenfold.session import Session
+from tenfold.summarize.ladder import added
 from tenfold.trigger.triggers import Decision
 
 _DETAILED = 3
@@ -50,13 +52,17 @@ def _detailed(result: Result, *, kept: bool) -> None:
     show(f"  {out.status}: {one_line(out.reason, 400)}")
     if out.status != "compacted":
         show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {short(result.session)}")
+        if out.spent.calls:
+            show(f"  model {out.spent.model}: {_spent(out.spent)}")
         _rest(out)
         return
     missed = " MISSED" if out.target_missed else ""
     show(
-        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({_share(out)}; target {out.target:,}{missed}; "
+        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({share_of(out)}; target {out.target:,}{missed}; "
         f"{result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, rung {out.rung or 'none'}"
     )
+    if out.spent.calls:
+        show(f"  model {out.spent.model}: {_spent(out.spent)}")
     _rest(out)
     if out.facts:
         show(f"  must-keep facts in view: {_facts(out, must=True)}")
@@ -92,8 +98,21 @@ def _facts(out: Outcome, *, must: bool) -> str:
     return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
 
 
-def _share(out: Outcome) -> str:
+def share_of(out: Outcome) -> str:
+    """What is left, as a share of what was there."""
     return f"{out.tokens_after / out.tokens_before:.1%}" if out.tokens_before else "0 %"
+
+
+def price_of(spent: Spent) -> str:
+    """The list price of model calls in US dollars, "" where none was made."""
+    if not spent.calls:
+        return ""
+    return "unknown" if spent.price is None else f"${spent.price:.4f}"
+
+
+def _spent(spent: Spent) -> str:
+    calls = f"{spent.calls:,} call{'' if spent.calls == 1 else 's'}"
+    return f"{calls}, {spent.input_tokens:,} tokens read, {spent.output_tokens:,} written, price {price_of(spent)}"
 
 
 def _totals(results: Sequence[Result]) -> None:
@@ -111,7 +130,7 @@ def _totals(results: Sequence[Result]) -> None:
                 state,
                 f"{out.tokens_before:,}",
                 f"{out.tokens_after:,}",
-                _share(out),
+                share_of(out),
                 facts,
             )
         )
@@ -120,6 +139,9 @@ def _totals(results: Sequence[Result]) -> None:
     before = sum(r.outcome.tokens_before for r in results)
     after = sum(r.outcome.tokens_after for r in results)
     show(f"{len(results):,} sessions: {before:,} -> {after:,} tokens")
+    spent = [r.outcome.spent for r in results if r.outcome.spent.calls]
+    if spent:
+        show(f"models: {_spent(reduce(added, spent))}")
     _warned(results)
 
 

@@ -14,13 +14,15 @@ from tenfold.record.block import Spent
 class Reply(Struct, frozen=True):
     """One scripted reply. `error` makes it a failed call; `finish` "length" a truncated one; text "" an empty one.
 
-    `delay` in seconds is given to the model's `sleep` before the reply.
+    A failed call may be `retryable`, and say after how many seconds (`retry_after`). `delay` in seconds is given to
+    the model's `sleep` before the reply: with `time.sleep` a long one is a model that hangs.
     """
 
     text: str = ""
     finish: str = "stop"
     error: str = ""
     retryable: bool = False
+    retry_after: float = 0.0
     delay: float = 0.0
     spent: Spent = Spent(calls=1)
 
@@ -62,5 +64,7 @@ class ScriptedModel:
         if reply.delay and self._sleep is not None:
             self._sleep(reply.delay)
         if reply.error:
-            return Answer(error=reply.error, retryable=reply.retryable, spent=reply.spent)
+            return Answer(
+                error=reply.error, retryable=reply.retryable, retry_after=reply.retry_after, spent=reply.spent
+            )
         return Answer(text=reply.text, finish=reply.finish, spent=reply.spent)

@@ -138,6 +138,15 @@ class Head:
         sizes = iter(self.sizes.each(shown))
         return [next(sizes) if message_of(e) is not None else 0 for e in entries]
 
+    def move(self, path: Path) -> None:
+        """Goes to the end of another path of the tree; what is appended next hangs there."""
+        self.leaf = path.at(path.length - 1).id if path.length else None
+        self.view = View.of(path)
+        self.sizes = Sizes(self.counter)
+        self.tally = Tally(self.sizes)
+        self._uncounted = self.view.refs
+        self.anchors = rebased(self.anchors)
+
     def rewind(self, position: int) -> None:
         """Goes back to the entry at `position` (-1: before the first); what is appended next branches there."""
         path = self.view.path.fork(position + 1)

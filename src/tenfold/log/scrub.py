@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tenfold.errors import UsageError
 from tenfold.log.words import fold, searchable
-from tenfold.record.block import Block, Fact, Replacement, Say, Show
+from tenfold.record.block import Batch, Block, Fact, Replacement, Say, Show
 from tenfold.record.codec import body_hash
 from tenfold.record.entry import Branch, Custom, Entry, Said, Setting, Tombstone
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
@@ -102,6 +102,7 @@ def scrubbed(entry: Block | Branch, purged: Purged) -> Block | Branch:
         facts=tuple(f for f in entry.facts if f.at != purged.position and not _told(f, purged.pieces)),
         reason=_line(entry.reason, purged.pieces),
         notes=tuple(_line(n, purged.pieces) for n in entry.notes),
+        batches=tuple(_batch(b, purged.pieces) for b in entry.batches),
     )
     return entry if clean == entry else clean
 
@@ -143,6 +144,11 @@ def _replacement(replacement: Replacement, purged: Purged) -> Replacement:
     return msgspec.structs.replace(replacement, show=show, sizes=sizes, why=why)
 
 
+def _batch(batch: Batch, pieces: frozenset[str]) -> Batch:
+    text = without(batch.text, pieces)
+    return batch if text == batch.text else msgspec.structs.replace(batch, text=text)
+
+
 def _show(show: Show, purged: Purged) -> Show:
     if not isinstance(show, Say):
         return show
@@ -181,6 +187,8 @@ def _strings(entry: Entry) -> Iterator[str]:
         return
     yield entry.reason
     yield from entry.notes
+    for batch in entry.batches:
+        yield batch.text
     for fact in entry.facts:
         yield from (fact.text, fact.key, fact.note)
     for replacement in entry.replacements:

@@ -17,6 +17,7 @@ from tenfold.log.base import Hit
 from tenfold.record.block import Block, Say
 from tenfold.record.entry import Branch, Custom, Entry, Said, Setting
 from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.summarize.batches import stored
 from tenfold.summarize.redact import redact
 
 INDEX_BOUND = 65_536
@@ -85,7 +86,8 @@ def searchable(entry: Entry) -> str:
             return "\n".join(_texts(entry.message))
         case Block():
             says = (s for r in entry.replacements for s in r.show if isinstance(s, Say) and s.of is None)
-            return "\n".join(text for say in says for text in _texts(say.message))
+            said = "\n".join(text for say in says for text in _texts(say.message))
+            return "\n".join((said, *(stored(batch) for batch in entry.batches)))
         case Custom():
             return entry.native.body.decode("utf-8", "replace")
         case Setting():

@@ -142,16 +142,17 @@ UNKNOWN = Family("", "o200k", 1.25, _STRANGER)
 CHARACTERS_FACTOR = 1.35
 """Tokens per counted token of `chars4`: 1.28 to 1.42 over 43 whole requests of a coding agent (docs/meter.md)."""
 
+_PROVIDER = re.compile(r"^[a-z][a-z-]*:(?=.)")
 _PREFIXES = ("models/", "anthropic.", "us.anthropic.", "eu.anthropic.", "apac.anthropic.", "global.anthropic.")
 
 
 @lru_cache(maxsize=256)
 def plain_name(model: str) -> str:
-    """A model's own name in lower case, without the prefix of a router or a cloud (`anthropic/`, `us.anthropic.`).
+    """A model's own name in lower case, without provider, router or cloud (`openai:`, `anthropic/`, `us.anthropic.`).
 
     Routers write `claude-sonnet-4.5` for `claude-sonnet-4-5`: the vendor's spelling is given back.
     """
-    name = model.strip().lower().rsplit("/", 1)[-1]
+    name = _PROVIDER.sub("", model.strip().lower(), count=1).rsplit("/", 1)[-1]
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     return name.replace(".", "-") if name.startswith("claude-") else name

@@ -44,7 +44,8 @@ class Anchor(Struct, frozen=True, array_like=True):
 
     `grown_*` sum the growth between consecutive requests with no Block between; `low_*` is the request with the
     smallest estimate; `last_*` the newest one, on which a reading stands as long as it is `fresh`. `adrift`: the host
-    shortened what it sent behind our back, so its reports are of another view than ours.
+    shortened what it sent behind our back, so its reports are of another view than ours. `last_apart` is what the
+    newest request held besides the view, by our count.
     """
 
     model: str
@@ -57,6 +58,7 @@ class Anchor(Struct, frozen=True, array_like=True):
     last_reported: int = -1
     fresh: bool = False
     adrift: bool = False
+    last_apart: int = 0
 
     def slope(self, factor: float) -> float:
         """Reported tokens per estimated token: from growth, clamped, or `factor` until enough was seen."""
@@ -96,10 +98,11 @@ def reported(anchors: Anchors, usage: Usage, estimate: int, counter: str, *, sta
     old = anchors.of(usage.model, counter) or Anchor(usage.model, counter)
     if old.adrift:
         return anchors
-    if old.fresh and estimate >= old.last_estimate and usage.prompt < DROP * old.last_reported:
+    sent, last = estimate + usage.apart, old.last_estimate + old.last_apart
+    if old.fresh and sent >= last and usage.prompt < DROP * old.last_reported:
         return _with(anchors, msgspec.structs.replace(old, fresh=False, adrift=True))
     grown_estimate, grown_reported = old.grown_estimate, old.grown_reported
-    if old.fresh and estimate > old.last_estimate:
+    if old.fresh and estimate > old.last_estimate and usage.apart == old.last_apart:
         grown_estimate += estimate - old.last_estimate
         grown_reported += usage.prompt - old.last_reported
     lowest = old.low_estimate < 0 or estimate <= old.low_estimate
@@ -113,6 +116,7 @@ def reported(anchors: Anchors, usage: Usage, estimate: int, counter: str, *, sta
         estimate,
         usage.prompt,
         True,
+        last_apart=usage.apart,
     )
     return _with(anchors, row)
 

@@ -74,7 +74,10 @@ def counted(estimate: int, window: int | None = None) -> Reading:
 def _by_ratio(estimate: int, row: Anchor | None, factor: float, window: int | None) -> Reading:
     if row is None or not row.fresh:
         return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
-    tokens, correction = ratio(row.last_reported, row.last_estimate, estimate, factor=factor)
+    last = row.last_estimate + row.last_apart
+    tokens, correction = ratio(row.last_reported, last, estimate, factor=factor)
+    if estimate < last:  # the request shrank (tools were taken away), so the older count is no lower bound of this one
+        tokens = int(estimate * correction)
     return Reading(tokens, "reported", window, correction, 0, estimate)
 
 

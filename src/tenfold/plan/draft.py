@@ -36,7 +36,8 @@ class Goal(Struct, frozen=True):
     for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
     user messages kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level
     may hold; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in
-    it; `window` the model's, where it is known.
+    it; `window` the model's, where it is known; `asks` whether a model writes the summaries,
+    and `focus` what they dwell on. `exact` says that the caller named the target, so that nothing may exceed it.
     """
 
     target: int
@@ -49,6 +50,9 @@ class Goal(Struct, frozen=True):
     recall: Recall = "none"
     frame: int = FRAME
     window: int | None = None
+    asks: bool = False
+    focus: str = ""
+    exact: bool = False
 
     @property
     def summary(self) -> int:
@@ -61,7 +65,8 @@ class Piece(Struct, frozen=True):
 
     `kind` is "keep" while nothing changes. `held` says why no stage may touch it ("" if one may). `allotment` is what
     a summary among the shows may take, counted in `tokens` although its text does not exist yet. `cuts` are positions
-    at which the policy's writer is to write that text in parts.
+    at which the policy's writer is to write that text in parts, `reads` what it reads in place of some messages (by
+    `Shown.key`): the shorter forms that earlier stages gave them.
     """
 
     units: tuple[Unit, ...]
@@ -75,6 +80,7 @@ class Piece(Struct, frozen=True):
     allotment: int = 0
     level: int = 0
     cuts: tuple[int, ...] = ()
+    reads: tuple[tuple[Key, Message], ...] = ()
 
     @property
     def first(self) -> int:
@@ -101,6 +107,7 @@ class Draft(Struct, frozen=True):
 
     `rest` is the open step and the `floor`, which is sent besides the view (system prompt and tools given apart).
     `held` maps the messages (`Shown.key`) that must stay as they are to the reason; a summary over one keeps it.
+    `limit` is the size from which the trigger would act again, or the explicit target; None where neither is known.
     """
 
     view: View
@@ -110,6 +117,7 @@ class Draft(Struct, frozen=True):
     sizer: Sizer
     weigh: Weigh
     held: dict[Key, str]
+    limit: int | None = None
 
     @property
     def tokens(self) -> int:

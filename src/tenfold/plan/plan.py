@@ -94,14 +94,19 @@ def _range(pieces: Sequence[Piece]) -> str:
     return f"{first}" if first == last else f"{first}..{last}"
 
 
-def pick(draft: Draft, goal: Goal, stages: Sequence[Stage]) -> Plan:
-    """The Plan that brings the draft to the goal's target, or as near as the stages can."""
+def pick(draft: Draft, goal: Goal, stages: Sequence[Stage], *, texts: bool = True) -> Plan:
+    """The Plan that brings the draft to the goal's target, or as near as the stages can.
+
+    With `texts` False it is made of those stages alone that need nothing written.
+    """
     before = draft.tokens
     steps: list[Step] = []
     for stage in stages:
         if reached(draft, goal) and not stage.structural:
             continue
         tried = stage.apply(draft, goal)
+        if not texts and any(p.allotment for p in tried.pieces):
+            continue
         kept = tried.tokens < draft.tokens or (stage.structural and tried.pieces != draft.pieces)
         kept = kept or (reached(tried, goal) and not reached(draft, goal))
         if tried.pieces != draft.pieces:

@@ -7,10 +7,25 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from tenfold.errors import UsageError
+from tenfold.policies.blocks import blocks
+from tenfold.policies.clip import clip
+from tenfold.policies.tail import tail
 from tenfold.policies.tenfold import tenfold
+from tenfold.policies.threshold import sliding, threshold
+from tenfold.policies.tiers import tiers
 from tenfold.policy import Policy
 
-POLICIES: Mapping[str, Callable[..., Policy]] = MappingProxyType({"tenfold": tenfold})
+POLICIES: Mapping[str, Callable[..., Policy]] = MappingProxyType(
+    {
+        "blocks": blocks,
+        "clip": clip,
+        "tail": tail,
+        "sliding": sliding,
+        "tenfold": tenfold,
+        "threshold": threshold,
+        "tiers": tiers,
+    }
+)
 
 
 def policy_named(name: str) -> Callable[..., Policy]:

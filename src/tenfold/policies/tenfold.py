@@ -23,4 +23,5 @@ def tenfold(counter: Counter, *, summary: Settings | None = None) -> Policy:
         estimator=Estimator("anchored"),
         counter=counter,
         summary=summary or Settings(),
+        prepares=True,
     )

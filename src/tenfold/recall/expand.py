@@ -6,9 +6,10 @@ from msgspec import Struct
 
 from tenfold.errors import NotFound
 from tenfold.log.base import Located, Store
-from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Run
+from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Run, Slot
 from tenfold.record.entry import Entry, message_of
-from tenfold.record.message import Message
+from tenfold.record.message import Message, Text
+from tenfold.summarize.batches import batch_at, resolved, standing, stored
 from tenfold.view.path import Path
 
 
@@ -35,9 +36,12 @@ def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session
     """What lies behind the Block `id`, oldest first. An id of a message gives that message alone.
 
     With `deep` every level is opened, down to the originals; without it, older Blocks inside the range are given as
-    they were shown. Raises `NotFound`, also where `session` is given and the id lies in another one.
+    they were shown. A Block with an archive of batches gives those of its top level; the id of a batch,
+    `<block id>/<index>`, its sources, or its messages. Raises `NotFound`, also where `session` is given and the id lies
+    in another one.
     """
-    located = store.locate(namespace, id)
+    block, slash, number = id.rpartition("/")
+    located = store.locate(namespace, block if slash else id)
     if session and located.session != session:
         raise NotFound(f"no entry {id} in this session: a search gives the ids there are")
     entry = located.entry
@@ -47,6 +51,10 @@ def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session
             raise NotFound(f"{id} is neither a Block nor a message but a {type(entry).__name__.lower()} entry")
         return [Line(located.position, entry.id, message, original=True)]
     path = path_to(store, namespace, located)
+    if slash:
+        return _batch(path, located, number, deep=deep)
+    if entry.standing and not deep:
+        return [_line(path, slot) for slot, _ in standing(path, located.position)]
     lines: list[Line] = []
     inner_ones = {c.index for r in entry.replacements for c in r.covers if isinstance(c, Rep) and c.block == OWN}
     outer = [r for i, r in enumerate(entry.replacements) if i not in inner_ones]
@@ -72,6 +80,24 @@ def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session
             else:
                 lines.append(Line(ref.first, inner.id, show.message, original=False))
     return lines
+
+
+def _batch(path: Path, located: Located, number: str, *, deep: bool) -> list[Line]:
+    """What lies behind one batch: its sources, or (`deep`, and where it has none) the originals of its range."""
+    entry = located.entry
+    if not isinstance(entry, Block) or not number.isdecimal() or int(number) >= len(entry.batches):
+        count = len(entry.batches) if isinstance(entry, Block) else 0
+        raise NotFound(f"no batch {number} in {entry.id}: it holds {count}, numbered from 0")
+    batch = entry.batches[int(number)]
+    if batch.sources and not deep:
+        return [_line(path, resolved(slot, located.position)) for slot in batch.sources]
+    return _originals(path, Run(batch.first, batch.last))
+
+
+def _line(path: Path, slot: Slot) -> Line:
+    batch = batch_at(path, slot)
+    message = Message("system", (Text(stored(batch)),), "tenfold")
+    return Line(batch.first, f"{path.at(slot.block).id}/{slot.index}", message, original=False)
 
 
 def _originals(path: Path, run: Run) -> list[Line]:

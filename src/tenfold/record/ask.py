@@ -13,11 +13,18 @@ from msgspec import Struct
 from tenfold.record.block import Spent
 from tenfold.record.entry import Entry
 
+TIMEOUT = 120.0
+"""Seconds that a model call may take unless the policy says otherwise: `clip`'s compaction_timeout, for all."""
+TRIES = 3
+"""How often a call that fails for the moment is made in all: `clip`'s max_retries of 2, for all."""
+
 
 class Summarize(Struct, frozen=True, tag="summarize"):
     """Asks a model for the text that stands for a range. `model` "" means the first configured one.
 
-    `system` and `prompt` are complete; `max_tokens` is the allotment of the answer. Nothing else calls a model.
+    `system` and `prompt` are complete; `max_tokens` is the allotment of the answer. A call that gives none within
+    `timeout` seconds has failed; what fails for the moment is called up to `tries` times, one that was late only
+    with `repeat_late`. `temperature` None is the model's own. Nothing else calls a model.
     """
 
     system: str
@@ -25,14 +32,24 @@ class Summarize(Struct, frozen=True, tag="summarize"):
     max_tokens: int
     model: str = ""
     purpose: Literal["first", "update", "prefix", "batch", "merge", "branch", "repair"] = "first"
+    timeout: float = TIMEOUT
+    tries: int = TRIES
+    repeat_late: bool = True
+    temperature: float | None = None
 
 
 class Consult(Struct, frozen=True, tag="consult"):
-    """Asks the before-hooks: they may cancel, supply a summary text, or add a focus. `plan` is the printed Plan."""
+    """Asks the before-hooks: they may cancel, supply a summary text, or add a focus.
+
+    `plan` is the printed Plan, `focus` what the caller asked to dwell on; `purpose` tells a compaction from a branch
+    that is about to be left.
+    """
 
     plan: str
     tokens_before: int
     target: int
+    focus: str = ""
+    purpose: Literal["compaction", "branch"] = "compaction"
 
 
 class Read(Struct, frozen=True, tag="read"):
@@ -48,7 +65,9 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """The answer to one Ask. `error` is set, and all else empty, when it could not be answered.
 
     Summarize: `text`, `finish` ("stop", "length", "tool", "refusal") and `spent`. Consult: `cancel`, `text` (a
-    supplied summary, "" if none), `focus`. Read: `entries`, in the order asked.
+    supplied summary, "" if none), `focus`; with `supplied`, what the hook says of it as JSON, the text stands word for
+    word and without facts of ours. Read: `entries`, in the order asked. A failed call may be `retryable`, after
+    `retry_after` seconds where the provider said so; `timed_out` is one that gave no answer in time.
     """
 
     text: str = ""
@@ -56,9 +75,12 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     spent: Spent = Spent()
     cancel: bool = False
     focus: str = ""
+    supplied: str = ""
     entries: tuple[Entry, ...] = ()
     error: str = ""
     retryable: bool = False
+    retry_after: float = 0.0
+    timed_out: bool = False
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):

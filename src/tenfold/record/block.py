@@ -120,12 +120,41 @@ class Spent(Struct, frozen=True, omit_defaults=True):
     price: float | None = None
 
 
+class Slot(Struct, frozen=True, array_like=True):
+    """The `index`-th batch of the Block at position `block`; `OWN` stands for the Block that says so."""
+
+    block: int
+    index: int
+
+
+class Batch(Struct, frozen=True, omit_defaults=True):
+    """One summary of a clip-archive: `text` stands for the entries at positions `first` to `last`.
+
+    `depth` is 0 over messages, and one more than the deepest of its `sources` over other batches, which stay stored.
+    `start` and `end` are the times of its first and last message (microseconds UTC), None where not known; `count`
+    is how many messages went into it, `cycle` the compaction it came from, from 1.
+    """
+
+    text: str
+    depth: int
+    first: int
+    last: int
+    start: int | None = None
+    end: int | None = None
+    count: int = 0
+    sources: tuple[Slot, ...] = ()
+    cycle: int = 1
+
+
 class Block(Struct, frozen=True, tag="block", omit_defaults=True):
     """One compaction. `under` is the id of the newest live Block when this one was made: the undo chain.
 
     `tokens_before` and `tokens_after` are the view's size by the policy's counter. `facts` are those of the covered
     range and of the Blocks it absorbs; `unshown` counts must-keep facts that did not fit their share of the view, and
     `dropped` those, over all Blocks before, that are not even carried any more: search still finds their originals.
+    `batches` are the summaries that this Block adds to the archive, `standing` the archive's top level after it,
+    oldest first; both are empty for policies without batches. A batch's id is `<block id>/<index>`.
+    `supplied` marks a text that a before-hook gave word for word: what it said of it besides, as JSON.
     """
 
     id: str
@@ -145,3 +174,6 @@ class Block(Struct, frozen=True, tag="block", omit_defaults=True):
     dropped: int = 0
     notes: tuple[str, ...] = ()
     spent: Spent = Spent()
+    batches: tuple[Batch, ...] = ()
+    standing: tuple[Slot, ...] = ()
+    supplied: str = ""

@@ -15,13 +15,17 @@ from tenfold.record.message import Message, Native
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """What a provider reported for one request. `prompt` is the whole prompt, cached tokens included."""
+    """What a provider reported for one request. `prompt` is the whole prompt, cached tokens included.
+
+    `apart` is our own count of what that request held besides the view (system prompt and tools given apart).
+    """
 
     prompt: int
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
     model: str = ""
+    apart: int = 0
 
 
 class Said(Struct, frozen=True, tag="said", omit_defaults=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tenfold.record.block import Fact
 from tenfold.record.message import Message, Thinking, ToolCall, text_of
+from tenfold.summarize.arrange import misplaced
 from tenfold.summarize.section import Count
 
 What = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "unknown", "too_long"]
@@ -93,10 +94,7 @@ def check(text: str, *, finish: str, expected: Expected, count: Count) -> tuple[
         found.append(Failure(what="tool_call", detail="the text is written as a tool call"))
     if _ERROR.match(stripped) and len(stripped) < 600:
         found.append(Failure(what="error_text", detail=stripped[:120]))
-    lines = {line.strip().lower() for line in stripped.split("\n")}
-    found.extend(
-        Failure(what="heading", detail=name) for name in expected.headings if name.strip().lower() not in lines
-    )
+    found.extend(Failure(what="heading", detail=what) for what in misplaced(stripped, expected.headings))
     for number, line in enumerate(text.split("\n")):
         found.extend(
             Failure(what="unknown", detail=word, line=number)
@@ -144,20 +142,32 @@ FATAL: frozenset[What] = frozenset({"empty", "tool_call", "error_text", "refusal
 
 
 def mend(text: str, failures: Sequence[Failure]) -> str:
-    """The text without the lines that name unknown things, without a cut-off last line, and with missing headings.
+    """The text without the sentences that name unknown things, and without a cut-off last line.
 
-    "" when a failure is fatal. A text over its allotment loses nothing here: shortening is the next rung's business.
+    "" when a failure is fatal. Headings and size are not its business: see `arrange`.
     """
     if any(failure.what in FATAL for failure in failures):
         return ""
-    bad = {failure.line for failure in failures if failure.what == "unknown"}
-    lines = [line for number, line in enumerate(text.split("\n")) if number not in bad]
-    if any(failure.what == "cut_off" for failure in failures) and len(lines) > 1:
-        lines = lines[:-1]
+    bad: dict[int, set[str]] = {}
     for failure in failures:
-        if failure.what == "heading":
-            lines.extend([failure.detail, "(none)"])
-    return "\n".join(lines).strip()
+        if failure.what == "unknown":
+            bad.setdefault(failure.line, set()).add(failure.detail)
+    lines = [_without(line, bad.get(number, set())) for number, line in enumerate(text.split("\n"))]
+    kept = [line for line in lines if line is not None]
+    if any(failure.what == "cut_off" for failure in failures) and len(kept) > 1:
+        kept = kept[:-1]
+    return "\n".join(kept).strip()
+
+
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[\u3002\uff01\uff1f])")
+
+
+def _without(line: str, words: set[str]) -> str | None:
+    """The line without the sentences that hold one of the words; None when nothing is left of it."""
+    if not words:
+        return line
+    kept = [each for each in _SENTENCES.split(line) if not words & set(claims(each))]
+    return " ".join(kept) if any(c.isalnum() for each in kept for c in each) else None
 
 
 def shortened(text: str, allotment: int, count: Count) -> str:
@@ -174,3 +184,33 @@ def shortened(text: str, allotment: int, count: Count) -> str:
     while kept and (not kept[-1].strip() or kept[-1].startswith("#")):
         kept.pop()
     return "\n".join(kept)
+
+
+_LEFT_OUT = re.compile(r"\[\.\.\. (\d+) lines left out \.\.\.\]")
+
+
+def thinned(text: str, allotment: int, count: Count) -> str:
+    """The text without lines of its middle until it fits: a third of the room for its beginning, the rest for its end.
+
+    The gap says how many lines are missing, those of earlier gaps included. "" where not even a gap would fit.
+    """
+    if count([text])[0] <= allotment:
+        return text
+    lines = text.split("\n")
+    sizes = count([line + "\n" for line in lines])
+    room = allotment - count([f"[... {len(text)} lines left out ...]\n"])[0] - 1
+    first, last, used = 0, len(lines), 0
+    while first < last and used + sizes[first] <= room // 3:
+        used += sizes[first]
+        first += 1
+    while last > first and used + sizes[last - 1] <= room:
+        last -= 1
+        used += sizes[last]
+    while first and _LEFT_OUT.fullmatch(lines[first - 1]):
+        first -= 1
+    while last < len(lines) and _LEFT_OUT.fullmatch(lines[last]):
+        last += 1
+    gone = lines[first:last]
+    missing = sum(int(gap[1]) if (gap := _LEFT_OUT.fullmatch(line)) else 1 for line in gone)
+    out = "\n".join([*lines[:first], f"[... {missing} lines left out ...]", *lines[last:]])
+    return out if (first or last < len(lines)) and count([out])[0] <= allotment else ""

@@ -5,28 +5,37 @@ This module, and no other of this package, reads files (through importlib.resour
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from msgspec.structs import replace
 
-from tenfold.summarize.ladder import Settings
+from tenfold.summarize.ladder import PROMPTS, Settings
 
-NAMES = ("system", "first", "update", "repair")
+_SHARED = ("told", "directive")
 
 
+@cache
 def load_prompts() -> dict[str, str]:
-    """The packaged prompt texts by name: system, first, update, repair."""
+    """The packaged prompt texts by name, with the shared paragraphs put in: `PROMPTS`, and `directive`."""
     folder = files("tenfold.summarize.prompts")
-    return {name: (folder / f"{name}.md").read_text(encoding="utf-8").strip() for name in NAMES}
+
+    def text(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8").strip()
+
+    shared = {name: text(f"shared/{name}.md") for name in _SHARED}
+    texts = {name: text(f"{name}.md") for name in PROMPTS if name not in shared}
+    return {**{name: body.replace("{directive}", shared["directive"]) for name, body in texts.items()}, **shared}
 
 
 def with_prompts(settings: Settings) -> Settings:
-    """The settings with the packaged text wherever a prompt is empty."""
+    """The settings with the packaged text wherever a prompt is empty; the same value where none is."""
+    if all(getattr(settings, name) for name in PROMPTS):
+        return settings
     texts = load_prompts()
-    return replace(
-        settings,
-        system=settings.system or texts["system"],
-        first=settings.first or texts["first"],
-        update=settings.update or texts["update"],
-        repair=settings.repair or texts["repair"],
-    )
+    return replace(settings, **{name: getattr(settings, name) or texts[name] for name in PROMPTS})
+
+
+def with_structure(name: str) -> Settings:
+    """Settings with the packaged prompts for one structure: "four", "six", "seven", "prefix", "branch", "" (prose)."""
+    return with_prompts(Settings(structure=name))

@@ -10,23 +10,26 @@ from collections.abc import Callable, Generator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import FRAME, TO_BE_WRITTEN, Draft, Piece, Recall, place_to_write, replacements
+from tenfold.plan.draft import FRAME, TO_BE_WRITTEN, Draft, Goal, Piece, Recall, place_to_write, replacements
 from tenfold.plan.plan import Plan
-from tenfold.plan.stages.condense import SUMMARY
+from tenfold.plan.stages.condense import BATCHES, SUMMARY
 from tenfold.plan.stages.elide import expansion
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import MUST_KEEP, Block, Fact, Replacement, Rung, Say, Spent
+from tenfold.record.block import MUST_KEEP, Batch, Block, Fact, Replacement, Rung, Say, Slot, Spent
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
+from tenfold.summarize.facts.merging import WRITTEN
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.section import TITLE, Section, must_keep, narrative, parse, render
 from tenfold.summarize.summarize import clean
 from tenfold.summarize.writer import Job, Prose, Writer
+from tenfold.view.view import View
 from tenfold.wire.marks import render_summary, summary_text
 
 Count = Callable[[Sequence[str]], list[int]]
+_TELLS = (SUMMARY, BATCHES)
 LEAST_NARRATIVE = 30
 """Tokens below which a narrative says nothing that the facts do not: it is left out."""
 
@@ -48,10 +51,16 @@ class Filled(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     spent: Spent = Spent()
     failed: str = ""
+    supplied: str = ""
+    batches: tuple[Batch, ...] = ()
+    standing: tuple[Slot, ...] = ()
 
 
 class Writing(Struct, frozen=True):
-    """What the texts of one Block need besides the Plan: its id, the facts, how to write, what hooks gave."""
+    """What the texts of one Block need besides the Plan: its id, the facts, how to write, what hooks gave.
+
+    `given` is what a hook says of the text it supplied (`Answer.supplied`): that text then stands word for word.
+    """
 
     block: str
     facts: tuple[Fact, ...]
@@ -60,6 +69,7 @@ class Writing(Struct, frozen=True):
     focus: str = ""
     supplied: str = ""
     writer: Writer = Prose()
+    given: str = ""
 
 
 def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Filled]:
@@ -67,7 +77,7 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
     facts = writing.facts
     replaced = (p.last for p in plan.draft.pieces if p.changed or p.units[0].ref is not None)
     covered = max(replaced)  # older Blocks' ranges too: only the newest Block's facts are carried on
-    filled = Filled((), tuple(f for f in facts if f.at <= covered))
+    filled = Filled((), tuple(f for f in facts if f.at <= covered or f.kind in STATES), supplied=writing.given)
     newest = max((p.first for p in plan.changed if p.allotment), default=-1)
     pieces = {p.first: p for p in plan.changed}
     out: list[Replacement] = []
@@ -78,12 +88,15 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
             if piece.first == newest:
                 budget = min(plan.goal.facts, piece.allotment - plan.goal.frame)
                 section = section_of(plan, facts, budget=budget, count=writing.count)
+                section = _told(plan, filled.known, writing.supplied) if writing.given else section
             made, written = yield from _summary(plan, piece, each, section, writing)
             filled = replace(
                 filled,
                 rung=written.rung,
                 notes=(*filled.notes, *written.notes),
-                failed=written.failed,
+                failed=filled.failed or written.failed,
+                batches=written.batches or filled.batches,
+                standing=written.standing or filled.standing,
                 spent=added(filled.spent, written.spent) if written.spent.calls else filled.spent,
             )
             if section is not None:
@@ -96,6 +109,8 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
     return replace(filled, replacements=tuple(out), facts=carried, dropped=dropped + _dropped_before(plan.draft))
 
 
+STATES = WRITTEN | {"todo"}
+"""Kinds whose latest fact sums up the earlier ones: it is carried even where the latest change is still in view."""
 CARRIED, CARRIED_BESIDE = 300, 150
 """Must-keep facts, and others, that a Block carries beyond those it shows: the newest. A Block is read at every
 opening, so it must not grow with the session; 1,000 facts decode in about 1 ms."""
@@ -129,7 +144,11 @@ def known_facts(draft: Draft) -> tuple[Fact, ...]:
     older = newest.facts if isinstance(newest, Block) else ()
     for shown in (s for p in draft.pieces for s in p.shown() if s.original and s.message.origin == "tenfold"):
         older = merge(older, tuple(replace(f, at=shown.at) for f in parse(summary_text(text_of(shown.message)) or "")))
-    originals = [(s.at, s.message) for p in draft.pieces if p.units[0].ref is None for s in p.shown() if s.original]
+    said = [s for p in draft.pieces if p.units[0].ref is None for s in p.shown()]
+    originals = [(s.at, s.message) for s in said if s.original]
+    late = [s.at for s in said if not s.original and s.message.origin == "tool"]  # results that came after their step
+    originals += [(at, m) for at in late if (m := message_of(draft.view.path.at(at))) is not None]
+    originals.sort(key=lambda item: item[0])
     if draft.view.step is not None:
         originals += [(p, m) for p, e in draft.view.step.entries if (m := message_of(e)) is not None]
     return merge(older, extract(originals))
@@ -204,6 +223,13 @@ def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
     return out
 
 
+def _told(plan: Plan, facts: Sequence[Fact], text: str) -> Section:
+    """Which facts a supplied text tells, or the view beside it: reported, not mended."""
+    words = flat(f"{standing(plan)} {text}")
+    kept = tuple(f for f in facts if stands(flat(f.text), words))
+    return Section("", kept, tuple(f for f in facts if must_keep(f) and f not in kept), 0)
+
+
 def _words(message: Message) -> str:
     calls = (f"{c.name} {c.arguments}" for c in calls_of(message))
     return "\n".join((text_of(message), *calls))
@@ -215,29 +241,42 @@ def _summary(
     draft, frame = plan.draft, plan.goal.frame
     facts = section.text if section else ""
     room = piece.allotment - frame - (section.tokens if section else 0)
-    if piece.kind != SUMMARY or (room < LEAST_NARRATIVE and not writing.supplied):
+    if piece.kind == BATCHES:
+        job = job_of(draft.view, plan.goal, piece, room, writing)
+        written = yield from writing.writer.write(replace(job, supplied=writing.supplied))
+    elif piece.kind != SUMMARY or (room < LEAST_NARRATIVE and not (writing.supplied or writing.given)):
         written = Written(text="", rung="none" if piece.kind != SUMMARY else "mechanical")
-    elif writing.supplied:
+    elif writing.supplied or writing.given:
         written = Written(text=clean(writing.supplied), rung="none")
     else:
-        written = yield from writing.writer.write(_job(plan, piece, room, writing))
+        written = yield from writing.writer.write(job_of(draft.view, plan.goal, piece, room, writing))
     recall = plan.goal.recall
 
     def said(story: str) -> tuple[Message, int]:
-        return _said(draft, (story, facts), writing.block, recall, writing.settings)
+        settings = writing.settings  # a facts section alone is no summary, so nothing is said around it
+        if piece.kind not in _TELLS:
+            settings = replace(settings, opening="", closing="")
+        return _said(draft, (story, facts), writing.block, recall, settings)
 
     message, size = said(written.text)
-    if size > piece.allotment and writing.supplied:
+    others = sum(each.sizes) - piece.allotment
+    if writing.given and (size + others >= piece.before or not written.text.strip()):
+        what = f"it takes {size:,} tokens in place of {piece.before - others:,}" if written.text.strip() else "it is empty"
+        written = replace(written, text="", failed=f"the summary that a before-hook supplied cannot be used: {what}")
+    elif size > piece.allotment and writing.supplied and not writing.given:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.allotment:,}"
         written = replace(written, notes=(*written.notes, note))
-    while size > piece.allotment and written.text:
+    while size > piece.allotment and written.text and not writing.given:
         fits = writing.count([written.text])[0] - (size - piece.allotment) - 1
         shorter = shortened(written.text, fits, writing.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
         message, size = said(written.text)
     at = place_to_write(each.show)
     show, sizes = list(each.show), list(each.sizes)
-    show[at], sizes[at] = Say(message), size
+    if piece.kind not in _TELLS and not facts:  # all of them stand in view after all: an empty section says nothing
+        del show[at], sizes[at]
+    else:
+        show[at], sizes[at] = Say(message), size
     return replace(each, show=tuple(show), sizes=tuple(sizes)), written
 
 
@@ -264,21 +303,23 @@ def story_of(text: str, settings: Settings) -> str:
     return narrative(text).removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
-def _job(plan: Plan, piece: Piece, room: int, writing: Writing) -> Job:
+def job_of(view: View, goal: Goal, piece: Piece, room: int, writing: Writing) -> Job:
+    """What a writer is given for a piece of a plan on this view."""
     items: list[tuple[int, Message]] = []
     previous: list[str] = []
     kept = {s.position for s in piece.show if not isinstance(s, Say)}
+    reads = dict(piece.reads)
     for unit in piece.units:
         for shown in unit.shown:
             text = summary_text(text_of(shown.message)) if shown.message.origin == "tenfold" else None
             if text is not None:
                 previous.extend([story] if (story := story_of(text, writing.settings)) else [])
             elif not (shown.original and shown.at in kept and shown.message.role == "user"):
-                items.append((shown.at if shown.of is None else shown.of, shown.message))
+                items.append((shown.at if shown.of is None else shown.of, reads.get(shown.key, shown.message)))
     return Job(
         piece=piece,
-        view=plan.draft.view,
-        goal=plan.goal,
+        view=view,
+        goal=goal,
         items=tuple(items),
         previous=tuple(previous),
         facts=writing.facts,

@@ -6,7 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import Rung, Spent
+from tenfold.meter.windows import window_of
+from tenfold.record.ask import TIMEOUT, TRIES
+from tenfold.record.block import Batch, Rung, Slot, Spent
+from tenfold.summarize.structure import STRUCTURES, headings_of
 
 OnFailure = Literal["ladder", "keep_stages", "abort"]
 
@@ -17,10 +20,16 @@ SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
 class Settings(Struct, frozen=True):
     """How summaries are written. No `models`: by code alone, without any Ask.
 
-    `system`, `first`, `update`, `prefix`, `batch`, `merge`, `branch` and `repair` are prompt texts; `{allotment}`,
-    `{headings}`, `{focus}` and `{failures}` in them are replaced. `headings` are lines the summary must hold, in order.
-    `input_tokens` bounds what a model is sent. The message that carries a summary has `role`, and `opening` and
-    `closing` stand in it around what was written.
+    `structure` names the headings a summary is written under (`structure.STRUCTURES`; "": free prose); explicit
+    `headings` stand in their place. `system` to `repair` are prompt texts, in which `{allotment}`, `{structure}`,
+    `{focus}` and `{failures}` are replaced; `sections` says what belongs under each heading, `told` what prose tells.
+    `briefing` is put behind `system` by the writer of `threshold` and `sliding`, with `{headings}` and `{words}`.
+    Texts left empty are filled at the edge. `instructions` is the policy's own wish, put beside the caller's focus.
+    A model is sent at most `input_tokens`; 0: `input_share` of its window where that is known, else `INPUT_TOKENS`.
+    Messages beyond that are summarised in at most `chunks` pieces, each folded into the text of those before it.
+    A call may take `timeout` seconds and is made `tries` times in all while it fails for the moment; `temperature` is
+    the model's where none is given.
+    The message that carries a summary has `role`, and `opening` and `closing` stand in it around what was written.
     """
 
     models: tuple[str, ...] = ()
@@ -34,11 +43,42 @@ class Settings(Struct, frozen=True):
     repair: str = ""
     headings: tuple[str, ...] = ()
     on_failure: OnFailure = "ladder"
-    input_tokens: int = 60_000
+    input_tokens: int = 0
     stricter: float = 0.6
     role: Literal["user", "system"] = "user"
     opening: str = ""
     closing: str = ""
+    structure: str = ""
+    sections: str = ""
+    told: str = ""
+    instructions: str = ""
+    input_share: float = 0.8
+    chunks: int = 8
+    timeout: float = TIMEOUT
+    tries: int = TRIES
+    briefing: str = ""
+    temperature: float | None = None
+
+    def wanted(self, purpose: str) -> tuple[str, ...]:
+        """The headings that a text of this purpose must hold, in order. Raises `UsageError` for no known structure."""
+        if purpose in ("prefix", "branch"):
+            prompt = self.prefix if purpose == "prefix" else self.branch
+            return STRUCTURES[purpose] if not prompt or "{structure}" in prompt else ()
+        return self.headings or headings_of(self.structure)
+
+    def input_bound(self, model: str, answer: int) -> int:
+        """The most tokens that `model` is sent, so that an answer of `answer` tokens still fits its window."""
+        window = window_of(model) if model else None
+        if window is None:
+            return self.input_tokens or INPUT_TOKENS
+        left = max(window - answer, window // 4)
+        return min(self.input_tokens or int(window * self.input_share), left)
+
+
+PROMPTS = ("system", "first", "update", "prefix", "batch", "merge", "branch", "repair", "sections", "told", "briefing")
+"""The fields of `Settings` that hold a packaged text unless one is given."""
+INPUT_TOKENS = 60_000
+"""What a model is sent at most where its window is not known: fits every hosted model of today with its answer."""
 
 
 class Step(Struct, frozen=True):
@@ -50,13 +90,18 @@ class Step(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """A summary's text and how it came about. `failed` is the reason when none is to be used (then `text` is "")."""
+    """A summary's text and how it came about. `failed` is the reason when none is to be used (then `text` is "").
+
+    `batches` and `standing` are what a writer of batches adds to the Block and leaves at the archive's top level.
+    """
 
     text: str
     rung: Rung
     notes: tuple[str, ...] = ()
     spent: Spent = Spent()
     failed: str = ""
+    batches: tuple[Batch, ...] = ()
+    standing: tuple[Slot, ...] = ()
 
 
 def steps_of(settings: Settings) -> tuple[Step, ...]:

@@ -82,8 +82,9 @@ def render(facts: Sequence[Fact], *, budget: int, count: Count, hidden: Callable
     pairs = _fitted(wanted, budget, count)
     stands = _stand_ins(pairs)
     ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0]))
-    chosen = _choose(ranked, budget, count)
-    text, size = _assemble(chosen, count)
+    text, size = _assemble(ranked, count)
+    chosen = ranked if size <= budget else _choose(ranked, budget, count)
+    text, size = (text, size) if size <= budget else _assemble(chosen, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
         text, size = _assemble(chosen, count)
@@ -217,6 +218,11 @@ def _line(fact: Fact, text: str) -> str:
             return f"- [{flat(fact.note) or 'unknown'}] {flat(text)}"
         case _:
             return f"- {flat(text)}" + (f" (note: {flat(fact.note)})" if fact.note else "")
+
+
+def quoted(fact: Fact, limit: int) -> str:
+    """A fact as one line of at most about `limit` characters of its text, labelled as in the section."""
+    return _line(fact, clip(flat(fact.text), limit))
 
 
 def _quoted(text: str) -> str:

@@ -8,21 +8,81 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from tenfold.record.message import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from tenfold.summarize.facts.text import plain
 from tenfold.summarize.redact import redact
 from tenfold.summarize.section import Count
 
 FENCE = "untrusted-data"
-_LARGEST, _SMALLEST = 8_000, 120
+_LARGEST, _SHORT, _SMALLEST = 8_000, 1_000, 120
+"""Characters of one part: at most, before a conversation is cut into pieces instead, and at least."""
+
+Items = Sequence[tuple[int, Message]]
 
 
-def transcript(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
+class Pieces(Struct, frozen=True):
+    """A range cut into stretches that a model can be sent one at a time, and the oldest messages that had no room."""
+
+    pieces: tuple[tuple[tuple[int, Message], ...], ...]
+    left_out: tuple[tuple[int, Message], ...] = ()
+
+
+class Transcript(Struct, frozen=True):
+    """A range as text, and the oldest messages that had no room in it."""
+
+    text: str
+    left_out: tuple[tuple[int, Message], ...] = ()
+
+
+def pieces(items: Items, *, budget: int, most: int, count: Count) -> Pieces:
+    """The range in one piece where it fits `budget` tokens without its parts being cut short; else in several.
+
+    At most `most` pieces: parts are shortened further until that is enough, then the oldest messages are left out.
+    A piece begins with a result only where a single step is larger than the budget.
+    """
+    limit = _LARGEST
+    sizes = _sizes(items, limit, count)
+    while limit > _SHORT and sum(sizes) > budget:
+        limit //= 2
+        sizes = _sizes(items, limit, count)
+    found = _cut(items, sizes, budget)
+    while len(found) > most and limit > _SMALLEST:
+        limit = max(limit // 2, _SMALLEST)
+        sizes = _sizes(items, limit, count)
+        found = _cut(items, sizes, budget)
+    if len(found) <= most:
+        return Pieces(tuple(found))
+    kept = found[len(found) - most :]
+    return Pieces(tuple(kept), tuple(item for piece in found[: len(found) - most] for item in piece))
+
+
+def _sizes(items: Items, limit: int, count: Count) -> list[int]:
+    return count([_block(at, message, limit) + "\n\n" for at, message in items]) if items else []
+
+
+def _cut(items: Items, sizes: Sequence[int], budget: int) -> list[tuple[tuple[int, Message], ...]]:
+    """Greedy, in order; where a piece is full it ends before the step that did not fit."""
+    out: list[tuple[tuple[int, Message], ...]] = []
+    start, total, open_step = 0, 0, 0
+    for index, size in enumerate(sizes):
+        if items[index][1].role != "tool" and items[index][1].origin != "tool":
+            open_step = index
+        if total + size > budget and index > start:
+            end = open_step if open_step > start else index
+            out.append(tuple(items[start:end]))
+            start, total = end, sum(sizes[end:index])
+        total += size
+    return [*out, tuple(items[start:])]
+
+
+def transcript(items: Items, *, budget: int, count: Count) -> Transcript:
     """The messages as text of at most `budget` tokens: parts are shortened alike until all fits, then the oldest go."""
     limit = _LARGEST
     blocks = [_block(at, message, limit) for at, message in items]
     while limit > _SMALLEST and sum(count(blocks)) > budget:
-        limit //= 2
+        limit = max(limit // 2, _SMALLEST)
         blocks = [_block(at, message, limit) for at, message in items]
     sizes = count([block + "\n\n" for block in blocks]) if blocks else []
     first, total = len(blocks), 0
@@ -30,14 +90,16 @@ def transcript(items: Sequence[tuple[int, Message]], *, budget: int, count: Coun
     while first > 0 and total + sizes[first - 1] <= room:
         first -= 1
         total += sizes[first]
-    kept = blocks[first:]
-    if first:
-        kept.insert(0, f"({first} earlier messages are left out here)")
-    text = "\n\n".join(kept)
-    while kept and count([text])[0] > budget:
-        kept = kept[1:]
-        text = "\n\n".join(kept)
-    return text
+    text = _without(blocks, first)
+    while first < len(blocks) and count([text])[0] > budget:
+        first += 1
+        text = _without(blocks, first)
+    return Transcript(text if count([text])[0] <= budget else "", tuple(items[:first]))
+
+
+def _without(blocks: Sequence[str], first: int) -> str:
+    gap = [f"({first} earlier messages are left out here)"] if first else []
+    return "\n\n".join([*gap, *blocks[first:]])
 
 
 def _block(at: int, message: Message, limit: int) -> str:
@@ -46,20 +108,20 @@ def _block(at: int, message: Message, limit: int) -> str:
         match part:
             case Text(text=text):
                 lines.append(
-                    _fenced(text, limit, message.origin)
+                    fenced(text, limit, message.origin)
                     if message.origin in {"tool", "harness"}
-                    else _shorten(text, limit)
+                    else bounded(text, limit)
                 )
             case Thinking(text=text):
-                lines.append("(thinking) " + _shorten(text, limit // 4))
+                lines.append("(thinking) " + bounded(text, limit // 4))
             case ToolCall(name=name, arguments=arguments):
-                lines.append(f"calls {name} with " + _shorten(arguments, limit // 2))
+                lines.append(f"calls {name} with " + bounded(arguments, limit // 2))
             case ToolResult():
                 lines.append(_result(part, limit))
             case Image(media=media, width=width, height=height):
                 lines.append(f"(image {media} {width}x{height})")
             case Document(name=name, text=text):
-                lines.append(f"(document {name})\n" + _fenced(text, limit, "document"))
+                lines.append(f"(document {name})\n" + fenced(text, limit, "document"))
             case Opaque(kind=kind):
                 lines.append(f"(a part of type {kind})")
     return redact("\n".join(line for line in lines if line))
@@ -83,18 +145,18 @@ def _result(part: ToolResult, limit: int) -> str:
     texts = [item.text for item in part.content if isinstance(item, Text | Document)]
     others = sum(1 for item in part.content if not isinstance(item, Text | Document))
     label = f"{part.name or 'result'}{' error' if part.error else ''}"
-    body = _fenced("\n".join(texts), limit, label)
+    body = fenced("\n".join(texts), limit, label)
     return body + (f"\n({others} parts that are not text)" if others else "")
 
 
-def _fenced(text: str, limit: int, label: str) -> str:
+def fenced(text: str, limit: int, label: str) -> str:
     """Text as data: between marks that the text itself cannot close."""
-    body = _shorten(text, limit).replace(f"</{FENCE}", f"<\\/{FENCE}").replace(f"<{FENCE}", f"<\\{FENCE}")
+    body = bounded(text, limit).replace(f"</{FENCE}", f"<\\/{FENCE}").replace(f"<{FENCE}", f"<\\{FENCE}")
     safe = "".join(c if c.isalnum() or c in " _-." else "_" for c in label)[:60]
     return f'<{FENCE} from="{safe}">\n{body}\n</{FENCE}>'
 
 
-def _shorten(text: str, limit: int) -> str:
+def bounded(text: str, limit: int) -> str:
     """Head and tail of at most `limit` characters together, the gap stated in lines (or characters in one line)."""
     if len(text) <= limit:
         return plain(text)

@@ -29,7 +29,8 @@ class Job(Struct, frozen=True):
 
     `items` are the messages it stands for with their positions, without those that stay verbatim and without earlier
     summaries, whose texts are `previous`, oldest first. `piece.cuts` says where the plan wants it written in parts.
-    `view` is the view the plan was made on: for times, and for what older Blocks hold.
+    `view` is the view the plan was made on: for times, and for what older Blocks hold. `supplied` is a text that a
+    hook gave, for writers that keep more of it than the text.
     """
 
     piece: Piece
@@ -43,16 +44,19 @@ class Job(Struct, frozen=True):
     count: Count
     focus: str = ""
     block: str = ""
+    supplied: str = ""
 
     @property
     def task(self) -> Task:
-        """The whole of it as one text: first-time, or an update of what went before."""
+        """The whole of it as one text: first-time, an update of what went before, or earlier texts merged into one."""
+        merging = bool(self.previous) and not self.items
         return Task(
             items=self.items,
             facts=self.facts,
-            previous="\n\n".join(self.previous),
+            previous="" if merging else "\n\n".join(self.previous),
+            parts=self.previous if merging else (),
             allotment=self.room,
-            purpose="update" if self.previous else "first",
+            purpose="merge" if merging else "update" if self.previous else "first",
             focus=self.focus,
         )
 

@@ -48,6 +48,7 @@ class Decision(Struct, frozen=True):
 
     `status` says why nothing is done although something was asked for. `target_missed`: the least possible size lies
     above the target, so the compaction aims at that. `known`: the same refusal was already recorded, say it no more.
+    `fires` is the size from which it would act again, in the same tokens as the target.
     """
 
     act: bool
@@ -58,6 +59,7 @@ class Decision(Struct, frozen=True):
     target_missed: bool
     reason: str
     known: bool = False
+    fires: int = 0
 
 
 class Trigger(Protocol):
@@ -107,8 +109,8 @@ class Reserve(Struct, frozen=True):
         return min(int(0.8 * self.reserve(window)), max(0, rest) // 2)
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Fires above window - reserve, not at it. Aims at floor + tail + summary."""
-        target = floor + self.keep_recent(window, floor) + self.summary(window, floor)
+        """Fires above window - reserve, not at it. Aims at floor + tail + summary + a quarter of it all for facts."""
+        target = floor + (self.keep_recent(window, floor) + self.summary(window, floor)) * 4 // 3
         soft = window - self.reserve(window)
         return _clamped(window, _usable(window, output_reserve), soft=soft, target=target, at_soft=False)
 

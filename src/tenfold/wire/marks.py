@@ -17,6 +17,8 @@ Confirm = Callable[[str, str], bool]
 """Says whether the store wrote a summary: called with the Block id and the hash of its delimiter."""
 
 OPENING = "[the start of this conversation is not shown]"
+CONTINUATION = "[System note: this conversation was compacted, because it outgrew the context window."
+CONTINUATION_END = "without asking the user to repeat anything.]"
 _NOTE = "<system-note>\n{}\n</system-note>"
 _SUMMARY = re.compile(
     r'\s*<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n(.*)\n</tenfold-summary>\s*', re.DOTALL
@@ -52,6 +54,9 @@ INJECTED: tuple[Injected, ...] = (
     Injected("<state_snapshot>", "</state_snapshot>", "Gemini CLI: its own summary"),
     Injected("<system-note>", "</system-note>", "Tenfold: a later system message, folded"),
     Injected(OPENING, OPENING, "Tenfold: the opening stub"),
+    Injected(CONTINUATION, CONTINUATION_END, "Tenfold: the continuation of `threshold` and `sliding`"),
+    Injected("[Summary] ", "", "Tenfold: the line of a step, preset blocks"),
+    Injected("[Context compacted: ", "]", "Tenfold: what was removed, preset blocks"),
 )
 
 

@@ -14,6 +14,8 @@ from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.view.units import Shown
 
 SUMMARY = "summary"
+BATCHES = "batches"
+"""The kind of a replacement by an archive of batches, which its writer makes even where little of it can be shown."""
 _LINE = 160
 
 
@@ -82,7 +84,7 @@ class DropMiddle(Struct, frozen=True):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Drops what does not fit, oldest middle first kept out of view, and says how much."""
-        first = _after_floor(draft)
+        first = after_floor(draft)
         exchanges = 0
         while first < len(draft.pieces):
             shown = draft.pieces[first].shown()
@@ -124,7 +126,7 @@ class SummarizePrefix(Struct, frozen=True):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Cuts where the rest of the target is used up by the tail, and plans one summary over what lies before."""
-        first = _after_floor(draft)
+        first = after_floor(draft)
         allotment = goal.summary
         fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest
         users = _users_kept(draft, goal, first)
@@ -189,7 +191,7 @@ def _over(covered: tuple[Piece, ...], kind: str, show: tuple[Show, ...], sizes: 
     return Piece(units, sum(p.before for p in covered), sum(sizes), sizes, kind, show, why)
 
 
-def _after_floor(draft: Draft) -> int:
+def after_floor(draft: Draft) -> int:
     """The index of the first piece after the leading system messages and what stands silently among them."""
     for index, piece in enumerate(draft.pieces):
         if any(s.message.role != "system" or not s.original for s in piece.shown()):

@@ -62,8 +62,9 @@ def outside_tail(draft: Draft, goal: Goal) -> list[int]:
     return [*range(index), *reversed(free)]
 
 
-Elision = Callable[[Shown, int], str | None]
-"""Gives the text that stands for a tool output of that many tokens, or None to leave it."""
+Elision = Callable[[Shown, int], str | Message | None]
+"""Gives what stands for a tool output of that many tokens: a text in place of its content, or a whole message with
+parts of it; None to leave it."""
 
 
 def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
@@ -79,7 +80,7 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
             continue
         text = elide(each, sizes[index])
         if text is not None:
-            stubs.append((index, _stub(each.message, text)))
+            stubs.append((index, text if isinstance(text, Message) else _stub(each.message, text)))
     saved = 0
     for (index, stub), size in zip(stubs, draft.weigh([m for _, m in stubs]), strict=True):
         if sizes[index] - size >= LEAST_SAVING:

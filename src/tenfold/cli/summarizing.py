@@ -1,0 +1,86 @@
+"""The options with which a model writes the summaries, for the commands that have them.
+
+The providers' clients are an extra and slow to load: they are imported here, where a model was named, and only then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.llm.choose import choose
+
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="PROVIDER:NAME writes the summaries, with the key in the provider's environment variable; given again, it "
+        "is the fallback; `auto` chooses as `tenfold policies --model` tells. A bare NAME is the agent's model, for "
+        "its window and tokenizer.",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
+]
+_WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
+"""A model string. Tags as in `qwen2.5:7b` and versions as in `amazon.nova-pro-v1:0` name no provider."""
+
+
+AUTO = "auto"
+
+
+class Models(msgspec.Struct, frozen=True):
+    """The agent's model ("" if none was named), and those that write summaries (none: by code alone)."""
+
+    agent: str = ""
+    summaries: tuple[str, ...] = ()
+    answerer: Answerer = Answerer()
+
+    def agent_of(self, recorded: str) -> str:
+        """The model to count for: the one named for the agent, the recorded one, or the one that writes."""
+        return self.agent or recorded or next((name for name in self.summaries if name != AUTO), "")
+
+    def chosen(self, agent: str) -> Models:
+        """With `auto`, the models that are chosen for this agent. Raises `UsageError` where none can be."""
+        if self.summaries != (AUTO,):
+            return self
+        found = tuple(choice.model for choice in choose(agent))
+        if not found:
+            raise UsageError("--model auto chooses by the agent's model, and none is recorded: name it, --model NAME")
+        return Models(self.agent, found, _answerer(found, ""))
+
+
+def models_of(named: Sequence[str], base_url: str | None) -> Models:
+    """What `--model` and `--base-url` say. Raises `UsageError` where no client can be opened for a model."""
+    if base_url is not None and (not named or AUTO in named):
+        raise UsageError("--base-url says where a model is served: name it with --model")
+    if AUTO in named:
+        others = [name for name in named if name != AUTO]
+        if len(others) > 1 or any(_WITH_PROVIDER.match(name) for name in others):
+            raise UsageError("--model auto chooses the model that writes; beside it only the agent's can be named")
+        return Models("".join(others), (AUTO,))
+    called = [name if _WITH_PROVIDER.match(name) else f"openai:{name}" for name in named if base_url is not None]
+    called = called or [name for name in named if _WITH_PROVIDER.match(name)]
+    bare = [name for name in named if name not in called] if base_url is None else []
+    if len(bare) > 1:
+        raise UsageError(
+            f"the agent has one model, and these name none of a provider's: {', '.join(bare)}; a model that writes "
+            "summaries is named with its provider, as in openai:gpt-4o-mini"
+        )
+    agent = bare[0] if bare else ""
+    if not called:
+        return Models(agent)
+    return Models(agent, tuple(called), _answerer(called, base_url or ""))
+
+
+def _answerer(models: Sequence[str], base_url: str) -> Answerer:
+    from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
+
+    return Answerer(model=ProviderModel(*models, base_url=base_url))

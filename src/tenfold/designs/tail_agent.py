@@ -1,0 +1,311 @@
+"""The design's agent, as far as compaction goes: phases, requests, hooks and events around a Tenfold session.
+
+It is no agent: the host makes the model calls and appends what is said. `TailHarness` says when to check, and runs the
+session's own compaction with the design's hooks around it. Nothing it does leaves an exception to a run that was good.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.branches import Navigated, Wish, navigate
+from tenfold.designs.tail_compaction import DEFAULT, Compaction, CompactionResult, CompactionSettings, SettingsProvider
+from tenfold.designs.tail_events import (
+    AutoCompactionEnd,
+    AutoCompactionStart,
+    EventName,
+    Milestone,
+    SessionBeforeCompact,
+    SessionBeforeCompactResult,
+    SessionBeforeTree,
+    SessionBeforeTreeResult,
+    SessionCompact,
+    SessionTree,
+    TailEvent,
+    is_context_overflow,
+)
+from tenfold.designs.tail_session import (
+    CompactionEntry,
+    append_compaction,
+    collect_entries_for_branch_summary,
+    compaction_entry,
+)
+from tenfold.drive import run
+from tenfold.engine import Call
+from tenfold.log.ids import IDS, now
+from tenfold.record.ask import Answer, Consult, Outcome, Verdict
+from tenfold.record.block import Block
+from tenfold.record.entry import Attempt, Said, Usage
+from tenfold.record.message import Message
+from tenfold.session import Session
+
+Phase = Literal["idle", "running", "compaction"]
+Handler = Callable[[TailEvent], object]
+T = TypeVar("T")
+CANCELLED = "Compaction cancelled"
+_TWICE = "the request is too long again after a compaction; use a larger window, or make the newest messages smaller"
+
+
+class CompactOptions(Struct, frozen=True):
+    """What `ctx.compact()` may ask for. `on_complete` is told of the entry, only when there is one."""
+
+    custom_instructions: str = ""
+    on_complete: Callable[[CompactionEntry], object] | None = None
+
+
+class TailHarness:
+    """A session under the policy `tail`, with the design's calls. `queue` holds messages waiting for the next run."""
+
+    def __init__(
+        self, session: Session, window: int, *, settings: CompactionSettings | SettingsProvider = DEFAULT
+    ) -> None:
+        """`settings` may be a callable: it is read at every check. `window` is the agent's model's, in tokens."""
+        self.session, self.window = session, window
+        self._settings = settings
+        counter, summary = session.policy.counter, session.policy.summary
+        session.policy = lambda: self.settings.policy(counter, summary)
+        self.phase: Phase = "idle"
+        self.outcome: Outcome | None = None
+        self.queue: list[Message] = []
+        self._requested: CompactOptions | None = None
+        self._handlers: dict[EventName, list[Handler]] = {}
+        self._abort = threading.Event()
+        self._lock = threading.Lock()
+
+    @property
+    def settings(self) -> CompactionSettings:
+        """The settings in force now."""
+        return self._settings() if callable(self._settings) else self._settings
+
+    # -- hooks and events ----------------------------------------------------------------------------------------------
+
+    def on(self, name: EventName) -> Callable[[Handler], Handler]:
+        """Registers a handler: `@harness.on("session_before_compact")`. They run in order."""
+
+        def register(handler: Handler) -> Handler:
+            self._handlers.setdefault(name, []).append(handler)
+            return handler
+
+        return register
+
+    def _emit(self, event: TailEvent) -> Iterator[object]:
+        """What each handler gives, as it is asked; one that raises is reported and ignored."""
+        for handler in self._handlers.get(event.type, ()):
+            yield self._given(handler, event, f"a handler of {event.type}")
+
+    def _given(self, handler: Callable[[T], object], told: T, name: str) -> object:
+        try:
+            return handler(told)
+        except Exception as exc:  # noqa: BLE001 - a user's handler may raise anything; it is reported and ignored
+            report = self.session.answerer.report
+            if report is not None:
+                report(f"{name} raised {type(exc).__name__}: {exc}; it was ignored")
+            return None
+
+    def _tell(self, event: TailEvent) -> None:
+        for _ in self._emit(event):
+            pass
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _phase(self, phase: Phase) -> Iterator[None]:
+        with self._lock:
+            if self.phase != "idle":
+                raise RuntimeError(f"the session is in phase {self.phase!r}; wait until it is idle, then try again")
+            self.phase = phase
+        try:
+            yield
+        finally:
+            self.phase = "idle"
+
+    @contextmanager
+    def invoke(self) -> Iterator[Session]:
+        """One run: append to the session inside. Where it ends well, the check follows; where it raises, none does.
+
+        Raises `RuntimeError` naming the phase unless the session is idle.
+        """
+        with self._phase("running"):
+            yield self.session
+        self._tell(Milestone("save_point"))
+        self._tell(Milestone("agent_end"))
+        if self._requested is not None or self.should_compact():
+            self._end_of_run()
+        if not self.queue:
+            self._tell(Milestone("settled"))
+
+    def should_compact(self) -> bool:
+        """Whether the session's reading is above window - reserve: cached tokens included, old usage never."""
+        return self.settings.should_compact(self.session.reading(window=self.window).tokens, self.window)
+
+    def _end_of_run(self) -> None:
+        with self._phase("compaction"):
+            if self._requested is not None:
+                self._run(self._call("manual"), "")
+                return
+            self._tell(AutoCompactionStart("threshold"))
+            entry = self._run(self._call("check"), "")
+            self._ended(entry)
+
+    def _ended(self, entry: CompactionEntry | None, *, retry: bool = False) -> None:
+        outcome = self.outcome
+        error = outcome.reason if outcome is not None and outcome.status == "failed" else ""
+        self._tell(AutoCompactionEnd(entry, self._abort.is_set(), retry and entry is not None, error))
+
+    # -- compacting ----------------------------------------------------------------------------------------------------
+
+    def compact(self, options: CompactOptions | None = None) -> None:
+        """`ctx.compact()`: asks for a compaction at the end of the run; nothing happens before."""
+        self._requested = options or CompactOptions()
+
+    def run_compaction(self, custom_instructions: str = "") -> bool:
+        """Compacts now. False: nothing to do, cancelled or failed, as `outcome` says.
+
+        Raises `RuntimeError` naming the phase unless the session is idle.
+        """
+        with self._phase("compaction"):
+            entry = self._run(self._call("manual"), custom_instructions)
+        if entry is None:
+            return False
+        self._tell(Milestone("save_point"))
+        if not self.queue:
+            self._tell(Milestone("settled"))
+        return True
+
+    def abort_compaction(self) -> None:
+        """Cancels the compaction under way, if any: nothing of it is appended to the conversation."""
+        self._abort.set()
+
+    def recover(self, error: str = "", *, usage: Usage | None = None) -> bool:
+        """Call when a request failed, or was answered over the window: True if it is to be sent again.
+
+        Only an overflow of this session's model is one; it is tried once until the user speaks or an answer comes.
+        """
+        if usage is not None and usage.model and self.session.model and usage.model != self.session.model:
+            return False
+        over = is_context_overflow(error) or (not error and usage is not None and usage.prompt > self.window)
+        if not over or not self.settings.enabled:
+            return False
+        with self._phase("compaction"):
+            if self._tried():
+                self._tell(AutoCompactionEnd(error_message=_TWICE))
+                return False
+            self._tell(AutoCompactionStart("overflow"))
+            entry = self._run(self._call("overflow"), "")
+            self._ended(entry, retry=True)
+        return entry is not None
+
+    def _tried(self) -> bool:
+        """Whether an overflow was met since the user's last words or the last good answer: the log tells."""
+        path = self.session.view.path
+        for position in reversed(range(path.length)):
+            entry = path.at(position)
+            if isinstance(entry, Block) and entry.reason.startswith("overflow"):
+                return True
+            if isinstance(entry, Said) and (
+                entry.message.origin == "human" or (entry.message.role == "assistant" and entry.message.status == "ok")
+            ):
+                return False
+        return False
+
+    def _call(self, demand: Literal["check", "manual", "overflow"]) -> Call:
+        return replace(self.session.call(window=self.window), demand=demand)
+
+    def _run(self, call: Call, instructions: str) -> CompactionEntry | None:
+        """The compaction itself. The request that waited is taken up as it begins, whatever then comes of it."""
+        options, self._requested = self._requested, None
+        self._abort.clear()
+        wanted = (options.custom_instructions if options else "") or instructions
+        with self.session.compacting:
+            self.outcome = self._carried_out(replace(call, focus=wanted))
+        if self.outcome.status != "compacted":
+            return None
+        entry = compaction_entry(self.session, self.outcome.block)
+        self._tell(SessionCompact(entry, entry.from_hook))
+        if options is not None and options.on_complete is not None:
+            self._given(options.on_complete, entry, "on_complete")
+        return entry
+
+    def _carried_out(self, call: Call) -> Outcome:
+        session = self.session
+        supplied: CompactionResult | None = None
+        if self._handlers.get("session_before_compact"):
+            said = self._asked(call.focus)
+            if said.cancel:
+                tokens = session.reading().tokens
+                return Outcome("cancelled", "a handler cancelled it", tokens, tokens, 0, policy=session.policy.name)
+            supplied = said.compaction
+        if supplied is not None and not self._abort.is_set():
+            return append_compaction(session, supplied)
+        effects, view = session.effects(call)
+        verdict = run(effects, session.answering())
+        if self._abort.is_set():
+            verdict = _cancelled(verdict)
+        return session.install(verdict, view)
+
+    def _asked(self, instructions: str) -> SessionBeforeCompactResult:
+        """What the handlers say: the first cancel ends it, the last result wins."""
+        view = self.session.view
+        entries = tuple(view.path.span(0, view.length - 1)) if view.length else ()
+        summary, counter = self.session.policy.summary, self.session.policy.counter
+        prepared = Compaction(settings=self.settings, counter=counter, summary=summary).prepare(entries)
+        said = SessionBeforeCompactResult()
+        if prepared is None:
+            return said
+        for given in self._emit(SessionBeforeCompact(prepared, entries, instructions)):
+            if isinstance(given, SessionBeforeCompactResult):
+                if given.cancel:
+                    return given
+                said = given if given.compaction is not None else said
+        return said
+
+    # -- branches ------------------------------------------------------------------------------------------------------
+
+    def navigate_tree(self, target: str, wish: Wish | None = None) -> Navigated:
+        """Goes to another point of the session: see `branches.navigate`. Raises `RuntimeError` unless it is idle."""
+        wish = wish or Wish()
+        wish = wish if wish.window is not None else replace(wish, window=self.window)
+        with self._phase("compaction"):
+            old = self.session.leaf
+            answerer = self.session.answerer
+            asks = self._tree_hook(target, wish) if self._handlers.get("session_before_tree") else None
+            if asks is not None:
+                self.session.answerer = replace(answerer, before=(*answerer.before, asks))
+            try:
+                moved = navigate(self.session, target, wish)
+            finally:
+                self.session.answerer = answerer
+        if moved.status == "moved":
+            self._tell(SessionTree(moved.leaf, old, moved.branch))
+        return moved
+
+    def _tree_hook(self, target: str, wish: Wish) -> Callable[[Consult], Answer | None]:
+        def before(consult: Consult) -> Answer | None:
+            old = self.session.leaf
+            left = collect_entries_for_branch_summary(self.session, old, target).entries
+            said = Answer()
+            for given in self._emit(SessionBeforeTree(target, old, left, wish.focus)):
+                if isinstance(given, SessionBeforeTreeResult):
+                    if given.cancel:
+                        return Answer(cancel=True, error="a handler cancelled it")
+                    said = Answer(text=given.summary or said.text, focus=given.custom_instructions or said.focus)
+            return said if consult.purpose == "branch" else None
+
+        return before
+
+
+def _cancelled(verdict: Verdict) -> Verdict:
+    """The ending without its Block; what it cost is remembered."""
+    before = verdict.outcome.tokens_before
+    outcome = Outcome("cancelled", CANCELLED, before, before, verdict.outcome.target, policy=verdict.outcome.policy)
+    spent = verdict.outcome.spent
+    if not spent.calls:
+        return Verdict(outcome)
+    entry = Attempt(IDS.new(), None, "", now(), outcome.policy, "cancelled", CANCELLED, before, outcome.target, spent)
+    return Verdict(replace(outcome, spent=spent), entry)

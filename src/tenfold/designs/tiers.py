@@ -1,0 +1,443 @@
+"""The design behind the preset `tiers`, by its own names: thin over `stateless.compact` and `Session`.
+
+    check_compaction_needed   prune_messages   summarize_messages   compact_with_summarization
+    the tool `compact`: `CompactTool`          the command `/compact`: `compact_command`
+    the status bar: `TokenUsage`, `status_line`; events: `ContextWarning`, `CompactionStatus`, told by `listening`
+
+Messages are a provider's own, of any format; nothing is changed in place, since originals are never destroyed: what
+comes back holds the pruned list. A tier is a stage of the policy; what was reached is read off the Block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from tenfold.aio import AsyncSession
+from tenfold.engine import Call
+from tenfold.errors import UsageError
+from tenfold.events import Ended, Event, Listener, Warned
+from tenfold.llm.model import Model
+from tenfold.meter.counters import FALLBACK, Bpe, Counter, bpe_installed, sizes
+from tenfold.plan.stages.condense import SUMMARY
+from tenfold.plan.stages.older import SummarizeOlder
+from tenfold.plan.stages.outputs import RemoveOutputs, TruncateOutputs
+from tenfold.policies.tiers import DEFAULTS, tiers
+from tenfold.policy import Policy
+from tenfold.record.ask import Outcome
+from tenfold.record.block import Block, Say, Spent
+from tenfold.record.message import Message, text_of
+from tenfold.session import Session
+from tenfold.stateless import Compacted, compact
+from tenfold.summarize.summarize import Settings
+from tenfold.trigger.triggers import Limits
+from tenfold.wire import WIRES, detect, raw_of
+from tenfold.wire.marks import summary_text
+
+Native = Any
+"""A provider's message: a dict, or an object of its SDK."""
+WINDOW = 200_000
+MINIMUM_TOKENS = 10_000
+"""The context below which the tool `compact` does nothing, so that a model does not compact over and over."""
+NOT_NEEDED = "No compaction needed"
+
+
+class CompactionConfig(Struct, frozen=True, kw_only=True):
+    """The design's configuration, all sizes in tokens. `policy` is what it is here; `auto` False leaves it to demands.
+
+    `summarization_model` names the model that writes summaries; None leaves it to the session's choice.
+    """
+
+    context_window: int = WINDOW
+    trigger_threshold: float = DEFAULTS.act
+    target_threshold: float = DEFAULTS.target
+    warning_threshold: float = DEFAULTS.warn
+    output_reserve: int = DEFAULTS.output_reserve
+    max_tool_output_tokens: int = TruncateOutputs().over
+    truncate_keep_tokens: int = TruncateOutputs().keep
+    protected_messages: int = RemoveOutputs().protected
+    summarization_model: str | None = None
+    summary_role: str = "user"
+    auto: bool = True
+
+    def policy(self, counter: Counter | None = None, *, summary: Settings | None = None) -> Policy:
+        """The preset with these values, counting with `counter` (default: the cl100k vocabulary, as published)."""
+        apart = ("context_window", "summarization_model", "auto")
+        knobs = {name: value for name, value in asdict(self).items() if name not in apart}
+        base = summary or Settings()
+        if self.summarization_model and not base.models:
+            base = replace(base, models=(self.summarization_model,))
+        return replace(tiers(counter or default_counter(), summary=base, **knobs), auto=self.auto)
+
+    @property
+    def limits(self) -> Limits:
+        """Trigger, target and warning in tokens, clamped: something is available in the smallest window."""
+        return self.policy().trigger.limits(self.context_window, output_reserve=0, floor=0)
+
+    @property
+    def available_tokens(self) -> int:
+        """The window less the output reserve, which takes at most half of it."""
+        return self.limits.hard
+
+    @property
+    def trigger_tokens(self) -> int:
+        """The size at which compaction starts."""
+        return self.limits.soft
+
+    @property
+    def target_tokens(self) -> int:
+        """The size at which the tiers stop."""
+        return self.limits.target
+
+
+class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[compaction]`. Here: `model` and `auto` in `[tenfold]`, the rest in `[tenfold.presets.tiers]`.
+
+    An empty `model` chooses one by `tenfold.llm.choose`.
+    """
+
+    model: str = ""
+    auto: bool = True
+    protected_messages: int = RemoveOutputs().protected
+
+    def config(self) -> CompactionConfig:
+        """The configuration with these values."""
+        return CompactionConfig(
+            summarization_model=self.model or None, auto=self.auto, protected_messages=self.protected_messages
+        )
+
+
+PUBLISHED = CompactionConfig()
+"""The configuration as published."""
+
+
+def default_counter() -> Counter:
+    """The published counter, cl100k; characters where the vocabulary is not installed."""
+    return Bpe("cl100k") if bpe_installed() else FALLBACK.counter
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+class TokenBreakdown(Struct, frozen=True):
+    """Tokens by role, 4 a message included; `tool_output_tokens` is the part of tool outputs, wherever they stand."""
+
+    total: int
+    system: int
+    user: int
+    assistant: int
+    tool: int
+    tool_output_tokens: int
+    message_count: int
+
+
+def count_tokens(messages: Sequence[Native], *, counter: Counter | None = None) -> TokenBreakdown:
+    """What a list takes: text, thinking, tool names, arguments and results by vocabulary, images by their pixels."""
+    decoded = _decoded(messages)
+    each = list(zip(decoded, sizes(decoded, counter or default_counter()), strict=True))
+
+    def of(role: str) -> int:
+        return sum(size for message, size in each if message.role == role)
+
+    outputs = sum(size for message, size in each if message.origin == "tool")
+    total = sum(size for _, size in each)
+    return TokenBreakdown(total, of("system"), of("user"), of("assistant"), of("tool"), outputs, len(messages))
+
+
+def estimate_tokens(text: str) -> int:
+    """The fast estimate: a quarter of the bytes. Nothing here decides by it."""
+    return len(text.encode(errors="replace")) // 4
+
+
+class CompactionCheck(Struct, frozen=True):
+    """Whether a list has reached the trigger; `total_tokens` with system prompt and tools where they were given."""
+
+    total_tokens: int
+    trigger_tokens: int
+    needs_compaction: bool
+    message_count: int
+
+
+def check_compaction_needed(
+    messages: Sequence[Native],
+    config: CompactionConfig = PUBLISHED,
+    *,
+    system: str = "",
+    tools: str = "",
+    counter: Counter | None = None,
+) -> CompactionCheck:
+    """Holds a list against the trigger, at or above which it fires. A session checks by itself, see `Session`."""
+    count = counter or default_counter()
+    total = count_tokens(messages, counter=count).total + sum(count.count([t for t in (system, tools) if t]))
+    return CompactionCheck(total, config.trigger_tokens, total >= config.trigger_tokens, len(messages))
+
+
+# -- the tiers ---------------------------------------------------------------------------------------------------------
+
+PruningTier = Literal["None", "TruncateOutputs", "RemoveOldOutputs"]
+CompactionTier = Literal["None", "Mechanical", "Summarized"]
+
+
+class PruneResult(Struct, frozen=True):
+    """What tiers 1 and 2 did. `messages` is the list to go on with; those not modified are the very objects given."""
+
+    tokens_before: int
+    tokens_after: int
+    messages_modified: int
+    tier_reached: PruningTier
+    messages: list[Native]
+
+
+class SummarizationResult(Struct, frozen=True):
+    """A summary and what it cost; `summary` is "" where none could be had, and `reason` then says why."""
+
+    summary: str
+    api_usage: Spent | None
+    reason: str
+
+
+class CompactionResult(Struct, frozen=True):
+    """What all three tiers did. `summary` is None unless the third one ran; `outcome` has all figures."""
+
+    tokens_before: int
+    tokens_after: int
+    tier_reached: CompactionTier
+    summary: str | None
+    api_usage: Spent | None
+    messages: list[Native]
+    outcome: Outcome
+
+
+def prune_messages(
+    messages: Sequence[Native], config: CompactionConfig = PUBLISHED, *, counter: Counter | None = None
+) -> PruneResult:
+    """Tiers 1 and 2 down to the configuration's target, synchronously and without any model."""
+    policy = config.policy(counter)
+    done = compact(messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:2]))
+    shorter = [r for r in _replacements(done) for s in r.show if isinstance(s, Say) and s.of is not None]
+    kinds = {r.kind for r in shorter}
+    tier: PruningTier = "TruncateOutputs" if kinds else "None"
+    tier = "RemoveOldOutputs" if RemoveOutputs.name in kinds else tier
+    outcome = done.outcome
+    return PruneResult(outcome.tokens_before, outcome.tokens_after, len(shorter), tier, done.messages)
+
+
+async def summarize_messages(
+    messages: Sequence[Native],
+    model: Model | None,
+    config: CompactionConfig = PUBLISHED,
+    *,
+    counter: Counter | None = None,
+) -> SummarizationResult:
+    """One summary of the whole list, under the seven headings. Never raises for what the model did."""
+    policy = replace(_asking(config, counter, model), stages=(SummarizeOlder(protected=0),))
+    target = min(config.target_tokens, max(1, count_tokens(messages, counter=policy.counter).total - 1))
+    done = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=model))
+    summary, spent = summary_of(done.session), done.outcome.spent
+    return SummarizationResult(summary or "", spent if spent.calls else None, "" if summary else done.outcome.reason)
+
+
+async def compact_with_summarization(
+    messages: Sequence[Native],
+    model: Model | None,
+    config: CompactionConfig = PUBLISHED,
+    *,
+    counter: Counter | None = None,
+) -> CompactionResult:
+    """All three tiers down to the configuration's target. Where no usable summary comes, tiers 1 and 2 stand."""
+    policy = _asking(config, counter, model)
+    done = await asyncio.to_thread(lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=model))
+    kinds = {r.kind for r in _replacements(done)}
+    tier: CompactionTier = "Summarized" if SUMMARY in kinds else "Mechanical" if kinds else "None"
+    outcome = done.outcome
+    return CompactionResult(
+        outcome.tokens_before,
+        outcome.tokens_after,
+        tier,
+        summary_of(done.session) if tier == "Summarized" else None,
+        outcome.spent if outcome.spent.calls else None,
+        done.messages,
+        outcome,
+    )
+
+
+def summary_of(session: Session, block: str = "") -> str | None:
+    """What the newest Block in force (or `block`, where that is it) carries: its summary, else its facts, else None."""
+    made = _newest(session)
+    if made is None or not made.id.startswith(block):
+        return None
+    says = [s.message for r in made.replacements for s in r.show if isinstance(s, Say) and s.of is None]
+    texts = [text for message in says if (text := summary_text(text_of(message))) is not None]
+    return texts[-1].strip() if texts else None
+
+
+def _asking(config: CompactionConfig, counter: Counter | None, model: Model | None) -> Policy:
+    """The policy; a model that was given is asked even where none is named."""
+    named = config.summarization_model or "default"
+    return config.policy(counter, summary=Settings(models=(named,) if model is not None else ()))
+
+
+def _decoded(messages: Sequence[Native]) -> list[Message]:
+    items = [raw_of(message) for message in messages]
+    return list(WIRES[detect(items)].decode(items)) if items else []
+
+
+def _newest(session: Session) -> Block | None:
+    live = session.view.marks.live
+    made = session.view.path.at(live[-1]) if live else None
+    return made if isinstance(made, Block) else None
+
+
+def _replacements(done: Compacted) -> tuple[Any, ...]:
+    made = _newest(done.session)
+    return made.replacements if made is not None else ()
+
+
+# -- what a user sees --------------------------------------------------------------------------------------------------
+
+
+class TokenUsage(Struct, frozen=True):
+    """The context in use, out of `max` (0: the window is not known)."""
+
+    used: int
+    max: int
+
+    @classmethod
+    def of(cls, session: Session, *, window: int | None = None) -> TokenUsage:
+        """A session's context now."""
+        reading = session.reading(window=window)
+        return cls(reading.tokens, reading.window or 0)
+
+    @property
+    def percent(self) -> int:
+        """Whole percent, rounded down."""
+        return self.used * 100 // self.max if self.max else 0
+
+
+def status_line(usage: TokenUsage) -> str:
+    """The always visible part of a status bar: `[ctx: 45%]`, or the tokens where the window is not known."""
+    return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {_short(usage.used)}]"
+
+
+class ContextWarning(Struct, frozen=True):
+    """`AgentEvent::ContextWarning`: the context is at 70 % or more and below the trigger."""
+
+    used: int
+    max: int
+
+
+class CompactionStatus(Struct, frozen=True):
+    """`AgentEvent::CompactionStatus`: a compaction was done."""
+
+    before: int
+    after: int
+
+    @property
+    def line(self) -> str:
+        """The one line shown for it; nothing is asked of the user."""
+        return f"— context compacted ({_short(self.before)} → {_short(self.after)} tokens) —"
+
+
+AgentEvent = ContextWarning | CompactionStatus
+
+
+def agent_event(event: Event) -> AgentEvent | None:
+    """The design's event for one of ours, None where it has none."""
+    match event:
+        case Warned():
+            return ContextWarning(event.tokens, event.window)
+        case Ended():
+            return CompactionStatus(event.outcome.tokens_before, event.outcome.tokens_after)
+        case _:
+            return None
+
+
+def listening(tell: Callable[[AgentEvent], None]) -> Listener:
+    """A listener for `Answerer(listen=...)` that tells `tell` the design's events."""
+
+    def listener(event: Event) -> None:
+        known = agent_event(event)
+        if known is not None:
+            tell(known)
+
+    return listener
+
+
+def _short(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k" if tokens >= 1_000 else str(tokens)
+
+
+# -- the tool and the command ------------------------------------------------------------------------------------------
+
+
+class CompactTool:
+    """The tool with which a model makes room itself: the same three tiers, and the summary as the result."""
+
+    name = "compact"
+    description = (
+        "Make room in this conversation: earlier messages are shortened and, where that is not enough, summarized. "
+        "Call it before you begin with something new, after a large piece of work is finished, or when you notice that "
+        "you lose track of earlier messages. The result says what was kept."
+    )
+
+    def __init__(self, session: Session, *, window: int | None = None) -> None:
+        """Offers it for a session; `window` where the model's is not known."""
+        self._session, self._window = session, window
+
+    def schema(self, wire: str = "openai-chat") -> dict[str, object]:
+        """The tool's definition as that wire's request wants it. Raises `UsageError` for an unknown wire."""
+        focus = {"type": "string", "description": "What the summary should dwell on, if anything in particular."}
+        parameters: dict[str, object] = {"type": "object", "properties": {"focus": focus}, "required": []}
+        said = {"name": self.name, "description": self.description}
+        match wire:
+            case "openai-chat":
+                return {"type": "function", "function": {**said, "parameters": parameters}}
+            case "openai-responses":
+                return {"type": "function", **said, "parameters": parameters}
+            case "anthropic":
+                return {**said, "input_schema": parameters}
+            case "gemini":
+                return {**said, "parameters": parameters}
+            case _:
+                raise UsageError(f"no wire is called {wire!r}: anthropic, openai-chat, openai-responses or gemini")
+
+    def handle(self, arguments: Mapping[str, object] | None = None) -> str:
+        """Carries out a call and gives its result. What cannot be done is said, not raised."""
+        call = self._demand(arguments or {})
+        return call if isinstance(call, str) else self._told(self._session.compact(call))
+
+    async def ahandle(self, session: AsyncSession, arguments: Mapping[str, object] | None = None) -> str:
+        """The same through the coroutine side of the session."""
+        call = await asyncio.to_thread(self._demand, arguments or {})
+        return call if isinstance(call, str) else self._told(await session.compact(call))
+
+    def _demand(self, arguments: Mapping[str, object]) -> Call | str:
+        focus = arguments.get("focus") or ""
+        if not isinstance(focus, str):
+            return f"{self.name} takes an optional argument 'focus', a string"
+        call = replace(self._session.call(window=self._window), demand="tool", focus=focus)
+        if call.window is None:
+            return "Not compacted: the window of this conversation's model is not known"
+        used = self._session.reading(window=call.window).tokens
+        if used < MINIMUM_TOKENS:
+            return f"{NOT_NEEDED}: the context has {used:,} tokens, and this is of use from {MINIMUM_TOKENS:,} on"
+        return call
+
+    def _told(self, outcome: Outcome) -> str:
+        if outcome.status == "compacted":
+            status = CompactionStatus(outcome.tokens_before, outcome.tokens_after)
+            kept = summary_of(self._session, outcome.block) or "Only tool outputs were shortened."
+            return f"{status.line}\n\n{kept}"
+        if outcome.status == "nothing" and outcome.tokens_before <= outcome.target:
+            return NOT_NEEDED
+        return f"Not compacted: {outcome.reason}"
+
+
+def compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:
+    """Carries out `/compact` or `/compact what to dwell on`: all tiers. Raises `UsageError` for no known window."""
+    focus = line.strip().removeprefix("/compact").strip()
+    return session.compact(replace(session.call(window=window), demand="manual", focus=focus))

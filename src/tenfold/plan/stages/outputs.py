@@ -1,0 +1,165 @@
+"""Stages that bound every tool output wherever it stands, and blank those older than the newest messages.
+
+Unlike `Truncate` and `Clear`, which leave a recent tail of tokens alone, these go by what they are told: the first
+spares nothing, the second so many messages. Each goes over all outputs that it is meant for, then the view is measured.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.plan.draft import Draft, Goal
+from tenfold.plan.stages.elide import elided, hint
+from tenfold.record.entry import message_of
+from tenfold.record.message import Document, Message, Part, Text, ToolResult, result_of, text_of
+from tenfold.view.units import Shown, shown_of
+
+REMOVED = "[tool output removed: "
+DROPPED = "dropped"
+FIRST_CHARACTERS = 100
+FEW_LINES = 10
+"""Outputs of so few lines lose none as a whole: they are bounded by tokens alone."""
+LEAST_LINES = 5
+TOKENS_PER_LINE = 10
+_MARKER = 40
+
+
+def protected_from(draft: Draft, messages: int) -> int:
+    """The index of the first piece that holds one of the newest `messages` messages, the open step's counted first.
+
+    Pieces are whole units, so a step that only reaches into them is protected as a whole: what is left before it ends
+    where every call is answered.
+    """
+    step = draft.view.step
+    left = messages - (len(shown_of(step, closing=False)) if step is not None else 0)
+    index = len(draft.pieces)
+    while index and left > 0:
+        index -= 1
+        left -= len(draft.pieces[index].shown())
+    return index
+
+
+class TruncateOutputs(Struct, frozen=True):
+    """Cuts every tool output above `over` tokens to its first and last lines, protected ones and errors included.
+
+    Each side has at most `keep / 10` lines (at least 5, at most half of them), since a line is taken for 10 tokens,
+    and at most 2 x `keep` tokens and half of `over`, since it need not be.
+    """
+
+    over: int = 2_000
+    keep: int = 250
+    name: ClassVar[str] = "truncate-outputs"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Shortens every output above the bound for which that saves tokens."""
+
+        def elide(shown: Shown, tokens: int) -> Message | None:
+            if tokens <= self.over or _shown_by_block(shown):
+                return None
+            return self._cut(draft, goal, shown, tokens)
+
+        pieces = (p if p.held else elided(draft, p, self.name, elide) for p in draft.pieces)
+        return replace(draft, pieces=tuple(pieces))
+
+    @property
+    def lines(self) -> int:
+        """The most lines of one side."""
+        return max(LEAST_LINES, self.keep // TOKENS_PER_LINE)
+
+    def _cut(self, draft: Draft, goal: Goal, shown: Shown, tokens: int) -> Message | None:
+        message, text = shown.message, text_of(shown.message)
+        bare = draft.weigh([_with_text(message, "")])[0]
+        if tokens - bare <= self.over:
+            return None
+        bound = 2 * min(2 * self.keep, self.over // 2)
+        end = hint(goal.recall, draft.view.path.at(shown.of).id if shown.of is not None else "")
+        side = len(text) * bound // (2 * (tokens - bare))
+        while True:
+            new = _with_text(message, ends(text, self.lines, side, end=end))
+            size = draft.weigh([new])[0] - bare
+            if size <= bound + _MARKER or not side:
+                return new
+            side = min(side - 1, side * bound // size)
+
+
+def ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
+    """The first and last `lines` lines of a text, each side of at most `characters`, and what was dropped between.
+
+    Of at most `FEW_LINES` lines none is dropped as a whole. `end` closes the marker. The text itself where nothing
+    would be dropped.
+    """
+    rows = text.removesuffix("\n").split("\n")
+    half = len(rows) if len(rows) <= FEW_LINES else min(lines, len(rows) // 2)
+    whole = 2 * half >= len(rows)
+    head = (text if whole else "\n".join(rows[:half]))[:characters]
+    rest = text if whole else "\n".join(rows[-half:])
+    tail = rest[max(0, len(rest) - characters) :]
+    missing = len(text) - len(head) - len(tail)
+    if missing <= 0:
+        return text
+    gap = len(rows) - (head.count("\n") + bool(head)) - (tail.removesuffix("\n").count("\n") + bool(tail))
+    cut = whole or len(head) == characters or len(tail) == characters
+    what = [f"{gap:,} {'line' if gap == 1 else 'lines'}"] if gap > 0 else []
+    what += [f"{missing:,} characters"] if cut or not what else []
+    return f"{head}\n[... {', '.join(what)} {DROPPED}{end} ...]\n{tail}"
+
+
+class RemoveOutputs(Struct, frozen=True):
+    """Blanks every tool output before the newest `protected` messages, naming its lines and how it began.
+
+    Errors stay, and what would not get shorter. The call and its pairing stay as they are.
+    """
+
+    protected: int = 12
+    name: ClassVar[str] = "remove-outputs"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Blanks the outputs of all steps that lie wholly before the protected messages."""
+
+        def elide(shown: Shown, _tokens: int) -> str | None:
+            result = result_of(shown.message)
+            if (result is not None and result.error) or text_of(shown.message).startswith(REMOVED):
+                return None
+            return placeholder(draft, shown, goal)
+
+        last = protected_from(draft, self.protected)
+        old = (p if p.held else elided(draft, p, self.name, elide) for p in draft.pieces[:last])
+        return replace(draft, pieces=(*old, *draft.pieces[last:]))
+
+
+def placeholder(draft: Draft, shown: Shown, goal: Goal) -> str:
+    """What stands for a blanked output: the lines of the original, and its first line, up to 100 characters."""
+    entry = draft.view.path.at(shown.of) if shown.of is not None else None
+    message = (message_of(entry) if entry is not None else None) or shown.message
+    text = text_of(message)
+    count = len(text.removesuffix("\n").split("\n"))
+    first = text.split("\n", 1)[0][:FIRST_CHARACTERS].strip()
+    result = result_of(message)
+    others = len(result.content) - len(_texts(result.content)) if result is not None else 0
+    what = f"{count:,} {'line' if count == 1 else 'lines'}" + (f" and {others} parts not of text" if others else "")
+    return f"{REMOVED}{what}; it began: {first}{hint(goal.recall, entry.id if entry is not None else '')}]"
+
+
+def _texts(parts: tuple[Part, ...]) -> list[Part]:
+    return [p for p in parts if isinstance(p, Text) or (isinstance(p, Document) and p.text)]
+
+
+def _with_text(message: Message, text: str) -> Message:
+    """The message with `text` in place of all its texts; images and the like stay."""
+    said = (Text(text),) if text else ()
+    result = result_of(message)
+    if result is None:  # an output that its format wrote as a user line
+        others = tuple(p for p in message.parts if p not in _texts(message.parts))
+        return Message(message.role, (*said, *others), "tool")
+    kept = tuple(p for p in result.content if p not in _texts(result.content))
+    return Message("tool", (ToolResult(result.call, result.name, (*said, *kept), result.error),), "tool")
+
+
+def _shown_by_block(shown: Shown) -> bool:
+    """Whether an earlier Block put it there: bounded already."""
+    return shown.key[2] >= 0

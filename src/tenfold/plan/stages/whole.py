@@ -1,0 +1,315 @@
+"""Stages that put the whole conversation, or all but its newest entries, behind one summary and a continuation.
+
+The continuation is a message of its own that stays in view with the Block: it says that the conversation was compacted
+and quotes the user's current request word for word, so that the request need not be looked for in the summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, as_show
+from tenfold.plan.stages.condense import SUMMARY, after_floor, replacement
+from tenfold.plan.stages.elide import hint
+from tenfold.record.block import Block, Say, Show
+from tenfold.record.message import Message, Text, calls_of, text_of
+from tenfold.trigger.triggers import CalibratedBuffer
+from tenfold.view.units import Shown, Unit, shown_of
+from tenfold.view.view import View
+from tenfold.wire.marks import CONTINUATION, CONTINUATION_END
+
+CONTINUED = "continuation"
+"""The kind of the replacement that shows the last recent entry again, with the continuation after it."""
+_HOLDS = " The summary holds everything that came before."
+_ASKS = " The user's current request is: `"
+_GOES_ON = "` Continue working on it "
+_PLAIN = " Continue the work "
+_LEAST = 30
+"""Tokens below which no summary is planned: it would say nothing that the facts do not."""
+
+Kind = Literal["text", "call", "result"]
+
+
+class WholeConversation(Struct, frozen=True):
+    """Everything that is closed becomes two messages: a summary, and the continuation.
+
+    What is pinned stays before them. A request that holds more than text stays as well, between them.
+    """
+
+    buffer: CalibratedBuffer = CalibratedBuffer()
+    name: ClassVar[str] = "whole-conversation"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """One summary over all closed units after the system prompt, at most as large as the buffer allows."""
+        first = after_floor(draft)
+        return _behind(draft, goal, (first, len(draft.pieces)), self.buffer)
+
+
+class KeepRecent(Struct, frozen=True):
+    """All but the newest entries become a summary; the continuation stands after the entries that stay.
+
+    A result and its call are never parted. `max_turns` is how many entries may follow a summary; three tenths of them
+    stay, at least `least`. While that is still too large for the trigger, half as many are tried, `attempts` times in
+    all; then the last steps, where a long run of steps made all of these too large; then nothing stays.
+    """
+
+    max_turns: int = 20
+    attempts: int = 3
+    least: int = 3
+    buffer: CalibratedBuffer = CalibratedBuffer()
+    name: ClassVar[str] = "keep-recent"
+    structural: ClassVar[bool] = False
+
+    @property
+    def keep(self) -> int:
+        """How many entries stay at first."""
+        return max(self.least, self.max_turns * 30 // 100)
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """The first of the tries that leaves a fifth free below the size from which the trigger fires again."""
+        first = after_floor(draft)
+        start = _after_summaries(draft, first)
+        found = list(_entries(p.shown() for p in draft.pieces[start:]))
+        limit = _limit(draft, goal)
+        kinds, keep = [kind for kind, _ in found], self.keep
+        tries: list[int] = []
+        for _ in range(max(1, self.attempts)):
+            tries.append(safe_split(kinds, len(found) - keep))
+            keep = max(self.least, keep // 2)
+        tries.append(_step_start(kinds, len(found) - self.least))
+        for at in dict.fromkeys(tries):
+            if 0 < at < len(found):
+                tried = _behind(draft, goal, (first, start + found[at][1]), self.buffer)
+                if tried.tokens < limit and tried.pieces != draft.pieces:
+                    return tried
+        return _behind(draft, goal, (first, len(draft.pieces)), self.buffer)
+
+
+# -- entries and where they may be parted ------------------------------------------------------------------------------
+
+
+def safe_split(kinds: Sequence[Kind], index: int) -> int:
+    """Where a list of entries may be parted so that no result loses its call, at `index` or as near as may be.
+
+    Walks back while a call or a result stands there; where that reaches the beginning, forward past the call and its
+    results; where that reaches the end, back to the call alone. The length of the list if it is one step as a whole.
+    An index outside of the list is given back as it is.
+    """
+    if index <= 0 or index >= len(kinds):
+        return index
+    at = index
+    while at > 0 and kinds[at] != "text":
+        at -= 1
+    if at > 0:
+        return at
+    at = index + (kinds[index] == "call")
+    while at < len(kinds) and kinds[at] == "result":
+        at += 1
+    if at < len(kinds):
+        return at
+    at = index
+    while at > 0 and kinds[at] == "result":
+        at -= 1
+    return at or len(kinds)
+
+
+def _step_start(kinds: Sequence[Kind], index: int) -> int:
+    """The first place from `index` on where no result stands."""
+    while 0 < index < len(kinds) and kinds[index] == "result":
+        index += 1
+    return index
+
+
+def entries_since(view: View, *, most: int) -> int:
+    """How many entries follow the newest summary, counted no further than one more than `most`.
+
+    Entries are messages, the results of one step being one; system messages are none. By what the view shows, so it
+    is right after a rewind and on every branch.
+    """
+    groups: list[Sequence[Shown]] = [shown_of(view.step, closing=False)] if view.step is not None else []
+    units = view.units
+    index, number = len(units), _count(groups)
+    while index and number <= most:
+        index -= 1
+        if _summarises(view, units[index]):
+            break
+        number += _count([units[index].shown])
+    return number
+
+
+def _count(groups: Iterable[Sequence[Shown]]) -> int:
+    return sum(1 for _ in _entries(groups))
+
+
+def _entries(groups: Iterable[Sequence[Shown]]) -> Iterator[tuple[Kind, int]]:
+    """The entries of some groups of messages, each with the number of its group. A continuation is none."""
+    for number, group in enumerate(groups):
+        before: Kind = "text"
+        for shown in group:
+            message = shown.message
+            if message.role == "system" or is_continuation(message):
+                continue
+            kind: Kind = "result" if message.role == "tool" else "call" if calls_of(message) else "text"
+            if not kind == before == "result":
+                yield kind, number
+            before = kind
+
+
+def _after_summaries(draft: Draft, first: int) -> int:
+    """The index after the newest summary among the pieces: what it covers is counted no more."""
+    for index in reversed(range(first, len(draft.pieces))):
+        if any(_summarises(draft.view, unit) for unit in draft.pieces[index].units):
+            return index + 1
+    return first
+
+
+def _summarises(view: View, unit: Unit) -> bool:
+    if unit.ref is None:
+        return False
+    block = view.path.at(unit.ref.block)
+    return isinstance(block, Block) and block.replacements[unit.ref.index].kind == SUMMARY
+
+
+# -- what stands in their place ----------------------------------------------------------------------------------------
+
+
+def _behind(draft: Draft, goal: Goal, reach: tuple[int, int], buffer: CalibratedBuffer) -> Draft:
+    """The draft with the pieces of `reach` behind one summary, and the continuation after the last closed entry."""
+    first, last = reach
+    covered = draft.pieces[first:last]
+    request = _request(draft)
+    if not any(s is not request and not is_continuation(s.message) for p in covered for s in p.shown()):
+        return draft
+    kept = [s for p in covered for s in p.shown() if s.key in draft.held and not _is(s, request)]
+    after = [request] if request is not None and request.original and not _only_text(request.message) else []
+    after = [s for s in after if any(s.key == each.key for p in covered for each in p.shown())]
+    message = _fitted(draft, goal, request)
+    of = None if request is None else request.at if request.original else request.of
+    said = draft.weigh([message])[0]
+    own = [*draft.sizer(kept), *draft.sizer(after)]
+    allotment = _allotment(draft, goal, covered, sum(own) + said, buffer)
+    show: tuple[Show, ...] = (*(as_show(s) for s in kept), Say(TO_BE_WRITTEN), *(as_show(s) for s in after))
+    sizes = (*own[: len(kept)], allotment, *own[len(kept) :])
+    end = next((i for i in reversed(range(last, len(draft.pieces))) if draft.pieces[i].shown()), None)
+    if end is None:
+        show, sizes = (*show, Say(message, of)), (*sizes, said)
+    else:
+        draft = draft.swap(end, _followed(draft.pieces[end], Say(message, of), said))
+    number = sum(len(p.shown()) for p in covered)
+    levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
+    piece = Piece(
+        tuple(u for p in covered for u in p.units),
+        sum(p.before for p in covered),
+        sum(sizes),
+        sizes,
+        SUMMARY,
+        show,
+        f"{number:,} messages by one summary and a continuation" + (f", {len(kept)} of them kept" if kept else ""),
+        allotment=allotment,
+        level=max(levels, default=-1) + 1,
+    )
+    return draft.swap(first, piece, until=last)
+
+
+def _is(shown: Shown, other: Shown | None) -> bool:
+    return other is not None and shown.key == other.key
+
+
+def _only_text(message: Message) -> bool:
+    return all(isinstance(part, Text) for part in message.parts)
+
+
+def _followed(piece: Piece, say: Say, size: int) -> Piece:
+    """A piece that stays, with the continuation after it and without an older one."""
+    stays = [i for i, s in enumerate(piece.shown()) if not is_continuation(s.message)]
+    shown = piece.shown()
+    show: tuple[Show, ...] = (*(as_show(shown[i]) for i in stays), say)
+    sizes = (*(piece.sizes[i] for i in stays), size)
+    return replace(
+        piece, kind=CONTINUED, show=show, sizes=sizes, tokens=sum(sizes), why="stays, with the continuation after it"
+    )
+
+
+def _allotment(draft: Draft, goal: Goal, covered: Sequence[Piece], others: int, buffer: CalibratedBuffer) -> int:
+    """What the summary may take: half the buffer, as long as that halves what it covers and keeps within the limit."""
+    inside = sum(p.tokens for p in covered)
+    room = _limit(draft, goal) - (draft.tokens - inside) - others - goal.frame - goal.facts
+    most = goal.narrative if goal.window is None else buffer.summary(goal.window)
+    return goal.frame + goal.facts + max(_LEAST, min(most, inside // 2, room))
+
+
+def _limit(draft: Draft, goal: Goal) -> int:
+    """What a plan is to stay under: the target that the caller named, or four fifths of what fires again."""
+    return goal.target + 1 if goal.exact else (draft.limit or goal.target) * 4 // 5
+
+
+# -- the continuation --------------------------------------------------------------------------------------------------
+
+
+def continuation(request: str) -> Message:
+    """The message that says to go on, quoting the user's current request ("" where there is none)."""
+    asked = f"{_ASKS}{request}{_GOES_ON}" if request else _PLAIN
+    return Message("user", (Text(f"{CONTINUATION}{_HOLDS}{asked}{CONTINUATION_END}"),), "tenfold")
+
+
+def is_continuation(message: Message) -> bool:
+    """Whether a message is a continuation of ours: in a session, or in a list that a host sent back to us."""
+    return message.origin in ("tenfold", "harness") and text_of(message).startswith(CONTINUATION + _HOLDS)
+
+
+def quoted(message: Message) -> str:
+    """The request that a continuation quotes, "" where it quotes none."""
+    text = text_of(message).removeprefix(CONTINUATION + _HOLDS)
+    if not text.startswith(_ASKS):
+        return ""
+    return text.removeprefix(_ASKS).removesuffix(_GOES_ON + CONTINUATION_END)
+
+
+def _request(draft: Draft) -> Shown | None:
+    """The user's current request: their newest message in view, or the continuation that quotes it."""
+    carried: Shown | None = None
+    for shown in (s for piece in reversed(draft.pieces) for s in reversed(piece.shown())):
+        if carried is None and is_continuation(shown.message) and quoted(shown.message):
+            carried = shown
+        human = shown.original and shown.message.role == "user" and shown.message.origin == "human"
+        if human and text_of(shown.message).strip():
+            return shown if carried is None or carried.of == shown.at else carried
+    return carried
+
+
+def _fitted(draft: Draft, goal: Goal, request: Shown | None) -> Message:
+    """The continuation, the request in it whole while that takes at most a quarter of the target, else head and tail.
+
+    What is left out is counted, and the place to read it is named.
+    """
+    if request is None:
+        return continuation("")
+    text = quoted(request.message) if is_continuation(request.message) else _said(request.message)
+    message = continuation(text)
+    most = max(goal.target // 4, draft.weigh([continuation("")])[0] + _LEAST)
+    if draft.weigh([message])[0] <= most:
+        return message
+    at = request.at if request.original else request.of
+    way = hint(goal.recall, draft.view.path.at(at).id) if at is not None else ""
+    low, high = 0, len(text)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if draft.weigh([continuation(_cut(text, middle, way))])[0] <= most else (low, middle)
+    return continuation(_cut(text, low, way))
+
+
+def _said(message: Message) -> str:
+    return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _cut(text: str, characters: int, way: str) -> str:
+    """Head and tail of that many characters together, with what lies between them counted."""
+    head = characters * 2 // 3
+    tail = characters - head
+    left_out = len(text) - characters
+    return f"{text[:head]}\n[... {left_out:,} characters of the request left out{way} ...]\n{text[len(text) - tail :]}"

@@ -1,0 +1,88 @@
+"""The preset `blocks`: a kept beginning, a compacted middle and a kept end, laid over a conversation of many runs.
+
+The design's words: a *turn* is a step, a *loop* is a run, a *compaction block* is a Block as one run sees it, *keep
+first*, *keep compacted* and *keep recent* are what the overlay leaves, turns into lines, and cuts. In a session the
+overlay works run by run; a plain list, which belongs to no session, goes through the three levels of the in-memory
+strategy (`Policy.in_memory`). Where the overlay does not reach the target, kept steps become lines as well, and then
+one summary covers what is older than the tail. Its names as code: `tenfold.designs.blocks`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.stages.condense import SummarizePrefix
+from tenfold.plan.stages.levels import CutOutputs, DropBetween, EarlierLines
+from tenfold.plan.stages.overlay import Overlay, Recede
+from tenfold.policy import Policy
+from tenfold.summarize.ladder import Settings
+from tenfold.summarize.lines import Lines
+from tenfold.trigger.triggers import Headroom
+
+HEADROOM = Headroom()
+OVERLAY = Overlay()
+"""The published shares and sizes."""
+LEVELS = DropBetween()
+"""The published numbers of messages that the in-memory strategy keeps."""
+
+
+def blocks(  # noqa: PLR0913 - the design's own settings, one each
+    counter: Counter,
+    *,
+    summary: Settings | None = None,
+    compact_at_pct: float = HEADROOM.compact_at,
+    compact_budget_threshold_pct: float = HEADROOM.least_headroom,
+    system_prompt_tokens: int = HEADROOM.system_prompt_tokens,
+    compaction_scope: int | Literal["token_budget"] = OVERLAY.scope,
+    keep_first_turns: int = OVERLAY.keep_first,
+    keep_recent_turns: int = OVERLAY.keep_recent,
+    max_summary_tokens: int = OVERLAY.max_summary_tokens,
+    tool_output_max_lines: int = OVERLAY.tool_output_max_lines,
+    keep_first: int = LEVELS.keep_first,
+    keep_recent: int = LEVELS.keep_recent,
+    focus_message: str = "",
+) -> Policy:
+    """Keep the first and the recent steps of the current run, one line for each step between, and for earlier runs.
+
+    `compaction_scope` is how many earlier runs stay in view, or "token_budget". `keep_first` and `keep_recent` count
+    messages and are those of the in-memory levels. Raises `UsageError` for a size below zero or a share that is none.
+    """
+    numbers = {
+        "system_prompt_tokens": system_prompt_tokens,
+        "compaction_scope": 0 if compaction_scope == "token_budget" else compaction_scope,
+        "keep_first_turns": keep_first_turns,
+        "keep_recent_turns": keep_recent_turns,
+        "max_summary_tokens": max_summary_tokens,
+        "tool_output_max_lines": tool_output_max_lines,
+        "keep_first": keep_first,
+        "keep_recent": keep_recent,
+    }
+    for name, value in numbers.items():
+        if value < 0:
+            raise UsageError(f"{name} is {value}; give a number of 0 or more")
+    if not 0 < compact_budget_threshold_pct < compact_at_pct <= 1:
+        raise UsageError(
+            f"compact_at_pct is {compact_at_pct} and compact_budget_threshold_pct {compact_budget_threshold_pct}; they "
+            "are shares of the window, the threshold the smaller one, for instance 0.9 and 0.05"
+        )
+    settings = summary or Settings()
+    return Policy(
+        name="blocks",
+        trigger=Headroom(compact_at_pct, compact_budget_threshold_pct, system_prompt_tokens),
+        stages=(
+            Overlay(keep_first_turns, keep_recent_turns, compaction_scope, max_summary_tokens, tool_output_max_lines),
+            Recede(keep_first_turns, max_summary_tokens),
+            SummarizePrefix(),
+        ),
+        estimator=Estimator("anchored"),
+        counter=counter,
+        summary=replace(settings, instructions=focus_message or settings.instructions),
+        checks=("before_call",),
+        writer=Lines(),
+        in_memory=(CutOutputs(tool_output_max_lines), EarlierLines(keep_recent), DropBetween(keep_first, keep_recent)),
+    )

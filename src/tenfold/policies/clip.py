@@ -1,0 +1,66 @@
+"""The preset `clip`: chunk and fold into batches, a clip-archive at the head of the view, and recursive merging.
+
+Where the design's words differ from Tenfold's: a conversation is a session, a turn's compaction a Block, the archival
+memory the log (and a user's `Archive` besides), re-summarising a merge, `keepRecent` the kept tail, the database the
+store. Nothing is deleted: the messages stay originals of the log, merged batches the sources of their parent.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.stages.fold import Fold, ImportanceScoringConfig
+from tenfold.policy import Policy
+from tenfold.record.ask import TIMEOUT
+from tenfold.summarize.folding import Folding
+from tenfold.summarize.summarize import Settings
+from tenfold.summarize.template import checked, interpolate
+from tenfold.trigger.triggers import Budget
+
+_FOLD, _FOLDING, _BUDGET = Fold(), Folding(), Budget()
+
+
+def clip(  # noqa: PLR0913 - the settings of the published design, each by its name
+    counter: Counter,
+    *,
+    summary: Settings | None = None,
+    chunk_size: int = _FOLDING.chunk_size,
+    keep_recent: int = _FOLD.keep_recent,
+    max_summary_tokens: int = _FOLDING.max_summary_tokens,
+    clip_first: int = _FOLDING.clip_first,
+    clip_last: int = _FOLDING.clip_last,
+    max_chunk_tokens: int = _FOLDING.max_chunk_tokens,
+    max_retries: int = _FOLDING.max_retries,
+    compaction_timeout: int = int(TIMEOUT * 1_000),
+    context_budget: float = _BUDGET.context_budget,
+    prompt: str = "",
+    persona: str = "",
+    scoring: ImportanceScoringConfig | None = _FOLD.scoring,
+) -> Policy:
+    """The policy `clip`: disjoint batches of what was said, the earliest and the latest of them in view.
+
+    `compaction_timeout` is in milliseconds. `prompt` is a template of one's own, with places for `{persona}`,
+    `{existing_summary}` and `{messages}`. Raises `UsageError` for one that names another place.
+    """
+    settings = replace(summary or Settings(), role="system", on_failure="abort", timeout=compaction_timeout / 1_000)
+    if prompt:
+        settings = replace(settings, batch=interpolate(checked(prompt), {"persona": persona}))
+    return Policy(
+        name="clip",
+        trigger=Budget(context_budget=context_budget),
+        stages=(Fold(keep_recent, scoring),),
+        estimator=Estimator("anchored"),
+        counter=counter,
+        summary=settings,
+        checks=("user_message",),
+        writer=Folding(
+            chunk_size=chunk_size,
+            max_summary_tokens=max_summary_tokens,
+            clip_first=clip_first,
+            clip_last=clip_last,
+            max_chunk_tokens=max_chunk_tokens,
+            max_retries=max_retries,
+        ),
+    )

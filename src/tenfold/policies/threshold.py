@@ -1,0 +1,79 @@
+"""The presets `threshold` and `sliding`: a calibrated threshold, and a summary with a continuation.
+
+The design's words and Tenfold's: a *strategy* is a policy; *contents* are the messages of the view; the *real tokens*
+and the *last heuristic* are the newest report and the estimate that belongs to it (`meter.estimators`, `ratio`); the
+*buffer* is `trigger.CalibratedBuffer`; the *watermark* is the last entry that the newest summary covers, found in the
+log; a *turn* of the sliding window is an entry: a message, or the results of one step. The *summarizer* is the model of
+the summary settings. Its names as code: `tenfold.designs.threshold`.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.plan import Stage
+from tenfold.plan.stages.whole import KeepRecent, WholeConversation
+from tenfold.policy import Policy, Shares
+from tenfold.summarize.summarize import Settings
+from tenfold.summarize.whole import Briefing
+from tenfold.trigger.triggers import CalibratedBuffer
+
+OPENING = "[Previous conversation summary]"
+CLOSING = "[End of summary - conversation continues below]"
+DEFAULT_FACTOR = 2.0
+"""Tokens per estimated token until usage was reported: the published one. 2.5 is safer where no usage ever comes."""
+MAX_ATTEMPTS = 3
+MAX_TURNS = 20
+
+
+def threshold(
+    counter: Counter,
+    *,
+    summary: Settings | None = None,
+    max_compaction_attempts: int = MAX_ATTEMPTS,
+    default_factor: float = DEFAULT_FACTOR,
+) -> Policy:
+    """At window - buffer: everything but an open step becomes a summary and a continuation that quotes the request.
+
+    `max_compaction_attempts` bounds the calls for one summary (0 and less: 3).
+    """
+    attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
+    return _made("threshold", (WholeConversation(),), counter, summary, Briefing(attempts, default_factor))
+
+
+def sliding(
+    counter: Counter,
+    *,
+    summary: Settings | None = None,
+    max_turns: int = MAX_TURNS,
+    max_compaction_attempts: int = MAX_ATTEMPTS,
+    default_factor: float = DEFAULT_FACTOR,
+) -> Policy:
+    """At window - buffer, or when more than `max_turns` entries follow the newest summary: older ones become a summary.
+
+    Three tenths of `max_turns` stay, at least 3, and the continuation stands behind them. 0 and less: 20 turns, 3
+    attempts.
+    """
+    attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
+    turns = max_turns if max_turns > 0 else MAX_TURNS
+    stages = (KeepRecent(turns, attempts),)
+    return replace(_made("sliding", stages, counter, summary, Briefing(attempts, default_factor)), turns=turns)
+
+
+def _made(name: str, stages: tuple[Stage, ...], counter: Counter, summary: Settings | None, writer: Briefing) -> Policy:
+    settings = replace(
+        summary or Settings(), structure="four", on_failure="ladder", opening=OPENING, closing=CLOSING, stricter=0.5
+    )
+    return Policy(
+        name=name,
+        trigger=CalibratedBuffer(),
+        stages=stages,
+        estimator=Estimator("ratio", writer.factor),
+        counter=counter,
+        summary=settings,
+        shares=Shares(tail=0.0, users=0.0, facts=0.25, narrative=0.5),
+        shrink_tokens=1,
+        writer=writer,
+    )

@@ -1,0 +1,83 @@
+"""The preset `tiers`: truncate large tool outputs, then blank old ones, then summarize what is older than the newest.
+
+Each tier runs over all that it is meant for, then the view is measured; at the target the rest is left undone. Where
+no usable summary comes, what the first two tiers did is kept. The design's words: a *tier* is a stage, *protected
+messages* are the newest ones, the *trigger* and *target thresholds* are shares of what the window leaves after the
+output reserve, and *pruning* is the first two tiers. Its names as code: `tenfold.designs.tiers`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.stages.older import SummarizeOlder
+from tenfold.plan.stages.outputs import RemoveOutputs, TruncateOutputs
+from tenfold.policy import Policy, Shares
+from tenfold.summarize.brief import Brief
+from tenfold.summarize.summarize import Settings
+from tenfold.trigger.triggers import Fraction
+
+OPENING = "<context-summary>"
+CLOSING = """</context-summary>
+Earlier messages are summarized above. Go on from where they ended, and do not ask again what they say already."""
+DEFAULTS = Fraction()
+"""The published shares and the output reserve."""
+_TRUNCATE, _REMOVE = TruncateOutputs(), RemoveOutputs()
+
+
+def tiers(  # noqa: PLR0913 - the design's own settings, one each
+    counter: Counter,
+    *,
+    summary: Settings | None = None,
+    trigger_threshold: float = DEFAULTS.act,
+    target_threshold: float = DEFAULTS.target,
+    warning_threshold: float = DEFAULTS.warn,
+    output_reserve: int = DEFAULTS.output_reserve,
+    max_tool_output_tokens: int = _TRUNCATE.over,
+    truncate_keep_tokens: int = _TRUNCATE.keep,
+    protected_messages: int = _REMOVE.protected,
+    summary_role: str = "user",
+) -> Policy:
+    """Truncate, then clear, then summarize: three tiers that stop as soon as the target is reached.
+
+    `summary_role` is the role of the message that carries a summary: "user", or "system" as the design has it, which
+    many providers refuse in the middle of a list. Raises `UsageError` for settings that contradict each other.
+    """
+    if not 0 < target_threshold < trigger_threshold <= 1:
+        raise UsageError(
+            f"target_threshold is {target_threshold} and trigger_threshold {trigger_threshold}; they are shares of the "
+            "window, the target the smaller one, for instance 0.6 and 0.8"
+        )
+    match summary_role:
+        case "user" | "system":
+            role: Literal["user", "system"] = summary_role
+        case _:
+            raise UsageError(f"summary_role is {summary_role!r}; a summary is a message of role 'user' or 'system'")
+    return Policy(
+        name="tiers",
+        trigger=Fraction(trigger_threshold, target_threshold, warning_threshold, output_reserve),
+        stages=(
+            TruncateOutputs(max_tool_output_tokens, truncate_keep_tokens),
+            RemoveOutputs(protected_messages),
+            SummarizeOlder(protected_messages),
+        ),
+        estimator=Estimator("anchored"),
+        counter=counter,
+        summary=replace(
+            summary or Settings(),
+            structure="seven",
+            on_failure="keep_stages",
+            temperature=0.0,
+            role=role,
+            opening=OPENING,
+            closing=CLOSING,
+        ),
+        shares=Shares(users=0.0),
+        checks=("after_tools",),
+        writer=Brief(),
+    )

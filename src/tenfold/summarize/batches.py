@@ -1,0 +1,189 @@
+"""The batches of a clip-archive as text: labels, headers, and the archive itself as the model sees it.
+
+The forms are those of the published design, wherever they are shown. What a batch is, the record says in typed fields;
+the texts are made from those and read back only where a log is not at hand: on import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tenfold.errors import BadInput
+from tenfold.record.block import OWN, Batch, Block, Slot
+from tenfold.summarize.section import Count
+from tenfold.view.path import Path
+
+PREFIX = "[Context Summary"
+"""What every clip-archive begins with."""
+EARLIEST, RECENT = "## Earliest context", "## Recent context"
+UNKNOWN = "unknown"
+"""Stands for a time that the log does not hold: none is ever made up."""
+_LABEL = "compaction-batch-{}-{}"
+_DAY = 86_400_000
+_TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
+_HEADER = re.compile(rf"\[depth:(\d+)\|start:({_TIME})\|end:({_TIME})\|count:(\d+)\]\n(.*)", re.DOTALL)
+_LINE = re.compile(rf"^\[Batch (\d+) — depth (\d+), ({_TIME}) to ({_TIME})\]$", re.MULTILINE)
+_TOTAL = re.compile(r"\[Context Summary — (\d+) messages compressed(?: across (\d+) compaction cycles?)?\]")
+_OURS = re.compile(
+    r"^\[(?=Batch \d+ —|Context Summary|\.\.\. \d+ earlier summaries)|^#+ (?=(?:Earliest|Recent) context$)",
+    re.MULTILINE,
+)
+
+
+def iso(time: int | None) -> str:
+    """Microseconds UTC as ISO 8601 in milliseconds with Z; `UNKNOWN` for none. Proleptic Gregorian, without a clock."""
+    if time is None:
+        return UNKNOWN
+    days, rest = divmod(time // 1_000, _DAY)
+    shifted = days + 719_468  # days since 0000-03-01, so that a leap day is the last of its year
+    era, day_of_era = divmod(shifted, 146_097)
+    year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month + 2) // 5 + 1
+    month += 3 if month < 10 else -9
+    year += 400 * era + (month <= 2)
+    seconds, millis = divmod(rest, 1_000)
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{seconds // 3_600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        f".{millis:03d}Z"
+    )
+
+
+def micros(text: str) -> int | None:
+    """The time that `iso` wrote, back in microseconds; None for `UNKNOWN`."""
+    if text == UNKNOWN:
+        return None
+    date, _, clock = text.removesuffix("Z").partition("T")
+    year, month, day = (int(part) for part in date.split("-"))
+    hours, minutes, seconds = clock.split(":")
+    shifted = year - (month <= 2)
+    era, of_era = divmod(shifted, 400)
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + day_of_year - 719_468
+    millis = (int(hours) * 3_600 + int(minutes) * 60) * 1_000 + int(seconds.replace(".", ""))
+    return (days * _DAY + millis) * 1_000
+
+
+def label(conversation: str, batch: Batch) -> str:
+    """The label of a batch. It names, it does not identify: two batches may end in the same millisecond."""
+    return _LABEL.format(conversation, iso(batch.end))
+
+
+def header(batch: Batch) -> str:
+    """The line that a stored batch begins with."""
+    return f"[depth:{batch.depth}|start:{iso(batch.start)}|end:{iso(batch.end)}|count:{batch.count}]"
+
+
+def stored(batch: Batch) -> str:
+    """A batch as it is archived: header, newline, summary."""
+    return f"{header(batch)}\n{batch.text}"
+
+
+def parse_stored(content: str) -> Batch:
+    """A batch from its archived text, for imports. Raises `BadInput` where header or dates are malformed."""
+    found = _HEADER.fullmatch(content)
+    if found is None or any(iso(micros(time)) != time for time in found.group(2, 3)):
+        line = content.split("\n", 1)[0][:100]
+        raise BadInput(
+            f"no batch header in {line!r}: it must be [depth:N|start:ISO|end:ISO|count:M] with times in milliseconds "
+            f"and Z (or {UNKNOWN}), and the summary on the next line"
+        )
+    depth, start, end, count, text = found.groups()
+    return Batch(text, int(depth), -1, -1, micros(start), micros(end), int(count))
+
+
+def tidy(text: str) -> str:
+    """A model's text that cannot pass for a line of the archive itself."""
+    return _OURS.sub(lambda found: "(" if found.group() == "[" else "", text)
+
+
+def rendered(batches: Sequence[Batch], *, first: int, last: int) -> str:
+    """The clip-archive: the earliest `first` and the latest `last` batches, and how many lie between.
+
+    N counts the messages of all batches together, and C the compactions that made them.
+    """
+    if not batches:
+        return f"{PREFIX} — 0 messages compressed]"
+    cycles = max(b.cycle for b in batches)
+    total = sum(b.count for b in batches)
+    head = f"{PREFIX} — {total} messages compressed across {cycles} compaction cycle{'' if cycles == 1 else 's'}]"
+    numbered = [
+        f"[Batch {n} — depth {b.depth}, {iso(b.start)} to {iso(b.end)}]\n{b.text}" for n, b in enumerate(batches, 1)
+    ]
+    if len(batches) <= first + last:
+        return "\n\n".join((head, *numbered)).strip()
+    omitted = f"[... {len(batches) - first - last} earlier summaries omitted, searchable via memory_read ...]"
+    early = (EARLIEST, *numbered[:first]) if first else ()
+    late = (RECENT, *numbered[len(batches) - last :]) if last else ()
+    return "\n\n".join((head, *early, omitted, *late)).strip()
+
+
+def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count: Count) -> str:
+    """The clip-archive within `room` tokens: fewer batches where all do not fit, then one shortened, then none.
+
+    Nothing is lost by that: every batch stands whole in the log.
+    """
+    first, last = min(first, len(batches)), min(last, len(batches))
+    while True:
+        text = rendered(batches, first=first, last=last)
+        if count([text])[0] <= room:
+            return text
+        if min(first + last, len(batches)) <= 1:
+            break
+        if first + last > len(batches):
+            first = len(batches) - last
+        first, last = (first - 1, last) if first >= last else (first, last - 1)
+    shown = 0 if first else len(batches) - 1
+    whole = batches[shown].text
+    size = len(whole) if first + last else 0
+    while size:
+        size = size * 3 // 4
+        shorter = replace(batches[shown], text=whole[:size].rstrip() + " ...")
+        text = rendered((*batches[:shown], shorter, *batches[shown + 1 :]), first=first, last=last)
+        if size and count([text])[0] <= room:
+            return text
+    bare = rendered(batches, first=0, last=0)
+    return bare if count([bare])[0] <= room else ""
+
+
+def parse_rendered(text: str) -> tuple[Batch, ...]:
+    """The batches that a clip-archive shows, where no log holds them; () for any other text.
+
+    Positions are not known. The first one's count is that of all messages the archive stands for.
+    """
+    total = _TOTAL.match(text)
+    if total is None:
+        return ()
+    found = list(_LINE.finditer(text))
+    out: list[Batch] = []
+    for line, following in zip(found, [*found[1:], None], strict=True):
+        body = text[line.end() : following.start() if following is not None else len(text)].strip()
+        body = re.sub(rf"\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST}|{RECENT})$", "", body)
+        body = re.sub(r"\s*\[\.\.\. \d+ earlier summaries omitted[^\n]*$", "", body)
+        count = int(total.group(1)) if not out else 0
+        start, end = micros(line.group(3)), micros(line.group(4))
+        out.append(Batch(body, int(line.group(2)), -1, -1, start, end, count, (), int(total.group(2) or 1)))
+    return tuple(out)
+
+
+def resolved(slot: Slot, position: int) -> Slot:
+    """A slot that a Block at `position` speaks of, with its own position in place of `OWN`."""
+    return Slot(position, slot.index) if slot.block == OWN else slot
+
+
+def batch_at(path: Path, slot: Slot) -> Batch:
+    """The batch that a resolved slot names."""
+    block = path.at(slot.block)
+    assert isinstance(block, Block)
+    return block.batches[slot.index]
+
+
+def standing(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:
+    """The archive's top level after the Block at `position`, oldest first."""
+    block = path.at(position)
+    slots = (resolved(s, position) for s in block.standing) if isinstance(block, Block) else ()
+    return tuple((slot, batch_at(path, slot)) for slot in slots)

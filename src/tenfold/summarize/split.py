@@ -1,0 +1,138 @@
+"""How the preset `tail` writes: one text, or two at once for an exchange that the cut splits, and the files under it.
+
+The lists of files are made by code from the facts, from calls and shell commands alike, so deletions and renames are
+in them and nothing depends on what a model or a hook says of files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.record.block import Fact, FactKind, Rung
+from tenfold.record.message import Message
+from tenfold.summarize.ladder import Written, added
+from tenfold.summarize.section import Count
+from tenfold.summarize.summarize import Task, clean, write
+from tenfold.summarize.writer import Effect, Job, together
+
+NO_HISTORY = "No prior history."
+"""Stands for the history where a split exchange is the first thing that was said."""
+TURN_CONTEXT = "\n\n---\n\n**Turn Context (split turn):**\n\n"
+"""Between the history and the beginning of the split exchange."""
+HISTORY_SHARE = 8, 13
+"""The history's part of the room where an exchange is split: 0.8 to 0.5 of the reserve."""
+FOOTER_SHARE = 4
+"""The lists of files take at most this part of the room: a quarter."""
+_CHANGED: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
+_FOOTER = re.compile(r"\n*<(?P<tag>read-files|modified-files)>\n.*?\n</(?P=tag)>", re.DOTALL)
+_RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
+
+
+class Files(Struct, frozen=True):
+    """Paths, sorted: those only read, and those created, changed, renamed (both names) or deleted."""
+
+    read: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+
+
+def files_of(facts: Sequence[Fact], *, until: int | None = None) -> Files:
+    """The files that these facts speak of, those from after position `until` left out."""
+    known = [f for f in facts if f.live and (until is None or f.at <= until)]
+    modified = {path for f in known if f.kind in _CHANGED for path in _paths(f)}
+    read = {path for f in known if f.kind == "file_read" for path in _paths(f)}
+    return Files(tuple(sorted(read - modified)), tuple(sorted(modified)))
+
+
+def _paths(fact: Fact) -> tuple[str, ...]:
+    return tuple(fact.text.split(" -> ")) if fact.kind == "file_renamed" else (fact.text,)
+
+
+def footer(files: Files, *, room: int | None = None, count: Count | None = None) -> str:
+    """The two lists as blocks, a blank line before each; "" where both are empty.
+
+    With `room` in tokens, as many paths of each as fit, and how many are not listed.
+    """
+    most = max(len(files.read), len(files.modified))
+    while True:
+        text = _listed("read-files", files.read, most) + _listed("modified-files", files.modified, most)
+        if room is None or count is None or not text or count([text])[0] <= room:
+            return text
+        if not most:
+            return ""
+        most = most * 3 // 4 if most > 1 else 0
+
+
+def _listed(tag: str, paths: tuple[str, ...], most: int) -> str:
+    if not paths:
+        return ""
+    shown = [clean(path).replace("\n", " ").replace("<", "%3C") for path in paths[:most]]
+    shown += [f"({len(paths) - most:,} more)"] if len(paths) > most else []
+    return f"\n\n<{tag}>\n" + "\n".join(shown) + f"\n</{tag}>"
+
+
+def without_footer(text: str) -> str:
+    """An earlier summary without its lists of files, which are made anew."""
+    return _FOOTER.sub("", text)
+
+
+class Split(Struct, frozen=True):
+    """History and, where the plan says so, the beginning of a split exchange; then the files."""
+
+    def write(self, job: Job) -> Effect:
+        """See `Writer.write`. Two calls side by side for a split exchange; a caller's focus goes to the history."""
+        files = footer(files_of(job.facts, until=job.piece.last), room=job.room // FOOTER_SHARE, count=job.count)
+        room = job.room - (job.count([files])[0] + 2 if files else 0)
+        previous = tuple(t for text in job.previous if (t := without_footer(text).strip()))
+        job = replace(job, previous=previous, room=room)
+        written = yield from (_split(job, job.piece.cuts[0]) if job.piece.cuts else _whole(job))
+        return written if written.failed or not written.text else replace(written, text=written.text + files)
+
+
+def _whole(job: Job) -> Effect:
+    written = yield from write(job.task, job.settings, job.count)
+    return _failing(written, "Summarization failed")
+
+
+def _split(job: Job, turn: int) -> Effect:
+    early = replace(job, items=tuple((at, m) for at, m in job.items if at < turn))
+    room = job.room - job.count([TURN_CONTEXT])[0] - 2
+    share, whole = HISTORY_SHARE
+    history = room * share // whole
+    begins = Task(items=_beginning(job, turn), facts=job.facts, allotment=room - history, purpose="prefix")
+    plain = replace(job.settings, instructions="")
+    before, prefix = yield from together(_history(replace(early, room=history)), write(begins, plain, job.count))
+    before = _failing(before, "Summarization failed")
+    prefix = _failing(prefix, "Turn prefix summarization failed")
+    spent = added(before.spent, prefix.spent) if prefix.spent.calls else before.spent
+    notes = (*before.notes, *prefix.notes)
+    if before.failed or prefix.failed:
+        return Written("", "none", notes, spent, "; ".join(t for t in (before.failed, prefix.failed) if t))
+    rung = max(before.rung, prefix.rung, key=_RUNGS.index)
+    return Written(f"{before.text}{TURN_CONTEXT}{prefix.text}", rung, notes, spent)
+
+
+def _history(job: Job) -> Effect:
+    """What came before the split exchange. Nothing is asked where nothing new did: an earlier summary then stands."""
+    if job.items:
+        return (yield from write(job.task, job.settings, job.count))
+    kept = job.task.previous
+    if not kept:
+        return Written(NO_HISTORY, "none")
+    if job.count([kept])[0] <= job.room:
+        return Written(kept, "none")
+    return (yield from write(job.task, job.settings, job.count))
+
+
+def _beginning(job: Job, turn: int) -> tuple[tuple[int, Message], ...]:
+    """The exchange's messages before the cut, the user's own among them although it stays in view."""
+    shown = (s for unit in job.piece.units if unit.first >= turn for s in unit.shown)
+    reads = dict(job.piece.reads)
+    return tuple((s.at if s.of is None else s.of, reads.get(s.key, s.message)) for s in shown)
+
+
+def _failing(written: Written, what: str) -> Written:
+    return replace(written, failed=f"{what}: {written.failed or 'Unknown error'}") if written.failed else written

@@ -1,0 +1,89 @@
+"""The headings a summary is written under, by the name a policy gives its structure.
+
+The names and their order are here, once; what belongs under each heading stands in `prompts/sections.md`, once, and
+arrives in `Settings.sections` as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from tenfold.errors import UsageError
+from tenfold.record.block import FactKind
+
+_SIX = (
+    "## Goal",
+    "## Constraints & Preferences",
+    "## Progress",
+    "## Key Decisions",
+    "## Next Steps",
+    "## Critical Context",
+)
+STRUCTURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "": (),
+        "four": ("## Current State", "## Key Information", "## Context & Decisions", "## Exact Next Steps"),
+        "six": _SIX,
+        "seven": (
+            "## Task State",
+            "## Files",
+            "## Tool History",
+            "## Errors",
+            "## Decisions",
+            "## User Guidance",
+            "## Next Steps",
+        ),
+        "prefix": ("## Original Request", "## Early Progress", "## Context for Suffix"),
+        "branch": _SIX[:-1],
+    }
+)
+"""The structures by name. `four`: spec/threshold.md 13, `six`, `prefix` and `branch`: spec/tail.md A25, `seven`:
+spec/tiers.md B10. The empty name is free prose."""
+
+_FILES: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
+KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
+    {
+        **dict.fromkeys(("## Goal", "## Original Request", "## Task State"), frozenset({"request"})),
+        **dict.fromkeys(("## Constraints & Preferences", "## User Guidance"), frozenset({"rule", "correction"})),
+        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), _FILES),
+        **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset({"decision"})),
+        **dict.fromkeys(("## Next Steps", "## Exact Next Steps"), frozenset({"todo"})),
+        **dict.fromkeys(
+            ("## Critical Context", "## Key Information", "## Context for Suffix"), frozenset({"identifier"})
+        ),
+        "## Files": _FILES | {"file_read"},
+        "## Tool History": frozenset({"command"}),
+        "## Errors": frozenset({"error"}),
+    }
+)
+"""Which facts fill a heading that a model left out."""
+
+
+def headings_of(name: str) -> tuple[str, ...]:
+    """The headings of a structure, in order. Raises `UsageError` that names the nearest valid one."""
+    found = STRUCTURES.get(name)
+    if found is None:
+        near = get_close_matches(name, STRUCTURES, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        known = ", ".join(repr(each) for each in STRUCTURES)
+        raise UsageError(f"no structure of summaries is called {name!r}{meant} There are: {known}")
+    return found
+
+
+def guide(headings: tuple[str, ...], sections: str) -> str:
+    """What a prompt says of these headings: how to use them, then each with what belongs under it.
+
+    `sections` is the text of `prompts/sections.md`; a heading it does not know stands alone. "" without headings.
+    """
+    if not headings:
+        return ""
+    told: dict[str, list[str]] = {"": []}
+    current = ""
+    for line in sections.split("\n"):
+        current = line.strip() if line.startswith("## ") else current
+        told.setdefault(current, []).append(line)
+    preamble = "\n".join(told[""]).strip()
+    parts = ["\n".join(told.get(heading, [heading])).strip() for heading in headings]
+    return "\n\n".join(part for part in (preamble, "\n".join(parts)) if part)

@@ -1,0 +1,265 @@
+"""`tenfold compact --model` end to end: every preset, through the real clients of the providers, to a local server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenfold.cli.summarizing import models_of
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Characters4
+from tenfold.policies import POLICIES
+from tenfold.settings import policy_for
+from tests.cli.conftest import Cli, written
+from tests.llm.conftest import SECRET, keys
+from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, base_of
+
+__all__ = ["keys"]
+TOLD = "The work on the logs went on step by step and the tests passed."
+
+
+def writer(policy: str) -> Script:
+    """A model that writes a usable summary for that policy: each heading it is asked for, with a line under it."""
+    settings = policy_for(policy, Characters4(), models=("m",)).summary
+
+    def script(got: Got) -> Served:
+        asked = [settings.wanted(purpose) for purpose in ("first", "prefix", "branch")]
+        said = next((h for h in asked if h and all(heading in got.prompt for heading in h)), ())
+        text = "\n".join(f"{heading}\n- {TOLD}" for heading in said) if said else TOLD
+        return Served(text=text, tokens=(2_000, 300))
+
+    return script
+
+
+@pytest.mark.parametrize("model", ANSWERS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_compacts_with_a_model_of_a_real_client(tenfold: Cli, pi: Path, policy: str, model: str) -> None:
+    with Loopback(script=writer(policy)) as loopback:
+        base = base_of(model, loopback)
+        told = tenfold.one("compact", pi, "--to", "10%", "--policy", policy, "--model", model, "--base-url", base)
+        got = loopback.got
+    assert told["status"] == "compacted"
+    assert told["violations"] == []
+    assert told["policy"] == policy
+    assert len(got) == told["spent"].get("calls", 0)
+    asks = bool(got)
+    assert asks or told["rung"] == "none", "a policy that writes no summary asks for none"
+    if asks:
+        assert told["rung"] == "model", told["notes"]
+        assert told["spent"]["model"] == model
+        assert told["spent"]["input_tokens"] == 2_000 * len(got)
+        assert told["spent"]["output_tokens"] == 300 * len(got)
+        assert told["spent"]["price"] > 0
+        assert all(g.body["model"] == model.partition(":")[2] for g in got)
+        shown = tenfold.one("show", told["session"])["timeline"]
+        assert any(TOLD[:30] in row["text"] for row in shown if row["seen"] == "summary")
+
+
+def test_most_policies_do_ask_the_model(tenfold: Cli, pi: Path) -> None:
+    silent = []
+    for policy in POLICIES:
+        with Loopback(script=writer(policy)) as loopback:
+            base = base_of("openai:m", loopback)
+            tenfold.good("compact", pi, "--to", "6%", "--policy", policy, "--model", "openai:m", "--base-url", base)
+            if not loopback.got:
+                silent.append(policy)
+        tenfold.store.unlink()
+    assert set(silent) <= {"blocks", "sliding"}, "only overlays can come to a size without a summary"
+
+
+def test_the_result_tells_model_calls_tokens_and_price(tenfold: Cli, pi: Path) -> None:
+    with Loopback(script=writer("tenfold")) as loopback:
+        base = base_of("openai:", loopback)
+        ran = tenfold.good("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini", "--base-url", base)
+    assert "rung model" in ran.out
+    assert "model openai:gpt-4o-mini: 1 call, 2,000 tokens read, 300 written, price $0.0005" in ran.out
+
+
+def test_the_second_model_is_the_fallback_of_the_first(tenfold: Cli, pi: Path) -> None:
+    def script(got: Got) -> Served:
+        return Served(status=401) if got.body["model"] == "first" else writer("tenfold")(got)
+
+    with Loopback(script=script) as loopback:
+        models = ("--model", "openai:first", "--model", "openai:second")
+        told = tenfold.one("compact", pi, "--to", "10%", *models, "--base-url", base_of("openai:", loopback))
+    assert told["rung"] == "next_model"
+    assert told["spent"]["model"] == "openai:second"
+    assert any("openai:first" in note and "401" in note for note in told["notes"])
+
+
+def test_a_server_that_only_fails_costs_no_compaction_and_its_errors_hold_no_key(tenfold: Cli, pi: Path) -> None:
+    with Loopback(Served(status=400, error=f"the key {SECRET} is no good")) as loopback:
+        told = tenfold.good(
+            "compact", pi, "--to", "10%", "--model", "openai:m", "--base-url", base_of("openai:", loopback), "--json"
+        )
+    assert told.objects[0]["rung"] == "extractive"
+    assert SECRET not in told.out
+    assert SECRET.encode() not in tenfold.store.read_bytes()
+    assert "no good" in told.out
+
+
+def test_a_bare_name_counts_and_calls_nobody(tenfold: Cli, pi: Path) -> None:
+    told = tenfold.one("compact", pi, "--to", "10%", "--model", "gpt-4o-mini")
+    assert told["rung"] == "extractive"
+    assert told["spent"].get("calls", 0) == 0
+
+
+def test_a_bare_name_with_a_base_url_is_a_model_of_that_server(tenfold: Cli, pi: Path) -> None:
+    with Loopback(script=writer("tenfold")) as loopback:
+        base = base_of("openai:", loopback)
+        told = tenfold.one("compact", pi, "--to", "10%", "--model", "qwen2.5:7b", "--base-url", base)
+        assert [g.api for g in loopback.got] == ["chat"]
+        assert loopback.got[0].body["model"] == "qwen2.5:7b"
+    assert told["rung"] == "model"
+
+
+def test_auto_chooses_by_the_agents_model(tenfold: Cli, pi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback(script=writer("tenfold")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
+        told = tenfold.one("compact", pi, "--to", "10%", "--model", "auto", "--model", "gpt-5")
+        assert [g.body["model"] for g in loopback.got] == ["gpt-4o-mini"]
+    assert told["spent"]["model"] == "openai:gpt-4o-mini"
+
+
+def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "hello " * 900}, {"role": "assistant", "content": "well " * 900}]
+    ran = tenfold("compact", written(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")
+    assert ran.code == 2
+    assert "--model NAME" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--model", "auto", "--model", "openai:gpt-5"), "only the agent's"),
+        (("--model", "auto", "--base-url", "http://127.0.0.1:1"), "name it with --model"),
+        (("--base-url", "http://127.0.0.1:1"), "name it with --model"),
+        (("--model", "klingon:bird"), "no provider is called 'klingon'"),
+        (("--model", "groq:llama-3.3-70b-versatile"), "pip install 'pydantic-ai-slim[groq]'"),
+        (("--model", "gpt-4o", "--model", "gpt-5"), "openai:gpt-4o-mini"),
+        (("--compare", "all", "--out", "x.json"), "leave out --out"),
+        (("--compare", "tenfold,tenfould"), "did you mean 'tenfold'?"),
+        (("--compare", ","), "--compare names policies"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_read(
+    tenfold: Cli, pi: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    ran = tenfold("compact", pi, "--to", "10%", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+    assert not tenfold.store.exists()
+
+
+def test_a_missing_key_is_named(tenfold: Cli, pi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    ran = tenfold("compact", pi, "--to", "10%", "--model", "anthropic:claude-haiku-4-5")
+    assert ran.code == 2
+    assert "set the environment variable ANTHROPIC_API_KEY" in ran.err
+
+
+def test_the_agents_model_and_the_one_that_writes_are_told_apart() -> None:
+    both = models_of(["claude-opus-4-5", "openai:gpt-4o-mini"], None)
+    assert (both.agent, both.summaries) == ("claude-opus-4-5", ("openai:gpt-4o-mini",))
+    assert both.agent_of("recorded") == "claude-opus-4-5"
+    alone = models_of(["openai:gpt-4o-mini"], None)
+    assert (alone.agent_of("recorded"), alone.agent_of("")) == ("recorded", "openai:gpt-4o-mini")
+    assert models_of((), None).agent_of("") == ""
+    with pytest.raises(UsageError):
+        models_of(["one", "two"], None)
+
+
+# -- compare -----------------------------------------------------------------------------------------------------------
+
+
+def folder(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def test_compare_prints_every_policy_and_changes_nothing(tenfold: Cli, chat: Path, tmp_path: Path) -> None:
+    file = tmp_path / "chat.json"
+    file.write_bytes(chat.read_bytes())
+    before = folder(tmp_path)
+    ran = tenfold.good("compact", "--compare", "all", file)
+    assert folder(tmp_path) == before
+    lines = [line.split("\t") for line in ran.out.splitlines()[2:]]
+    assert lines[0] == [
+        *("policy", "rung", "before", "after", "share", "messages", "calls", "price", "must-keep facts", "valid")
+    ]
+    assert [row[0] for row in lines[1:]] == list(POLICIES)
+    assert {row[2] for row in lines[1:]} == {lines[1][2]}, "all begin with the same conversation"
+    assert {row[-1] for row in lines[1:]} == {"all 4 wires"}
+    assert "down to 10%" in ran.out
+
+
+def test_compare_agrees_with_the_compaction_itself(tenfold: Cli, pi: Path) -> None:
+    sizes = ("--to", "12%")
+    compared = {o["policy"]: o for o in tenfold.good("compact", pi, "--compare", "all", *sizes, "--json").objects}
+    assert set(compared) == set(POLICIES)
+    for policy, row in compared.items():
+        itself = tenfold.one("compact", pi, "--policy", policy, *sizes, "--store", ":memory:")
+        for field in ("status", "rung", "tokens_before", "messages_before", "messages_after", "facts", "violations"):
+            assert row[field] == itself[field], (policy, field)
+        assert abs(row["tokens_after"] - itself["tokens_after"]) < 60, "ids in the summary differ from run to run"
+
+
+def test_compare_with_a_model_tells_calls_and_price(tenfold: Cli, pi: Path) -> None:
+    with Loopback(script=writer("tenfold")) as loopback:
+        options = ("--model", "openai:gpt-4o-mini", "--base-url", base_of("openai:", loopback))
+        ran = tenfold.good("compact", pi, "--compare", "tenfold", *options)
+        assert len(loopback.got) == 1
+    row = ran.out.splitlines()[3].split("\t")
+    assert (row[0], row[1], row[6]) == ("tenfold", "model", "1")
+    assert re.fullmatch(r"\$0\.000\d", row[7])
+    assert not tenfold.store.exists()
+
+
+def test_compare_takes_a_window_in_place_of_a_target(tenfold: Cli, pi: Path) -> None:
+    (row,) = tenfold.good("compact", pi, "--compare", "tenfold", "--window", "50000", "--json").objects
+    itself = tenfold.one("compact", pi, "--window", "50000", "--store", ":memory:")
+    assert (row["status"], row["target"]) == ("compacted", itself["target"])
+    assert "for a window of 50,000" in tenfold.good("compact", pi, "--compare", "tenfold", "--window", "50000").out
+
+
+# -- the choice --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("tiers.B13", "tiers.B14")
+def test_policies_print_the_choice_of_the_summary_model_and_why(tenfold: Cli) -> None:
+    ran = tenfold.good("policies", "--model", "openai:gpt-5")
+    assert "openai:gpt-4o-mini\topenai's row, gpt-4o-mini, is listed" in ran.out
+    assert "openai:gpt-5\tthe session's model, if that one fails" in ran.out
+    local = tenfold.good("policies", "--model", "ollama:llama3", "--json").objects[0]["summaries"]
+    assert [c["model"] for c in local] == ["ollama:llama3"]
+    assert "summaries" not in tenfold.good("policies", "--json").objects[0]
+
+
+def test_a_configured_model_comes_first(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENFOLD_MODEL", "groq:mine")
+    monkeypatch.setenv("TENFOLD_FALLBACKS", "openai:other")
+    told = tenfold.good("policies", "--model", "gpt-5", "--json").objects[0]["summaries"]
+    assert [c["model"] for c in told] == ["groq:mine", "openai:other"]
+
+
+def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Path, pi: Path) -> None:
+    """As after a plain `pip install tenfold`: pydantic-ai and genai-prices are not there."""
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(('pydantic_ai', 'genai_prices', 'openai', 'anthropic')))\n"
+        "from tenfold.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    env = os.environ | {"TENFOLD_STORE": str(tmp_path / "store.db")}
+
+    def ran(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program, *map(str, arguments)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=100)
+
+    assert ran("compact", pi, "--to", "10%").returncode == 0
+    without = ran("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini")
+    assert without.returncode == 2
+    assert "pip install 'tenfold[models]'" in without.stderr
+    assert "pip install 'tenfold[models]'" in ran("policies", "--model", "gpt-5").stderr

@@ -1,0 +1,79 @@
+"""Laws 1 to 6 and 10 to 14 for every preset, over several compactions in a row, however the model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenfold.engine import Call
+from tenfold.llm.model import Model
+from tests.laws import conversations, presets
+from tests.laws.conversations import NeverAsk, tokens
+from tests.laws.presets import NAMES, PRESET, Bad, Good, Judge
+from tests.laws.strategies import Log
+
+Rounds = Sequence[tuple[int, str]]
+
+
+def rounds() -> st.SearchStrategy[list[tuple[int, str]]]:
+    """Two to four demands: a share of the view in percent, asked for as a target or (larger) as a window."""
+    target = st.tuples(st.integers(8, 70), st.just("to"))
+    window = st.tuples(st.integers(55, 115), st.sampled_from(("check", "manual", "tool", "overflow")))
+    return st.lists(target | window, min_size=2, max_size=4)
+
+
+def call_for(size: int, share: int, kind: str) -> Call:
+    """The demand that a round stands for, on a view of this size."""
+    tokens = max(1, size * share // 100)
+    match kind:
+        case "check" | "manual" | "tool" | "overflow":
+            return Call(kind, window=tokens)
+        case _:
+            return Call(to=tokens)
+
+
+def journey(name: str, log: Log, wanted: Rounds, model: Model | None, models: tuple[str, ...] = ("m",)) -> Judge:
+    """The session compacted round by round while it goes on: half of it first, the rest in equal parts."""
+    half = len(log) // 2
+    judge = Judge(presets.opened(name, log[:half], model, models=models))
+    said = conversations.messages(log[half:])
+    each = -(-len(said) // len(wanted))
+    for number, (share, kind) in enumerate(wanted):
+        judge.compact(call_for(tokens(judge.session.view.messages()), share, kind))
+        judge.session.append(*said[number * each : (number + 1) * each])
+        presets.well_formed(judge.session)
+    judge.whole()
+    return judge
+
+
+@pytest.mark.parametrize("name", NAMES)
+@PRESET
+@given(log=presets.stories(), wanted=rounds())
+def test_with_a_model_that_answers_well(name: str, log: Log, wanted: Rounds) -> None:
+    journey(name, log, wanted, Good(presets.using(name).summary))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@PRESET
+@given(log=presets.stories(), wanted=rounds(), ways=presets.bad_ways())
+def test_with_a_model_that_answers_badly(name: str, log: Log, wanted: Rounds, ways: list[str]) -> None:
+    judge = journey(name, log, wanted, Bad(ways))
+    assert presets.INVENTED not in str(judge.session.view.messages()), "what was invented must not come into view"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@PRESET
+@given(log=presets.stories(), wanted=rounds())
+def test_without_any_model_all_is_done_by_code(name: str, log: Log, wanted: Rounds) -> None:
+    journey(name, log, wanted, NeverAsk(), models=())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@PRESET
+@given(log=presets.stories(most=30), wanted=rounds())
+def test_with_a_model_that_is_named_but_not_there(name: str, log: Log, wanted: Rounds) -> None:
+    """No call is ever made, so that only a failed run need be remembered (law 11)."""
+    journey(name, log, wanted, None)

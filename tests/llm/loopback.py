@@ -1,0 +1,211 @@
+"""A provider on this machine: speaks the OpenAI (Chat and Responses) and the Anthropic API to the real clients.
+
+It answers from a script, on a free port of 127.0.0.1, in a thread that ends with the `with` block, and keeps what it
+was asked. It knows of one request at a time: no streaming, no tools, no files.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from msgspec import Struct
+
+Json = dict[str, Any]
+Api = Literal["chat", "responses", "messages"]
+Finish = Literal["stop", "length", "tool", "refusal"]
+PATHS: Mapping[str, Api] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
+
+
+class Served(Struct, frozen=True):
+    """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first."""
+
+    text: str = ""
+    finish: Finish = "stop"
+    status: int = 200
+    retry_after: float | None = None
+    hang: float = 0.0
+    error: str = "scripted"
+    tokens: tuple[int, int] = (1_000, 100)
+
+
+class Got(Struct, frozen=True):
+    """One request as it came in. `prompt` is all its text."""
+
+    api: Api
+    headers: dict[str, str]
+    body: Json
+
+    @property
+    def prompt(self) -> str:
+        """The whole body as text: what a test looks for words in."""
+        return json.dumps(self.body, ensure_ascii=False)
+
+
+Script = Callable[[Got], Served]
+
+
+class Loopback:
+    """The server, started by `with`. After the last answer of a script it gives that one again."""
+
+    def __init__(self, *answers: Served | str, script: Script | None = None) -> None:
+        served = [Served(text=a) if isinstance(a, str) else a for a in answers]
+        self._script: Script = script or (lambda _: served[min(len(self.got), len(served)) - 1])
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._got: list[Got] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="loopback", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The base URL for Anthropic's client; OpenAI's takes `url` + "/v1"."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def got(self) -> list[Got]:
+        """The requests so far, in order."""
+        with self._lock:
+            return list(self._got)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def serve(self, got: Got) -> Served:
+        """What is answered to a request, after the silence it asks for."""
+        with self._lock:
+            self._got.append(got)
+        served = self._script(got)
+        self._closing.wait(served.hang)
+        return served
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        loopback = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))))
+                api = next((api for path, api in PATHS.items() if self.path.split("?")[0].endswith(path)), None)
+                if api is None:
+                    self._send(404, {"error": {"type": "not_found_error", "message": f"no such path: {self.path}"}}, {})
+                    return
+                served = loopback.serve(Got(api, {k.lower(): v for k, v in self.headers.items()}, body))
+                if served.status != 200:
+                    after = {} if served.retry_after is None else {"retry-after": f"{served.retry_after:g}"}
+                    self._send(served.status, _error(api, served), after)
+                else:
+                    self._send(200, SPOKEN[api](served, str(body.get("model"))), {})
+
+            def _send(self, status: int, value: Json, headers: Mapping[str, str]) -> None:
+                data = json.dumps(value).encode()
+                try:
+                    self.send_response(status)
+                    for name, content in {"content-type": "application/json", **headers}.items():
+                        self.send_header(name, content)
+                    self.send_header("content-length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except ConnectionError:  # the client gave up waiting: that is what some tests are about
+                    self.close_connection = True
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Says nothing: a test's output is its own."""
+
+        return Handler
+
+
+def _error(api: Api, served: Served) -> Json:
+    kind = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}.get(
+        served.status, "api_error" if served.status >= 500 else "invalid_request_error"
+    )
+    error: Json = {"type": kind, "message": served.error}
+    return {"type": "error", "error": error} if api == "messages" else {"error": {**error, "code": None, "param": None}}
+
+
+def _chat(served: Served, model: str) -> Json:
+    message: Json = {"role": "assistant", "content": served.text or None, "refusal": None}
+    if served.finish == "tool":
+        call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        message["tool_calls"] = [call]
+    ends = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "content_filter"}
+    taken, given = served.tokens
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": ends[served.finish], "logprobs": None}],
+        "usage": {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given},
+    }
+
+
+def _responses(served: Served, model: str) -> Json:
+    content = {"type": "output_text", "text": served.text, "annotations": []}
+    said: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [content]}
+    if served.finish == "tool":
+        said = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+        said["status"] = "completed"
+    why = {"length": "max_output_tokens", "refusal": "content_filter"}.get(served.finish)
+    taken, given = served.tokens
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "status": "incomplete" if why else "completed",
+        "incomplete_details": {"reason": why} if why else None,
+        "error": None,
+        "model": model,
+        "output": [said] if served.text or served.finish == "tool" else [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": taken,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": given,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": taken + given,
+        },
+    }
+
+
+def _messages(served: Served, model: str) -> Json:
+    content: list[Json] = [{"type": "text", "text": served.text}] if served.text else []
+    if served.finish == "tool":
+        content.append({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}})
+    ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
+    taken, given = served.tokens
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": ends[served.finish],
+        "stop_sequence": None,
+        "usage": {"input_tokens": taken, "output_tokens": given},
+    }
+
+
+SPOKEN: Mapping[Api, Callable[[Served, str], Json]] = {"chat": _chat, "responses": _responses, "messages": _messages}
+ANSWERS: Sequence[str] = ("openai:gpt-4o-mini", "openai-responses:gpt-4o-mini", "anthropic:claude-haiku-4-5")
+"""Models whose clients are served, one for each API."""
+
+
+def base_of(model: str, loopback: Loopback) -> str:
+    """The base URL under which that model's client finds the server."""
+    return loopback.url if model.startswith("anthropic:") else f"{loopback.url}/v1"

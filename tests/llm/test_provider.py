@@ -1,0 +1,240 @@
+"""The adapter against the real clients: what each kind of answer becomes, and what goes over the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.errors import UsageError
+from tenfold.llm.model import AsyncModel
+from tenfold.llm.provider import SLACK, ProviderModel, client_for
+from tenfold.record.ask import Answer, Summarize
+from tenfold.stateless import compact
+from tests.cli.conftest import EXAMPLES
+from tests.llm.conftest import SECRET
+from tests.llm.loopback import ANSWERS, Finish, Loopback, Served, base_of
+
+ASK = Summarize(system="You write summaries.", prompt="Sum this up: résumé 世界", max_tokens=400)
+each_api = pytest.mark.parametrize("model", ANSWERS)
+
+
+def answered(model: str, *served: Served | str, ask: Summarize = ASK) -> tuple[Answer, Loopback]:
+    with Loopback(*served) as loopback:
+        return ProviderModel(model, base_url=base_of(model, loopback)).answer(ask), loopback
+
+
+@each_api
+def test_a_text_comes_back_with_its_usage_and_price(model: str) -> None:
+    answer, loopback = answered(model, Served("all is well", tokens=(12_000, 340)))
+    assert (answer.text, answer.finish, answer.error) == ("all is well", "stop", "")
+    spent = answer.spent
+    assert (spent.calls, spent.input_tokens, spent.output_tokens, spent.model) == (1, 12_000, 340, model)
+    per_million = {"claude-haiku-4-5": (1.0, 5.0), "gpt-4o-mini": (0.15, 0.6)}[model.partition(":")[2]]
+    assert spent.price == pytest.approx((12_000 * per_million[0] + 340 * per_million[1]) / 1e6)
+    assert len(loopback.got) == 1
+
+
+@each_api
+def test_the_request_holds_the_ask_and_nothing_else(model: str) -> None:
+    _, loopback = answered(model, "fine")
+    (got,) = loopback.got
+    assert "You write summaries." in got.prompt
+    assert "résumé 世界" in got.prompt
+    assert got.body["model"] == model.partition(":")[2]
+    limits = [v for k, v in got.body.items() if k in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
+    assert limits == [int(400 * SLACK)]
+    assert not got.body.get("stream")
+    assert not got.body.get("tools")
+    assert SECRET in " ".join(got.headers.values()), "the key goes where keys go"
+    assert SECRET not in got.prompt
+
+
+@each_api
+@pytest.mark.parametrize("finish", ["length", "tool", "refusal"])
+def test_how_an_answer_ended_is_told(model: str, finish: Finish) -> None:
+    answer, _ = answered(model, Served("half of i", finish=finish))
+    assert (answer.finish, answer.error) == (finish, "")
+
+
+@each_api
+def test_an_empty_answer_is_an_empty_text(model: str) -> None:
+    answer, _ = answered(model, "")
+    assert (answer.text, answer.finish, answer.error) == ("", "stop", "")
+
+
+@each_api
+@pytest.mark.parametrize("status", [400, 401, 404, 408, 429, 500, 503, 529])
+def test_errors_are_answers_and_say_whether_to_try_again(model: str, status: int) -> None:
+    answer, loopback = answered(model, Served(status=status))
+    assert answer.text == ""
+    assert str(status) in answer.error
+    assert answer.error.startswith(model)
+    assert answer.retryable is (status in (408, 429) or status >= 500)
+    assert answer.spent.calls == 1
+    assert len(loopback.got) == 1, "the client's own retries are off: the driver tries again"
+
+
+@each_api
+def test_what_the_provider_asks_to_wait_is_passed_on(model: str) -> None:
+    answer, _ = answered(model, Served(status=429, retry_after=7))
+    assert answer.retry_after == 7.0
+
+
+def test_exhausted_credit_is_not_tried_again() -> None:
+    answer, _ = answered("anthropic:claude-haiku-4-5", Served(status=402, error="billing"))
+    assert answer.error
+    assert not answer.retryable
+
+
+@each_api
+def test_silence_ends_with_the_time_the_ask_allows(model: str) -> None:
+    answer, _ = answered(model, Served("late", hang=60), ask=replace(ASK, timeout=0.1))
+    assert answer.timed_out
+    assert answer.retryable
+    assert answer.spent.price is None, "nobody knows whether it was charged for"
+
+
+@each_api
+def test_nobody_there_is_a_failure_for_the_moment(model: str) -> None:
+    with Loopback("fine") as loopback:
+        base = base_of(model, loopback)
+    answer = ProviderModel(model, base_url=base).answer(ASK)
+    assert answer.error
+    assert answer.retryable
+
+
+@each_api
+def test_keys_in_error_texts_are_masked(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "without-any-known-shape")
+    answer, _ = answered(model, Served(status=400, error=f"no: {SECRET} and without-any-known-shape"))
+    assert "no: " in answer.error
+    assert SECRET not in answer.error
+    assert "without-any-known-shape" not in answer.error
+
+
+def test_an_ask_may_name_another_model() -> None:
+    with Loopback("fine") as loopback:
+        model = ProviderModel("openai:one", "openai:two", base_url=base_of("openai:", loopback))
+        model.answer(ASK)
+        answer = model.answer(replace(ASK, model="openai:two"))
+        assert [g.body["model"] for g in loopback.got] == ["one", "two"]
+    assert answer.spent.model == "openai:two"
+    assert answer.spent.price is None, "no price is known of a model of that name"
+
+
+def test_a_plain_list_is_compacted_with_a_model() -> None:
+    """The stateless function has one model, whatever the policy calls it."""
+    messages = json.loads((EXAMPLES / "desk.openai-chat.json").read_text("utf-8"))
+    with Loopback("The desk was asked about several orders, one after the other.") as loopback:
+        model = ProviderModel("openai:gpt-4o-mini", base_url=base_of("openai:", loopback))
+        done = compact(messages, to=4_000, summarizer=model)
+        assert loopback.got
+    assert (done.outcome.status, done.outcome.rung) == ("compacted", "model")
+    assert done.outcome.spent.model == "openai:gpt-4o-mini"
+    assert any("one after the other" in json.dumps(message) for message in done.messages)
+
+
+def test_an_ask_that_names_a_model_nobody_has_is_an_answer_too() -> None:
+    answer = ProviderModel("openai:one").answer(replace(ASK, model="klingon:bird"))
+    assert "no provider is called 'klingon'" in answer.error
+    assert not answer.retryable
+
+
+def test_it_may_be_called_inside_a_running_loop_and_from_several_threads() -> None:
+    with Loopback("fine") as loopback:
+        model = ProviderModel("openai:m", base_url=base_of("openai:", loopback))
+
+        async def inside() -> Answer:
+            return model.answer(ASK)
+
+        assert asyncio.run(inside()).text == "fine"
+        said: list[str] = []
+        threads = [threading.Thread(target=lambda: said.append(model.answer(ASK).text)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert said == ["fine"] * 4
+
+
+def test_cancelling_the_coroutine_ends_the_request() -> None:
+    with Loopback(Served("late", hang=60)) as loopback:
+        model = ProviderModel("anthropic:claude-haiku-4-5", base_url=loopback.url)
+        assert isinstance(model, AsyncModel)
+
+        async def cancelled() -> None:
+            task = asyncio.create_task(model.aanswer(ASK))
+            while not loopback.got:  # noqa: ASYNC110 - the server is a thread
+                await asyncio.sleep(0.005)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled())
+
+
+def test_thinking_that_cannot_be_turned_off_gets_room_beside_the_answer() -> None:
+    with Loopback("fine") as loopback:
+        ProviderModel("openai-responses:o3-mini", base_url=base_of("openai:", loopback)).answer(ASK)
+        assert loopback.got[0].body["max_output_tokens"] > 4 * ASK.max_tokens
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("gpt-4o-mini", "write PROVIDER:MODEL, as in openai:gpt-4o-mini"),
+        ("openai:", "write PROVIDER:MODEL"),
+        ("klingon:bird", "no provider is called 'klingon'; there are anthropic, openai"),
+        ("mistral:mistral-small-latest", "pip install 'pydantic-ai-slim[mistral]'"),
+        ("bedrock:amazon.nova-pro-v1:0", "pip install 'pydantic-ai-slim[bedrock]'"),
+        ("google:gemini-2.5-flash", "set the environment variable GOOGLE_API_KEY"),
+        ("openrouter:x/y", "set the environment variable OPENROUTER_API_KEY"),
+        ("ollama:llama3", "set the environment variable OLLAMA_BASE_URL"),
+    ],
+)
+def test_what_is_missing_is_said_with_the_next_step(model: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ProviderModel(model)
+    assert told in str(caught.value)
+
+
+def test_a_provider_without_base_url_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", SECRET)
+    with pytest.raises(UsageError, match="takes no base URL"):
+        client_for("openrouter:x/y", "http://127.0.0.1:1/v1")
+
+
+def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    answer, loopback = answered("openai:qwen", "fine")
+    assert answer.text == "fine"
+    assert loopback.got[0].api == "chat"
+
+
+def test_a_base_url_in_the_environment_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback("fine") as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
+        assert ProviderModel("openai:m").answer(ASK).text == "fine"
+        assert [g.api for g in loopback.got] == ["chat"]
+
+
+def test_openai_itself_is_asked_through_its_newest_interface() -> None:
+    assert "Responses" in type(client_for("openai:gpt-4o-mini")).__name__
+
+
+def test_without_the_extra_importing_it_names_the_install() -> None:
+    program = (
+        "import sys; sys.modules['pydantic_ai'] = None\n"
+        "from tenfold.errors import UsageError\n"
+        "try: import tenfold.llm.provider\n"
+        "except UsageError as exc: print(exc)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    assert "pip install 'tenfold[models]'" in done.stdout

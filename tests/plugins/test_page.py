@@ -1,0 +1,99 @@
+"""docs/plugins.md as it is printed, and parts found as entry points of an installed package."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenfold.archive import Archive
+from tenfold.errors import UsageError
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import Characters4
+from tenfold.plugins import KINDS, found, published
+from tenfold.policy import Policy
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for, read
+from tests.engine.making import blocks, work
+from tests.shape.scan import ROOT
+
+PAGE = ROOT / "docs" / "plugins.md"
+WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, Any]:
+    """What the page defines."""
+    names: dict[str, Any] = {"__name__": "printed"}
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
+        exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - the page is ours, and running it is the point
+    return names
+
+
+def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed: dict[str, Any]) -> None:
+    policy = printed["policy"]
+    assert isinstance(policy, Policy)
+    session = Session.create(Place(MemoryStore(), "s"), policy)
+    while session.reading(window=1_000_000).tokens * 10 < 10_000 * 8:
+        session.append(*work(10, words=40))
+        assert session.compact(window=1_000_000).status == "nothing"
+    while session.compact(window=1_000_000).status == "nothing":
+        session.append(*work(4, start=session.view.length, words=40))
+    (block,) = blocks(session)
+    assert block.counter == "words"
+    assert block.tokens_before > 10_000 // 2
+    assert block.tokens_after <= 4_000
+    assert all(session.violations(wire) == () for wire in WIRES)
+    held = [line.message for line in session.expand(block.id, deep=True)]
+    session.undo()
+    shown = session.view.messages()
+    assert all(message in shown for message in held)
+
+
+def test_the_printed_archive_gets_every_batch(printed: dict[str, Any]) -> None:
+    shelf = printed["Shelf"]()
+    assert isinstance(shelf, Archive)
+    session = Session.create(Place(MemoryStore(), "s"), policy_for("clip", Characters4()), archive=shelf)
+    session.append(*work(40))
+    assert session.compact(to=4_000).status == "compacted"
+    (block,) = blocks(session)
+    assert [r.batch for r in shelf.kept.values()] == list(block.batches)
+    assert all(r.id.startswith(block.id) for r in shelf.kept.values())
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder with a package that publishes parts, on the import path while a test runs."""
+    code = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
+    (tmp_path / "my_parts.py").write_text(code, encoding="utf-8")
+    meta = tmp_path / "my_parts-1.0.dist-info"
+    meta.mkdir()
+    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: my-parts\nVersion: 1.0\n", encoding="utf-8")
+    points = {"triggers": "ten = my_parts:EveryTenThousand", "counters": "words = my_parts:Words"}
+    lines = "\n".join(f"[tenfold.{kind}]\n{line}\n" for kind, line in points.items())
+    (meta / "entry_points.txt").write_text(lines, encoding="utf-8")
+    return tmp_path
+
+
+def test_an_installed_package_s_parts_are_found_by_name(installed: Path) -> None:
+    sys.path.insert(0, str(installed))
+    try:
+        assert published("triggers")["ten"] == "my_parts:EveryTenThousand"
+        file = installed / "tenfold.toml"
+        file.write_text('[tenfold]\ntrigger = "ten"\ncounter = "words"\n', encoding="utf-8")
+        policy = read(file, environ={}).policy(Characters4())
+        assert type(policy.trigger).__name__ == "EveryTenThousand"
+        assert policy.counter.name == "words"
+        with pytest.raises(UsageError, match="did you mean 'ten'"):
+            found("triggers", "tenn")
+    finally:
+        sys.path.remove(str(installed))
+        sys.modules.pop("my_parts", None)
+
+
+def test_every_kind_is_on_the_page() -> None:
+    page = PAGE.read_text("utf-8")
+    assert [kind for kind in KINDS if f"`tenfold.{kind}`" not in page] == []

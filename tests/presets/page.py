@@ -1,0 +1,106 @@
+"""docs/presets.md, from the rows of each preset and from the tests that carry its numbers.
+
+Written by `python -m tests.presets.page --write`; a test fails when the page and the tests differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenfold.policies import POLICIES
+from tests.presets.row import Row
+from tests.shape.scan import ROOT
+
+PAGE = ROOT / "docs" / "presets.md"
+HERE = Path(__file__).parent
+
+
+def _ids(preset: str, *series: tuple[str, int]) -> tuple[str, ...]:
+    return tuple(f"{preset}.{letter}{n}" for letter, last in series for n in range(1, last + 1))
+
+
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "tail": _ids("tail", ("A", 46), ("W", 14)),
+    "tiers": _ids("tiers", ("B", 20), ("X", 10)),
+    "blocks": _ids("blocks", ("C", 27), ("Y", 13)),
+    "threshold": _ids("threshold", ("", 27), ("W", 9)),
+    "clip": _ids("clip", ("", 22), ("X", 9)),
+}
+"""The numbers of each design's page: behaviours, then the defects that must not be inherited."""
+
+_TITLES = {
+    "tail": "cut point, retained tail, iterative summary",
+    "tiers": "truncate, clear, summarise",
+    "blocks": "overlays over runs",
+    "threshold": "calibrated threshold, summary and continuation; with `sliding`",
+    "clip": "chunk-and-fold batches, clip-archive, merging",
+}
+_INTRODUCTION = """# The presets
+
+Each preset reproduces one published design on Tenfold's engine: its constants, texts and behaviours, without its
+defects. The first table of each says where to find what the design's users know by name; the second, which test covers
+which number of the design's page.
+
+Written by `python -m tests.presets.page --write` from the rows and the tests in `tests/presets`.
+"""
+
+
+def rows(preset: str) -> tuple[Row, ...]:
+    """The rows of a preset."""
+    found: tuple[Row, ...] = importlib.import_module(f"tests.presets.rows_{preset}").ROWS
+    return found
+
+
+def covered() -> dict[str, list[str]]:
+    """Which tests carry each number: number to `file::test`."""
+    out: dict[str, list[str]] = {}
+    for path in sorted(HERE.glob("test_*.py")):
+        for name, ids in marked(path):
+            for each in ids:
+                out.setdefault(each, []).append(f"{path.stem}::{name}")
+    return out
+
+
+def marked(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The tests of a file that carry numbers, with them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for mark in node.decorator_list:
+            if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.spec":
+                yield node.name, tuple(ast.literal_eval(arg) for arg in mark.args)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def text() -> str:
+    """The whole page."""
+    tests = covered()
+    parts = [_INTRODUCTION]
+    for preset, numbers in NUMBERS.items():
+        made = (POLICIES[preset].__doc__ or "").strip().split("\n")[0]
+        parts.append(f"## `{preset}`: {_TITLES[preset]}\n\n{made}\n")
+        parts.append("| number | the design's name | here | |\n|---|---|---|---|")
+        for row in rows(preset):
+            where = f"`{row.path}`" if row.path else ""
+            short = ", ".join(i.partition(".")[2] for i in row.ids)
+            parts.append(f"| {short} | {_cell(row.name)} | {where} | {_cell(row.meaning)} |")
+        parts.append("\n| number | covered by |\n|---|---|")
+        for each in numbers:
+            names = ", ".join(f"`{name}`" for name in tests.get(each, ["**missing**"]))
+            parts.append(f"| {each.partition('.')[2]} | {names} |")
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        PAGE.write_text(text(), encoding="utf-8")
+    else:
+        sys.stdout.write(text())

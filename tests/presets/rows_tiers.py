@@ -1,0 +1,219 @@
+"""The names of the design behind `tiers`, and what they are here."""
+
+from __future__ import annotations
+
+from tests.presets.row import Row
+
+_D = "tenfold.designs.tiers."
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        ("tiers.B1",),
+        "CompactionConfig",
+        _D + "CompactionConfig",
+        "all settings with their published values; `policy()` makes the preset of them",
+        "(it().context_window, it().trigger_threshold, it().target_threshold, it().output_reserve, "
+        "it().max_tool_output_tokens, it().truncate_keep_tokens, it().protected_messages) "
+        "== (200000, 0.8, 0.6, 16000, 2000, 250, 12)",
+    ),
+    Row(
+        ("tiers.B1", "tiers.X6"),
+        "[compaction] model, auto, protected_messages",
+        _D + "CompactionSettings",
+        "in tenfold.toml: `model` and `auto` in `[tenfold]`, `protected_messages` and all other settings of the "
+        "configuration in `[tenfold.presets.tiers]`, by the same names",
+        "it().model == '' and it().auto is True and it().protected_messages == 12",
+    ),
+    Row(
+        ("tiers.B2", "tiers.X5"),
+        "available, trigger and target tokens",
+        _D + "CompactionConfig",
+        "`available_tokens`, `trigger_tokens`, `target_tokens`; the reserve takes at most half of a small window",
+        "[(c.available_tokens, c.trigger_tokens, c.target_tokens) for c in "
+        "(it(), it(context_window=128000))] == [(184000, 147200, 110400), (112000, 89600, 67200)]",
+    ),
+    Row(
+        ("tiers.B3", "tiers.X6"),
+        "check_compaction_needed",
+        _D + "check_compaction_needed",
+        "total_tokens, trigger_tokens, needs_compaction, message_count; system prompt and tools count where given. "
+        "A session checks by itself in `before_model`: after tools at the trigger, before every call at the limit",
+        "it([{'role': 'user', 'content': 'hello'}]).trigger_tokens == 147200",
+    ),
+    Row(
+        ("tiers.B3", "tiers.X6"),
+        "AgentEvent::ContextWarning",
+        _D + "ContextWarning",
+        "`tenfold.events.Warned`; told to the callable given to `listening`",
+        "it(used=130000, max=200000).used == 130000",
+    ),
+    Row(
+        ("tiers.B4",),
+        "token counting, the breakdown by role",
+        _D + "count_tokens",
+        "a `TokenBreakdown`: total, by role, tool_output_tokens, message_count; images are counted by their pixels",
+        "it([{'role': 'user', 'content': 'hello'}]).total == 5",
+    ),
+    Row(("tiers.B4",), "the fast estimate", _D + "estimate_tokens", "a quarter of the bytes", "it('x' * 400) == 100"),
+    Row(
+        ("tiers.B5",),
+        "the status bar, `[ctx: 45%]`",
+        _D + "status_line",
+        "of a `TokenUsage`; `TokenUsage.of(session)` reads a session",
+        "it(__import__('tenfold.designs.tiers').designs.tiers.TokenUsage(90000, 200000)) == '[ctx: 45%]'",
+    ),
+    Row(("tiers.B5",), "TokenUsage{used, max}", _D + "TokenUsage", "", "it(9_990, 20_000).percent == 49"),
+    Row(
+        ("tiers.B5", "tiers.B15"),
+        "AgentEvent::CompactionStatus{before, after}",
+        _D + "CompactionStatus",
+        "`tenfold.events.Ended`; `line` is the one line that is shown",
+        "it(150000, 105000).line == '— context compacted (150k → 105k tokens) —'",
+    ),
+    Row(
+        ("tiers.B6", "tiers.X2", "tiers.X3", "tiers.X4"),
+        "tier 1, truncate large tool outputs",
+        "tenfold.plan.stages.outputs.TruncateOutputs",
+        "a stage; the marker is `[... N lines dropped ...]`",
+        "(it().over, it().keep, it().lines, it(keep=10).lines) == (2000, 250, 25, 5)",
+    ),
+    Row(
+        ("tiers.B7", "tiers.X3", "tiers.X4"),
+        "tier 2, remove old tool output content",
+        "tenfold.plan.stages.outputs.RemoveOutputs",
+        "a stage; the placeholder is `[tool output removed: N lines; it began: ...]`",
+        "it().protected == 12",
+    ),
+    Row(
+        ("tiers.B8", "tiers.B12"),
+        "prune_messages",
+        _D + "prune_messages",
+        "tokens_before, tokens_after, messages_modified, tier_reached (None, TruncateOutputs, RemoveOldOutputs), and "
+        "`messages`, since nothing is changed in place",
+        "it([{'role': 'user', 'content': 'hello'}]).tier_reached == 'None'",
+    ),
+    Row(
+        ("tiers.B9", "tiers.B18", "tiers.X1", "tiers.X7"),
+        "tier 3, summarize messages[0..cutoff]",
+        "tenfold.plan.stages.older.SummarizeOlder",
+        "a stage; the cutoff falls between steps, and the protected messages are kept as far as they fit",
+        "(it().protected, it().most) == (12, 8000)",
+    ),
+    Row(
+        ("tiers.B10",),
+        "the seven sections",
+        "tenfold.summarize.structure.STRUCTURES",
+        'the structure "seven": the headings a summary must hold, in order',
+        "[h.removeprefix('## ') for h in it['seven']] == ['Task State', 'Files', 'Tool History', 'Errors', "
+        "'Decisions', 'User Guidance', 'Next Steps']",
+    ),
+    Row(
+        ("tiers.B10", "tiers.X8"),
+        "the input of the summary",
+        "tenfold.summarize.brief.Brief",
+        "reasoning and tool outputs cut to 500 bytes, arguments to 200, the answer to 8,000 tokens, temperature 0",
+        "(it().output, it().arguments, it().most) == (500, 200, 8000)",
+    ),
+    Row(
+        ("tiers.B11",),
+        "the role of the summary",
+        "tenfold.policies.tiers.tiers",
+        '`summary_role`: "user" (default) or "system"; inside our delimiter stands `<context-summary>`',
+        "it(__import__('tenfold.meter.counters').meter.counters.Characters4(), "
+        "summary_role='system').summary.role == 'system'",
+    ),
+    Row(
+        ("tiers.B12",),
+        "summarize_messages",
+        _D + "summarize_messages",
+        "a coroutine; `SummarizationResult` has summary, api_usage and, where there is none, the reason",
+        "__import__('inspect').iscoroutinefunction(it)",
+    ),
+    Row(
+        ("tiers.B12",),
+        "compact_with_summarization",
+        _D + "compact_with_summarization",
+        "a coroutine; all three tiers; where no usable summary comes, what the first two did stands",
+        "__import__('inspect').iscoroutinefunction(it)",
+    ),
+    Row(
+        ("tiers.B12", "tiers.X8"),
+        "CompactionResult",
+        _D + "CompactionResult",
+        "tokens_before, tokens_after, tier_reached (None, Mechanical, Summarized), summary, api_usage; and messages, "
+        "and the whole Outcome",
+        "it.__struct_fields__[:5] == ('tokens_before', 'tokens_after', 'tier_reached', 'summary', 'api_usage')",
+    ),
+    Row(
+        ("tiers.B13",),
+        "the summary model of a provider",
+        "tenfold.llm.choose.choices",
+        "configured, else the provider's row, else by price, else the session's; `tenfold policies --model X` says why",
+        "it('ollama:llama3', None)[0].model == 'ollama:llama3'",
+    ),
+    Row(
+        ("tiers.B13",),
+        "the provider defaults",
+        "tenfold.llm.choose.ROWS",
+        "openrouter has no row: the rule by price; local: the session's model",
+        "(it['anthropic'], it['openai'], it['google']) == ('claude-haiku', 'gpt-4o-mini', 'gemini-2.5-flash')",
+    ),
+    Row(
+        ("tiers.B14",),
+        "the rule by price",
+        "tenfold.llm.choose.cheapest",
+        "a price above zero and a window of 8,000; within twice the lowest price the newest",
+        "it([]) is None",
+    ),
+    Row(
+        ("tiers.B15", "tiers.X6"),
+        "the tool `compact` with `focus`",
+        _D + "CompactTool",
+        "`schema(wire)` and `handle(arguments)`, whose answer is the tool's result: the summary, or why there is none",
+        "it.name == 'compact'",
+    ),
+    Row(
+        ("tiers.B15",),
+        '"No compaction needed"',
+        _D + "NOT_NEEDED",
+        "the tool's result under the target",
+        "it == 'No compaction needed'",
+    ),
+    Row(
+        ("tiers.B16",),
+        "eligible from 10K tokens on",
+        _D + "MINIMUM_TOKENS",
+        "below it the tool says so and does nothing",
+        "it == 10000",
+    ),
+    Row(
+        ("tiers.B17",),
+        "/compact",
+        _D + "compact_command",
+        "the full pipeline on demand; what follows the command is the focus",
+    ),
+    Row(
+        ("tiers.B18",),
+        "the tier-2 result is kept on failure",
+        "",
+        '`Settings.on_failure` "keep_stages": a Block with the first tiers; the reason is among the Outcome\'s notes',
+    ),
+    Row(
+        ("tiers.B19",),
+        "non-goals",
+        "",
+        "no memory across sessions, no files, no neural pruning, nothing injected again and again: none is here",
+    ),
+    Row(
+        ("tiers.B20",),
+        "the trailing hint `[ctx 64k/128k]`",
+        "",
+        "not built: a hint that changes with every call breaks the cached prefix. `status_line` is for people",
+    ),
+    Row(
+        ("tiers.X9", "tiers.X10"),
+        "mask before summarizing; a log and its projection",
+        "",
+        "the order of the stages of the policy; each tier is an overlay that a Block puts over the log",
+    ),
+)

@@ -1,0 +1,211 @@
+"""The in-memory strategy of `blocks`: the three levels over a list that belongs to no session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_messages, compacted_list
+from tenfold.plan.stages.lines import cut_lines, said, step_line, user_line
+from tenfold.policies.blocks import blocks
+from tenfold.record.block import Block
+from tenfold.record.message import Message, Text, ToolCall, text_of
+from tenfold.session import Session
+from tenfold.stateless import compact
+from tenfold.view.rules import check
+from tests.laws import conversations
+from tests.laws.nearby import WIRES
+from tests.laws.strategies import ENGINE, Log
+from tests.presets.making_blocks import COUNTER, FILLER, loop, opened, size, texts, turn, user
+from tests.presets.making_blocks import said as answer
+
+
+def config(budget: int, **knobs: int) -> ContextConfig:
+    return ContextConfig(max_context_tokens=budget, system_prompt_tokens=0, token_counter=COUNTER, **knobs)
+
+
+def leveled(history: Sequence[Message], to: int, **knobs: int) -> tuple[Session, set[str]]:
+    """A list compacted by the levels, and the kinds of what replaced its ranges."""
+    policy = blocks(COUNTER, **knobs)
+    session = opened([history], replace(policy, stages=policy.in_memory))
+    outcome = session.compact(to=to)
+    live = session.view.marks.live
+    made = session.view.path.at(live[-1]) if live else None
+    assert outcome.tokens_after <= max(to, outcome.target) or outcome.target_missed
+    return session, {r.kind for r in made.replacements} if isinstance(made, Block) else set()
+
+
+@pytest.mark.spec("blocks.C11", "blocks.C10")
+def test_what_fits_comes_back_unchanged_and_the_first_level_that_fits_wins() -> None:
+    history = [m for n in range(12) for m in turn(n, lines=120)]
+    whole = sum(len(text_of(m)) for m in history) // 4 + 1_000
+    assert compact_messages(history, config(whole * 2)) == history
+    before = size(opened([history]))
+    _, kinds = leveled(history, before * 6 // 10)
+    assert kinds == {"cut-outputs"}, "the first level was enough"
+    _, kinds = leveled(history, before * 3 // 10)
+    assert "step-line" in kinds
+    assert "drop-between" not in kinds, "the second was"
+    _, kinds = leveled(history, before // 20)
+    assert "drop-between" in kinds
+
+
+@pytest.mark.spec("blocks.C11")
+def test_the_budget_is_the_window_less_the_system_prompt() -> None:
+    history = loop(8)
+    tokens = size(opened([history]))
+    fits = ContextConfig(max_context_tokens=tokens + 500, system_prompt_tokens=500, token_counter=COUNTER)
+    assert compact_messages(history, fits) == history
+    assert compact_messages(history, replace(fits, max_context_tokens=tokens + 499)) != history
+    tight = replace(fits, max_context_tokens=400, system_prompt_tokens=500)
+    assert len(compact_messages(history, tight)) < len(history), "a budget of 0, not of less"
+
+
+@pytest.mark.spec("blocks.C12")
+def test_level_one_keeps_the_first_and_the_last_lines() -> None:
+    hundred = "\n".join(str(n) for n in range(1, 101))
+    cut = cut_lines(hundred, 10)
+    assert cut is not None
+    rows = cut.split("\n")
+    assert (rows[:5], rows[6:]) == (["1", "2", "3", "4", "5"], ["96", "97", "98", "99", "100"])
+    assert "90" in rows[5]
+    assert cut_lines(hundred, 100) is None
+    odd = cut_lines(hundred, 5)
+    assert odd is not None
+    assert odd.split("\n")[:2] == ["1", "2"]
+    assert odd.split("\n")[3:] == ["98", "99", "100"]
+
+
+@pytest.mark.spec("blocks.C12")
+def test_level_one_cuts_every_output_and_nothing_else() -> None:
+    history = [m for n in range(12) for m in turn(n, lines=120)]
+    session, _ = leveled(history, size(opened([history])) * 6 // 10)
+    shown = [m for m in session.view.messages() if m.role != "user"]
+    assert [m for m in shown if m.role == "assistant"] == [m for m in history if m.role == "assistant"]
+    results = [m for m in shown if m.role == "tool"]
+    assert len(results) == 12
+    assert all("[... 70 lines removed ...]" in text_of(m) for m in results)
+
+
+@pytest.mark.spec("blocks.C13")
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (answer("I fixed it."), "[Summary] I fixed it."),
+        (Message("assistant", (Text("a"), Text("b")), "model"), "[Summary] a b"),
+        (
+            Message("assistant", (ToolCall("1", "x"), ToolCall("2", "y")), "model"),
+            "[Summary] [Assistant used 2 tool(s)]",
+        ),
+        (Message("assistant", (), "model"), "[Summary] [Assistant response]"),
+    ],
+)
+def test_level_two_has_a_line_for_each_answer(message: Message, line: str) -> None:
+    assert step_line(message).line == line
+
+
+@pytest.mark.spec("blocks.C13")
+def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
+    history = [user("Never push to main."), *(m for n in range(12) for m in turn(n)), user("And now?"), *turn(12)]
+    session, kinds = leveled(history, size(opened([history])) * 5 // 10)
+    assert kinds == {"step-line"}
+    shown = [m for m in session.view.messages() if "<tenfold-summary" not in text_of(m)]
+    assert shown[0] == history[0]
+    assert shown[-11:] == history[-11:], "ten messages, extended to a whole step"
+    earlier = texts(shown[1:-11])
+    assert earlier == [f"[Summary] I look at part {n}." for n in range(len(earlier))]
+    assert {m.role for m in shown[1:-10]} == {"user"}
+    assert not any(m.role == "tool" for m in shown[:-11]), "results go with their answers"
+
+
+@pytest.mark.spec("blocks.C14")
+def test_level_three_keeps_the_first_and_the_last_around_a_marker() -> None:
+    history = [user(f"Note {n}: {FILLER * 3}") for n in range(120)]
+    session, kinds = leveled(history, 4_000)
+    shown = session.view.messages()
+    assert kinds == {"drop-between"}
+    assert shown[:2] == history[:2]
+    assert shown[-10:] == history[-10:]
+    assert text_of(shown[2]) == "[Context compacted: 108 messages removed to fit context window]"
+    assert shown[2].role == "user"
+
+
+@pytest.mark.spec("blocks.C14")
+def test_level_three_falls_back_to_the_newest_that_fit() -> None:
+    history = [user(f"Note {n}: {FILLER * 3}") for n in range(120)]
+    session, _ = leveled(history, 1_000)
+    shown = session.view.messages()
+    kept = [m for m in shown if m in history]
+    assert kept == history[-len(kept) :]
+    assert len(kept) < 10
+    assert f"[Context compacted: {120 - len(kept)} messages removed]" in texts(shown)
+    assert size(session) <= 1_000, "the marker is paid for too"
+
+
+@pytest.mark.spec("blocks.C10")
+def test_a_plain_list_goes_through_the_levels_and_a_session_through_the_overlay() -> None:
+    rows = [{"role": m.role, "content": text_of(m)} for m in [user("go"), *(answer(FILLER * 9) for _ in range(80))]]
+    made = compact(rows, to=3_000, policy="blocks")
+    assert made.outcome.status == "compacted"
+    assert any("[Context compacted: " in json.dumps(m) for m in made.messages)
+    session = opened([[user("go"), *(answer(FILLER * 9) for _ in range(80))]])
+    session.compact(to=3_000)
+    assert not any("[Context compacted: " in text for text in texts(session.view.messages()))
+    assert compacted_list(loop(2), config(10**6)) == loop(2)
+
+
+class Halves:
+    """An in-memory strategy of one's own."""
+
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+        return list(messages[len(messages) // 2 :])
+
+
+@pytest.mark.spec("blocks.C10")
+def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
+    own = ContextConfig(compaction=CompactionConfig(in_memory_strategy=Halves()))
+    assert compacted_list(loop(2), own) == loop(2)[2:]
+
+
+@ENGINE
+@given(log=conversations.long_logs(), percent=st.integers(5, 90))
+@pytest.mark.spec("blocks.Y7")
+def test_no_level_parts_a_call_from_its_result(log: Log, percent: int) -> None:
+    """The original cuts by message count: results without calls, calls without results, and turn ids are lost."""
+    policy = blocks(COUNTER, keep_first=3, keep_recent=3, tool_output_max_lines=4)
+    session = conversations.opened(log, replace(policy, stages=policy.in_memory))
+    session.compact(to=max(1, size(session) * percent // 100))
+    for wire in WIRES:
+        assert check(session.view.messages(), wire) == []
+
+
+@pytest.mark.spec("blocks.Y8")
+@pytest.mark.parametrize("tokens", [83_500, 88_000, 95_000])
+def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
+    """The original fires at 81,000, but its in-memory strategy does nothing below 96,000: events without effect."""
+    policy = blocks(COUNTER)
+    history = [user("go"), *(answer(FILLER * 20) for _ in range(tokens // 470))]
+    session = opened([history], replace(policy, stages=policy.in_memory))
+    assert 81_000 <= size(session) < 96_000
+    outcome = session.compact(window=100_000)
+    assert outcome.status == "compacted"
+    assert outcome.tokens_after <= 40_000
+    session.append(answer("ok"))
+    assert session.compact(window=100_000).status == "nothing"
+
+
+@pytest.mark.spec("blocks.Y6")
+def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
+    """The original turns every text of more than 200 bytes into "[Assistant response]"."""
+    long = answer("The cause is the lock in store.py; " + FILLER * 5)
+    line = said(long)
+    assert line.startswith("The cause is the lock in store.py; ")
+    assert len(line.encode()) <= 200
+    assert line.endswith("...")
+    assert "[Assistant response]" not in line
+    assert user_line(user("Use tabs.")).line == "[User] Use tabs."

@@ -1,0 +1,222 @@
+"""The preset `clip` under the laws: on generated histories, with models of every kind, and on recorded sessions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenfold.drive import Answerer
+from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.log.memory import MemoryStore
+from tenfold.log.sqlite import SqliteStore
+from tenfold.policies import clip
+from tenfold.record.ask import Answer, Summarize
+from tenfold.record.block import Block
+from tenfold.record.entry import Said, message_of
+from tenfold.record.message import Message, Text, text_of
+from tenfold.session import Session
+from tenfold.stateless import compact
+from tenfold.summarize.batches import iso, parse_rendered, standing
+from tenfold.summarize.edge import with_prompts
+from tenfold.summarize.ladder import Settings
+from tenfold.transcripts import Recorded
+from tenfold.view.view import View
+from tenfold.wire.marks import summary_text
+from tests import sessions
+from tests.laws import checks
+from tests.laws.conversations import Broken, Echo, entries, long_logs, messages, tokens
+from tests.laws.conversations import opened as law_session
+from tests.laws.strategies import Log
+from tests.presets.clipping import COUNTER, WINDOW, archive_of, newest, opened, policy, rounds, shown, talk
+
+
+class Drops:
+    """A model that forgets half of what it is told and invents a path."""
+
+    def answer(self, ask: Summarize) -> Answer:
+        return Answer(text=f"Something was done in src/invented/nowhere.py, and {len(ask.prompt) % 7} things went well.")
+
+
+class LateOrEmpty:
+    """A model that is late, empty, cut off, or well, in turn."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def answer(self, ask: Summarize) -> Answer:
+        self.calls += 1
+        match self.calls % 4:
+            case 0:
+                return Answer(error="no answer within 120 s", timed_out=True, retryable=True)
+            case 1:
+                return Answer(text="")
+            case 2:
+                return Answer(text="It went on and then it", finish="length")
+            case _:
+                return Echo().answer(ask)
+
+
+MODELS = {"well": Echo, "badly": Drops, "late": LateOrEmpty, "not at all": Broken}
+
+
+def holds_the_laws(session: Session) -> None:
+    """The fold's laws on the session's log as it is now, and those of its archives."""
+    log = entries(session)
+    checks.agrees_with_oracle(View, log)
+    checks.opens_from_snapshots(View, log)
+    checks.reaches_every_original(View, log)
+    checks.tiles_every_position(View, log)
+    checks.undoes_each_block(View, log)
+    for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
+        assert not session.violations(wire)
+    for position, entry in enumerate(log):
+        if isinstance(entry, Block) and entry.standing:
+            top = [batch for _, batch in standing(session.view.path, position)]
+            checks.assert_tiled([(b.first, b.last) for b in top], top[0].first, entry.replacements[0].last)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@given(log=long_logs(), more=long_logs(least=3, most=12), percents=st.tuples(st.integers(10, 60), st.integers(10, 60)))
+def test_the_laws_hold_with_any_model(kind: str, log: Log, more: Log, percents: tuple[int, int]) -> None:
+    using = clip(COUNTER, summary=with_prompts(Settings(models=("m",))), chunk_size=4, keep_recent=2)
+    session = law_session(log, using, Answerer(model=MODELS[kind]()))
+    for percent, then in zip(percents, (messages(more), []), strict=True):
+        before = session.view.messages()
+        outcome = session.compact(to=max(1, tokens(before) * percent // 100))
+        assert outcome.status in ("compacted", "nothing", "failed", "unsatisfiable")
+        if outcome.status == "compacted":
+            assert tokens(session.view.messages()) < tokens(before)
+            assert tokens(session.view.messages()) <= outcome.target or outcome.target_missed
+        else:
+            assert session.view.messages() == before
+        session.append(*then)
+    holds_the_laws(session)
+
+
+@given(log=long_logs(), percent=st.integers(10, 60))
+def test_without_a_model_code_writes_the_batches(log: Log, percent: int) -> None:
+    session = law_session(log, clip(COUNTER, chunk_size=4, keep_recent=2))
+    outcome = session.compact(to=max(1, tokens(session.view.messages()) * percent // 100))
+    assert outcome.status in ("compacted", "nothing", "unsatisfiable")
+    if outcome.status == "compacted":
+        assert all(batch.text.strip() for batch in newest(session).batches)
+    holds_the_laws(session)
+
+
+@pytest.mark.parametrize("recorded", sessions.params())
+@pytest.mark.spec("clip.10", "clip.16", "clip.X2")
+def test_ten_passes_over_a_growing_recorded_session(recorded: Recorded | None) -> None:
+    """Would catch an archive that forgets, deletes or repeats on real conversations, pass after pass."""
+    sessions.needed()
+    assert recorded is not None
+    said = [m for e in recorded.entries if (m := message_of(e)) is not None]
+    if tokens(said) < 30_000:
+        pytest.skip(f"{tokens(said):,} tokens are too few for ten passes")
+    session = opened(policy(chunk_size=10), model=(model := Echo()))
+    window = max(4_000, tokens(said) // 12)
+    step = max(1, len(said) // 40)
+    compacted = 0
+    for start in range(0, len(said), step):
+        session.append(*said[start : start + step])
+        outcome = session.compact(window=window)
+        compacted += outcome.status == "compacted"
+        if outcome.status == "compacted":
+            assert tokens([m for m in session.view.messages() if m.origin == "tenfold"]) <= window // 2
+            assert outcome.facts.get("request", (0, 0))[0] == outcome.facts.get("request", (0, 0))[1]
+    assert compacted >= 8
+    assert model.calls >= compacted
+    for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
+        assert not session.violations(wire)
+    log = entries(session)
+    checks.agrees_with_oracle(View, log)
+    checks.reaches_every_original(View, log)
+    checks.tiles_every_position(View, log)
+    originals = [checks.BYTES.encode(line.message) for line in session.expand(newest(session).id, deep=True)]
+    assert originals == [checks.BYTES.encode(e.message) for e in log if isinstance(e, Said)][: len(originals)]
+    assert len(originals) > len(said) // 2
+    while session.view.marks.live:
+        session.undo()
+    assert [checks.BYTES.encode(m) for m in session.view.messages()] == [
+        checks.BYTES.encode(m) for m in View.of(law_session(recorded.entries).view.path).messages()
+    ]
+
+
+@pytest.mark.spec("clip.19", "clip.17")
+def test_nothing_is_done_where_nothing_was_said_since() -> None:
+    """Would catch an archive that is folded into itself."""
+    model = Echo()
+    session = opened(model=model)
+    rounds(session, 2)
+    calls, view = model.calls, session.view.messages()
+    outcome = session.compact(to=1)
+    if outcome.status == "compacted":  # the kept tail was given up for the smaller target
+        calls, view = model.calls, session.view.messages()
+        outcome = session.compact(to=2)
+    assert outcome.status in ("nothing", "unsatisfiable")
+    assert (model.calls, session.view.messages()) == (calls, view)
+
+
+@pytest.mark.spec("clip.13", "clip.10")
+def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
+    session = opened(policy(chunk_size=4))
+    log, parent = [], None
+    for number, message in enumerate(talk(0, 12)):
+        time = 1_700_000_000_000_000 + number if number % 4 else None
+        log.append(Said(f"e{number:03d}", parent, "", time, message))
+        parent = log[-1].id
+    store = MemoryStore()
+    store.create(DEFAULT_NAMESPACE, SessionInfo("conv"))
+    store.append(DEFAULT_NAMESPACE, "conv", log, expected=None)
+    session = opened(policy(chunk_size=4), store=store)
+    assert session.compact(window=WINDOW).status == "compacted"
+    first = archive_of(session)[0]
+    assert (first.start, first.end) == (None, 1_700_000_000_000_003)
+    assert f"[Batch 1 — depth 0, unknown to {iso(first.end)}]" in shown(session)
+
+
+@pytest.mark.spec("clip.X3")
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_purge_reaches_the_batches(kind: str, tmp_path: object) -> None:
+    """Would catch a secret that lives on in an archived summary after its message was purged."""
+
+    class Tells(Echo):
+        def answer(self, ask: Summarize) -> Answer:
+            told = "The code word is zanzibarium." if "zanzibarium" in ask.prompt else "They went on."
+            return Answer(text=told)
+
+    store = MemoryStore() if kind == "memory" else SqliteStore(f"{tmp_path}/log.db")
+    session = opened(policy(chunk_size=6), model=Tells(), store=store)
+    (secret,) = session.append(Message("user", (Text("remember zanzibarium " + "please " * 50),), "human"))
+    rounds(session, 3)
+    assert session.search("zanzibarium")
+    assert any("zanzibarium" in b.text for at in session.view.marks.live for b in _batches(session, at))
+    store.purge(DEFAULT_NAMESPACE, "conv", secret, now=1)
+    again = opened(store=store)
+    assert not again.search("zanzibarium")
+    assert not any("zanzibarium" in b.text for at in again.view.marks.live for b in _batches(again, at))
+    assert "zanzibarium" not in "".join(text_of(m) for m in again.view.messages())
+    assert store.verify(DEFAULT_NAMESPACE) == []
+    store.close()
+
+
+def _batches(session: Session, at: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    block = session.view.path.at(at)
+    return block.batches if isinstance(block, Block) else ()
+
+
+@pytest.mark.spec("clip.6", "clip.17")
+def test_a_list_without_a_log_may_be_compacted_again_and_again() -> None:
+    """Would catch archives that pile up at the head, or one that is told as if it were a message."""
+    items = [{"role": m.role, "content": text_of(m)} for m in talk(0, 12)]
+    for number in range(5):
+        done = compact(items, window=WINDOW, policy="clip")
+        assert done.outcome.status == "compacted"
+        archives = [t for m in done.messages if (t := summary_text(str(m["content"]))) is not None]
+        assert len(archives) == 1
+        assert archives[0].startswith("[Context Summary — ")
+        found = parse_rendered(archives[0])
+        assert found
+        assert f"{found[0].count} messages compressed across {number + 1} compaction cycle" in archives[0]
+        more = talk(100 * (number + 1), 100 * (number + 1) + 12)
+        items = [*done.messages, *({"role": m.role, "content": text_of(m)} for m in more)]

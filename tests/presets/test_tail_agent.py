@@ -1,0 +1,432 @@
+"""The preset `tail`: phases, requests, hooks, events, overflow and abort."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.designs.tail import (
+    AutoCompactionEnd,
+    Compaction,
+    CompactionDetails,
+    CompactionEntry,
+    CompactionResult,
+    CompactOptions,
+    SessionBeforeCompact,
+    SessionBeforeCompactResult,
+    SessionCompact,
+    TailHarness,
+    compaction_entry,
+    is_context_overflow,
+)
+from tenfold.designs.tail_events import EventName, TailEvent
+from tenfold.drive import Answerer
+from tenfold.record.ask import Answer, Summarize
+from tenfold.record.entry import Usage
+from tests.presets.tail_making import WINDOW, Structured, attempts, blocks, exchanges, harness, said, summary_of, user
+
+NAMES: tuple[EventName, ...] = (
+    "session_before_compact", "session_compact", "auto_compaction_start", "auto_compaction_end", "save_point",
+    "agent_end", "settled",
+)  # fmt: skip
+
+
+def heard(agent: TailHarness) -> list[TailEvent]:
+    """Every event from here on, in order."""
+    events: list[TailEvent] = []
+    for name in NAMES:
+        agent.on(name)(events.append)
+    return events
+
+
+def kinds(events: list[TailEvent]) -> list[str]:
+    return [event.type for event in events]
+
+
+class Waiting(Structured):
+    """A model whose answer waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def answer(self, ask: Summarize) -> Answer:
+        self.begun.set()
+        self.go.wait(20)
+        return super().answer(ask)
+
+
+@pytest.mark.spec("tail.A4", "tail.A39")
+def test_the_check_follows_a_run_that_ended_well_and_comes_before_settled() -> None:
+    agent = harness(exchanges(4))
+    events = heard(agent)
+    with agent.invoke() as session:
+        session.append(*exchanges(5, start=4))
+    assert kinds(events) == [
+        "save_point", "agent_end", "auto_compaction_start", "session_before_compact", "session_compact",
+        "auto_compaction_end", "settled",
+    ]  # fmt: skip
+    assert len(blocks(agent.session)) == 1
+    events.clear()
+    with agent.invoke() as session:
+        session.append(user("thanks"), said("you are welcome"))
+    assert kinds(events) == ["save_point", "agent_end", "settled"]
+
+
+@pytest.mark.spec("tail.A4")
+def test_a_run_that_failed_is_not_checked() -> None:
+    agent = harness(exchanges(9))
+    events = heard(agent)
+    agent.compact()
+    with pytest.raises(ValueError, match="the run"), agent.invoke():
+        raise ValueError("the run")
+    assert events == []
+    assert blocks(agent.session) == []
+    assert agent.phase == "idle"
+
+
+@pytest.mark.spec("tail.A5")
+def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None:
+    agent = harness(exchanges(4))
+    done: list[CompactionEntry] = []
+    model = agent.session.answerer.model
+    assert isinstance(model, Structured)
+    with agent.invoke() as session:
+        agent.compact(CompactOptions("the parser", done.append))
+        assert blocks(session) == []
+    assert [e.id for e in done] == [b.id for b in blocks(agent.session)]
+    assert any("Additional focus: the parser" in a.prompt for a in model.asked)
+    agent.session.append(*exchanges(5, start=4))
+    agent.compact(CompactOptions("the lexer"))
+    model.asked.clear()
+    assert agent.run_compaction("something else")
+    assert any("the lexer" in a.prompt for a in model.asked)
+    assert not any("something else" in a.prompt for a in model.asked)
+
+
+@pytest.mark.spec("tail.A5")
+def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> None:
+    agent = harness(exchanges(1))
+    done: list[CompactionEntry] = []
+    agent.compact(CompactOptions("x", done.append))
+    with agent.invoke():
+        pass
+    assert done == [], "only success is told"
+    assert agent.outcome is not None
+    assert agent.outcome.status == "nothing"
+    outcome = agent.outcome
+    with agent.invoke():
+        pass
+    assert agent.outcome is outcome, "it was not asked for again"
+
+
+@pytest.mark.spec("tail.A6", "tail.A7")
+def test_compacting_needs_an_idle_session_and_says_which_phase_it_is_in() -> None:
+    model = Waiting()
+    agent = harness(exchanges(9), model=model)
+    with agent.invoke(), pytest.raises(RuntimeError, match="running"):
+        agent.run_compaction()
+    model.go.set()
+    agent = harness(exchanges(9), model=(model := Waiting()))
+    got: list[bool] = []
+    other = threading.Thread(target=lambda: got.append(agent.run_compaction()))
+    other.start()
+    assert model.begun.wait(20)
+    assert agent.phase == "compaction"
+    with pytest.raises(RuntimeError, match="compaction"):
+        agent.run_compaction()
+    with pytest.raises(RuntimeError, match="compaction"), agent.invoke():
+        pass
+    model.go.set()
+    other.join(20)
+    assert got == [True]
+    assert agent.phase == "idle"
+
+
+@pytest.mark.spec("tail.A6", "tail.A39", "tail.A7")
+def test_a_manual_run_says_whether_it_compacted_and_emits_no_auto_events() -> None:
+    agent = harness(exchanges(9))
+    events = heard(agent)
+    assert agent.run_compaction()
+    assert kinds(events) == ["session_before_compact", "session_compact", "save_point", "settled"]
+    events.clear()
+    assert not agent.run_compaction()
+    assert kinds(events) == []
+    assert agent.outcome is not None
+    assert "no message followed" in agent.outcome.reason
+    small = harness(exchanges(1))
+    assert not small.run_compaction()
+    assert small.outcome is not None
+    assert "within the target" in small.outcome.reason
+    queued = harness(exchanges(9))
+    queued.queue.append(user("and then"))
+    events = heard(queued)
+    assert queued.run_compaction()
+    assert kinds(events)[-1] == "save_point", "not settled: a message waits"
+
+
+@pytest.mark.spec("tail.A36")
+def test_the_first_cancel_stops_the_handlers_and_nothing_is_written() -> None:
+    agent = harness(exchanges(9))
+    asked: list[str] = []
+
+    @agent.on("session_before_compact")
+    def first(_event: TailEvent) -> SessionBeforeCompactResult:
+        asked.append("first")
+        return SessionBeforeCompactResult(cancel=True)
+
+    @agent.on("session_before_compact")
+    def second(_event: TailEvent) -> None:
+        asked.append("second")
+
+    events = heard(agent)
+    before = agent.session.view.messages()
+    assert not agent.run_compaction()
+    assert asked == ["first"]
+    assert agent.session.view.messages() == before
+    assert "session_compact" not in kinds(events)
+    assert agent.outcome is not None
+    assert agent.outcome.status == "cancelled"
+
+
+@pytest.mark.spec("tail.A36", "tail.W12")
+def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effective_instructions() -> None:
+    """The original gave the hooks the caller's instructions instead of those that ctx.compact() asked for."""
+    agent = harness(exchanges(9))
+    reports: list[str] = []
+    agent.session.answerer = replace(agent.session.answerer, report=reports.append)
+    told: list[str] = []
+
+    def supply(text: str) -> object:
+        def handler(event: TailEvent) -> SessionBeforeCompactResult:
+            assert isinstance(event, SessionBeforeCompact)
+            told.append(event.custom_instructions)
+            assert event.branch_entries[-1].id == agent.session.leaf
+            kept = event.preparation.retained_from_id
+            return SessionBeforeCompactResult(compaction=CompactionResult(text, kept, 5))
+
+        return handler
+
+    agent.on("session_before_compact")(supply("one"))  # type: ignore[arg-type]
+
+    @agent.on("session_before_compact")
+    def broken(_event: TailEvent) -> None:
+        raise KeyError("oops")
+
+    agent.on("session_before_compact")(supply("two"))  # type: ignore[arg-type]
+    agent.compact(CompactOptions("mine"))
+    assert agent.run_compaction("the caller's")
+    assert told == ["mine", "mine"]
+    assert len(reports) == 1
+    assert "KeyError" in reports[0]
+    assert "\ntwo\n" in summary_of(agent.session)
+    model = agent.session.answerer.model
+    assert isinstance(model, Structured)
+    assert model.asked == [], "a supplied result needs no call"
+
+
+@pytest.mark.spec("tail.A37", "tail.A38", "tail.W14")
+def test_a_supplied_result_is_stored_as_it_is_and_marked() -> None:
+    """The original looked its new entry up by equal text, so two equal summaries confused the event."""
+    agent = harness(exchanges(9))
+    ids: list[str] = []
+
+    @agent.on("session_before_compact")
+    def supply(event: TailEvent) -> SessionBeforeCompactResult:
+        assert isinstance(event, SessionBeforeCompact)
+        details = CompactionDetails(("r.py",), ("w.py",))
+        return SessionBeforeCompactResult(
+            compaction=CompactionResult("the same words", event.preparation.retained_from_id, 999, details)
+        )
+
+    @agent.on("session_compact")
+    def after(event: TailEvent) -> None:
+        assert isinstance(event, SessionCompact)
+        ids.append(event.compaction_entry.id)
+        assert event.from_hook
+
+    assert agent.run_compaction()
+    agent.session.append(*exchanges(6, start=9))
+    assert agent.run_compaction()
+    assert ids == [b.id for b in blocks(agent.session)]
+    assert len(set(ids)) == 2
+    entry = compaction_entry(agent.session, ids[0])
+    assert (entry.summary, entry.tokens_before, entry.from_hook) == ("the same words", 999, True)
+    assert entry.details == CompactionDetails(("r.py",), ("w.py",))
+    assert "modified-files" not in summary_of(agent.session), "no footer"
+    assert "# Facts" not in summary_of(agent.session), "facts it misses are reported, not mended"
+    outcome = agent.outcome
+    assert outcome is not None
+    kept, total = outcome.facts["file_modified"]
+    assert kept < total
+    assert blocks(agent.session)[-1].unshown > 0
+
+
+@pytest.mark.parametrize(("text", "why"), [("", "it is empty"), ("far too long " * 9_000, "tokens in place of")])
+@pytest.mark.spec("tail.A37")
+def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str, why: str) -> None:
+    agent = harness(exchanges(9))
+
+    @agent.on("session_before_compact")
+    def supply(event: TailEvent) -> SessionBeforeCompactResult:
+        assert isinstance(event, SessionBeforeCompact)
+        return SessionBeforeCompactResult(compaction=CompactionResult(text, event.preparation.retained_from_id, 1))
+
+    before = agent.session.view.messages()
+    assert not agent.run_compaction()
+    assert agent.outcome is not None
+    assert agent.outcome.status == "failed"
+    assert why in agent.outcome.reason
+    assert agent.session.view.messages() == before
+
+
+@pytest.mark.spec("tail.A38")
+def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None:
+    agent = harness(exchanges(9), model=Structured(failing=("first", "update", "prefix")))
+    events = heard(agent)
+    with agent.invoke():
+        pass
+    assert "session_compact" not in kinds(events)
+    end = next(e for e in events if isinstance(e, AutoCompactionEnd))
+    assert end.result is None
+    assert "the provider is down" in end.error_message
+    assert kinds(events)[-1] == "settled", "the run that was good stays good"
+
+
+@pytest.mark.spec("tail.A38", "tail.A2")
+def test_the_entry_of_the_event_is_read_from_the_block() -> None:
+    agent = harness(exchanges(9))
+    events = heard(agent)
+    path = agent.session.view.path
+    made = Compaction(settings=agent.settings, counter=agent.session.policy.counter)
+    found = made.prepare(path.span(0, path.length - 1))
+    leaf = agent.session.leaf
+    assert agent.run_compaction()
+    entry = next(e for e in events if isinstance(e, SessionCompact)).compaction_entry
+    assert found is not None
+    assert entry.parent_id == leaf
+    assert entry.summary.startswith("## Goal")
+    assert entry.timestamp.endswith("+00:00")
+    assert entry.tokens_before == found.tokens_before
+    shown = [s for s in agent.session.view.shown() if s.original]
+    assert entry.first_kept_entry_id in {path.at(s.at).id for s in shown}
+    assert not entry.from_hook
+
+
+OVERFLOWS = (
+    "prompt is too long: 213462 tokens > 200000 maximum",
+    "Your input exceeds the context window of this model",
+    "This model's maximum context length is 128000 tokens",
+    "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens",
+    "Please reduce the length of the messages or completion",
+    "tokens to keep from the initial prompt is greater than the context length",
+    "the request exceeds the available context size",
+    "context_length_exceeded",
+    "413 Request Entity Too Large",
+)
+
+
+@pytest.mark.parametrize("text", OVERFLOWS)
+@pytest.mark.spec("tail.A40")
+def test_provider_messages_that_mean_an_overflow(text: str) -> None:
+    assert is_context_overflow(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["429 too many tokens per minute", "Rate limit reached, too many tokens", "bad key", ""]
+)
+@pytest.mark.spec("tail.A40")
+def test_a_rate_limit_is_no_overflow(text: str) -> None:
+    assert not is_context_overflow(text)
+
+
+@pytest.mark.spec("tail.A40", "tail.A39")
+def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
+    agent = harness([*exchanges(8), user("go on")])
+    events = heard(agent)
+    failed = replace(said(""), status="error")
+    agent.session.append(failed)
+    assert agent.recover(OVERFLOWS[0])
+    assert kinds(events)[0] == "auto_compaction_start"
+    end = events[-1]
+    assert isinstance(end, AutoCompactionEnd)
+    assert end.will_retry
+    assert all(m.status == "ok" for m in agent.session.view.messages()), "the error is in no request"
+    agent.session.append(failed)
+    assert not agent.recover(OVERFLOWS[0]), "one attempt only"
+    last = events[-1]
+    assert isinstance(last, AutoCompactionEnd)
+    assert "again after a compaction" in last.error_message
+    agent.session.append(said("an answer"), *exchanges(8, start=20), user("once more"))
+    assert agent.recover(OVERFLOWS[0]), "an answer that came resets it"
+
+
+@pytest.mark.spec("tail.A40", "tail.A41")
+def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
+    agent = harness([*exchanges(8), user("go on")])
+    agent.session.model = "m"
+    over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
+    assert not agent.recover(usage=Usage(WINDOW, 5, model="m"))
+    assert not agent.recover(usage=replace(over, model="another"))
+    assert not agent.recover(OVERFLOWS[0], usage=replace(over, model="another"))
+    assert agent.recover(usage=over)
+
+
+@pytest.mark.spec("tail.A41")
+def test_a_threshold_run_never_retries_but_waiting_messages_go_on() -> None:
+    agent = harness(exchanges(9))
+    agent.queue.append(user("next"))
+    events = heard(agent)
+    with agent.invoke():
+        pass
+    end = next(e for e in events if isinstance(e, AutoCompactionEnd))
+    assert end.result is not None
+    assert not end.will_retry
+    assert "settled" not in kinds(events), "the host goes on with what waits"
+
+
+@pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.spec("tail.A42")
+def test_an_abort_appends_no_compaction(auto: bool) -> None:  # noqa: FBT001 - a row of a table
+    model = Waiting()
+    agent = harness(exchanges(9), model=model)
+    events = heard(agent)
+    before = agent.session.view.messages()
+
+    def work() -> None:
+        if auto:
+            with agent.invoke():
+                pass
+        else:
+            agent.run_compaction()
+
+    other = threading.Thread(target=work)
+    other.start()
+    assert model.begun.wait(20)
+    agent.abort_compaction()
+    model.go.set()
+    other.join(20)
+    assert agent.session.view.messages() == before
+    assert blocks(agent.session) == []
+    assert agent.outcome is not None
+    assert (agent.outcome.status, agent.outcome.reason) == ("cancelled", "Compaction cancelled")
+    assert [e.aborted for e in events if isinstance(e, AutoCompactionEnd)] == ([True] if auto else [])
+    assert [a.status for a in attempts(agent.session)] == ["cancelled"], "what it cost is remembered"
+    assert agent.run_compaction(), "the next one is free to run"
+
+
+@pytest.mark.spec("tail.A36", "tail.A38")
+def test_the_session_s_own_hooks_and_listeners_are_told_as_well() -> None:
+    agent = harness(exchanges(9))
+    told: list[str] = []
+    model = agent.session.answerer.model
+    agent.session.answerer = Answerer(
+        model=model,
+        before=(lambda consult: told.append(f"before {consult.focus}"),),  # type: ignore[func-returns-value]
+        after=(lambda _outcome, block: told.append(block.id),),
+    )
+    assert agent.run_compaction("the parser")
+    assert told == ["before the parser", blocks(agent.session)[0].id]

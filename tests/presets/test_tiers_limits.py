@@ -1,0 +1,277 @@
+"""`tiers`: configuration, trigger and target, counting, what a user sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tenfold.designs.tiers import (
+    CompactionConfig,
+    CompactionSettings,
+    CompactionStatus,
+    ContextWarning,
+    TokenUsage,
+    check_compaction_needed,
+    count_tokens,
+    estimate_tokens,
+    listening,
+    status_line,
+)
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Bpe, Characters4
+from tenfold.meter.estimators import Estimator
+from tenfold.policies import policy_named
+from tenfold.policies.tiers import tiers
+from tenfold.settings import read
+from tests.engine.making import FILLER, called, gave, opened, said, user, work
+
+COUNTER = Characters4()
+EXACT = replace(tiers(COUNTER), estimator=Estimator("anchored", 1.0))
+"""The preset with a counter that is taken at its word."""
+
+
+@pytest.mark.spec("tiers.B1")
+def test_the_published_configuration() -> None:
+    config = CompactionConfig()
+    assert (config.context_window, config.trigger_threshold, config.target_threshold) == (200_000, 0.80, 0.60)
+    assert (config.output_reserve, config.max_tool_output_tokens, config.truncate_keep_tokens) == (16_000, 2_000, 250)
+    assert (config.protected_messages, config.warning_threshold) == (12, 0.70)
+    assert (config.summarization_model, config.auto, config.summary_role) == (None, True, "user")
+
+
+@pytest.mark.spec("tiers.B1")
+def test_the_preset_and_the_configuration_have_the_same_defaults() -> None:
+    made = tiers(Bpe("cl100k"))
+    assert CompactionConfig().policy(Bpe("cl100k")) == made
+    assert policy_named("tiers")(Bpe("cl100k")) == made
+
+
+@pytest.mark.spec("tiers.B1", "tiers.X6")
+def test_the_settings_section_is_read(tmp_path: Path) -> None:
+    """The original designed a section, `auto = false` and a model of its own, and built none of them."""
+    file = tmp_path / "tenfold.toml"
+    file.write_text(
+        '[tenfold]\npolicy = "tiers"\nmodel = "anthropic:claude-haiku-4-5"\nauto = false\n'
+        "[tenfold.presets.tiers]\nprotected_messages = 4\nmax_tool_output_tokens = 500\n"
+    )
+    made = read(file, environ={}).policy(COUNTER)
+    assert made.name == "tiers"
+    assert not made.auto
+    assert made.summary.models == ("anthropic:claude-haiku-4-5",)
+    same = tiers(COUNTER, protected_messages=4, max_tool_output_tokens=500)
+    assert made.stages == same.stages
+    assert CompactionSettings("x", auto=False, protected_messages=4).config() == CompactionConfig(
+        summarization_model="x", auto=False, protected_messages=4
+    )
+
+
+@pytest.mark.spec("tiers.B1")
+@pytest.mark.parametrize(
+    "wrong",
+    [{"target_threshold": 0.9}, {"trigger_threshold": 0.0}, {"trigger_threshold": 1.2}, {"summary_role": "tool"}],
+)
+def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        policy_named("tiers")(COUNTER, **wrong)
+
+
+@pytest.mark.spec("tiers.B2")
+@pytest.mark.parametrize(("window", "trigger", "target"), [(200_000, 147_200, 110_400), (128_000, 89_600, 67_200)])
+def test_trigger_and_target_are_shares_of_what_the_reserve_leaves(window: int, trigger: int, target: int) -> None:
+    config = CompactionConfig(context_window=window)
+    assert (config.available_tokens, config.trigger_tokens, config.target_tokens) == (window - 16_000, trigger, target)
+
+
+@pytest.mark.spec("tiers.X5")
+@settings(deadline=None)
+@given(st.integers(1, 40_000))
+def test_small_windows_have_room_too(window: int) -> None:
+    """The original: nothing available up to 16,000, so trigger and target 0 and a compaction after every step."""
+    config = CompactionConfig(context_window=window)
+    assert config.available_tokens >= window // 2
+    assert config.trigger_tokens >= window * 0.39 - 1
+    assert 1 <= config.target_tokens <= max(1, config.trigger_tokens * 4 // 5)
+
+
+@pytest.mark.spec("tiers.X5")
+def test_a_small_conversation_in_a_small_window_is_left_alone() -> None:
+    """The original compacted, with a model call, after every tool step there."""
+    session = opened(work(2), tiers(COUNTER))
+    outcome = session.compact(window=16_000)
+    assert outcome.status == "nothing"
+    assert not session.view.marks.live
+
+
+@pytest.mark.spec("tiers.B3")
+def test_the_check_fires_at_the_trigger_and_not_below_it() -> None:
+    config = CompactionConfig(context_window=20_000)
+    trigger = config.trigger_tokens
+    for length, needed in ((trigger, True), (trigger - 1, False)):
+        messages = [{"role": "user", "content": "x" * 4 * (length - 4)}]
+        check = check_compaction_needed(messages, config, counter=COUNTER)
+        assert (check.total_tokens, check.trigger_tokens, check.needs_compaction) == (length, trigger, needed)
+        assert check.message_count == 1
+
+
+@pytest.mark.spec("tiers.B3", "tiers.X6")
+def test_system_prompt_and_tools_count() -> None:
+    """The original counted messages only, so a large prompt overflowed before the trigger was seen."""
+    config = CompactionConfig(context_window=20_000)
+    messages = [{"role": "user", "content": "hello"}]
+    bare = check_compaction_needed(messages, config, counter=COUNTER)
+    full = check_compaction_needed(messages, config, system="s" * 24_000, tools="t" * 8_000, counter=COUNTER)
+    assert full.total_tokens - bare.total_tokens == 8_000
+    assert full.needs_compaction
+    assert not bare.needs_compaction
+
+
+def anthropic(messages: Sequence[Mapping[str, object]], *, system: str = "") -> dict[str, object]:
+    return {"model": "claude-haiku-4-5", "system": system, "max_tokens": 1_000, "messages": messages}
+
+
+def tool_talk(steps: int, size: int) -> list[dict[str, object]]:
+    out: list[dict[str, object]] = [{"role": "user", "content": "go on"}]
+    for n in range(steps):
+        call = {"type": "tool_use", "id": f"t{n}", "name": "read", "input": {"path": f"a{n}.py"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": "line of text\n" * size}
+        out += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return out
+
+
+@pytest.mark.spec("tiers.B3")
+def test_the_soft_check_is_made_after_tools_and_not_before_other_calls() -> None:
+    messages = tool_talk(10, 430)  # about 14,400 tokens: above the trigger of 12,800, below the limit of 16,000
+    window = 32_000
+    talk: list[dict[str, object]] = [
+        *messages,
+        {"role": "assistant", "content": "done"},
+        {"role": "user", "content": "thanks"},
+    ]
+    session = opened([], EXACT)
+    assert session.before_model(anthropic(talk), window=window)["messages"] == talk
+    assert session.outcome is None
+    session = opened([], EXACT)
+    sent = session.before_model(anthropic(messages), window=window)
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert len(str(sent)) < len(str(messages)) * 2 // 3
+
+
+@pytest.mark.spec("tiers.X6", "tiers.B3")
+def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
+    """The original checked only after tool calls: a talk without them never compacted."""
+    talk = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} {FILLER}" * 40} for n in range(41)]
+    session = opened([], EXACT)
+    sent = session.before_model(anthropic(talk), window=32_000)
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert len(str(sent)) < len(str(talk)) * 2 // 3
+
+
+@pytest.mark.spec("tiers.X6", "tiers.B1")
+def test_auto_off_leaves_it_to_demands() -> None:
+    """The original ignored `auto = false`."""
+    session = opened([], replace(EXACT, auto=False))
+    messages = tool_talk(10, 500)
+    assert session.before_model(anthropic(messages), window=32_000)["messages"] == messages
+    assert session.compact(to=4_000).status == "compacted"
+
+
+@pytest.mark.spec("tiers.B3", "tiers.B5", "tiers.X6")
+def test_the_warning_and_the_status_are_told() -> None:
+    """The original never emitted the warning it had designed."""
+    told: list[object] = []
+    session = opened([], EXACT, answerer=Answerer(listen=(listening(told.append),)))
+    size = 300
+    messages = tool_talk(10, size)
+    while True:  # up to the zone between 70 % and 80 % of 16,000
+        session = opened([], EXACT, answerer=Answerer(listen=(listening(told.append),)))
+        session.before_model(anthropic(messages), window=32_000)
+        if told:
+            break
+        size += 4
+        messages = tool_talk(10, size)
+    (warning,) = told
+    assert isinstance(warning, ContextWarning)
+    assert 11_200 <= warning.used < 12_800
+    assert warning.max == 32_000
+    told.clear()
+    session.before_model(anthropic(tool_talk(10, size + 100)), window=32_000)
+    (status,) = told
+    assert isinstance(status, CompactionStatus)
+    assert status.before > status.after
+
+
+@pytest.mark.spec("tiers.B4")
+def test_what_is_counted() -> None:
+    counter = Bpe("cl100k")
+    messages: list[dict[str, object]] = [
+        {"role": "system", "content": "You are careful."},
+        {"role": "user", "content": "Read the file, please."},
+        {
+            "role": "assistant",
+            "content": "Reading.",
+            "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "a.py"}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "import os\nprint(os.name)"},
+    ]
+
+    def tokens(*texts: str) -> int:
+        return 4 + sum(counter.count(texts))
+
+    found = count_tokens(messages, counter=counter)
+    assert found.system == tokens("You are careful.")
+    assert found.user == tokens("Read the file, please.")
+    assert found.assistant == tokens("Reading.", "read_file", '{"path": "a.py"}')
+    assert found.tool == found.tool_output_tokens
+    assert found.tool >= tokens("import os\nprint(os.name)")
+    assert found.total == found.system + found.user + found.assistant + found.tool
+    assert found.message_count == 4
+
+
+@pytest.mark.spec("tiers.B4")
+def test_the_fast_estimate_is_a_quarter_of_the_bytes() -> None:
+    assert [estimate_tokens(text) for text in ("", "abc", "abcd", "é" * 4, "x" * 4_003)] == [0, 0, 1, 2, 1_000]
+
+
+@pytest.mark.spec("tiers.B5")
+def test_the_status_bar_shows_the_context_in_use() -> None:
+    assert status_line(TokenUsage(45_900, 100_000)) == "[ctx: 45%]"
+    assert status_line(TokenUsage(0, 100_000)) == "[ctx: 0%]"
+    assert status_line(TokenUsage(12_000, 0)) == "[ctx: 12k]"
+    session = opened(work(4), EXACT)
+    usage = TokenUsage.of(session, window=10_000)
+    assert usage == TokenUsage(session.reading(window=10_000).tokens, 10_000)
+    assert usage.percent > 0
+
+
+@pytest.mark.spec("tiers.B5")
+def test_a_compaction_is_one_line_with_the_sizes_before_and_after() -> None:
+    assert CompactionStatus(150_000, 105_000).line == "— context compacted (150k → 105k tokens) —"
+
+
+@pytest.mark.spec("tiers.B20", "tiers.B19")
+def test_nothing_is_injected_into_a_request_that_needs_no_compaction() -> None:
+    """A hint like `[ctx 64k/128k]`, or a focus repeated every few calls, would break the cached prefix."""
+    session = opened([], EXACT)
+    messages = tool_talk(3, 300)
+    for end in range(1, len(messages) + 1, 2):
+        assert session.before_model(anthropic(messages[:end]), window=200_000)["messages"] == messages[:end]
+
+
+@pytest.mark.spec("tiers.B19")
+def test_nothing_is_written_outside_the_session() -> None:
+    """No memory across sessions and no files: only this session's log grew, by the Block."""
+    session = opened([*work(30), user("go on"), called("z"), gave("z", "ok"), said("done")], EXACT)
+    store = session.place.store
+    before = len(list(store.sessions(session.place.namespace)))
+    assert session.compact(to=4_000).status == "compacted"
+    assert len(list(store.sessions(session.place.namespace))) == before

@@ -1,0 +1,167 @@
+"""Summaries written ahead: in the warning zone, off the critical path, and used only where they still fit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from tenfold.aio import AsyncSession
+from tenfold.drive import Answerer
+from tenfold.plan.stages import SummarizePrefix
+from tenfold.policy import Policy
+from tenfold.record.ask import Answer, Summarize
+from tenfold.record.block import Spent
+from tenfold.summarize.ladder import OnFailure
+from tests.engine.making import attempts, blocks, opened, policy
+from tests.session.test_hosting import MORE, STEP, TEXT
+
+Item = dict[str, Any]
+WAIT = 20.0
+
+
+class Waiting:
+    """A model that answers once it is let."""
+
+    def __init__(self, *, error: str = "") -> None:
+        self.let = threading.Event()
+        self.asked: list[Summarize] = []
+        self.error = error
+
+    def answer(self, ask: Summarize) -> Answer:
+        self.asked.append(ask)
+        assert self.let.wait(WAIT)
+        if self.error:
+            return Answer(error=self.error)
+        return Answer(text="Files were read, one after the other.", spent=Spent(1, 100, 10, ask.model))
+
+
+def request(steps: int) -> Item:
+    history = [TEXT["openai-chat"]("Always keep the tests green. Read all files.")]
+    for number in range(steps):
+        history += STEP["openai-chat"](number)
+    return {**MORE["openai-chat"], "messages": [*history, TEXT["openai-chat"]("go on")]}
+
+
+def writing(*, on_failure: OnFailure = "ladder") -> Policy:
+    """A policy that always has a model write."""
+    return policy(models=("m",), on_failure=on_failure, stages=(SummarizePrefix(),))
+
+
+def windows() -> tuple[int, Item, Item]:
+    """A window, a request in its warning zone, and the next one, over the trigger."""
+    plain = opened([], policy())
+    plain.before_model(request(40), window=10_000_000)
+    window = int(plain.reading(window=10_000_000).tokens / 0.78)
+    return window, request(40), request(52)
+
+
+def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
+    window, warned, over = windows()
+    model = Waiting()
+    session = opened([], writing(), answerer=Answerer(model))
+    sent = session.before_model(warned, window=window)
+    assert len(sent["messages"]) == len(warned["messages"])
+    assert session.ahead is not None
+    assert not session.ahead.done
+    assert blocks(session) == []
+    model.let.set()
+    sent = session.before_model(over, window=window)
+    (block,) = blocks(session)
+    assert len(sent["messages"]) < len(over["messages"])
+    assert session.outcome is not None
+    assert (session.outcome.status, session.outcome.block) == ("compacted", block.id)
+    assert len(model.asked) == 1
+    assert block.tokens_before < session.uncompacted()  # it was planned before the last messages came
+    assert session.violations("openai-chat") == ()
+
+
+def test_a_manual_request_adopts_it() -> None:
+    window, warned, _ = windows()
+    model = Waiting()
+    model.let.set()
+    session = opened([], writing(), answerer=Answerer(model))
+    session.before_model(warned, window=window)
+    tokens = session.reading(window=window).tokens
+    outcome = session.compact(to=tokens * 9 // 10)
+    assert (outcome.status, len(model.asked)) == ("compacted", 1)
+
+
+def test_what_is_not_enough_is_made_anew() -> None:
+    window, warned, _ = windows()
+    model = Waiting()
+    model.let.set()
+    session = opened([], writing(), answerer=Answerer(model))
+    session.before_model(warned, window=window)
+    outcome = session.compact(to=1_500)
+    assert outcome.status == "compacted"
+    assert outcome.tokens_after <= 1_500
+    assert len(blocks(session)) == 1
+
+
+def test_a_conversation_that_was_rewritten_does_not_get_it() -> None:
+    window, warned, over = windows()
+    model = Waiting()
+    model.let.set()
+    session = opened([], writing(), answerer=Answerer(model))
+    session.before_model(warned, window=window)
+    changed = {**over, "messages": [{**over["messages"][0], "content": "Something else. "}, *over["messages"][1:]]}
+    session.before_model(changed, window=window)
+    (block,) = blocks(session)
+    assert block.tokens_before > session.reading(window=window).tokens
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+
+
+def test_one_that_failed_is_remembered_and_the_hard_limit_still_holds() -> None:
+    window, warned, over = windows()
+    model = Waiting(error="down")
+    model.let.set()
+    session = opened([], writing(on_failure="abort"), answerer=Answerer(model))
+    session.before_model(warned, window=window)
+    session.before_model(over, window=window)
+    assert blocks(session) == []
+    assert [a.status for a in attempts(session)][:1] == ["failed"]
+
+
+def test_after_an_undo_nothing_is_prepared() -> None:
+    window, warned, _ = windows()
+    model = Waiting()
+    model.let.set()
+    session = opened([], writing(), answerer=Answerer(model))
+    session.before_model(warned, window=10_000_000)
+    session.compact(to=2_000)
+    session.undo()
+    session.before_model(warned, window=window)
+    assert session.ahead is None
+
+
+def test_without_a_model_there_is_nothing_to_prepare() -> None:
+    window, warned, _ = windows()
+    session = opened([], policy())
+    session.before_model(warned, window=window)
+    assert session.ahead is None
+
+
+def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
+    window, warned, over = windows()
+    loops: set[int] = set()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        gate = asyncio.Event()
+
+        async def answer(ask: Summarize) -> Answer:
+            loops.add(id(asyncio.get_running_loop()))
+            await gate.wait()
+            return Answer(text="Files were read.", spent=Spent(1, 100, 10, ask.model))
+
+        session = AsyncSession(opened([], writing()), answer=answer)
+        await session.before_model(warned, window=window)
+        assert session.session.ahead is not None
+        gate.set()
+        await session.before_model(over, window=window)
+        assert len(blocks(session.session)) == 1
+        assert loops == {id(loop)}
+
+    asyncio.run(main())

@@ -1,0 +1,218 @@
+"""Settings as a user writes them: what each key does, what comes before what, and what a mistake says."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import fields
+
+from tenfold.drive import Answerer
+from tenfold.errors import BadInput, UsageError
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import Characters4
+from tenfold.plan.draft import Draft, Goal
+from tenfold.policies import POLICIES
+from tenfold.policy import Policy
+from tenfold.session import Place, Session
+from tenfold.settings import VARIABLES, Common, Live, knobs_of, policy_for, read
+from tenfold.trigger.triggers import Fill, Limits
+from tests.engine.making import work
+from tests.shape.scan import ROOT
+
+COUNTER = Characters4()
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "tenfold.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class Nothing:
+    """A stage that does nothing: named from settings as `tests.settings.test_settings:Nothing`."""
+
+    name = "nothing"
+    structural = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the protocol's signature
+        return draft
+
+
+class Always(Struct, frozen=True):
+    """A trigger that always fires."""
+
+    def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - the protocol's
+        return Limits(soft=0, hard=window, target=1, warn=0)
+
+
+class Words(Struct, frozen=True):
+    """A counter of words."""
+
+    name: str = "words"
+
+    def count(self, texts: list[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+def test_without_a_file_everything_is_as_published(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        config = read(environ={})
+    assert config.policy(COUNTER).name == "tenfold"
+    assert config.policy(COUNTER).trigger == POLICIES["tenfold"](COUNTER).trigger
+    assert config.policy(COUNTER).summary.models == ()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_preset_comes_with_its_prompts_and_models(name: str) -> None:
+    policy = policy_for(name, COUNTER, models=("a:one", "b:two"))
+    assert policy.name == POLICIES[name](COUNTER).name
+    assert policy.summary.models == ("a:one", "b:two")
+    assert policy.summary.system
+    assert policy.summary.first
+
+
+def test_the_environment_comes_before_the_file(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, '[tenfold]\npolicy = "tenfold"\nmodel = "a:file"\nfallbacks = ["b:file"]\nfocus = "tests"\n'
+    )
+    said = {"TENFOLD_MODEL": "a:env", "TENFOLD_FALLBACKS": "b:env, c:env", "TENFOLD_AUTO": "off"}
+    policy = read(path, environ=said).policy(COUNTER)
+    assert policy.summary.models == ("a:env", "b:env", "c:env")
+    assert policy.summary.instructions == "tests"
+    assert not policy.auto
+    assert read(path, environ={}).policy(COUNTER).summary.models == ("a:file", "b:file")
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    path = written(tmp_path, '[tenfold]\nfocus = "from there"\n')
+    assert read(environ={"TENFOLD_CONFIG": str(path)}).policy(COUNTER).summary.instructions == "from there"
+    with pytest.raises(BadInput, match="cannot be read"):
+        read(environ={"TENFOLD_CONFIG": str(tmp_path / "missing.toml")})
+
+
+def test_a_named_instance_falls_through_to_the_defaults(tmp_path: Path) -> None:
+    text = """
+[tenfold]
+model = "a:one"
+focus = "everything"
+auto = false
+
+[tenfold.presets.careful]
+policy = "tenfold"
+focus = "the migration"
+
+[tenfold.presets.bold]
+policy = "tenfold"
+auto = true
+"""
+    config = read(written(tmp_path, text), environ={})
+    careful, bold = config.policy(COUNTER, "careful"), config.policy(COUNTER, "bold")
+    assert (careful.summary.instructions, careful.auto, careful.summary.models) == ("the migration", False, ("a:one",))
+    assert (bold.summary.instructions, bold.auto) == ("everything", True)
+    assert read(written(tmp_path, text), environ={"TENFOLD_POLICY": "careful"}).policy(COUNTER) == careful
+
+
+KNOBS = [(name, knob) for name, make in POLICIES.items() for knob, kind in knobs_of(make).items() if kind is int]
+
+
+@pytest.mark.parametrize(("name", "knob"), KNOBS)
+def test_a_preset_s_own_settings_reach_its_policy(tmp_path: Path, name: str, knob: str) -> None:
+    path = written(tmp_path, f"[tenfold.presets.{name}]\n{knob} = 7\n\n[tenfold.presets.mine]\npolicy = '{name}'\n")
+    config = read(path, environ={})
+    expected = POLICIES[name](COUNTER, **{knob: 7})
+    for made in (config.policy(COUNTER, name), config.policy(COUNTER, "mine")):
+        assert (made.trigger, made.stages, made.writer) == (expected.trigger, expected.stages, expected.writer)
+        assert made.shares == expected.shares
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[tenfold]\npolcy = 'tail'\n", r"no setting 'polcy': did you mean 'policy'\?"),
+        ("[tenfold]\npolicy = 'tenfolt'\n", r"no policy is called 'tenfolt': did you mean 'tenfold'\?"),
+        ("[tenfold.presets.tenfolt]\nauto = true\n", r"no policy is called 'tenfolt'"),
+        ("[tenfold.presets.tenfold]\nautp = true\n", r"tenfold has no setting 'autp': did you mean 'auto'\?"),
+        ("[tenfold]\nauto = 'perhaps'\n", r"Expected `bool`, got `str`"),
+        ("[tenfold]\npresets = 3\n", "holds tables"),
+        ("[tenfold]\nstages = ['nowhere']\n", "no package publishes 'nowhere' among the stages"),
+        ("[tenfold]\nstages = ['tests.settings.test_settings:COUNTER']\n", "it has no structural, apply"),
+        ("[tenfold]\ntrigger = 'tests.nowhere:It'\n", "cannot be loaded"),
+    ],
+)
+def test_a_mistake_names_the_place_and_the_nearest_valid_name(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read(written(tmp_path, text), environ={}).policy(COUNTER)
+
+
+def test_a_file_that_is_no_toml_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is not TOML"):
+        read(written(tmp_path, "[tenfold\n"), environ={})
+
+
+def test_a_user_s_own_parts_are_named_in_the_settings(tmp_path: Path) -> None:
+    here = "tests.settings.test_settings"
+    text = f"[tenfold]\nstages = ['{here}:Nothing']\ntrigger = '{here}:Always'\ncounter = '{here}:Words'\n"
+    policy = read(written(tmp_path, text), environ={}).policy(COUNTER)
+    assert [s.name for s in policy.stages[:2]] == ["nothing", POLICIES["tenfold"](COUNTER).stages[0].name]
+    assert policy.trigger == Always()
+    assert policy.counter.name == "words"
+
+
+def test_a_change_in_the_file_applies_at_the_next_check(tmp_path: Path) -> None:
+    path = written(tmp_path, "[tenfold]\nauto = false\n")
+    told: list[str] = []
+    session = Session.create(Place(MemoryStore(), "s"), Live(COUNTER, path, environ={}, report=told.append))
+    session.append(*work(40))
+    small = sum(session.sizes().values()) + 100
+    outcome = session.compact(window=small)
+    assert (outcome.status, "switched off" in outcome.reason) == ("nothing", True)
+
+    path.write_text("[tenfold]\nauto = maybe\n", encoding="utf-8")
+    assert session.compact(window=small).status == "nothing"
+    assert len(told) == 1
+    assert "stay in force" in told[0]
+    session.compact(window=small)
+    assert len(told) == 1
+
+    path.write_text("[tenfold]\nauto = true # at last\n", encoding="utf-8")
+    assert session.compact(window=small).status == "compacted"
+
+
+def test_a_provider_callback_is_asked_at_every_check() -> None:
+    policies = iter([policy_for("tenfold", COUNTER)] * 3)
+    asked: list[int] = []
+
+    def provider() -> Policy:
+        asked.append(1)
+        return next(policies, policy_for("tenfold", COUNTER))
+
+    session = Session.create(Place(MemoryStore(), "s"), provider, answerer=Answerer())
+    before = len(asked)
+    session.append(*work(4))
+    session.compact(window=1_000_000)
+    assert len(asked) > before
+    assert isinstance(session.policy.trigger, Fill)
+
+
+PAGE = (ROOT / "docs" / "settings.md").read_text("utf-8")
+
+
+def test_the_page_names_every_key_and_every_variable() -> None:
+    for key in (
+        *(field.name for field in fields(Common)),
+        *(f"TENFOLD_{key.upper()}" for key in (*VARIABLES, "config")),
+    ):
+        assert f"`{key}`" in PAGE, key
+
+
+def test_the_example_of_the_page_is_read_as_it_says(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    config = read(written(tmp_path, example), environ={})
+    assert config.policy(COUNTER).name == "tenfold"
+    careful = config.policy(COUNTER, "careful")
+    assert (careful.name, careful.summary.instructions) == ("tenfold", "the database migration")
+    assert careful.summary.models == ("anthropic:claude-haiku-4-5", "openai:gpt-4o-mini")

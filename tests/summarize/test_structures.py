@@ -1,0 +1,162 @@
+"""Structures and prompts: headings are defined once, asked for, checked, restored, and filled by code."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tenfold.errors import UsageError
+from tenfold.record.block import Fact
+from tenfold.summarize.arrange import arranged, misplaced, tidied
+from tenfold.summarize.edge import PROMPTS, load_prompts, with_prompts, with_structure
+from tenfold.summarize.structure import KINDS, STRUCTURES, guide
+from tenfold.summarize.summarize import Settings, Task
+from tests.summarize.making import quarter
+from tests.summarize.test_write import TASK, run
+
+SIX = STRUCTURES["six"]
+MODEL = replace(with_structure("six"), models=("one",))
+FACTS = (
+    Fact("decision", "We use sqlite.", "k", 3),
+    Fact("decision", "We drop redis.", "l", 5),
+    Fact("error", "boom", "e", 4),
+)
+
+
+def under(headings: tuple[str, ...], text: str = "It went on.") -> str:
+    return "\n".join(f"{heading}\n{text}" for heading in headings)
+
+
+def test_every_heading_of_every_structure_is_explained_once_and_fills_from_some_kind_of_fact() -> None:
+    sections = load_prompts()["sections"]
+    headings = {heading for each in STRUCTURES.values() for heading in each}
+    for heading in headings:
+        assert sections.count(f"\n{heading}\n") == 1
+        assert KINDS[heading]
+    written = [line for line in sections.split("\n") if line.startswith("## ")]
+    assert sorted(written) == sorted(headings)
+
+
+def test_the_structures_are_those_of_the_designs() -> None:
+    assert [h.removeprefix("## ") for h in SIX] == [
+        "Goal",
+        "Constraints & Preferences",
+        "Progress",
+        "Key Decisions",
+        "Next Steps",
+        "Critical Context",
+    ]
+    assert STRUCTURES["branch"] == SIX[:-1]
+    assert len(STRUCTURES["seven"]) == 7
+    assert len(STRUCTURES["four"]) == 4
+    for state in ("### Done", "### In Progress", "### Blocked"):
+        assert state.removeprefix("### ") in guide(SIX, load_prompts()["sections"])
+
+
+def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:
+    filled = with_prompts(Settings(first="mine {allotment}", structure="four"))
+    assert filled.first == "mine {allotment}"
+    assert all(getattr(filled, name) for name in PROMPTS)
+    assert with_prompts(filled) is filled
+    assert "{directive}" not in "".join(load_prompts().values())
+    assert load_prompts()["directive"] in filled.batch
+
+
+def test_an_unknown_structure_names_the_nearest_valid_one() -> None:
+    with pytest.raises(UsageError, match="did you mean 'seven'"):
+        Settings(structure="sevn").wanted("first")
+
+
+@pytest.mark.parametrize("purpose", ["first", "update", "prefix", "branch", "batch", "merge"])
+def test_each_prompt_asks_for_its_own_headings_and_leaves_no_place_open(purpose: str) -> None:
+    task = replace(TASK, purpose=purpose, allotment=600, focus="the tests")
+    task = replace(task, items=(), parts=("A.", "B.")) if purpose == "merge" else task
+    task = replace(task, previous="Earlier.") if purpose == "update" else task
+    wanted = MODEL.wanted(purpose)
+    written, asked = run(replace(MODEL, instructions="the schema"), under(wanted), task=task)
+    ask = asked[0]
+    assert written.text == under(wanted)
+    assert ask.purpose == purpose
+    places = [ask.prompt.index(f"\n{heading}\n") for heading in wanted]
+    assert places == sorted(places)
+    others = {h for each in STRUCTURES.values() for h in each} - set(wanted)
+    assert not any(f"\n{heading}\n" in ask.prompt for heading in others)
+    assert "Additional focus: the schema\nAdditional focus: the tests" in ask.prompt
+    assert "600 tokens" in ask.prompt
+    assert not any(place in ask.prompt + ask.system for place in ("{allotment}", "{structure}", "{focus}", "\n\n\n"))
+
+
+def test_prose_is_told_what_to_tell_and_given_no_headings() -> None:
+    _, asked = run(replace(MODEL, structure=""), "It went on.")
+    assert load_prompts()["told"] in asked[0].prompt
+    assert "## " not in asked[0].prompt
+
+
+def test_earlier_texts_stand_apart_from_the_messages_each_by_its_meaning() -> None:
+    task = replace(TASK, previous="Before.", context="Elsewhere.", purpose="batch")
+    _, asked = run(replace(MODEL, structure=""), "It went on.", task=task)
+    head, _, messages = asked[0].prompt.partition("<conversation>")
+    assert "<context>\nElsewhere.\n</context>" in head
+    assert "<previous-summary>\nBefore.\n</previous-summary>" in head
+    assert "Before" not in messages
+    merged = Task((), parts=("One.", "Two."), purpose="merge", allotment=300)
+    _, asked = run(replace(MODEL, structure=""), "Both.", task=merged)
+    assert "<summary>\nOne.\n</summary>\n\n<summary>\nTwo.\n</summary>" in asked[0].prompt
+    assert "<conversation>" not in asked[0].prompt
+
+
+def test_headings_in_other_marks_are_put_right_without_asking_again() -> None:
+    text = "**Goal:**\na\n# constraints and preferences\nb\n3. PROGRESS\nc\n### Key Decisions\nd\nNext Steps:\ne\n"
+    written, asked = run(MODEL, text + "## Critical Context\nf", task=replace(TASK, allotment=600))
+    assert len(asked) == 1
+    assert [line for line in written.text.split("\n") if line.startswith("## ")] == list(SIX)
+    assert written.notes == ()
+
+
+def test_a_missing_or_misplaced_heading_is_asked_for_once() -> None:
+    swapped = under((SIX[1], SIX[0], *SIX[2:-1]))
+    written, asked = run(MODEL, swapped, under(SIX), task=replace(TASK, allotment=600))
+    assert asked[1].purpose == "repair"
+    assert "## Critical Context is missing" in asked[1].prompt
+    assert "## Constraints & Preferences is out of order" in asked[1].prompt
+    assert written.text == under(SIX)
+
+
+def test_then_it_is_filled_by_code_from_the_facts_or_with_none() -> None:
+    text = under((SIX[2], SIX[0]))
+    written, asked = run(MODEL, text, text, task=replace(TASK, allotment=600, facts=FACTS))
+    assert len(asked) == 2
+    assert misplaced(written.text, SIX) == []
+    assert "## Key Decisions\n- We use sqlite.\n- We drop redis." in written.text
+    assert "## Next Steps\nnone" in written.text
+    assert "mended by code" in written.notes[0]
+
+
+def test_what_tools_said_stays_marked_where_code_fills_a_heading() -> None:
+    text = arranged("", STRUCTURES["seven"], FACTS, allotment=400, count=quarter)
+    assert '## Errors\n- tool: "boom"' in text
+
+
+def test_headings_are_not_asked_for_where_they_would_take_half_of_the_room() -> None:
+    written, asked = run(MODEL, "It went on.", task=replace(TASK, allotment=60))
+    assert (written.text, len(asked)) == ("It went on.", 1)
+    assert "## " not in asked[0].prompt
+
+
+LINES = st.lists(
+    st.sampled_from([*SIX, "## goal", "# Progress", "", "a line of text", "x" * 90, "- item", "none"]), max_size=40
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(LINES, st.integers(10, 400))
+def test_an_arranged_text_has_all_headings_in_order_and_fits(lines: list[str], allotment: int) -> None:
+    text = tidied("\n".join(lines), SIX)
+    made = arranged(text, SIX, FACTS, allotment=allotment, count=quarter)
+    assert quarter([made])[0] <= allotment or not made
+    assert not made or misplaced(made, SIX) == []
+    if allotment == 400 and quarter([text])[0] < 250:
+        assert all(line in made for line in lines if line.startswith(("a line", "- item")))
+    assert made or allotment < 80, "the six headings fit 80 tokens"
