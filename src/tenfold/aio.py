@@ -24,6 +24,7 @@ from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.redo import PLAIN, Again
 from tenfold.session import Session
+from tenfold.spans import compaction
 from tenfold.trigger.triggers import Decision
 from tenfold.view.view import View
 
@@ -82,9 +83,12 @@ class AsyncSession:
         ahead = await asyncio.to_thread(session.adopted, call)
         if ahead is not None:
             return ahead
-        effects, view = await asyncio.to_thread(session.effects, call)
-        verdict = await arun(effects, session.answering(), answer=self._answer)
-        return await asyncio.to_thread(session.install, verdict, view)
+        with compaction(session.place.session, session.policy.name) as tell:
+            effects, view = await asyncio.to_thread(session.effects, call)
+            verdict = await arun(effects, session.answering(), answer=self._answer)
+            outcome = await asyncio.to_thread(session.install, verdict, view)
+            tell(outcome)
+            return outcome
 
     async def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
         """See `Session.redo`. Cancelling it leaves no Block."""

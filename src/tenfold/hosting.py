@@ -282,6 +282,8 @@ def usage_of(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 -
     found = report if isinstance(report, Mapping) else _mapping(report)
     if found is None or found.get("error") or found.get("status") in ("failed", "cancelled", "in_progress"):
         return None
+    if found.get("object") == "response.compaction":  # what compacting took, not what a request of this view took
+        return None
     for name in ("usage", "usageMetadata", "usage_metadata"):
         if name in found:
             inner = found[name]

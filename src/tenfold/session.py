@@ -34,6 +34,7 @@ from tenfold.record.block import Block, Say
 from tenfold.record.entry import Branch, Entry, Pin, Retraction, Said, Usage
 from tenfold.record.message import Message, text_of
 from tenfold.redo import PLAIN, Again, redo
+from tenfold.spans import compaction
 from tenfold.summarize.edge import with_prompts
 from tenfold.trigger.triggers import Decision, Demand, Limits
 from tenfold.view.path import Path
@@ -383,8 +384,11 @@ class Session:
         ahead = self.adopted(call)
         if ahead is not None:
             return ahead
-        effects, view = self.effects(call)
-        return self.install(run(effects, self.answering()), view)
+        with compaction(self.place.session, self.policy.name) as tell:
+            effects, view = self.effects(call)
+            outcome = self.install(run(effects, self.answering()), view)
+            tell(outcome)
+            return outcome
 
     def prepare(self, call: Call, answerer: Answerer | None = None) -> None:
         """Starts the compaction that the trigger will soon call for, off the critical path.

@@ -116,6 +116,10 @@ def read(path: str | Path | None = None, *, environ: Mapping[str, str] | None = 
     return config
 
 
+PUBLISHED = Config(Common(), {}, "no settings file")
+"""What holds without any settings."""
+
+
 def policy_for(name: str, counter: Counter, *, models: Sequence[str] = ()) -> Policy:
     """A preset with its published settings and the models that write its summaries, without any file."""
     common = Common(name, "".join(models[:1]), tuple(models[1:]))

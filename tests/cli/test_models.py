@@ -60,7 +60,7 @@ def test_every_policy_compacts_with_a_model_of_a_real_client(tenfold: Cli, pi: P
         assert any(TOLD[:30] in row["text"] for row in shown if row["seen"] == "summary")
 
 
-def test_most_policies_do_ask_the_model(tenfold: Cli, pi: Path) -> None:
+def test_every_policy_asks_the_model_when_the_target_is_low(tenfold: Cli, pi: Path) -> None:
     silent = []
     for policy in POLICIES:
         with Loopback(script=writer(policy)) as loopback:
@@ -69,7 +69,7 @@ def test_most_policies_do_ask_the_model(tenfold: Cli, pi: Path) -> None:
             if not loopback.got:
                 silent.append(policy)
         tenfold.store.unlink()
-    assert set(silent) <= {"blocks", "sliding"}, "only overlays can come to a size without a summary"
+    assert silent == []
 
 
 def test_the_result_tells_model_calls_tokens_and_price(tenfold: Cli, pi: Path) -> None:

@@ -190,6 +190,18 @@ def test_a_model_that_hangs_has_failed_when_its_time_is_over(driven: Driven) -> 
     model.free.set()
 
 
+@pytest.mark.parametrize("driven", [synchronously, awaited])
+def test_a_late_call_is_not_repeated_where_the_ask_forbids_it(driven: Driven) -> None:
+    """For writers that would rather ask for less: a failure of another kind is still tried again."""
+    clock, model = Clock(), Hangs()
+    once = replace(ASK, timeout=0.02, repeat_late=False)
+    (answer,) = driven(Answerer(model, patience=clock.patience()), [once])
+    assert (answer.timed_out, model.calls) == (True, 1)
+    model.free.set()
+    (answer,) = driven(Answerer(ScriptedModel([DOWN, "there"]), patience=clock.patience()), [once])
+    assert answer.text == "there"
+
+
 def test_a_coroutine_that_hangs_is_cancelled_when_its_time_is_over() -> None:
     ended: list[str] = []
 

@@ -54,9 +54,14 @@ QUICK = Patience(sleep=lambda _: None, asleep=_at_once, draw=lambda: 0.5)
 """Tries again without a pause."""
 
 
+def answerer(model: Model | None) -> Answerer:
+    """An answerer that asks this model, and loses no time."""
+    return Answerer(model, patience=QUICK)
+
+
 def opened(name: str, log: Log, model: Model | None, *, models: tuple[str, ...] = ("m",)) -> Session:
     """A session under the preset that asks this model."""
-    return conversations.opened(log, using(name, models=models), Answerer(model, patience=QUICK))
+    return conversations.opened(log, using(name, models=models), answerer(model))
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -80,20 +85,24 @@ class Counted:
 
 
 class Good(Counted):
-    """A plausible summary: all the headings asked for, a line of its own under each, paths of the source only."""
+    """A plausible summary: all the headings asked for, a line of its own under each, paths of the source only.
+
+    It keeps to the tokens it is given where its headings leave room for anything.
+    """
 
     def __init__(self, summary: Settings) -> None:
         super().__init__()
         self.summary = summary
 
     def said(self, ask: Summarize) -> Answer:
-        headings = self.summary.wanted(ask.purpose)
-        untold = [h for h in headings if h not in ask.system and h not in ask.prompt]
-        assert not untold, f"{ask.purpose}: the check wants {untold}, of which the prompt says nothing"
+        asked = f"{ask.system}\n{ask.prompt}"
+        headings = [h for h in self.summary.wanted(ask.purpose) if h in asked]
         paths = list(dict.fromkeys(KNOWN.findall(ask.prompt)))[:3]
         seal = int(hashlib.sha256(ask.prompt.encode()).hexdigest()[:4], 16)
-        line = f"Went on in the {('first', 'second', 'third')[seal % 3]} way" + (f" with {', '.join(paths)}." if paths else ".")
-        text = "\n\n".join(f"{heading}\n{line}" for heading in headings) or line
+        line = f"Went on in the {('first', 'second', 'third')[seal % 3]} way"
+        texts = (f"{line} with {', '.join(paths)}." if paths else f"{line}.", f"{line}.", "Went on.")
+        tried = ["\n".join(f"{heading}\n{text}" for heading in headings) or text for text in texts]
+        text = next((t for t in tried if COUNTER.count([t])[0] <= ask.max_tokens), tried[-1])
         return Answer(text=text, spent=Spent(1, COUNTER.count([ask.prompt])[0], COUNTER.count([text])[0], "m"))
 
 
@@ -270,6 +279,7 @@ class Judge:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.compactions = 0
+        self.outcomes: list[Outcome] = []
 
     def compact(self, call: Call) -> Outcome:
         """Laws 1, 3, 4, 5, 6, 11, 12 and 14, and must-keep facts, on one compaction."""
@@ -278,6 +288,7 @@ class Judge:
         model = session.answerer.model
         asked = model.calls if isinstance(model, Counted) else 0
         outcome = session.compact(call)
+        self.outcomes.append(outcome)
         calls = model.calls - asked if isinstance(model, Counted) else 0
         now = entries(session)
         assert now[: len(held)] == held, "the log is only appended to"
@@ -372,12 +383,12 @@ def reopens(session: Session) -> None:
 
 def asked_again(session: Session, call: Call) -> None:
     """Law 6: the same demand with nothing said since does nothing, leaves nothing and asks nobody."""
-    held, answerer = entries(session), session.answerer
-    session.answerer = Answerer(NeverAsk())
+    held, using = entries(session), session.answerer
+    session.answerer = answerer(NeverAsk())
     again = session.compact(call)
     assert again.status == "nothing", f"law 6: {again.status}: {again.reason}"
     assert entries(session) == held
-    session.answerer = answerer
+    session.answerer = using
 
 
 def changes_nothing(session: Session, before: View, left: Sequence[Entry], outcome: Outcome, calls: int) -> None:
@@ -438,10 +449,11 @@ def in_view(fact: Fact, text: str) -> bool:
 
 
 def missing(session: Session) -> list[Fact]:
-    """The must-keep facts that no message in view says."""
+    """The must-keep facts that no message in view says, and whose original is not in view either."""
     words = (text_of(m) + "\n" + "\n".join(c.arguments for c in calls_of(m)) for m in session.view.messages())
     text = flat("\n".join(words))
-    return [f for f in live_facts(session) if not in_view(f, text)]
+    originals = {s.at for s in session.view.shown() if s.original}
+    return [f for f in live_facts(session) if f.at not in originals and not in_view(f, text)]
 
 
 def keeps_facts(session: Session) -> None:

@@ -53,7 +53,10 @@ def journey(name: str, log: Log, wanted: Rounds, model: Model | None, models: tu
 @PRESET
 @given(log=presets.stories(), wanted=rounds())
 def test_with_a_model_that_answers_well(name: str, log: Log, wanted: Rounds) -> None:
-    journey(name, log, wanted, Good(presets.using(name).summary))
+    judge = journey(name, log, wanted, Good(presets.using(name).summary))
+    for outcome in judge.outcomes:
+        assert not any("heading" in note for note in outcome.notes), "the prompt asks for the headings that are checked"
+        assert outcome.status != "failed" or "too long" in outcome.reason, "headings alone may be more than the room"
 
 
 @pytest.mark.parametrize("name", NAMES)

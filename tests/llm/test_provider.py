@@ -180,6 +180,24 @@ def test_cancelling_the_coroutine_ends_the_request() -> None:
         asyncio.run(cancelled())
 
 
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [
+        ("openai:gpt-4o-mini", 0.0),
+        ("anthropic:claude-haiku-4-5", 0.0),
+        ("anthropic:claude-haiku-5-5", None),
+        ("openai-responses:o3", None),
+        ("openai:gpt-5-mini", None),
+    ],
+)
+def test_a_temperature_is_sent_to_models_that_take_one_and_nobody_is_warned(model: str, sent: float | None) -> None:
+    answer, loopback = answered(model, "fine", ask=replace(ASK, temperature=0.0))
+    assert (answer.text, answer.error) == ("fine", "")
+    assert loopback.got[0].body.get("temperature") == sent
+    answer, loopback = answered(model, "fine")
+    assert "temperature" not in loopback.got[0].body
+
+
 def test_thinking_that_cannot_be_turned_off_gets_room_beside_the_answer() -> None:
     with Loopback("fine") as loopback:
         ProviderModel("openai-responses:o3-mini", base_url=base_of("openai:", loopback)).answer(ASK)

@@ -11,7 +11,7 @@ from tenfold.llm.model import Model
 from tenfold.log.base import Store
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4
-from tenfold.policies import clip
+from tenfold.policies.clip import clip
 from tenfold.policy import Policy
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Batch, Block

@@ -25,13 +25,13 @@ from tests.presets.making_blocks import COUNTER, FILLER, loop, opened, size, tex
 from tests.presets.making_blocks import said as answer
 
 
-def config(budget: int, **knobs: int) -> ContextConfig:
-    return ContextConfig(max_context_tokens=budget, system_prompt_tokens=0, token_counter=COUNTER, **knobs)
+def config(budget: int) -> ContextConfig:
+    return ContextConfig(max_context_tokens=budget, system_prompt_tokens=0, token_counter=COUNTER)
 
 
-def leveled(history: Sequence[Message], to: int, **knobs: int) -> tuple[Session, set[str]]:
+def leveled(history: Sequence[Message], to: int) -> tuple[Session, set[str]]:
     """A list compacted by the levels, and the kinds of what replaced its ranges."""
-    policy = blocks(COUNTER, **knobs)
+    policy = blocks(COUNTER)
     session = opened([history], replace(policy, stages=policy.in_memory))
     outcome = session.compact(to=to)
     live = session.view.marks.live
@@ -119,7 +119,7 @@ def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
     assert shown[-11:] == history[-11:], "ten messages, extended to a whole step"
     earlier = texts(shown[1:-11])
     assert earlier == [f"[Summary] I look at part {n}." for n in range(len(earlier))]
-    assert {m.role for m in shown[1:-10]} == {"user"}
+    assert {m.role for m in shown[1:-11]} == {"user"}
     assert not any(m.role == "tool" for m in shown[:-11]), "results go with their answers"
 
 
@@ -162,7 +162,7 @@ def test_a_plain_list_goes_through_the_levels_and_a_session_through_the_overlay(
 class Halves:
     """An in-memory strategy of one's own."""
 
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:  # noqa: ARG002 - the protocol's
         return list(messages[len(messages) // 2 :])
 
 
@@ -209,3 +209,17 @@ def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
     assert line.endswith("...")
     assert "[Assistant response]" not in line
     assert user_line(user("Use tabs.")).line == "[User] Use tabs."
+
+
+@pytest.mark.spec("blocks.C13", "blocks.C14")
+def test_lines_and_markers_are_never_taken_for_the_users_words() -> None:
+    steps = [answer(f"Always use port {n}; I must never change {n}. {FILLER * 6}") for n in range(60)]
+    rows = [{"role": m.role, "content": text_of(m)} for m in [user("Never push to main."), *steps]]
+    once = compact(rows, to=3_000, policy="blocks").messages
+    more = [{"role": "user", "content": "Go on."}, *({"role": "assistant", "content": FILLER * 9} for _ in range(40))]
+    twice = compact([*once, *more], to=1_200, policy="blocks")
+    assert twice.outcome.status == "compacted"
+    shown = "\n".join(str(m["content"]) for m in twice.messages)
+    assert "Never push to main." in shown
+    for heading in ("## Current request (user)", "## Rules (user)", "## Corrections (user)", "## Earlier requests"):
+        assert "use port" not in shown.partition(heading)[2].partition("\n##")[0], heading

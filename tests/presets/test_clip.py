@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 
@@ -9,8 +11,9 @@ from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactContext, CompactionConfig, CompactionResult, Compactor, SummaryBatch
 from tenfold.errors import UsageError
 from tenfold.llm.scripted import ScriptedModel
-from tenfold.policies import clip
+from tenfold.policies.clip import clip
 from tenfold.record.ask import Answer, Summarize
+from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text, ToolCall, text_of
 from tenfold.wire.marks import summary_mark
 from tests.laws.conversations import Broken, Echo
@@ -114,7 +117,8 @@ def test_the_soft_check_is_made_once_for_each_user_message() -> None:
     ]
     within = 12_000  # above the budget, below what must never be exceeded
     session.before_model({"messages": [*pairs, *loop]}, window=within)
-    assert session.outcome is None, "a tool's output is no check point"
+    first = session.outcome
+    assert first is None, "a tool's output is no check point"
     session.before_model({"messages": [*pairs, *loop, {"role": "user", "content": "and now?"}]}, window=within)
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
@@ -205,10 +209,9 @@ def test_a_chunk_is_whole_units_whatever_its_size() -> None:
     session.append(user("go on"))
     assert session.compact(window=WINDOW).status == "compacted"
     for batch in newest(session).batches:
-        first, last = session.view.path.at(batch.first), session.view.path.at(batch.last)
-        assert getattr(first, "message", None) is not None
-        assert session.view.path.at(batch.first).message.role != "tool", "a step begins with its call"  # type: ignore[union-attr]
-        assert last is not None
+        first = message_of(session.view.path.at(batch.first))
+        assert first is not None
+        assert first.role != "tool", "a step begins with its call"
     assert [b.count for b in newest(session).batches if b.count > 3 and not b.sources] == [5, 5, 5, 5]
 
 
@@ -220,7 +223,7 @@ def test_there_is_one_batch_of_depth_zero_for_each_chunk_with_times_and_count() 
     path = session.view.path
     assert len(batches) > 2
     assert {b.depth for b in batches} == {0}
-    for batch, following in zip(batches, batches[1:], strict=False):
+    for batch, following in pairwise(batches):
         assert following.first == batch.last + 1, "each position lies in one batch"
         assert batch.count == batch.last - batch.first + 1
         assert (batch.start, batch.end) == (path.at(batch.first).time, path.at(batch.last).time)
@@ -256,7 +259,11 @@ def test_the_preset_asks_with_the_users_own_prompt() -> None:
 
 @pytest.mark.spec("clip.12")
 def test_the_default_is_a_structured_request_made_by_one_builder() -> None:
-    messages = [user("hello there"), answer("I look.", ToolCall("a", "run", '{"path":"src/app.py"}')), result("a", "42")]
+    messages = [
+        user("hello there"),
+        answer("I look.", ToolCall("a", "run", '{"path":"src/app.py"}')),
+        result("a", "42"),
+    ]
     ask = design.build_summarization_request(messages, "Earlier they met.")
     assert ask.system == design.DEFAULT_SYSTEM_PROMPT
     assert design.DEFAULT_DIRECTIVE in ask.prompt
@@ -272,7 +279,7 @@ def test_the_default_is_a_structured_request_made_by_one_builder() -> None:
     rounds(session, 1)
     used = model.asked[0]
     stretch = session.view.path.span(newest(session).batches[0].first, newest(session).batches[0].last)
-    built = design.build_summarization_request([e.message for e in stretch])  # type: ignore[union-attr]
+    built = design.build_summarization_request([m for e in stretch if (m := message_of(e)) is not None])
     assert used.system == built.system
     assert used.prompt.partition("<conversation>")[2] == built.prompt.partition("<conversation>")[2]
 

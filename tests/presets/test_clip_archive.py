@@ -91,9 +91,9 @@ def test_each_batch_is_archived_under_its_label_with_its_header() -> None:
 
 @pytest.mark.spec("clip.13")
 @pytest.mark.parametrize("make", [Shelf, SlowShelf])
-def test_an_archive_may_be_plain_or_of_coroutines_also_under_a_running_loop(make: type) -> None:
+def test_an_archive_may_be_plain_or_of_coroutines_also_under_a_running_loop(make: type[Shelf | SlowShelf]) -> None:
     shelf = make()
-    assert isinstance(shelf, Archive)
+    assert issubclass(make, Archive)
     session = opened(archive=shelf)
 
     async def host() -> None:

@@ -166,13 +166,13 @@ def test_a_compactor_stops_asking_after_three_failures_until_the_conversation_ha
 
 @pytest.mark.spec("clip.21", "clip.X7")
 def test_the_hard_check_keeps_system_archive_and_request_and_leaves_no_orphans() -> None:
-    """Would catch a guard that drops the archive first, takes a tool's result for the latest user message, or moves it."""
+    """Would catch a guard that drops the archive first, takes a result for the latest user message, or moves it."""
     session = opened(model=(model := Echo()))
     history: list[dict[str, object]] = [{"role": "system", "content": "You are kind."}]
     history += [{"role": m.role, "content": text_of(m)} for m in talk(0, 6)]
     history.append({"role": "user", "content": "Now find the fault."})
     for step in range(60):
-        call = {"id": f"c{step}", "type": "function", "function": {"name": "run", "arguments": '{"n":%d}' % step}}
+        call = {"id": f"c{step}", "type": "function", "function": {"name": "run", "arguments": f'{{"n":{step}}}'}}
         history.append({"role": "assistant", "content": "", "tool_calls": [call]})
         history.append({"role": "tool", "tool_call_id": f"c{step}", "content": f"output {step} " + "line " * 120})
         sent = session.before_model({"messages": history}, window=WINDOW)["messages"]
@@ -305,7 +305,7 @@ def test_tool_arguments_are_told_and_a_word_in_an_output_is_no_failure() -> None
 
 @pytest.mark.spec("clip.X9")
 def test_what_is_published_is_what_is_done() -> None:
-    """Would catch documents that say interpolation while requests are structured, and two texts of the omission line."""
+    """Would catch documents that say interpolation while requests are structured, and two forms of one line."""
     session = opened(policy(chunk_size=4))
     rounds(session, 3)
     line = re.compile(r"^\[\.\.\. (\d+) earlier summaries omitted, searchable via memory_read \.\.\.\]$", re.MULTILINE)

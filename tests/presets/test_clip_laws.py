@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.llm.model import Model
 from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.log.memory import MemoryStore
 from tenfold.log.sqlite import SqliteStore
-from tenfold.policies import clip
+from tenfold.plan.stages.fold import Fold, ImportanceScoringConfig
+from tenfold.policies.clip import clip
+from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Answer, Summarize
 from tenfold.record.block import Block
 from tenfold.record.entry import Said, message_of
 from tenfold.record.message import Message, Text, text_of
 from tenfold.session import Session
+from tenfold.settings import read as read_settings
 from tenfold.stateless import compact
 from tenfold.summarize.batches import iso, parse_rendered, standing
 from tenfold.summarize.edge import with_prompts
+from tenfold.summarize.folding import Folding
 from tenfold.summarize.ladder import Settings
-from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tenfold.wire.marks import summary_text
 from tests import sessions
@@ -35,7 +45,9 @@ class Drops:
     """A model that forgets half of what it is told and invents a path."""
 
     def answer(self, ask: Summarize) -> Answer:
-        return Answer(text=f"Something was done in src/invented/nowhere.py, and {len(ask.prompt) % 7} things went well.")
+        return Answer(
+            text=f"Something was done in src/invented/nowhere.py, and {len(ask.prompt) % 7} things went well."
+        )
 
 
 class LateOrEmpty:
@@ -57,7 +69,7 @@ class LateOrEmpty:
                 return Echo().answer(ask)
 
 
-MODELS = {"well": Echo, "badly": Drops, "late": LateOrEmpty, "not at all": Broken}
+MODELS: dict[str, Callable[[], Model]] = {"well": Echo, "badly": Drops, "late": LateOrEmpty, "not at all": Broken}
 
 
 def holds_the_laws(session: Session) -> None:
@@ -104,15 +116,24 @@ def test_without_a_model_code_writes_the_batches(log: Log, percent: int) -> None
     holds_the_laws(session)
 
 
-@pytest.mark.parametrize("recorded", sessions.params())
+LONG = (
+    "pi/before-compaction.jsonl",
+    "claude-code/large-conversation.jsonl",
+    "gemini-cli/NotFollowingUserIntent.json",
+    "openhands-requests/django__django-11299.json",
+    "openhands-events/sample.jsonl",
+    "swe-agent/sphinx-doc__sphinx-7454.traj",
+    "swe-agent/django__django-11885.traj",
+)
+
+
+@pytest.mark.parametrize("name", LONG)
 @pytest.mark.spec("clip.10", "clip.16", "clip.X2")
-def test_ten_passes_over_a_growing_recorded_session(recorded: Recorded | None) -> None:
+def test_ten_passes_over_a_growing_recorded_session(name: str) -> None:
     """Would catch an archive that forgets, deletes or repeats on real conversations, pass after pass."""
     sessions.needed()
-    assert recorded is not None
+    recorded = max(sessions.read(sessions.FOLDER / name), key=lambda each: len(each.entries))
     said = [m for e in recorded.entries if (m := message_of(e)) is not None]
-    if tokens(said) < 30_000:
-        pytest.skip(f"{tokens(said):,} tokens are too few for ten passes")
     session = opened(policy(chunk_size=10), model=(model := Echo()))
     window = max(4_000, tokens(said) // 12)
     step = max(1, len(said) // 40)
@@ -132,8 +153,10 @@ def test_ten_passes_over_a_growing_recorded_session(recorded: Recorded | None) -
     checks.agrees_with_oracle(View, log)
     checks.reaches_every_original(View, log)
     checks.tiles_every_position(View, log)
-    originals = [checks.BYTES.encode(line.message) for line in session.expand(newest(session).id, deep=True)]
-    assert originals == [checks.BYTES.encode(e.message) for e in log if isinstance(e, Said)][: len(originals)]
+    lines = session.expand(newest(session).id, deep=True)
+    originals = [checks.BYTES.encode(line.message) for line in lines]
+    behind = [e.message for e in log[lines[0].position :] if isinstance(e, Said)]
+    assert originals == [checks.BYTES.encode(m) for m in behind[: len(originals)]]
     assert len(originals) > len(said) // 2
     while session.view.marks.live:
         session.undo()
@@ -220,3 +243,66 @@ def test_a_list_without_a_log_may_be_compacted_again_and_again() -> None:
         assert f"{found[0].count} messages compressed across {number + 1} compaction cycle" in archives[0]
         more = talk(100 * (number + 1), 100 * (number + 1) + 12)
         items = [*done.messages, *({"role": m.role, "content": text_of(m)} for m in more)]
+
+
+@pytest.mark.spec("clip.10")
+def test_sync_async_and_reopened_runs_give_the_same_archive() -> None:
+    sync = opened(policy(chunk_size=4))
+    asynchronous = AsyncSession(opened(policy(chunk_size=4)))
+
+    async def host() -> None:
+        for start in range(0, 48, 12):
+            await asynchronous.append(*talk(start, start + 12))
+            await asynchronous.compact(window=WINDOW)
+
+    asyncio.run(host())
+    for start in range(0, 48, 12):
+        sync.append(*talk(start, start + 12))
+        sync.compact(window=WINDOW)
+
+    def told(session: Session) -> list[tuple[object, ...]]:
+        return [(b.text, b.depth, b.first, b.last, b.count, b.cycle) for b in archive_of(session)]
+
+    assert len(told(sync)) > 4
+    assert told(opened(store=asynchronous.session.place.store)) == told(sync)
+
+
+def test_redo_says_what_to_do_in_its_place_and_undo_and_compact_do_it() -> None:
+    session = opened(model=Echo())
+    rounds(session, 2)
+    outcome = session.redo()
+    assert outcome.status == "nothing"
+    assert "undo it, and compact again" in outcome.reason
+    before = archive_of(session)
+    session.undo()
+    again = opened(policy(chunk_size=5), store=session.place.store)
+    assert again.compact(to=2_000).status == "compacted"
+    assert archive_of(again) != before
+
+
+@pytest.mark.spec("clip.X2", "clip.13")
+def test_the_models_own_tools_reach_every_batch() -> None:
+    session = opened(policy(chunk_size=4))
+    rounds(session, 6)
+    block = newest(session)
+    place = session.place
+    tools = RecallTools(place.store, place.namespace, place.session, count=COUNTER.count)
+    for line in session.expand(block.id):
+        assert line.entry in tools.handle("recall_expand", {"block": block.id})
+        head = text_of(line.message).split("\n")[0]
+        assert head.startswith("[depth:")
+        assert "no batch" not in tools.handle("recall_expand", {"block": line.entry})
+
+
+@pytest.mark.spec("clip.2", "clip.22")
+def test_the_settings_are_the_keys_of_the_presets_table(tmp_path: Path) -> None:
+    place = tmp_path / "tenfold.toml"
+    table = "chunk_size = 5\nclip_first = 0\ncompaction_timeout = 5000\n[tenfold.presets.clip.scoring]\ndecay = 0.9\n"
+    place.write_text(f'[tenfold]\npolicy = "clip"\n[tenfold.presets.clip]\n{table}', encoding="utf-8")
+    made = read_settings(place, environ={}).policy(COUNTER)
+    assert made.writer == Folding(chunk_size=5, clip_first=0)
+    assert made.stages == (Fold(scoring=ImportanceScoringConfig(decay=0.9)),)
+    assert (made.summary.timeout, made.summary.role, made.summary.on_failure) == (5.0, "system", "abort")
+    place.write_text('[tenfold]\npolicy = "clip"\n[tenfold.presets.clip]\nchunksize = 5\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="chunk_size"):
+        read_settings(place, environ={})

@@ -17,6 +17,7 @@ from tenfold.designs.tail_events import TailEvent
 from tenfold.drive import Answerer
 from tenfold.errors import NotFound, UsageError
 from tenfold.events import Event, Moved
+from tenfold.record.ask import Answer
 from tenfold.record.entry import Branch, Entry
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.session import Session
@@ -31,6 +32,7 @@ from tests.presets.tail_making import (
     gave,
     harness,
     manual,
+    messages_of,
     opened,
     preset,
     said,
@@ -67,7 +69,7 @@ def test_what_is_left_begins_after_the_deepest_common_ancestor() -> None:
 
 
 def _messages(left: tuple[tuple[int, Entry], ...]) -> list[Message]:
-    return [e.message for _, e in left if hasattr(e, "message")]
+    return messages_of([e for _, e in left])
 
 
 @pytest.mark.spec("tail.A43", "tail.A44")
@@ -134,7 +136,7 @@ def test_a_branch_is_summarised_under_its_own_sections_within_its_bounds() -> No
     assert "Additional focus: the parser" in ask.prompt
     assert all(name in result.summary for name in STRUCTURES["branch"])
     assert "Critical Context" not in ask.prompt
-    assert result.modified_files == ("src/part2.py",)
+    assert result.modified_files == ("src/part1.py", "src/part2.py")
     assert not result.aborted
     assert not result.error
     assert Wish().budget == 128_000 - 16_384
@@ -164,8 +166,6 @@ def test_a_branch_summary_that_fails_is_a_result_and_no_exception() -> None:
     assert "the provider is down" in failed.error
     assert failed.summary == ""
     assert generate_branch_summary((), session.policy, Answerer(model=Structured())).error == NOTHING
-    from tenfold.record.ask import Answer
-
     stopped = Answerer(model=Structured(), before=(lambda _: Answer(cancel=True),))
     assert generate_branch_summary(left, session.policy, stopped).aborted
 

@@ -61,6 +61,8 @@ def test_nothing_to_do_is_none_and_calls_no_model() -> None:
     path = session.view.path
     assert prepared(list(path.span(0, path.length - 1)), keep=10) is None, "the last entry is a compaction"
     session.append(user("thanks"))
+    path = session.view.path
+    assert prepared(list(path.span(0, path.length - 1)), keep=100_000) is None, "only the earlier summary lies before"
     assert session.compact(manual(session)).status == "nothing"
     assert len(asked) == known
 

@@ -29,6 +29,7 @@ from tests.presets.tail_making import (
     exchanges,
     gave,
     manual,
+    messages_of,
     opened,
     path_of,
     said,
@@ -56,7 +57,7 @@ def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
     assert entry.tokens_before == found.tokens_before
     tail = [e for e in known if e.id >= found.retained_from_id]
     shown = [s.message for s in session.view.shown() if s.original]
-    assert [text_of(m) for m in shown][-len(tail) :] == [text_of(e.message) for e in tail]  # type: ignore[union-attr]
+    assert [text_of(m) for m in shown][-len(tail) :] == [text_of(m) for m in messages_of(tail)]
 
 
 @pytest.mark.spec("tail.A32", "tail.W3")

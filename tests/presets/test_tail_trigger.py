@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tenfold.designs.tail import (
     CompactionSettings,
+    TailHarness,
     calculate_context_tokens,
     estimate_context_tokens,
     estimate_tokens,
@@ -29,7 +30,6 @@ from tests.presets.tail_making import (
     called,
     exchanges,
     gave,
-    harness,
     manual,
     opened,
     path_of,
@@ -57,8 +57,7 @@ def test_the_settings_have_the_published_defaults_once() -> None:
 @pytest.mark.spec("tail.A2")
 def test_settings_are_read_at_every_check() -> None:
     now = [CompactionSettings(enabled=False, reserve_tokens=2_000, keep_recent_tokens=3_000)]
-    agent = harness(exchanges(9))
-    agent._settings = lambda: now[0]
+    agent = TailHarness(opened(exchanges(9)), WINDOW, settings=lambda: now[0])
     assert not agent.should_compact()
     assert agent.session.policy.auto is False
     now[0] = replace(now[0], enabled=True)
@@ -120,8 +119,8 @@ def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> No
     """An original took a usage of zero at face value."""
     path = path_of([user("u"), said("a"), user("v"), said("b"), user("w"), said("c")])
     assert last_usage(path) is None
-    path[1] = replace(path[1], usage=Usage(700, 50))  # type: ignore[type-var]
-    path[3] = replace(path[3], usage=Usage(0, 0))  # type: ignore[type-var]
+    path[1] = replace(path[1], usage=Usage(700, 50))
+    path[3] = replace(path[3], usage=Usage(0, 0))
     third = path[5]
     assert isinstance(third, Said)
     path[5] = replace(third, usage=Usage(9_000, 5), message=replace(third.message, status="aborted"))
@@ -137,7 +136,7 @@ def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> Non
     path = path_of([user("u" * 40), said("a" * 40), user("v" * 40), said("b" * 44)])
     bare = estimate_context_tokens(path)
     assert (bare.tokens, bare.usage_tokens, bare.trailing_tokens, bare.last_usage_index) == (41, 0, 41, None)
-    path[1] = replace(path[1], usage=Usage(700, 50))  # type: ignore[type-var]
+    path[1] = replace(path[1], usage=Usage(700, 50))
     got = estimate_context_tokens(path)
     assert (got.tokens, got.usage_tokens, got.trailing_tokens, got.last_usage_index) == (771, 750, 21, 1)
 

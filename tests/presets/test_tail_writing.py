@@ -20,6 +20,7 @@ from tests.presets.tail_making import (
     WINDOW,
     Structured,
     attempts,
+    bash,
     blocks,
     called,
     exchanges,
@@ -36,10 +37,13 @@ from tests.presets.tail_making import (
 )
 
 
-def written(messages: list[Message], *, keep: int = 1_000, wish: str = "") -> tuple[list[Summarize], str]:
-    """The Asks and the summary that come of these messages."""
+def written(
+    messages: list[Message], *, keep: int = 1_000, wish: str = "", always: str = ""
+) -> tuple[list[Summarize], str]:
+    """The Asks and the summary that come of these messages; `always` is the policy's own wish."""
     model = Structured()
-    made = Compaction(model, settings=CompactionSettings(keep_recent_tokens=keep), summary=Settings(models=("m",)))
+    summary = Settings(models=("m",), instructions=always)
+    made = Compaction(model, settings=CompactionSettings(keep_recent_tokens=keep), summary=summary)
     found = made.prepare(path_of(messages))
     assert found is not None
     result = made.compact(found, wish)
@@ -68,11 +72,14 @@ def test_a_first_summary_is_one_call_and_a_second_one_updates_it() -> None:
 
 @pytest.mark.spec("tail.A24", "tail.A28")
 def test_custom_instructions_are_an_additional_focus_of_the_history_call_only() -> None:
-    asks, _ = written([*exchanges(2), user("long"), *steps(6)], wish="the parser")
+    asks, _ = written([*exchanges(2), user("long"), *steps(6)], wish="the parser", always="names of tests")
     by = {a.purpose: a.prompt for a in asks}
     assert set(by) == {"first", "prefix"}
-    assert "Additional focus: the parser" in by["first"]
+    assert "Additional focus: " in by["first"]
+    assert "the parser" in by["first"]
+    assert "names of tests" in by["first"]
     assert "the parser" not in by["prefix"]
+    assert "names of tests" not in by["prefix"]
 
 
 @pytest.mark.spec("tail.A25")
@@ -138,6 +145,10 @@ def test_a_split_exchange_is_two_calls_side_by_side() -> None:
     begins = next(a.prompt for a in asks if a.purpose == "prefix")
     assert "now the long one" in begins, "the request is told to the prefix call although it stays in view"
     assert "Please do part 0." not in begins
+    asks, _ = written([*exchanges(2), bash("$ make everything"), *steps(6)])
+    by = {a.purpose: a.prompt for a in asks}
+    assert "$ make everything" in by["prefix"]
+    assert "$ make everything" not in by["first"], "nothing is told twice"
 
 
 @pytest.mark.spec("tail.A28")

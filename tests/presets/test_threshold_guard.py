@@ -15,6 +15,7 @@ from tenfold.designs.threshold import (
     Builtin,
     Context,
     ContextGuard,
+    Option,
     State,
     calibrated,
     estimate_request,
@@ -32,7 +33,7 @@ from tenfold.designs.threshold import (
     with_sliding_window,
     word_limit,
 )
-from tenfold.llm import Reply, ScriptedModel
+from tenfold.llm import Model, Reply, ScriptedModel
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4, sizes
 from tenfold.policies import POLICIES
@@ -47,7 +48,9 @@ from tests.presets.simulator import SUMMARY, text
 AGENT = Context("agent", "s")
 
 
-def guard(*options: Any, model: Any = None, window: int = 8_000, store: MemoryStore | None = None) -> ContextGuard:
+def guard(
+    *options: Option, model: Model | None = None, window: int = 8_000, store: MemoryStore | None = None
+) -> ContextGuard:
     llm = model or ScriptedModel([Reply(SUMMARY)], repeat=True)
     return new(store=store).add("agent", llm, with_max_tokens(window), *options, counter=Characters4())
 
@@ -96,7 +99,7 @@ def test_no_request_no_contents_and_an_unknown_agent_are_left_alone(request_: di
 class Refusing(MemoryStore):
     """A store that does not take a Block or anything else any more."""
 
-    def append(self, *args: Any, **options: Any) -> None:
+    def append(self, *_args: object, **_options: object) -> None:
         raise OSError("no space left on device")
 
 
@@ -336,7 +339,8 @@ def test_chinese_images_and_base64_are_counted_by_rule() -> None:
     assert sizes([user("编" * 1_000)], count)[0] >= 1_000
     assert estimate_tokens([user("编" * 1_000)]) == 750
     picture = Message("user", (Image(media="image/png", data="A" * 4_000_000),), "human")
-    assert sizes([picture], count)[0] < 2_000 < 100_000 < estimate_tokens([picture])
+    assert sizes([picture], count)[0] < 2_000
+    assert estimate_tokens([picture]) > 100_000
     document = Document(name="a.txt", media="text/plain", text="words " * 10)
     assert estimate_tokens([Message("user", (document, Text("abcd")), "human")]) == 15 + 1
     inner = ToolResult("c", "look", (Text("abcdefgh"), Image(media="ab", data="A" * 16)))
@@ -349,16 +353,15 @@ def test_tools_taken_away_bring_the_count_down() -> None:
     """The original takes the larger of the last report and today's count, and compacts a request that shrank."""
     made = guard()
     plugin, session = made.plugin_config(), made.strategies["agent"].session(AGENT)
-    tools = [{"name": "look", "description": text(12_000, 1), "input_schema": {}}]
+    tools = [{"name": "look", "description": text(8_000, 1), "input_schema": {}}]
     contents = talk(2)
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s", "tools": tools})
     plugin.after_model(AGENT, {"usage": {"input_tokens": 6_300}})
     contents += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": text(600, 9)}]
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s"})
-    assert session.outcome is not None
-    assert session.outcome.status == "nothing"
+    without = session.outcome
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s", "tools": tools})
-    assert session.outcome.status == "compacted", "with them it is too much"
+    assert [o.status for o in (without, session.outcome) if o is not None] == ["nothing", "compacted"]
 
 
 @pytest.mark.spec("threshold.W6", "threshold.20")

@@ -102,6 +102,15 @@ def test_an_output_of_few_long_lines_is_bounded_by_tokens(lines: int) -> None:
     assert "dropped ...]" in shown
 
 
+@pytest.mark.spec("tiers.X2")
+def test_an_output_whose_ends_are_dense_is_bounded_too() -> None:
+    """A bound by characters, which the original did not have either, would let four times as many tokens through."""
+    text = "\u4e00" * 5_000 + "plain " * 20_000 + "\u4e00" * 5_000
+    session = opened(steps(1, text), tiers(COUNTER))
+    assert session.compact(to=1_500).status == "compacted"
+    assert COUNTER.count(outputs(session))[0] <= 1_000 + 40
+
+
 @pytest.mark.spec("tiers.X2", "tiers.X3")
 @settings(deadline=None)
 @given(

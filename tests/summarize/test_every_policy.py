@@ -10,16 +10,17 @@ from msgspec.structs import replace
 
 from tenfold.drive import Answerer
 from tenfold.policies import POLICIES
-from tenfold.record.ask import Answer, Summarize
+from tenfold.record.ask import Answer, Outcome, Summarize
 from tenfold.record.block import Block, Fact, Rep, Spent
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.session import Session
 from tenfold.summarize.facts import extract
-from tenfold.summarize.fill import flat, stands
+from tenfold.summarize.fill import CARRIED, CARRIED_BESIDE, flat, stands
 from tenfold.summarize.section import must_keep
+from tenfold.wire.marks import summary_text
 from tests import sessions
-from tests.engine.making import COUNTER, called, edited, gave, opened, said, user
+from tests.engine.making import COUNTER, called, edited, gave, opened, read, said, user
 
 INVENTED = "src/ghost/invented_module.py"
 RULES = tuple(f"Never touch the {name} table." for name in ("orders", "users", "invoices", "audit"))
@@ -106,6 +107,25 @@ def eventful() -> list[Message]:
     return [*out, said("That is all of it. " + talk * 6), user("Now finish the invoices page.")]
 
 
+def in_one_run() -> list[Message]:
+    """The same, with all that the user says in one message at the beginning, and long outputs."""
+    talk = eventful()
+    asked = " ".join(text_of(m) for m in talk if m.role == "user")
+    out = [user(asked), *(m for m in talk if m.role != "user")]
+    return [*out, *(m for n in range(6) for m in read(n, f"lib/old_{n}.py"))]
+
+
+def compacted_by(name: str, tell: Callable[[Summarize], str]) -> tuple[Session, Outcome, Answering]:
+    """A session with a summary that a model wrote; `blocks` asks one only where lines are not enough."""
+    for history, target in ((eventful(), 1_600), (in_one_run(), 1_600), (in_one_run(), 1_200), (in_one_run(), 900)):
+        model = Answering(tell)
+        session = opened_with(name, model, history)
+        outcome = session.compact(to=target)
+        if outcome.status == "compacted" and model.asked:
+            return session, outcome, model
+    raise AssertionError(f"{name} asked no model: {outcome.reason}")
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> None:
     half = " ".join(RULES[::2])
@@ -113,26 +133,19 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
     def careless(_ask: Summarize) -> str:
         return f"The schema work went on. {half} It also rewrote {INVENTED} from scratch. The rest is planned."
 
-    model = Answering(careless)
-    session = opened_with(name, model, eventful())
+    session, outcome, model = compacted_by(name, careless)
     facts = live(session)
     assert all(any(must in f.text for f in facts) for must in (*RULES, ERROR))
-    outcome = session.compact(to=1_600)
-    assert outcome.status == "compacted", outcome.reason
     assert missing(session) == []
-    for rule in RULES:
-        assert rule in words_in_view(session)
+    text = words_in_view(session)
+    assert all(must in text for must in (*RULES, ERROR, "lib/billing_0.py", "lib/billing_3.py"))
     block = newest(session)
     assert block is not None
-    assert INVENTED not in words_in_view(session)
+    assert INVENTED not in text
     assert INVENTED not in repr(replace(block, notes=()))
-    if model.asked:
-        assert "The schema work went on." in words_in_view(session), "what was good in the answer stays"
-        assert any("unknown" in note for note in outcome.notes)
-
-
-def spoilt(answer: Answer) -> Callable[[Summarize], Answer]:
-    return lambda _ask: answer
+    assert any(ask.purpose == "repair" for ask in model.asked)
+    assert "The schema work went on." in text, "what was good in the answer stays"
+    assert any("unknown" in note for note in outcome.notes)
 
 
 BAD = {
@@ -176,7 +189,7 @@ def test_no_must_keep_fact_is_lost_whatever_the_model_does(name: str, bad: str) 
     assert model.calls <= 12, "a model that fails is not asked for ever"
 
 
-_LONGEST = ("claude-code/large-conversation.jsonl", "pi/before-compaction.jsonl")
+LONGEST = ("claude-code/large-conversation.jsonl", "pi/before-compaction.jsonl")
 GENERATIONS, TARGET = 10, 6_000
 
 
@@ -198,10 +211,10 @@ def well(ask: Summarize) -> str:
     )
 
 
-def ours(session: Session) -> int:
-    """Tokens of all that we wrote and that stands in view: summaries, facts and stubs."""
-    shown = list(session.view.shown())
-    return sum(size for s, size in zip(shown, session.sizes().values(), strict=True) if s.message.origin == "tenfold")
+def ours(session: Session) -> list[tuple[Message, int]]:
+    """All that we wrote and that stands in view (summaries, facts, lines and stubs), each with its tokens."""
+    sizes = session.sizes()
+    return [(s.message, sizes[s.key]) for s in session.view.shown() if s.message.origin == "tenfold"]
 
 
 def reachable(session: Session, position: int) -> bool:
@@ -224,20 +237,23 @@ def found(session: Session, fact: Fact) -> bool:
 
 
 @pytest.mark.parametrize("model", ["well", "none"])
-@pytest.mark.parametrize("file", _LONGEST)
+@pytest.mark.parametrize("file", LONGEST)
 @pytest.mark.parametrize("name", POLICIES)
 def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) -> None:
     session = opened_with(name, Answering(well) if model == "well" else None)
-    done, sizes = 0, []
+    done, largest = 0, max(session.policy.goal(TARGET, recall="none").summary, TARGET * 6 // 10)
     for stretch in growing(file):
         session.append(*stretch)
         outcome = session.compact(to=TARGET)
         done += outcome.status == "compacted"
-        sizes.append(ours(session))
-        assert sizes[-1] <= TARGET, f"our own texts take {sizes} tokens"
+        assert sum(size for _, size in ours(session)) <= TARGET
+        summaries = [size for m, size in ours(session) if summary_text(text_of(m)) is not None]
+        assert max(summaries) <= largest, "narrative and facts together keep to their share of the target"
         block = newest(session)
         lost = missing(session)
-        assert not lost or (block is not None and len(lost) <= block.unshown + block.dropped)
+        assert block is not None
+        assert len(lost) <= block.unshown + block.dropped
+        assert len(block.facts) <= CARRIED + CARRIED_BESIDE + 200
     assert done >= GENERATIONS // 2
     for fact in missing(session):
         assert found(session, fact), f"{fact.kind} {fact.text[:80]!r} at {fact.at} is not found"

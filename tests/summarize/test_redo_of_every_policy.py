@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tenfold.drive import Answerer
 from tenfold.policies import POLICIES
@@ -11,19 +12,15 @@ from tenfold.redo import Again
 from tenfold.session import Session
 from tenfold.summarize.section import TITLE
 from tenfold.wire.marks import summary_text
-from tests.engine.making import attempts, blocks, policy
-from tests.summarize.test_every_policy import BAD, Always, Answering, eventful, opened_with
+from tests.engine.making import COUNTER, attempts, blocks, opened, policy
+from tests.summarize.test_every_policy import BAD, Always, Answering, compacted_by, eventful
 
 FIRST, BETTER = "The schema was moved at first.", "The billing code was moved to the new schema with care."
 
 
 def compacted(name: str) -> Session:
-    for target in (1_600, 1_200, 1_000):
-        model = Answering(lambda _ask: FIRST)
-        session = opened_with(name, model, eventful())
-        if session.compact(to=target).status == "compacted" and model.asked:
-            return session  # `blocks` asks only where lines are not enough
-    raise AssertionError(f"{name} asked no model")
+    """A session with a summary that a model wrote."""
+    return compacted_by(name, lambda _ask: FIRST)[0]
 
 
 def carrying(session: Session) -> Message:
@@ -93,3 +90,16 @@ def test_a_failed_redo_changes_nothing(name: str) -> None:
     assert session.redo(again=Again(model="large")).status == "failed"
     assert session.view.messages() == before
     assert attempts(session)[-1].status == "failed"
+
+
+def test_the_role_that_a_setting_gave_the_message_stays_under_another_policy() -> None:
+    session = opened(eventful(), POLICIES["tiers"](COUNTER, summary_role="system"))
+    session.policy = replace(session.policy, summary=replace(session.policy.summary, models=("m",)))
+    session.answerer = Answerer(Answering(lambda _ask: FIRST))
+    assert session.compact(to=1_600).status == "compacted"
+    assert carrying(session).role == "system"
+    session.policy = policy(models=("other",))
+    session.answerer = Answerer(Answering(lambda _ask: BETTER))
+    assert session.redo().status == "compacted"
+    assert BETTER in text_of(carrying(session))
+    assert carrying(session).role == "system"

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.errors import UsageError
+from tenfold.llm import Reply
 from tenfold.record.block import Fact
 from tenfold.summarize.arrange import arranged, misplaced, tidied
-from tenfold.summarize.edge import PROMPTS, load_prompts, with_prompts, with_structure
+from tenfold.summarize.edge import load_prompts, with_prompts, with_structure
+from tenfold.summarize.ladder import PROMPTS
 from tenfold.summarize.structure import KINDS, STRUCTURES, guide
 from tenfold.summarize.summarize import Settings, Task
 from tests.summarize.making import quarter
@@ -160,3 +162,41 @@ def test_an_arranged_text_has_all_headings_in_order_and_fits(lines: list[str], a
     if allotment == 400 and quarter([text])[0] < 250:
         assert all(line in made for line in lines if line.startswith(("a line", "- item")))
     assert made or allotment < 80, "the six headings fit 80 tokens"
+
+
+REPLIES = st.builds(
+    lambda lines, finish: Reply(text="\n".join(lines), finish=finish),
+    st.lists(
+        st.sampled_from(
+            [
+                *SIX,
+                "**Goal**",
+                "It changed src/ghost.py. And it ran.",
+                "word " * 60,
+                "fixed /repo/main.py",
+                "```",
+                "none",
+            ]
+        ),
+        max_size=14,
+    ),
+    st.sampled_from(["stop", "stop", "length", "refusal"]),
+) | st.just(Reply(error="503 down"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(REPLIES, min_size=5, max_size=5), st.integers(20, 500), st.sampled_from(["", "six", "four"]))
+def test_whatever_models_answer_what_is_used_passes_the_check(
+    replies: list[Reply], allotment: int, structure: str
+) -> None:
+    task = replace(TASK, allotment=allotment, facts=FACTS)
+    written, asked = run(replace(MODEL, structure=structure, models=("one", "two")), *replies, task=task)
+    assert quarter([written.text])[0] <= allotment
+    assert "ghost" not in written.text
+    assert len(asked) <= 4
+    if written.rung in ("model", "stricter", "next_model"):
+        headings = Settings(structure=structure).wanted("first")
+        if allotment >= 250:
+            assert misplaced(written.text, headings) == []
+    else:
+        assert written.notes, "why no model's text was used"

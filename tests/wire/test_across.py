@@ -62,7 +62,8 @@ def lost(messages: Sequence[Message], target: str) -> list[str]:
     there = "".join([*texts(arrived), *("".join(s.split()) for s in encoded.system)])
     out = [text for text in texts(messages) if text not in there]
     counts = {
-        "call": (ToolCall, 0), "result": (ToolResult, 0), "opaque": (Opaque, kinds.count("opaque_dropped")),
+        "call": (ToolCall, 0), "result": (ToolResult, 0),
+        "opaque": (Opaque, kinds.count("opaque_dropped") + kinds.count("compaction_dropped")),
         "thinking": (Thinking, kinds.count("thinking_dropped") + kinds.count("signature_dropped")),
         "image": (Image, kinds.count("image_dropped")),
     }  # fmt: skip

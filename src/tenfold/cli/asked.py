@@ -14,7 +14,7 @@ from tenfold.engine import Call
 from tenfold.errors import BadInput, UnknownFormat, UsageError
 from tenfold.meter.counters import Characters4
 from tenfold.session import Session
-from tenfold.settings import policy_for
+from tenfold.settings import Config
 from tenfold.transcripts import Recorded, read_file
 from tenfold.transcripts.files import reader_of
 
@@ -27,6 +27,7 @@ class Wanted(msgspec.Struct, frozen=True):
     to: str | None
     window: int | None
     policy: str
+    config: Config
     models: Models
     recall: Literal["none", "tool", "cli"]
     format: str | None
@@ -48,7 +49,7 @@ def meant(wanted: Wanted) -> None:
     """Raises `UsageError` for arguments that cannot be meant so, before anything is read."""
     if wanted.to is not None:
         target_of(wanted.to, 1_000_000)
-    policy_for(wanted.policy, Characters4())
+    wanted.config.policy(Characters4(), wanted.policy)
     if wanted.format is not None:
         try:
             reader_of(wanted.format)

@@ -27,6 +27,7 @@ from tenfold.log.memory import MemoryStore
 from tenfold.log.place import MEMORY, default_place
 from tenfold.meter.counters import counter_for
 from tenfold.session import Session
+from tenfold.settings import read as settings
 from tenfold.transcripts import Recorded, write_file
 from tenfold.transcripts.export import view_items
 from tenfold.transcripts.load import load
@@ -56,7 +57,10 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     window: Annotated[
         int | None, typer.Option(min=1, help="The model's window in tokens: act only if the policy's trigger says so.")
     ] = None,
-    policy: Annotated[str, typer.Option(help="The policy; `tenfold policies` lists them.")] = "tenfold",
+    policy: Annotated[
+        str | None,
+        typer.Option(help="The policy: of `tenfold policies`, or named in the settings.", show_default="tenfold"),
+    ] = None,
     model: ModelsOption = None,
     base_url: BaseUrlOption = None,
     format: Annotated[str | None, typer.Option(help="The files' format, where it is not to be detected.")] = None,
@@ -85,10 +89,11 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     Without --to and --window the policy's trigger decides, for the known window of the session's model.
     """
     models = models_of(model or (), base_url)
-    wanted = Wanted(to, window, policy, models, recall, format, skip_damaged, out, only_preview, json)
+    config = settings()
+    wanted = Wanted(to, window, policy or "", config, models, recall, format, skip_damaged, out, only_preview, json)
     meant(wanted)
     if compare is not None:
-        return side_by_side(sources_of(files), policies_of(compare), wanted)
+        return side_by_side(sources_of(files), policies_of(compare, config), wanted)
     sources = sources_of(files)
     _writable(sources, out)
     results: list[Result] = []
@@ -159,7 +164,7 @@ def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wa
     rows = {row.info.id: row for row in store.sessions(NAMESPACE)}
     sessions: list[Session] = []
     for id_ in ids:
-        session = session_of(store, rows[id_], policy=wanted.policy, models=wanted.models)
+        session = session_of(store, rows[id_], config=wanted.config, policy=wanted.policy, models=wanted.models)
         sessions.append(session)
         call = call_of(session, wanted)
         if wanted.preview:

@@ -16,7 +16,7 @@ from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4, counter_for
 from tenfold.policies import POLICIES
 from tenfold.record.block import MUST_KEEP
-from tenfold.settings import policy_for
+from tenfold.settings import Config
 from tenfold.transcripts import Recorded
 from tenfold.transcripts.load import load
 from tenfold.wire import WIRES
@@ -27,13 +27,13 @@ SHARE = "10%"
 _NUMBERS = ("before", "after", "share", "messages", "calls", "price", "must-keep facts")
 
 
-def policies_of(names: str) -> tuple[str, ...]:
+def policies_of(names: str, config: Config) -> tuple[str, ...]:
     """The policies that `--compare` names: all, or those of a list with commas. Raises `UsageError` for another."""
     if names == ALL:
         return tuple(POLICIES)
     found = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     for name in found:
-        policy_for(name, Characters4())
+        config.policy(Characters4(), name)
     if not found:
         raise UsageError(f"--compare names policies: {ALL}, or a list as in --compare {','.join(list(POLICIES)[:2])}")
     return found
@@ -65,7 +65,7 @@ def _compacted(source: Source, recorded: Sequence[Recorded], wanted: Wanted) -> 
     ids = load(recorded, store, NAMESPACE, counter)
     rows = {row.info.id: row for row in store.sessions(NAMESPACE)}
     for id_ in ids:
-        session = session_of(store, rows[id_], policy=wanted.policy, models=wanted.models)
+        session = session_of(store, rows[id_], config=wanted.config, policy=wanted.policy, models=wanted.models)
         outcome = session.compact(call_of(session, wanted))
         found = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.violations(wire))
         outcome = msgspec.structs.replace(outcome, violations=found, policy=wanted.policy)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from tenfold.cli.screen import note
 from tenfold.cli.summarizing import Models
@@ -16,7 +17,7 @@ from tenfold.log.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.log.place import MEMORY, default_place, open_store
 from tenfold.meter.counters import counter_for
 from tenfold.session import Place, Session
-from tenfold.settings import policy_for
+from tenfold.settings import PUBLISHED, Config
 
 NAMESPACE = DEFAULT_NAMESPACE
 LAST = "last"
@@ -64,9 +65,19 @@ def row_of(store: Store, beginning: str) -> SessionRow:
     raise NotFound(f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest")
 
 
-def session_of(store: Store, row: SessionRow, *, policy: str = "tenfold", models: Models = NO_MODELS) -> Session:
-    """The session, opened with a policy that counts for its model and asks those that write summaries."""
+def session_of(
+    store: Store, row: SessionRow, *, config: Config = PUBLISHED, policy: str = "", models: Models = NO_MODELS
+) -> Session:
+    """The session, opened with a policy that counts for its model and asks those that write summaries.
+
+    `policy` is by the settings in `config`, the configured one where it is ""; models named on the command line come
+    before those of the settings.
+    """
     name = models.agent_of(row.info.model)
     models = models.chosen(name)
-    made = policy_for(policy, counter_for(name or None).counter, models=models.summaries)
+    made = config.policy(counter_for(name or None).counter, policy)
+    if models.summaries:
+        made = replace(made, summary=replace(made.summary, models=models.summaries))
+    elif made.summary.models:
+        models = models.written_by(made.summary.models)
     return Session(Place(store, row.info.id, NAMESPACE), made, model=name, answerer=models.answerer)

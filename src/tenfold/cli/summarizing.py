@@ -56,6 +56,10 @@ class Models(msgspec.Struct, frozen=True):
             raise UsageError("--model auto chooses by the agent's model, and none is recorded: name it, --model NAME")
         return Models(self.agent, found, _answerer(found, ""))
 
+    def written_by(self, summaries: tuple[str, ...]) -> Models:
+        """The same with other models to write summaries: those of the settings."""
+        return Models(self.agent, summaries, _answerer(summaries, ""))
+
 
 def models_of(named: Sequence[str], base_url: str | None) -> Models:
     """What `--model` and `--base-url` say. Raises `UsageError` where no client can be opened for a model."""

@@ -93,7 +93,7 @@ def stretches(view: View) -> tuple[Stretch, ...]:
     units, step = scan(enumerate(entries), None)
     firsts = [unit.first for unit in units] + ([step.first] if step is not None else [])
     starts = run_starts((p, entries[p]) for p in firsts)
-    ends = [*(position for _, position in starts[1:]), view.length]
+    ends = [*(position for _, position in starts[1:]), view.length][: len(starts)]
     out: list[Stretch] = []
     for number, ((run, _), end) in enumerate(zip(starts, ends, strict=True)):
         begin = starts[number][1] if number else 0

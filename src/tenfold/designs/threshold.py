@@ -48,6 +48,7 @@ __all__ = [
     "Builtin",
     "Context",
     "ContextGuard",
+    "Option",
     "PluginConfig",
     "Registry",
     "State",

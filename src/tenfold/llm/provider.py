@@ -148,9 +148,15 @@ def _settings(client: Client, ask: Summarize) -> ModelSettings:
         settings["max_retries"] = 0
     if not always:
         settings["thinking"] = False
-    if ask.temperature is not None and "temperature" not in client.unsupported_settings:
+    if ask.temperature is not None and not always and _takes_temperature(client):
         settings["temperature"] = ask.temperature
     return settings
+
+
+def _takes_temperature(client: Client) -> bool:
+    """Whether it may be sent: pydantic-ai would warn the program's user of one that it has to leave out."""
+    refused = any(value for key, value in client.profile.items() if key.endswith("disallows_sampling_settings"))
+    return not refused and "temperature" not in client.unsupported_settings
 
 
 def _answered(response: ModelResponse, name: str) -> Answer:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.block import Block, Keep, Ref, Rep, Replacement, Say, Show
-from tenfold.record.message import Message, Text, text_of
+from tenfold.record.message import Message, Text, native_compaction, text_of
 from tenfold.view.units import Shown, Unit
 from tenfold.view.view import View
 
@@ -130,6 +130,8 @@ class Draft(Struct, frozen=True):
         return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
 
 
+COMPACTED = "compacted by the provider"
+"""Why a message is held in which a provider compacted the conversation itself."""
 TO_BE_WRITTEN = Message("user", (Text(""),), "tenfold")
 """Stands in a piece's shows, once, for a summary whose text does not exist yet."""
 MINIMAL_SUMMARY = 120
@@ -172,22 +174,32 @@ def least(draft: Draft) -> dict[str, int]:
 
 
 def held_messages(view: View) -> dict[Key, str]:
-    """What no stage may change: system messages, pins with the whole step they belong to, the current request."""
+    """What no stage may change: system messages, pins with the whole step they belong to, the current request.
+
+    And the newest message in which a provider compacted the conversation itself, with its step: only that provider
+    knows what it says.
+    """
     held: dict[Key, str] = {}
     request: Shown | None = None
+    compacted: dict[str, list[Shown]] = {}
     for unit in view.units:
         for group in _groups(unit):
             if any(s.original and s.at in view.marks.pins for s in group):
                 held.update((s.key, "pinned") for s in group)
+            made = native_compaction(group[0].message) if group[0].original else None
+            if made is not None:
+                compacted[made.bound] = group
         for shown in unit.shown:
             if not shown.original:
                 continue
-            if shown.message.role == "system":
+            if shown.message.role == "system" and shown.message.origin != "tenfold":
                 held[shown.key] = "system prompt"
             elif shown.message.role == "user" and shown.message.origin == "human" and text_of(shown.message).strip():
                 request = shown
     if request is not None:
         held.setdefault(request.key, "current request")
+    for group in compacted.values():
+        held.update((s.key, COMPACTED) for s in group)
     return held
 
 
@@ -221,6 +233,7 @@ def replacements(draft: Draft) -> tuple[Replacement, ...]:
     for piece in draft.pieces:
         if not piece.changed:
             continue
+        piece = _behind_compacted(draft, piece)  # noqa: PLW2901 - the same piece, its shows in an order that is read
         covers = draft.view.slice(piece.first, piece.last)
         assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
         out.append(
@@ -236,6 +249,22 @@ def replacements(draft: Draft) -> tuple[Replacement, ...]:
             )
         )
     return tuple(out)
+
+
+def _behind_compacted(draft: Draft, piece: Piece) -> Piece:
+    """The piece with what was written about its range after what a provider compacted: it reads nothing before that."""
+    places = [i for i, s in enumerate(piece.show) if isinstance(s, Keep) and _compacted(draft, s.position)]
+    last = max(places, default=-1)
+    late = [i for i in range(last) if isinstance(s := piece.show[i], Say) and s.of is None]
+    if not late:
+        return piece
+    order = [i for i in range(last + 1) if i not in late] + late + list(range(last + 1, len(piece.show)))
+    show, sizes = tuple(piece.show[i] for i in order), tuple(piece.sizes[i] for i in order)
+    return replace(piece, show=show, sizes=sizes)
+
+
+def _compacted(draft: Draft, position: int) -> bool:
+    return draft.held.get((position, 0, -1)) == COMPACTED
 
 
 def _level(view: View, covers: Sequence[Ref]) -> int:

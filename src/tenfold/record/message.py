@@ -57,10 +57,15 @@ class Document(Struct, frozen=True, tag="document", omit_defaults=True):
 
 
 class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
-    """A part no reader understands, kept as its raw JSON. `kind` is its native type name."""
+    """A part no reader understands, kept as its raw JSON. `kind` is its native type name.
+
+    `bound` names the wire whose provider alone can read it: it stands for all that came before it in a conversation
+    which that provider compacted itself. It is never shortened, split or summarized, and goes to no other provider.
+    """
 
     kind: str
     raw: bytes
+    bound: str = ""
 
 
 class ToolResult(Struct, frozen=True, tag="result", omit_defaults=True):
@@ -123,6 +128,11 @@ def text_of(message: Message) -> str:
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The tool calls of an assistant message, in order."""
     return tuple(p for p in message.parts if isinstance(p, ToolCall))
+
+
+def native_compaction(message: Message) -> Opaque | None:
+    """The part by which a provider compacted the conversation itself, None for other messages."""
+    return next((p for p in message.parts if isinstance(p, Opaque) and p.bound), None)
 
 
 def result_of(message: Message) -> ToolResult | None:

@@ -132,14 +132,14 @@ def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count:
         text = rendered(batches, first=first, last=last)
         if count([text])[0] <= room:
             return text
-        if min(first + last, len(batches)) <= 1:
+        if first + last <= 1:
             break
         if first + last > len(batches):
             first = len(batches) - last
         first, last = (first - 1, last) if first >= last else (first, last - 1)
     shown = 0 if first else len(batches) - 1
-    whole = batches[shown].text
-    size = len(whole) if first + last else 0
+    whole = batches[shown].text if first + last else ""
+    size = len(whole)
     while size:
         size = size * 3 // 4
         shorter = replace(batches[shown], text=whole[:size].rstrip() + " ...")

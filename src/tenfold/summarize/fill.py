@@ -104,6 +104,9 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
             out.append(made)
         else:
             out.append(each)
+    if newest < 0:  # no summary that could carry a section: what is not in view anyway is counted
+        hidden = section_of(plan, facts, budget=0, count=writing.count)
+        filled = replace(filled, unshown=len(hidden.unshown))
     carried = carry(filled.known, filled.kept)
     dropped = sum(1 for f in filled.known if must_keep(f)) - sum(1 for f in carried if must_keep(f))
     return replace(filled, replacements=tuple(out), facts=carried, dropped=dropped + _dropped_before(plan.draft))

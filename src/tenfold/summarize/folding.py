@@ -69,18 +69,18 @@ class Folding(Struct, frozen=True):
         """See `Writer.write`. A merge that fails is put off, and noted; a chunk that fails spoils the whole."""
         fold = _Fold(self, job, told_before(job))
         yield from fold.tell(parts_of(job))
-        if not fold.failed:
-            yield from fold.merge()
+        if fold.failed:
+            return Written("", fold.rung, tuple(fold.notes), fold.spent, fold.failed)
+        yield from fold.merge()
         archive = [batch for _, batch in fold.told]
         text = fitted(archive, first=self.clip_first, last=self.clip_last, room=job.room, count=job.count)
         return Written(
-            "" if fold.failed else text,
+            text,
             fold.rung,
             tuple(fold.notes),
             fold.spent,
-            fold.failed,
-            batches=() if fold.failed else tuple(fold.made),
-            standing=() if fold.failed else tuple(slot for slot, _ in fold.told),
+            batches=tuple(fold.made),
+            standing=tuple(slot for slot, _ in fold.told),
         )
 
 
@@ -172,9 +172,11 @@ class _Fold:
 
     def _take_over(self, text: str, until: int) -> None:
         """Batches from a summary that another policy, or a log that is not at hand, left in view."""
-        own = Batch(tidy(text), 0, self.cursor, until, count=until - self.cursor + 1)
-        for batch in parse_rendered(text) or (own,):
-            self.told.append(self.add(replace(batch, first=self.cursor, last=until, cycle=self.cycle)))
+        held = parse_rendered(text)
+        self.cycle = max((self.cycle, *(batch.cycle + 1 for batch in held)))
+        own = Batch(tidy(text), 0, self.cursor, until, count=until - self.cursor + 1, cycle=self.cycle)
+        for batch in held or (own,):
+            self.told.append(self.add(replace(batch, first=self.cursor, last=until)))
         self.cursor = until + 1
 
     def _spend(self, written: Written) -> None:

@@ -29,6 +29,7 @@ from tenfold.wire import splice
 from tenfold.wire.base import Encoded, EncodedItem, Ledger
 from tenfold.wire.marks import OPENING, Confirm, fold_note, origin_of
 from tenfold.wire.media import stand_in
+from tenfold.wire.profiles import COMPACTIONS
 from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
 from tenfold.wire.splice import Fields, arr, obj, quote
 
@@ -110,8 +111,11 @@ def _chunk(block: Raw, role: Role, known: tuple[dict[str, str], Confirm | None])
     part = read(found) if read is not None else None
     if isinstance(part, ToolCall):
         names[part.id] = part.name
+    if part is None:
+        stands = role == "assistant" and kind in COMPACTIONS[NAME] and splice.text(found.get("content")) is not None
+        part = Opaque(kind, bytes(block), NAME if stands else "")  # with null content it is a failed one, for nothing
     text = part.text if isinstance(part, Text) else ""
-    return Chunk(role, origin_of(role, text, confirm), (part if part is not None else Opaque(kind, bytes(block)),))
+    return Chunk(role, origin_of(role, text, confirm), (part,))
 
 
 def _result_content(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
@@ -283,10 +287,7 @@ def _result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> b
 
 def _attached(part: Image | Document | Opaque, index: int, ledger: Ledger, *, foreign: bool) -> list[bytes]:
     if isinstance(part, Opaque):
-        if foreign:
-            ledger.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
-            return []
-        return [part.raw]
+        return [] if ledger.drops(part, index, foreign=foreign) else [part.raw]
     if isinstance(part, Image):
         if part.data:
             media = quote(part.media or "image/png")

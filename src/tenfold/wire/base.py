@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, ToolCall, calls_of, result_of
+from tenfold.record.message import Message, Opaque, ToolCall, calls_of, result_of
 from tenfold.wire import splice
 from tenfold.wire.marks import Confirm
 from tenfold.wire.profiles import FAMILY, MADE, PROFILES, Profile
@@ -28,6 +28,7 @@ AdjustmentKind = Literal[
     "document_as_text",
     "document_dropped",
     "opaque_dropped",
+    "compaction_dropped",
     "system_folded",
     "error_flag_in_text",
     "empty_text_dropped",
@@ -104,6 +105,16 @@ class Ledger:
         if message.native is None:
             return self._source not in ("", self.wire)
         return FAMILY.get(message.native.format, message.native.format) != self.wire
+
+    def drops(self, part: Opaque, index: int, *, foreign: bool) -> bool:
+        """Whether a part is another provider's and left out, which is noted. `foreign` is what its message is."""
+        if part.bound and part.bound != self.wire:
+            self.note("compaction_dropped", index, f"only {part.bound} can read what it compacted into this part")
+        elif foreign and not part.bound:
+            self.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
+        else:
+            return False
+        return True
 
     def saw(self, message: Message) -> None:
         """Remembers the calls and the result of a message that is sent as it came."""

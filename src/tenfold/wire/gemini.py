@@ -251,9 +251,7 @@ def _parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
         if isinstance(part, Thinking):
             out.append(obj(("text", quote(part.text)), ("thought", b"true"), *own))
         elif isinstance(part, Opaque):
-            if foreign:
-                ledger.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
-            else:
+            if not ledger.drops(part, index, foreign=foreign):
                 out.append(part.raw)
         elif part == Text("") and not signature:
             ledger.note("empty_text_dropped", index, "an empty text part")
@@ -322,9 +320,7 @@ def _result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> b
         if isinstance(piece, Text):
             texts.append(piece.text)
         elif isinstance(piece, Opaque):
-            if foreign:
-                ledger.note("opaque_dropped", index, f"a {piece.kind or 'nameless'} part of another format")
-            else:
+            if not ledger.drops(piece, index, foreign=foreign):
                 media.append(piece.raw)
         elif piece.data or piece.url:
             media.append(obj(*_blob(piece, index, ledger)))

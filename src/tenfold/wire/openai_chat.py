@@ -211,9 +211,9 @@ def _parts(message: Message, index: int, ledger: Ledger) -> list[Text | bytes]:
             case Thinking(text):
                 ledger.note("thinking_dropped" if text else "signature_dropped", index, "this wire has no place for it")
             case Opaque(kind, raw):
-                if foreign:
-                    ledger.note("opaque_dropped", index, f"a {kind or 'nameless'} part of another format")
-                elif kind not in _MEMBERS and not kind.startswith("tool_calls."):
+                if ledger.drops(part, index, foreign=foreign):
+                    continue
+                if kind not in _MEMBERS and not kind.startswith("tool_calls."):
                     out.append(raw)
             case ToolCall() | ToolResult():
                 continue
@@ -275,9 +275,7 @@ def _tool(message: Message, index: int, ledger: Ledger) -> bytes | None:
             content.extend(_image(part, index, ledger, inside=False))
         elif isinstance(part, Document):
             content.append(_document(part, index, ledger, inside=False))
-        elif foreign:
-            ledger.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
-        else:
+        elif not ledger.drops(part, index, foreign=foreign):
             content.append(part.raw)
     if result.error:
         ledger.note("error_flag_in_text", index, "this wire has no error flag; the text says it")

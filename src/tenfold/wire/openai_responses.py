@@ -30,6 +30,7 @@ from tenfold.wire import splice
 from tenfold.wire.base import AdjustmentKind, Encoded, EncodedItem, Ledger
 from tenfold.wire.marks import Confirm, origin_of
 from tenfold.wire.media import document_of, image_of, inline, stand_in, url_of
+from tenfold.wire.profiles import COMPACTIONS
 from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
 from tenfold.wire.splice import Fields, arr, obj, quote
 
@@ -57,7 +58,7 @@ OUTPUTS: Mapping[str, str] = {
     "program_output": "output",
 }
 """Output items and where each keeps its content."""
-_ALONE = frozenset({"compaction", "compaction_summary", "compaction_trigger", "additional_tools"})
+_ALONE = frozenset({*COMPACTIONS[NAME], "compaction_trigger", "additional_tools"})
 """Items that stand for themselves and join no answer."""
 _DROPPED: Mapping[type, AdjustmentKind] = {Image: "image_dropped", Document: "document_dropped"}
 _TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
@@ -173,7 +174,7 @@ def _model_item(found: Fields, raw: bytes, index: int) -> tuple[Role, tuple[Part
         text = splice.text(value)
         arguments = text if text is not None else bytes(value).decode("utf-8", "replace") if value is not None else ""
         return "assistant", (ToolCall(call, splice.text(found.get("name")) or kind.removesuffix("_call"), arguments),)
-    return "assistant", (Opaque(kind, raw),)
+    return "assistant", (Opaque(kind, raw, NAME if kind in COMPACTIONS[NAME] else ""),)
 
 
 def _reasoning(found: Fields) -> Thinking:
@@ -314,10 +315,7 @@ def _piece(part: Text | Image | Document | Opaque, index: int, ledger: Ledger, *
             ledger.note("document_as_text", index, f"document {part.name or part.media or 'without a name'}")
             return [Text(inline(part))]
         case Opaque():
-            if foreign:
-                ledger.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
-                return []
-            return [part.raw]
+            return [] if ledger.drops(part, index, foreign=foreign) else [part.raw]
         case _:
             assert_never(part)
 
@@ -375,10 +373,7 @@ def _item(part: Part, index: int, ledger: Ledger, *, foreign: bool) -> bytes | N
                 ("type", b'"function_call"'), call, ("name", quote(part.name)), ("arguments", quote(part.arguments))
             )
         case Opaque():
-            if foreign:
-                ledger.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
-                return None
-            return part.raw
+            return None if ledger.drops(part, index, foreign=foreign) else part.raw
         case _:
             return None
 

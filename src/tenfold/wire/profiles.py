@@ -5,10 +5,12 @@ A row errs on the safe side where reports differ: a stub too many costs ten toke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+
+from tenfold.record.message import Message, native_compaction
 
 MADE = "made_"
 """How ids begin that a decoder made because the native call had none. They never reach the wire they came from."""
@@ -25,12 +27,21 @@ FAMILY: Mapping[str, str] = {
 """Session formats whose blocks, signatures and opaque parts are those of a wire."""
 
 
+COMPACTIONS: Mapping[str, frozenset[str]] = {
+    "anthropic": frozenset({"compaction"}),
+    "openai-responses": frozenset({"compaction", "compaction_summary"}),
+}
+"""The types of the blocks or items by which a provider compacts a conversation itself."""
+
+
 class Profile(Struct, frozen=True):
     """One provider's rules. `evidence` maps a field to where the rule was seen.
 
     `results`: where results must stand: "next_message" (all of a step in the next user message; messages of one role
     are combined), "adjacent" (one message each, right after the calls), "anywhere" (later). `midlist_system` judges
     what a caller sends; our own later system messages are folded into user messages unless it is "accepted".
+    `native_compaction`: where the provider puts what it compacted itself (`COMPACTIONS`), as a block in an answer or
+    as an item alone. What stands before the newest one it may ignore: `read_from` gives the place.
     """
 
     wire: str
@@ -44,6 +55,7 @@ class Profile(Struct, frozen=True):
     empty_message: bool
     ids_optional: bool
     id_pattern: str
+    native_compaction: Literal["none", "in_answer", "alone"] = "none"
     evidence: Mapping[str, str] = {}
 
 
@@ -59,6 +71,7 @@ _ANTHROPIC = Profile(
     empty_message=False,
     ids_optional=False,
     id_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    native_compaction="in_answer",
     evidence={
         "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
         "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",
@@ -71,6 +84,9 @@ _ANTHROPIC = Profile(
         "and `must contain non-whitespace text` (TheValkyrja/Anthropic2Vertex#5)",
         "empty_message": "messages must have non-empty content, except the optional final assistant message",
         "id_pattern": "tool_use.id must match ^[a-zA-Z0-9_-]+$",
+        "native_compaction": "all content blocks prior to the `compaction` block are dropped by the API; it is to be "
+        "sent back as it came, and with null content it is a failed one and does nothing "
+        "(platform.claude.com/docs/en/build-with-claude/compaction; anthropic SDK, BetaCompactionBlockParam)",
     },
 )
 
@@ -108,12 +124,16 @@ _RESPONSES = Profile(
     empty_message=True,
     ids_optional=False,
     id_pattern=r".{1,64}",
+    native_compaction="alone",
     evidence={
         "opens_with_assistant": "output items of /responses/compact may stand first",
         "results": "`No tool output found for function call`: an output must exist, its place is free",
         "reasoning_needs_successor": "`Item of type 'reasoning' was provided without its required following item` "
         "(openai/openai-node#1567, vercel/ai#7099, openclaw/openclaw#19582)",
         "id_pattern": "call_id is at most 64 characters",
+        "native_compaction": "items before the most recent compaction item may be dropped, it carries what is needed; "
+        "/responses/compact gives all user messages followed by one such item "
+        "(developers.openai.com/api/docs/guides/compaction; openai SDK, CompactedResponse)",
     },
 )
 
@@ -142,3 +162,15 @@ _GEMINI = Profile(
 
 PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)}
 """Every wire's rules by its name."""
+
+
+def read_from(messages: Sequence[Message], wire: str) -> int:
+    """The index of the first message that the provider of this wire is sure to read.
+
+    That is the one in which it compacted what came before, the newest of several; 0 where it never did.
+    """
+    for index in range(len(messages) - 1, -1, -1):
+        found = native_compaction(messages[index])
+        if found is not None and found.bound == wire:
+            return index
+    return 0

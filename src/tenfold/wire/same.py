@@ -37,8 +37,21 @@ def _pieces(part: Part) -> tuple[bytes, ...]:
             return (b"i", data.encode(), url.encode())
         case Document(name=name, text=text, data=data, url=url):
             return (b"d", name.encode(), text.encode(errors="surrogatepass"), data.encode(), url.encode())
-        case Opaque(kind=kind, raw=raw):
-            return (b"o", kind.encode(), raw)
+        case Opaque(kind=kind, raw=raw, bound=bound):
+            return (b"o", kind.encode(), _unmarked(raw) if bound else raw)
+
+
+_MARKS = frozenset({"cache_control", "id", "created_by", "status"})
+"""Fields of a provider's own compaction that are not what it says: a client may move or leave them."""
+
+
+def _unmarked(raw: bytes) -> bytes:
+    try:
+        found = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return raw
+    said = {key: msgspec.json.decode(value) for key, value in found.items() if key not in _MARKS}
+    return msgspec.json.encode(said, order="sorted")
 
 
 def _canonical(arguments: str) -> bytes:

@@ -194,7 +194,7 @@ def _over(covered: tuple[Piece, ...], kind: str, show: tuple[Show, ...], sizes: 
 def after_floor(draft: Draft) -> int:
     """The index of the first piece after the leading system messages and what stands silently among them."""
     for index, piece in enumerate(draft.pieces):
-        if any(s.message.role != "system" or not s.original for s in piece.shown()):
+        if any(s.message.role != "system" or not s.original or s.message.origin == "tenfold" for s in piece.shown()):
             return index
     return len(draft.pieces)
 

@@ -50,13 +50,13 @@ class Cut(Struct, frozen=True):
         narrative = min(goal.narrative, self._most(draft, goal))
         least = min(narrative, MINIMAL_SUMMARY)
         room = goal.target - fixed - goal.frame - goal.facts - narrative
-        largest = room + narrative - least + self._spare(draft, goal)
-        cut = cut_point(draft, self._keep(draft, goal), room=room, largest=largest)
+        most = room + narrative + self._spare(goal)
+        cut = cut_point(draft, self._keep(draft, goal), room=room, largest=most - least)
         covered = draft.pieces[first : cut.index]
         if not any(_fresh(draft, p) for p in covered):
             return draft
         tail = sum(_free(draft, p) for p in draft.pieces[cut.index :])
-        narrative = max(least, narrative - max(0, tail - max(0, room)))
+        narrative = max(least, min(narrative, most - tail))
         piece = summarized(draft, covered, {}, goal.frame + goal.facts + narrative)
         stays = sum(p.tokens for p in draft.pieces[cut.index :]) + draft.rest - draft.floor
         piece = replace(piece, why=f"{piece.why}; a tail of {stays:,} tokens stays")
@@ -66,22 +66,28 @@ class Cut(Struct, frozen=True):
     def _keep(self, draft: Draft, goal: Goal) -> int:
         if goal.window is None:
             return self.sizes.keep_recent_tokens
-        return self.sizes.keep_recent(goal.window, draft.floor)
+        return int(self.sizes.keep_recent(goal.window, draft.floor) * self._scale(goal))
 
     def _most(self, draft: Draft, goal: Goal) -> int:
         if goal.window is None:
             return int(0.8 * self.sizes.reserve_tokens)
         return self.sizes.summary(goal.window, draft.floor)
 
-    def _spare(self, draft: Draft, goal: Goal) -> int:
+    def _spare(self, goal: Goal) -> int:
         """How far above the target a last step may take the view rather than be summarised unseen.
 
-        Up to four fifths of the trigger, in the target's own tokens; nothing where the caller named the target.
+        Up to four fifths of the trigger; nothing where the caller named the target.
         """
         if goal.window is None or goal.exact:
             return 0
-        limits = self.sizes.limits(goal.window, output_reserve=0, floor=draft.floor)
-        return max(0, limits.soft * 4 // 5 * goal.target // limits.target - goal.target)
+        soft = self.sizes.limits(goal.window, output_reserve=0, floor=0).soft
+        return max(0, int(soft * 4 // 5 * self._scale(goal)) - goal.target)
+
+    def _scale(self, goal: Goal) -> float:
+        """What a token of the window is in the counter's tokens: the trigger's target was converted in the same way."""
+        if goal.window is None or goal.exact:
+            return 1.0
+        return min(1.0, goal.target / self.sizes.limits(goal.window, output_reserve=0, floor=0).target)
 
 
 class CutAt(Struct, frozen=True):

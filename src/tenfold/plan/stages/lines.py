@@ -96,11 +96,12 @@ def fitted(told: Sequence[Told], budget: int, measure: Measure, *, focus: str = 
         shorter = [Fitted(1, each.label + _cut(each.text, cap, words)) for each in told]
         if _total(shorter, measure) <= budget:
             return shorter
-    for most in _TOGETHER:
-        shared = _shared(told, shorter, most)
-        if _total(shared, measure) <= budget or most == _TOGETHER[-1]:
-            return shared
-    return shorter
+    for mixed in (False, True):
+        for most in _TOGETHER:
+            shared = _shared(told, shorter, most, mixed=mixed)
+            if _total(shared, measure) <= budget:
+                return shared
+    return shared
 
 
 def _total(lines: Sequence[Fitted], measure: Measure) -> int:
@@ -112,13 +113,18 @@ def _cut(text: str, cap: int, words: Sequence[str]) -> str:
     return text if len(text) <= most else text[: most - 3].rstrip() + "..."
 
 
-def _shared(told: Sequence[Told], single: Sequence[Fitted], most: int) -> list[Fitted]:
-    """At most `most` neighbours in one line, which says how many they are and how the first ones begin."""
+def _shared(told: Sequence[Told], single: Sequence[Fitted], most: int, *, mixed: bool) -> list[Fitted]:
+    """At most `most` neighbours in one line, which says how many they are and how the first ones begin.
+
+    A user's line shares one with steps only if `mixed`.
+    """
     out: list[Fitted] = []
     start = 0
     while start < len(told):
         end = start + 1
         while end < len(told) and end - start < most and told[end].joins:
+            if not mixed and USER_LINE in (told[start].label, told[end].label):
+                break
             end += 1
         group = told[start:end]
         if len(group) == 1:

@@ -151,7 +151,7 @@ class Overlay(Struct, frozen=True):
             draft = draft.swap(index, cut_outputs(draft, index, self.tool_output_max_lines))
         if not parts.middle:
             return draft
-        low = steps[parts.middle[0]].start if parts.first else run.first
+        low = steps[parts.first[-1]].stop if parts.first else run.first
         high = steps[parts.middle[-1]].stop
         if goal.asks:
             written = written_over(draft, goal, range(low, high), room)

@@ -85,7 +85,7 @@ class KeepRecent(Struct, frozen=True):
         for at in dict.fromkeys(tries):
             if 0 < at < len(found):
                 tried = _behind(draft, goal, (first, start + found[at][1]), self.buffer)
-                if tried.tokens < limit and tried.pieces != draft.pieces:
+                if tried.tokens <= limit and tried.pieces != draft.pieces:
                     return tried
         return _behind(draft, goal, (first, len(draft.pieces)), self.buffer)
 
@@ -236,16 +236,19 @@ def _followed(piece: Piece, say: Say, size: int) -> Piece:
 
 
 def _allotment(draft: Draft, goal: Goal, covered: Sequence[Piece], others: int, buffer: CalibratedBuffer) -> int:
-    """What the summary may take: half the buffer, as long as that halves what it covers and keeps within the limit."""
+    """What the summary may take: half the buffer, as long as that halves what it covers and keeps within the limit.
+
+    With all that stands beside it, it takes at most three quarters of what it covers, so that it is worth a Block.
+    """
     inside = sum(p.tokens for p in covered)
-    room = _limit(draft, goal) - (draft.tokens - inside) - others - goal.frame - goal.facts
+    room = min(_limit(draft, goal) - (draft.tokens - inside), inside * 3 // 4) - others - goal.frame - goal.facts
     most = goal.narrative if goal.window is None else buffer.summary(goal.window)
     return goal.frame + goal.facts + max(_LEAST, min(most, inside // 2, room))
 
 
 def _limit(draft: Draft, goal: Goal) -> int:
     """What a plan is to stay under: the target that the caller named, or four fifths of what fires again."""
-    return goal.target + 1 if goal.exact else (draft.limit or goal.target) * 4 // 5
+    return goal.target if goal.exact else (draft.limit or goal.target) * 4 // 5
 
 
 # -- the continuation --------------------------------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""Laws 2, 3, 6 and 11 for every preset as a host meets them: around each request, and with a model that is too late."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.drive import Answerer
+from tenfold.engine import Call
+from tenfold.record.ask import Answer, Summarize
+from tenfold.view.rules import validate
+from tenfold.wire import WIRES
+from tests.laws import nearby, presets
+from tests.laws.conversations import NeverAsk, entries, sent, tokens
+from tests.laws.presets import NAMES, QUICK, Counted, Good
+
+WINDOW = 12_000
+FIELDS = {"openai-chat": "messages", "anthropic": "messages", "openai-responses": "input", "gemini": "contents"}
+Item = dict[str, Any]
+
+
+def is_models(item: Item) -> bool:
+    """Whether an item of a wire is what the model gave back: a request was made right before it."""
+    return item.get("role") in ("assistant", "model") or item.get("type") in ("function_call", "reasoning")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_host_that_resends_its_history_is_served_by_the_laws(name: str) -> None:
+    """Each preset speaks a wire. Every request fits the window, is well-formed, and begins with the one before it."""
+    wire = nearby.WIRES[NAMES.index(name) % len(nearby.WIRES)]
+    said = [m for number in range(6) for m in presets.work(100 * number, 5_000)]
+    items: list[Item] = [json.loads(item.raw) for item in WIRES[wire].encode(said).items]
+    session = presets.opened(name, (), Good(presets.using(name).summary))
+    before: list[Item] = []
+    live: tuple[int, ...] = ()
+    blocks = 0
+    for end in (n for n, item in enumerate(items) if is_models(item) and not is_models(items[n - 1])):
+        request = {"model": "m", FIELDS[wire]: items[:end]}
+        got: list[Item] = session.before_model(request, window=WINDOW, wire=wire)[FIELDS[wire]]
+        assert validate(got, wire) == []
+        assert tokens(session.view.messages()) <= WINDOW
+        if session.view.marks.live == live:
+            assert got[: len(before)] == before, f"law 2: the request of {end} items does not begin with the last"
+        else:
+            blocks += 1
+            held = entries(session)
+            session.answerer = presets.answerer(NeverAsk())
+            assert session.before_model(request, window=WINDOW, wire=wire)[FIELDS[wire]] == got
+            assert entries(session) == held
+            session.answerer = presets.answerer(Good(presets.using(name).summary))
+        before, live = got, session.view.marks.live
+    assert blocks >= 2, "so much does not fit without compactions"
+    assert tokens([m for e in entries(session) if (m := getattr(e, "message", None))]) > 2 * WINDOW
+    presets.reachable(session)
+    presets.keeps_facts(session)
+
+
+class Hangs(Counted):
+    """A model that answers when it is let, however long after it was given up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go, self.ended = threading.Event(), threading.Semaphore(0)
+
+    def said(self, ask: Summarize) -> Answer:
+        self.go.wait()
+        self.ended.release()
+        return Answer(text=f"Much too late for {ask.purpose}.")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_that_comes_after_it_was_given_up_changes_nothing(name: str) -> None:
+    """The run ends without it: by code, or `failed` with one Attempt (law 11). What comes then is not heard."""
+    policy = presets.using(name)
+    session = presets.opened(name, (), None)
+    session.policy = replace(policy, summary=replace(policy.summary, timeout=0.02, tries=1))
+    session.append(*presets.work(0, 6_000))
+    model = Hangs()
+    session.answerer = Answerer(model, patience=QUICK)
+    judge = presets.Judge(session)
+    outcome = judge.compact(Call(to=1_000))
+    assert model.calls
+    assert outcome.status in ("compacted", "failed"), outcome.reason
+    assert outcome.status == "compacted" or policy.summary.on_failure != "ladder"
+    before, held = sent(session), entries(session)
+    model.go.set()
+    for _ in range(model.calls):
+        model.ended.acquire()
+    assert (sent(session), entries(session)) == (before, held)
+    assert "Much too late" not in str(session.view.messages())

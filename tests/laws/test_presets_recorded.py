@@ -1,0 +1,55 @@
+"""The laws for every preset over recorded sessions: three compactions each, with the session going on between them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tenfold.engine import Call
+from tenfold.transcripts import Recorded
+from tests import sessions
+from tests.laws import conversations, presets, recorded
+from tests.laws.conversations import NeverAsk, tokens
+from tests.laws.presets import BAD, NAMES, Bad, Good, Judge
+
+FILES = (
+    "pi/before-compaction.jsonl",
+    "openhands-requests/django__django-11299.json",
+    "swe-agent/marshmallow-1867.function_calling.traj",
+    "tau2/toolorchestra_retail_gpt-5_1trial.json",
+    "cline/session.messages.json",
+)
+MOST = 240
+"""Entries of one session that are taken: the laws are judged over the whole path, again and again."""
+
+
+@cache
+def longest(file: str) -> Recorded:
+    """The longest session of a file."""
+    path = next(p for p in sessions.session_files() if sessions.name_of(p) == file)
+    return max(sessions.read(path), key=lambda session: len(session.entries))
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_session_compacted_three_times(name: str, file: str) -> None:
+    """Each with another model: one that answers well, one that answers badly, none."""
+    sessions.needed()
+    log = recorded.path_of(longest(file))[:MOST]
+    half = len(log) // 2
+    judge = Judge(presets.opened(name, log[:half], Good(presets.using(name).summary)))
+    session, said = judge.session, conversations.messages(log[half:])
+    third = -(-len(said) // 3)
+    judge.compact(Call(to=max(2_000, tokens(session.view.messages()) // 3)))
+    assert judge.compactions == 1
+    session.append(*said[:third])
+    session.answerer = presets.answerer(Bad(sorted(BAD)))
+    judge.compact(Call(to=max(2_000, tokens(session.view.messages()) // 3)))
+    session.append(*said[third : 2 * third])
+    session.policy = presets.using(name, models=())
+    session.answerer = presets.answerer(NeverAsk())
+    judge.compact(Call("manual", window=max(8_000, tokens(session.view.messages()) * 11 // 10)))
+    session.append(*said[2 * third :])
+    presets.well_formed(session)
+    judge.whole()

@@ -1,0 +1,348 @@
+"""The names of the design behind `tail`, and what they are here."""
+
+from __future__ import annotations
+
+from tests.presets.row import Row
+
+_D = "tenfold.designs.tail."
+_AGENT = _D + "TailHarness"
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        ("tail.A1", "tail.W13"),
+        "CompactionSettings(enabled, reserve_tokens, keep_recent_tokens)",
+        _D + "CompactionSettings",
+        "the published defaults, once; also `retain_recent_tokens`. The same keys in `[tenfold.presets.tail]`",
+        "(it().enabled, it().reserve_tokens, it().keep_recent_tokens, it().retain_recent_tokens) "
+        "== (True, 8192, 16384, 16384)",
+    ),
+    Row(
+        ("tail.A1", "tail.A3"),
+        "compaction.reserveTokens, compaction.keepRecentTokens",
+        "tenfold.policies.tail.tail",
+        "the keywords of the preset's function; sizes are clamped to the window",
+        "it.__kwdefaults__['reserve_tokens'] == 8192 and it.__kwdefaults__['keep_recent_tokens'] == 16384",
+    ),
+    Row(
+        ("tail.A2",),
+        "settings provider callback",
+        _AGENT + ".settings",
+        "`TailHarness(session, window, settings=callable)`, read at every check; of a session: a callable policy, or "
+        "`settings.Live`, which follows the file",
+    ),
+    Row(
+        ("tail.A3", "tail.W9"),
+        "should_compact(context_tokens, context_window)",
+        _D + "CompactionSettings.should_compact",
+        "strictly above window - reserve; never for a window that is not known",
+        "[it(it.__globals__['CompactionSettings'](reserve_tokens=10_000), n, 100_000) "
+        "for n in (95_000, 90_000, 89_000)] == [True, False, False]",
+    ),
+    Row(
+        ("tail.A3",),
+        "should_compact as a function",
+        _D + "should_compact",
+        "the same with the settings as third argument",
+        "it(191_809, 200_000) and not it(191_808, 200_000)",
+    ),
+    Row(
+        ("tail.A3", "tail.A4"),
+        "Compaction.should_compact",
+        _D + "Compaction.should_compact",
+        "the same on a `Compaction`, its settings read then",
+    ),
+    Row(
+        ("tail.A4", "tail.W10"),
+        "the check at the end of invoke()",
+        _AGENT + ".invoke",
+        "a context for one run: `save_point`, `agent_end`, the check, `settled`; no check after an exception. The "
+        "limit of the window is checked before every call besides, by `Session.before_model`",
+    ),
+    Row(
+        ("tail.A5",),
+        "ctx.compact(CompactOptions(custom_instructions, on_complete))",
+        _AGENT + ".compact",
+        "asks for a compaction at the end of the run; `_compact_requested` is the waiting request",
+    ),
+    Row(
+        ("tail.A5",),
+        "CompactOptions",
+        _D + "CompactOptions",
+        "its instructions go before the caller's; `on_complete` is told of the entry",
+        "it('focus').custom_instructions == 'focus' and it().on_complete is None",
+    ),
+    Row(
+        ("tail.A6",),
+        "run_compaction(custom_instructions) -> bool",
+        _AGENT + ".run_compaction",
+        "False: nothing to do, cancelled or failed, as `outcome` says; RuntimeError naming the phase unless idle",
+    ),
+    Row(
+        ("tail.A6",),
+        "phase",
+        _AGENT,
+        "`phase`: idle, running or compaction; `queue`: the messages that wait, which hold `settled` back",
+    ),
+    Row(
+        ("tail.A7",),
+        "no model, Already compacted, Nothing to compact, Compaction cancelled",
+        "tenfold.record.ask.Outcome",
+        "reasons of an Outcome, not exceptions; a manual run during another fails at once",
+    ),
+    Row(
+        ("tail.A8", "tail.A9"),
+        "estimate_tokens(message)",
+        _D + "estimate_tokens",
+        "characters / 4 in code points, rounded up; an image is 1,200 tokens. Sessions count by the policy's counter",
+        "it(it.__globals__['Message']('user', (it.__globals__['Text']('12345'),), 'human')) == 2",
+    ),
+    Row(
+        ("tail.A10", "tail.W7"),
+        "calculate_context_tokens(usage)",
+        _D + "calculate_context_tokens",
+        "the total, else the parts, cached tokens included; of ours or of a provider's usage",
+        "it({'input': 1000, 'output': 500, 'cacheRead': 200, 'cacheWrite': 100}) == 1800",
+    ),
+    Row(
+        ("tail.A10", "tail.A41"),
+        "the last usable usage",
+        _D + "last_usage",
+        "the index of the answer; aborted and failed ones, zero, and what lies before a compaction are left out",
+        "it([]) is None",
+    ),
+    Row(
+        ("tail.A11",),
+        "estimate_context_tokens(messages)",
+        _D + "estimate_context_tokens",
+        "tokens, usage_tokens, trailing_tokens, last_usage_index, over the entries of a path",
+        "(it([]).tokens, it([]).last_usage_index) == (0, None)",
+    ),
+    Row(
+        ("tail.A12", "tail.A21"),
+        "_refresh_context_tokens_from_session(), getContextUsage()",
+        "tenfold.session.Session.reading",
+        "the calibrated size of the view; `source` is reported only once the provider has answered after a Block",
+    ),
+    Row(
+        ("tail.A13", "tail.A14", "tail.A15", "tail.W1"),
+        "Compaction.prepare(path_entries)",
+        _D + "Compaction.prepare",
+        "None where the last entry is a compaction or nothing is to be summarised; begins at what the earlier one kept",
+    ),
+    Row(
+        ("tail.A16", "tail.A17", "tail.A18", "tail.A19", "tail.W2", "tail.W3", "tail.W5", "tail.W6"),
+        "find_cut_point, find_turn_start_index",
+        "tenfold.plan.stages.cut.cut_point",
+        "the cut as an index of pieces, which are whole steps, and the piece that opens a split exchange",
+    ),
+    Row(
+        ("tail.A20", "tail.A22", "tail.A23", "tail.W4"),
+        "CompactionPreparation",
+        _D + "CompactionPreparation",
+        "the design's fields, and `plan`: Tenfold's Plan of it",
+        "{'retained_from_id', 'messages_to_summarize', 'turn_prefix_messages', 'is_split_turn', 'tokens_before', "
+        "'previous_summary', 'file_ops', 'settings'} <= set(it.__struct_fields__)",
+    ),
+    Row(
+        ("tail.A22", "tail.W11"),
+        "file_ops",
+        "tenfold.summarize.split.files_of",
+        "the files by the facts: calls and shell commands, deletions and renames, earlier compactions and branches",
+        "it([]).read == () and it([]).modified == ()",
+    ),
+    Row(
+        ("tail.A24", "tail.A30", "tail.W8"),
+        "Compaction.compact(preparation, custom_instructions)",
+        _D + "Compaction.compact",
+        "one call, an update where there is an earlier summary; bounded, checked, repaired once; a failure is in "
+        "`failed`",
+    ),
+    Row(
+        ("tail.A24", "tail.A25"),
+        "SUMMARIZATION_PROMPT, UPDATE_SUMMARIZATION_PROMPT, TURN_PREFIX_SUMMARIZATION_PROMPT, BRANCH_SUMMARY_PROMPT",
+        "tenfold.summarize.edge.load_prompts",
+        "`first`, `update`, `prefix`, `branch`; Tenfold's own words",
+        "{'first', 'update', 'prefix', 'branch'} <= set(it())",
+    ),
+    Row(
+        ("tail.A25",),
+        "Goal .. Critical Context; Original Request .. Context for Suffix",
+        "tenfold.summarize.structure.headings_of",
+        "the structures `six`, `prefix` and `branch`: all must be there, in order",
+        "it('six')[0] == '## Goal' and it('six')[-1] == '## Critical Context' and len(it('prefix')) == 3",
+    ),
+    Row(
+        ("tail.A26",),
+        "serialize_conversation",
+        "tenfold.summarize.transcript.transcript",
+        "the messages as text: every part bounded, each gap stated, tool output fenced as data",
+        "it([(0, it.__globals__['Message']('user', (it.__globals__['Text']('hello'),), 'human'))], budget=100, "
+        "count=lambda texts: [len(t) for t in texts]).text.endswith('hello')",
+    ),
+    Row(
+        ("tail.A27",),
+        "max output: 0.8 x reserve, 0.5 x reserve, 2048",
+        "tenfold.trigger.triggers.Reserve.summary",
+        "the history's; the prefix has five eighths of it, a branch `tenfold.branches.SUMMARY_TOKENS`",
+        "it(it.__globals__['Reserve'](), 200_000, 0) == 6553",
+    ),
+    Row(
+        ("tail.A28",),
+        "`---`, Turn Context (split turn), No prior history.",
+        "tenfold.summarize.split.Split",
+        "the preset's writer: two calls side by side, `TURN_CONTEXT` between them, `NO_HISTORY` for none",
+        "'Turn Context (split turn)' in it.write.__globals__['TURN_CONTEXT']",
+    ),
+    Row(
+        ("tail.A29",),
+        "<read-files>, <modified-files>",
+        "tenfold.summarize.split.footer",
+        "made by code, under the summary",
+        "it(it.__globals__['Files'](('a',), ('b',))) == "
+        "'\\n\\n<read-files>\\na\\n</read-files>\\n\\n<modified-files>\\nb\\n</modified-files>'",
+    ),
+    Row(
+        ("tail.A31",),
+        "CompactionResult(summary, retained_from_id, tokens_before, details)",
+        _D + "CompactionResult",
+        "and `failed`, the reason where there is none",
+        "it('s', 'id', 3).details.read_files == ()",
+    ),
+    Row(
+        ("tail.A31", "tail.A22"),
+        "CompactionDetails(read_files, modified_files)",
+        _D + "CompactionDetails",
+        "sorted; what was changed is not among those read",
+        "it().modified_files == ()",
+    ),
+    Row(
+        ("tail.A32",),
+        "append_compaction(summary, first_kept_entry_id, tokens_before, details)",
+        _D + "append_compaction",
+        "appends a `CompactionResult` to a session as a Block; gives the Outcome",
+    ),
+    Row(
+        ("tail.A32", "tail.A38", "tail.W14"),
+        "CompactionEntry",
+        _D + "CompactionEntry",
+        "a Block by the design's names: `compaction_entry(session, block id)`",
+        "'first_kept_entry_id' in it.__struct_fields__ and 'from_hook' in it.__struct_fields__",
+    ),
+    Row(
+        ("tail.A33",),
+        "build_session_context(leaf)",
+        _D + "build_session_context",
+        "messages, model and thinking_level at a leaf of a list of entries; of a session: `Session.view`",
+        "it([]).messages == ()",
+    ),
+    Row(
+        ("tail.A34",),
+        "compactionSummary, branchSummary; <summary>",
+        "tenfold.policies.tail.OPENING",
+        "the fixed sentence and the tag of a summary's user message, inside Tenfold's own mark; of a branch: "
+        "`tenfold.branches.OPENING`",
+        "it.endswith('<summary>')",
+    ),
+    Row(
+        ("tail.A35",),
+        "session files, versions 1 to 3",
+        "tenfold.transcripts.read_file",
+        "reads them (docs/formats/pi.md); a malformed line is an error with its number unless `skip_damaged`. "
+        "Tenfold's own log is written at every append",
+    ),
+    Row(
+        ("tail.A36", "tail.W12"),
+        "session_before_compact",
+        _D + "SessionBeforeCompact",
+        "preparation, branch_entries, and the instructions that will be used; `harness.on('session_before_compact')`",
+        "it.type == 'session_before_compact'",
+    ),
+    Row(
+        ("tail.A36", "tail.A37"),
+        "SessionBeforeCompactResult(cancel, compaction)",
+        _D + "SessionBeforeCompactResult",
+        "the first cancel stops, the last result wins and is stored word for word, marked in `Block.supplied`",
+        "it(cancel=True).cancel and it().compaction is None",
+    ),
+    Row(
+        ("tail.A36", "tail.A38"),
+        "harness.on(event)",
+        _AGENT + ".on",
+        "registers a handler; one that raises is reported and ignored",
+    ),
+    Row(("tail.A38",), "session_compact", _D + "SessionCompact", "with the new entry", "it.type == 'session_compact'"),
+    Row(
+        ("tail.A39",),
+        "auto_compaction_start{reason}",
+        _D + "AutoCompactionStart",
+        "threshold or overflow; a session's own listeners hear `tenfold.events.Started`",
+        "it('overflow').reason == 'overflow'",
+    ),
+    Row(
+        ("tail.A39", "tail.A42"),
+        "auto_compaction_end{result, aborted, willRetry, errorMessage}",
+        _D + "AutoCompactionEnd",
+        "`will_retry`, `error_message`; a session's own listeners hear `Ended`, `Skipped` or `Failed`",
+        "it().will_retry is False",
+    ),
+    Row(
+        ("tail.A40",),
+        "isContextOverflow",
+        _D + "is_context_overflow",
+        "by the provider's message; a rate limit is none",
+        "it('prompt is too long: 9 > 8') and not it('429 too many tokens')",
+    ),
+    Row(
+        ("tail.A40", "tail.A41"),
+        "overflow recovery",
+        _AGENT + ".recover",
+        "compacts once and says whether to send the request again; an answer that failed is in no view. The demand is "
+        "`overflow` of `engine.Call`",
+    ),
+    Row(
+        ("tail.A42",),
+        "abort_compaction()",
+        _AGENT + ".abort_compaction",
+        "nothing of it is appended; coroutines cancel `AsyncSession.compact` instead",
+    ),
+    Row(
+        ("tail.A43",),
+        "collect_entries_for_branch_summary(session, old_leaf, target)",
+        _D + "collect_entries_for_branch_summary",
+        "`entries` with their positions, and `common_ancestor_id`",
+        "it(None, None, '').entries == ()",
+    ),
+    Row(
+        ("tail.A44",),
+        "prepare_branch_entries(entries, budget)",
+        _D + "prepare_branch_entries",
+        "messages, file_ops, total_tokens",
+    ),
+    Row(
+        ("tail.A45",),
+        "generate_branch_summary",
+        _D + "generate_branch_summary",
+        "a `BranchSummaryResult`: summary and files, or `aborted`, or `error`",
+    ),
+    Row(
+        ("tail.A46", "tail.W13"),
+        "navigateTree(target, {summarize, customInstructions, replaceInstructions})",
+        "tenfold.branches.navigate",
+        "`Wish(summarize, focus, prompt)`; `Navigated.text` goes back to the editor. `TailHarness.navigate_tree` asks "
+        "the design's handlers",
+    ),
+    Row(
+        ("tail.A46",),
+        "session_before_tree",
+        _D + "SessionBeforeTree",
+        "may cancel, give the summary, or change the instructions (`SessionBeforeTreeResult`)",
+        "it.type == 'session_before_tree'",
+    ),
+    Row(
+        ("tail.A46",),
+        "session_tree",
+        _D + "SessionTree",
+        "new_leaf_id, old_leaf_id, summary_entry_id; a session's own listeners hear `tenfold.events.Moved`",
+        "it.type == 'session_tree'",
+    ),
+)

@@ -1,0 +1,331 @@
+"""Around the preset `blocks`: check points, hooks, events, demands by hand, the recorder, settings and focus."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.designs.blocks import (
+    AgentEnd,
+    AgentStart,
+    CompactionConfig,
+    CompactionEnded,
+    CompactionStarted,
+    ContextConfig,
+    MessageDelta,
+    SessionRecorder,
+    TokenCounter,
+    compact_context,
+    compact_context_with_sender,
+    hooked,
+    loops_compacted,
+    records,
+)
+from tenfold.designs.blocks_events import LoopEvent
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.events import Ended, Event, Skipped, Started
+from tenfold.llm.scripted import ScriptedModel
+from tenfold.policies.blocks import OVERLAY, blocks
+from tenfold.record.block import Block
+from tenfold.record.message import text_of
+from tenfold.session import Session
+from tenfold.settings import read
+from tenfold.summarize.edge import with_prompts
+from tenfold.summarize.ladder import Settings
+from tests.presets.making_blocks import COUNTER, FILLER, block, loop, opened, said, size, texts, turn
+
+WINDOW = 10_000
+
+
+def full() -> Session:
+    """Two loops that fill most of a window."""
+    session = opened([loop(6), loop(18, start=20)])
+    assert 0.85 * WINDOW < size(session) < 1.4 * WINDOW
+    return session
+
+
+@pytest.mark.spec("blocks.C7")
+def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
+    assert blocks(COUNTER).checks == ("before_call",)
+    rows: list[dict[str, object]] = [{"role": "user", "content": "go"}]
+    session = opened([])
+    fired: list[bool] = []
+    for _ in range(14):
+        rows += [{"role": "assistant", "content": FILLER * 30}, {"role": "user", "content": FILLER * 5}]
+        session.before_model({"model": "m", "messages": rows}, window=WINDOW)
+        assert session.outcome is not None
+        fired.append(session.outcome.status == "compacted")
+        if fired[-1]:
+            break
+    assert fired == [*[False] * (len(fired) - 1), True]
+    asked = texts(session.view.messages())
+    assert asked[-1] == FILLER * 5, "the queued message was synced before the check"
+
+
+@pytest.mark.spec("blocks.C8", "blocks.C9")
+def test_hooks_and_events_come_in_the_published_order() -> None:
+    session = full()
+    heard: list[object] = []
+
+    def before(tokens: int, messages: int) -> bool:
+        heard.append(("before", tokens, messages))
+        return True
+
+    async def after(*figures: int) -> None:
+        await asyncio.sleep(0)
+        heard.append(("after", *figures))
+
+    session.answerer = hooked(session, before_compaction_start=before, after_compaction_end=after, send=heard.append)
+    tokens, messages = size(session), len(session.view.messages())
+    outcome = session.compact(window=WINDOW)
+    assert outcome.status == "compacted"
+    first, started, ended, last = heard
+    assert first == ("before", tokens, messages)
+    assert isinstance(started, CompactionStarted)
+    assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-2", tokens, messages)
+    assert isinstance(ended, CompactionEnded)
+    now = len(session.view.messages())
+    assert (ended.messages_before, ended.messages_after) == (messages, now)
+    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (tokens, size(session))
+    assert (ended.loop_id, ended.loops_compacted) == ("run-2", 2)
+    assert ended.timestamp >= started.timestamp > 0
+    assert last == ("after", messages, now, tokens, size(session))
+
+
+@pytest.mark.spec("blocks.C8")
+@pytest.mark.parametrize("how", ["plain", "coroutine"])
+def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -> None:
+    session = full()
+    heard: list[LoopEvent] = []
+
+    async def slowly(_tokens: int, _messages: int) -> bool:
+        await asyncio.sleep(0)
+        return False
+
+    hook = (lambda _tokens, _messages: False) if how == "plain" else slowly
+    session.answerer = hooked(session, before_compaction_start=hook, send=heard.append)
+    held = session.view.messages()
+    assert session.compact(window=WINDOW).status == "cancelled"
+    assert (heard, session.view.messages()) == ([], held)
+    session.answerer = Answerer()
+    assert session.compact(window=WINDOW).status == "compacted", "only that time"
+
+
+@pytest.mark.spec("blocks.C8")
+def test_a_hook_that_raises_is_reported_and_ignored() -> None:
+    session = full()
+    said_: list[str] = []
+    session.answerer = Answerer(report=said_.append)
+
+    def wrong(_tokens: int, _messages: int) -> bool:
+        raise RuntimeError("no index")
+
+    session.answerer = hooked(session, before_compaction_start=wrong)
+    assert session.compact(window=WINDOW).status == "compacted"
+    assert "no index" in said_[0]
+
+
+@pytest.mark.spec("blocks.C9", "blocks.Y8")
+def test_no_event_without_a_compaction() -> None:
+    """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
+    session = full()
+    heard: list[LoopEvent] = []
+    session.answerer = hooked(session, send=heard.append)
+    session.compact(window=WINDOW * 10)
+    assert heard == []
+    session.compact(window=WINDOW)
+    session.append(said("ok"), run="run-2")
+    session.compact(window=WINDOW)
+    assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
+
+
+@pytest.mark.spec("blocks.C9")
+def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> None:
+    session = full()
+    heard: list[LoopEvent] = []
+    model = ScriptedModel([])
+    policy = blocks(COUNTER, summary=with_prompts(Settings(models=("m",), on_failure="abort")))
+    session.policy = policy
+    session.answerer = Answerer(model=model)
+    session.answerer = hooked(session, send=heard.append)
+    outcome = session.compact(window=WINDOW)
+    assert outcome.status == "failed"
+    assert loops_compacted(session, outcome) == 0
+    started, ended = heard
+    assert isinstance(started, CompactionStarted)
+    assert isinstance(ended, CompactionEnded)
+    assert ended.loops_compacted == 0
+    assert ended.messages_before == ended.messages_after
+
+
+@pytest.mark.spec("blocks.C25")
+def test_compact_context_says_of_how_many_loops() -> None:
+    session = full()
+    config = ContextConfig(max_context_tokens=WINDOW)
+    assert compact_context(None, config) == compact_context(session, None) == 0
+    assert compact_context(opened([]), config) == 0
+    assert compact_context(session, config) == 2
+    assert compact_context(session, config) == 0, "nothing followed"
+
+
+@pytest.mark.spec("blocks.C25")
+def test_compact_context_with_sender_brackets_its_events() -> None:
+    session = full()
+    heard: list[LoopEvent] = []
+    before = session.answerer
+    assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), heard.append) == 2
+    assert [type(e).__name__ for e in heard] == ["AgentStart", "CompactionStarted", "CompactionEnded", "AgentEnd"]
+    assert heard[0] == AgentStart("run-2", "compaction")
+    assert session.answerer is before
+    assert compact_context_with_sender(None, None, heard.append) == 0
+    assert len(heard) == 4
+
+
+class Doubled(TokenCounter):
+    """Counts twice as much."""
+
+    def estimate_text(self, text: str) -> int:
+        return len(text) // 2
+
+
+@pytest.mark.spec("blocks.Y10")
+def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> None:
+    """The original's manual compaction ignores counter and hooks, and makes the last loop its own parent."""
+    session = full()
+    said_: list[int] = []
+
+    def before(tokens: int, _messages: int) -> bool:
+        said_.append(tokens)
+        return True
+
+    session.answerer = hooked(session, before_compaction_start=before)
+    config = ContextConfig(max_context_tokens=WINDOW, token_counter=Doubled())
+    assert compact_context(session, config) == 2
+    assert said_[0] > 1.8 * size(full())
+    assert block(session).counter == Doubled().name
+    assert [r.parent_loop_id for r in records(session)] == [None, "run-1"]
+
+
+@pytest.mark.spec("blocks.Y10")
+def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
+    """The original counts every block in the chain, and its recorder never stores the one just made."""
+    session = full()
+    heard: list[LoopEvent] = []
+    session.answerer = hooked(session, send=heard.append)
+    session.compact(window=WINDOW)
+    session.append(*[m for n in range(50, 65) for m in turn(n)], run="run-2")
+    session.compact(window=WINDOW)
+    ends = [e.loops_compacted for e in heard if isinstance(e, CompactionEnded)]
+    assert ends == [2, 1]
+    again = Session(session.place, session.policy)
+    entries = again.view.path.span(0, again.view.length - 1)
+    assert sum(isinstance(e, Block) for e in entries) == 2
+    assert records(again) == records(session)
+
+
+@pytest.mark.spec("blocks.C26")
+def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
+    session = opened([])
+    recorder = SessionRecorder(session)
+    recorder.record(AgentEnd("stray", tuple(loop(1))))
+    recorder.record(AgentStart("a"))
+    recorder.record(MessageDelta("a", "I loo"))
+    recorder.record(CompactionStarted("a", 10, 2, 1))
+    assert session.view.length == 0, "messages come with the end"
+    recorder.record(AgentEnd("a", tuple(loop(2))))
+    recorder.record(CompactionStarted("a", 10, 2, 1))
+    recorder.record(AgentStart("b"))
+    recorder.flush()
+    recorder.record(AgentEnd("b", tuple(loop(2))))
+    a, b = recorder.loops()
+    assert a.events == ((1, "AgentStart"), (2, "CompactionStarted"), (3, "AgentEnd"))
+    assert [m.message for m in a.messages] == loop(2)
+    assert (a.status, b.status, b.messages) == ("completed", "aborted", ())
+    assert [r.loop_id for r in records(session)] == ["a"]
+
+
+@pytest.mark.spec("blocks.C26")
+def test_streamed_pieces_are_kept_where_asked_for() -> None:
+    recorder = SessionRecorder(opened([]), deltas=True)
+    recorder.record(AgentStart("a"))
+    recorder.record(MessageDelta("a", "I loo"))
+    assert [type(e).__name__ for _, e in recorder.events("a")] == ["AgentStart", "MessageDelta"]
+    assert recorder.loops()[0].status == "running"
+
+
+@pytest.mark.spec("blocks.C27", "blocks.Y11")
+def test_focus_steers_the_summary_and_never_the_trigger() -> None:
+    """The original stores focus_message, and no strategy ever reads it."""
+    model = ScriptedModel(["The parts were read."], repeat=True)
+    settings = with_prompts(Settings(models=("m",)))
+    policy = blocks(COUNTER, summary=settings, focus_message="the port of the ledger")
+    session = opened([loop(30)], policy, answerer=Answerer(model=model))
+    plain = opened([loop(30)], blocks(COUNTER, summary=settings))
+    assert policy.trigger == plain.policy.trigger
+    window = size(session)
+    assert session.preview(window=window)[0] == plain.preview(window=window)[0]
+    session.compact(window=window)
+    assert all("the port of the ledger" in ask.prompt for ask in model.asked)
+    assert model.asked
+
+
+@pytest.mark.spec("blocks.C27", "blocks.Y11")
+def test_focus_steers_the_lines_too() -> None:
+    """The same without a model: what speaks of the focus is shortened less."""
+    history = [m for n in range(40) for m in turn(n, text=f"{'ledger' if n == 20 else 'cache'} {n}: {FILLER}")]
+    session = opened([history], blocks(COUNTER, max_summary_tokens=500, focus_message="ledger"))
+    session.compact(to=size(session) * 6 // 10)
+    lines = {t.split()[1]: len(t) for t in texts(session.view.messages()) if t.startswith("[Summary] ")}
+    assert lines["ledger"] > 1.5 * lines["cache"]
+
+
+@pytest.mark.spec("blocks.C27")
+def test_named_instances_override_single_fields(tmp_path: Path) -> None:
+    place = tmp_path / "tenfold.toml"
+    place.write_text(
+        "[tenfold]\npolicy = 'careful'\n[tenfold.presets.blocks]\nkeep_recent_turns = 6\nmax_summary_tokens = 900\n"
+        "[tenfold.presets.careful]\npolicy = 'blocks'\nkeep_recent_turns = 20\nfocus = 'the migration'\n",
+        encoding="utf-8",
+    )
+    config = read(place, environ={})
+    careful, base = config.policy(COUNTER), config.policy(COUNTER, "blocks")
+    assert careful.stages[0] == replace(OVERLAY, keep_recent=20, max_summary_tokens=900)
+    assert base.stages[0] == replace(OVERLAY, keep_recent=6, max_summary_tokens=900)
+    assert (careful.summary.instructions, base.summary.instructions) == ("the migration", "")
+    with pytest.raises(UsageError, match="careful"):
+        config.policy(COUNTER, "carefull")
+
+
+@pytest.mark.spec("blocks.Y11")
+def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None:
+    """The original cannot read scope and legacy fields from a file, and its docs name another table than its parser."""
+    place = tmp_path / "tenfold.toml"
+    place.write_text(
+        "[tenfold.presets.blocks]\ncompaction_scope = 'token_budget'\nkeep_first = 3\nkeep_recent = 7\n", "utf-8"
+    )
+    made = read(place, environ={}).policy(COUNTER, "blocks")
+    assert made == read(tmp_path / "tenfold.toml", environ={}).policy(COUNTER, "blocks")
+    assert made.stages[0] == replace(OVERLAY, scope="token_budget")
+    assert (made.in_memory[-1].keep_first, made.in_memory[-1].keep_recent) == (3, 7)  # type: ignore[attr-defined]
+    place.write_text("[tenfold.presets.blocks]\ncompaction_scop = 4\n", "utf-8")
+    with pytest.raises(UsageError, match="compaction_scope"):
+        read(place, environ={})
+    assert CompactionConfig().focus_message is None
+
+
+@pytest.mark.spec("blocks.C9")
+def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
+    session = full()
+    heard: list[Event] = []
+    session.answerer = Answerer(listen=(heard.append,))
+    session.compact(window=WINDOW)
+    session.answerer = Answerer(listen=(heard.append,), before=(lambda _: None,))
+    session.compact(to=10**6)
+    kinds = [type(e) for e in heard if not hasattr(e, "fill")]
+    assert kinds[:2] == [Started, Ended]
+    assert set(kinds[2:]) <= {Skipped}
+    assert "[Summary]" in "\n".join(map(text_of, session.view.messages()))

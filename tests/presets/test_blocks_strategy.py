@@ -1,0 +1,330 @@
+"""A block strategy of one's own: plain, as a coroutine and as a generator; from code, entry point and settings."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tenfold.aio import AsyncSession
+from tenfold.designs.blocks import (
+    CompactedSection,
+    CompactionConfig,
+    ContextConfig,
+    DefaultBlockCompaction,
+    LoopRecord,
+    TurnMap,
+    TurnRange,
+    asked,
+    compact_session_loops,
+    records,
+    strategy_blocks,
+    with_strategy,
+)
+from tenfold.designs.blocks_strategy import Laying
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.llm.scripted import Reply, ScriptedModel
+from tenfold.policies.blocks import blocks
+from tenfold.policy import Policy
+from tenfold.record.ask import Answer, Ask, Summarize
+from tenfold.record.message import Message, Text, text_of
+from tenfold.session import Session
+from tenfold.settings import read
+from tenfold.summarize.edge import with_prompts
+from tenfold.summarize.ladder import Settings
+from tenfold.view.rules import check
+from tenfold.view.view import View
+from tests.laws import checks, conversations
+from tests.laws.nearby import WIRES
+from tests.laws.strategies import ENGINE, Log
+from tests.presets.making_blocks import COUNTER, block, loop, opened, size, turn
+
+PAGE = Path(__file__).parents[2] / "docs" / "custom-strategy.md"
+PRINTED, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+(SETTINGS,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+TOLD = "The parts were read, one after the other."
+
+
+@pytest.fixture
+def printed() -> Iterator[ModuleType]:
+    """What the page defines, as the module that its settings name."""
+    module = ModuleType("digests")
+    exec(compile(PRINTED + POLICY, str(PAGE), "exec"), module.__dict__)  # noqa: S102 - the page is ours, and running it is the point
+    sys.modules["digests"] = module
+    yield module
+    del sys.modules["digests"]
+
+
+class Plain(DefaultBlockCompaction, frozen=True):
+    """The design's own, whose compacted section is one plain text."""
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> CompactedSection | None:
+        made = super().keep_compacted(record, turn_map, config, is_most_recent)
+        if made is None:
+            return None
+        return CompactedSection(made.range, (Message("user", (Text("Told plainly."),), "tenfold"),))
+
+
+class ByGenerator(DefaultBlockCompaction, frozen=True):
+    """Yields its Ask."""
+
+    def keep_compacted(  # type: ignore[override]
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> Generator[Ask, Answer, CompactedSection | None]:
+        answer = yield Summarize(
+            "s", f"p {turn_map.turn_count()} {record.loop_id} {is_most_recent}", config.max_summary_tokens
+        )
+        last = turn_map.turn_count() - 1
+        return CompactedSection(TurnRange(0, last), (Message("user", (Text(answer.text),), "tenfold"),))
+
+
+class ByCoroutine(DefaultBlockCompaction, frozen=True):
+    """Awaits its Ask, and other things beside it."""
+
+    async def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> TurnRange | None:  # type: ignore[override]
+        await asyncio.sleep(0)
+        return DefaultBlockCompaction.keep_first(self, record, turn_map, config)
+
+    async def keep_compacted(  # type: ignore[override]
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> CompactedSection | None:
+        await asyncio.sleep(0.001)
+        asks = (
+            asked(Summarize("s", f"p{n} {record.loop_id} {is_most_recent}", config.max_summary_tokens)) for n in (1, 2)
+        )
+        first, second = await asyncio.gather(*asks)
+        said = Message("user", (Text(f"{first.text}\n{second.text}"),), "tenfold")
+        return CompactedSection(TurnRange(0, turn_map.turn_count() - 1), (said,))
+
+
+class Raises(DefaultBlockCompaction, frozen=True):
+    """Wrong in every method."""
+
+    def keep_first(self, *given: object) -> TurnRange | None:
+        raise RuntimeError(f"no first of {len(given)}")
+
+    def keep_recent(self, *given: object) -> CompactedSection | None:
+        raise RuntimeError(f"no recent of {len(given)}")
+
+    def keep_compacted(self, *given: object) -> CompactedSection | None:
+        raise RuntimeError(f"the index is down for {len(given)}")
+
+
+def session_with(policy: Policy, model: ScriptedModel | None = None) -> Session:
+    return opened([loop(30)], policy, answerer=Answerer(model=model))
+
+
+def told(session: Session) -> str:
+    return "\n".join(map(text_of, session.view.messages()))
+
+
+@pytest.mark.spec("blocks.C15")
+def test_the_printed_strategy_and_policy_work(printed: ModuleType) -> None:
+    assert printed.policy.stages[0].name == "strategy"
+    model = ScriptedModel([TOLD])
+    session = session_with(with_strategy(printed.Digest(), COUNTER), model)
+    outcome = session.compact(to=size(session) // 2)
+    assert (outcome.status, outcome.rung, len(model.asked)) == ("compacted", "model", 1)
+    assert TOLD in told(session)
+    shown = session.view.messages()
+    assert shown[1:3] == turn(0)
+    assert shown[-6:] == [m for n in (27, 28, 29) for m in turn(n)]
+    assert outcome.spent.calls == 1
+    made = records(session)[0].compaction_block
+    assert made is not None
+    assert made.keep_compacted is not None
+    assert made.keep_compacted.range == TurnRange(1, 26)
+
+
+@pytest.mark.spec("blocks.C15")
+def test_the_printed_settings_plug_it_in(printed: ModuleType, tmp_path: Path) -> None:
+    place = tmp_path / "tenfold.toml"
+    place.write_text(SETTINGS, encoding="utf-8")
+    policy = read(place, environ={}).policy(COUNTER)
+    stage = policy.stages[0]
+    assert isinstance(stage, Laying)
+    assert isinstance(stage.own.strategy, printed.Digest)
+    assert stage.own.config.max_summary_tokens == 1_500
+    session = session_with(policy, ScriptedModel([TOLD]))
+    assert session.compact(to=size(session) // 2).status == "compacted"
+    assert TOLD in told(session)
+
+
+@pytest.mark.spec("blocks.C15")
+def test_an_installed_package_publishes_one_by_name(printed: ModuleType, tmp_path: Path) -> None:
+    info = tmp_path / "digests-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: digests\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[tenfold.strategies]\ndigest = digests:Digest\n", "utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        policy = strategy_blocks(COUNTER, block_strategy="digest", max_summary_tokens=900)
+        with pytest.raises(UsageError, match="did you mean 'digest'"):
+            strategy_blocks(COUNTER, block_strategy="digets")
+    finally:
+        sys.path.remove(str(tmp_path))
+    stage = policy.stages[0]
+    assert isinstance(stage, Laying)
+    assert isinstance(stage.own.strategy, printed.Digest)
+    assert stage.own.config.max_summary_tokens == 900
+
+
+@pytest.mark.spec("blocks.C15", "blocks.Y13")
+@pytest.mark.parametrize(
+    ("strategy", "wanted", "calls"),
+    [(Plain(COUNTER), "Told plainly.", 0), (ByGenerator(COUNTER), TOLD, 1), (ByCoroutine(COUNTER), TOLD, 2)],
+)
+def test_plain_generator_and_coroutine_are_alike(strategy: DefaultBlockCompaction, wanted: str, calls: int) -> None:
+    """The original has no strategy that asks a model."""
+    model = ScriptedModel([TOLD], repeat=True)
+    session = session_with(with_strategy(strategy, COUNTER), model)
+    outcome = session.compact(to=size(session) * 6 // 10)
+    assert outcome.status == "compacted"
+    assert wanted in told(session)
+    assert len(model.asked) == outcome.spent.calls == calls
+
+    async def again() -> str:
+        other = session_with(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
+        inside = session_with(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
+        inside.compact(to=size(inside) * 6 // 10)  # the sync session, inside a running loop
+        await AsyncSession(other).compact(to=size(other) * 6 // 10)
+        assert [text_of(m) for m in inside.view.messages() if m.origin != "tenfold"] == [
+            text_of(m) for m in other.view.messages() if m.origin != "tenfold"
+        ]
+        return told(other)
+
+    assert wanted in asyncio.run(again())
+
+
+@pytest.mark.spec("blocks.Y13")
+def test_what_a_strategy_raises_is_reported_and_lines_are_written() -> None:
+    """The original's methods give an Option: an error can only become a None, which nobody hears of."""
+    session = session_with(with_strategy(Raises(COUNTER), COUNTER))
+    outcome = session.compact(to=size(session) * 6 // 10)
+    assert outcome.status == "compacted"
+    said = " ".join(outcome.notes)
+    for why in ("RuntimeError: no first", "RuntimeError: no recent", "RuntimeError: the index is down for 4"):
+        assert why in said
+    assert "[Summary] I look at part 5." in told(session)
+
+
+@pytest.mark.spec("blocks.Y13")
+def test_a_model_that_fails_leaves_lines() -> None:
+    """The original has no way to go on when a summary cannot be had."""
+    broken = ScriptedModel([Reply(error="the provider is down")], repeat=True)
+    own = session_with(with_strategy(ByGenerator(COUNTER), COUNTER), broken)
+    preset = session_with(conversations.policy(models=("m",)), broken)
+    preset.policy = blocks(COUNTER, summary=preset.policy.summary)
+    for session in (own, preset):
+        assert session.compact(to=size(session) * 6 // 10).status == "compacted"
+        assert "[Summary] I look at part" in told(session)
+
+
+@pytest.mark.spec("blocks.Y13")
+def test_an_overflow_is_recovered_from() -> None:
+    """The original gives up when the provider refuses the request as too long."""
+    session = opened([loop(30)])
+    window = size(session) * 2
+    assert session.compact(window=window).status == "nothing"
+    call = session.call(window=window)
+    assert session.compact(replace(call, demand="overflow")).status == "compacted"
+    assert size(session) < window // 2
+
+
+@pytest.mark.spec("blocks.C19", "blocks.Y13")
+def test_with_a_model_the_middle_is_one_text_and_an_update_of_it_later() -> None:
+    """The original has one-liners only, whatever model there is."""
+    model = ScriptedModel([TOLD, "Then more of them."])
+    policy = blocks(COUNTER, summary=with_prompts(Settings(models=("m",))))
+    session = opened([loop(30)], policy, answerer=Answerer(model=model))
+    assert session.compact(to=size(session) * 6 // 10).rung == "model"
+    assert TOLD in told(session)
+    session.append(*[m for n in range(30, 60) for m in turn(n)], run="run-1")
+    session.compact(to=size(session) * 6 // 10)
+    assert [ask.purpose for ask in model.asked] == ["first", "update"]
+    assert TOLD in model.asked[1].prompt
+    assert "Then more of them." in told(session)
+
+
+@pytest.mark.spec("blocks.C20", "blocks.Y10")
+def test_the_configured_strategy_and_counter_are_used_by_hand_too() -> None:
+    """The original's manual compaction takes the default strategy and no counter, whatever is configured."""
+    session = opened([loop(30)])
+    config = CompactionConfig(block_strategy=Plain(COUNTER))
+    assert compact_session_loops(session, "run-1", None, config, max_context_tokens=8_000).status == "compacted"
+    assert "Told plainly." in told(session)
+    other = opened([loop(30)])
+    compact_session_loops(other, "run-1", Plain(COUNTER), max_context_tokens=8_000)
+    assert "Told plainly." in told(other)
+
+
+class Invents(Plain, frozen=True):
+    """Says something that is nowhere in its source."""
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001
+    ) -> CompactedSection | None:
+        made = super().keep_compacted(record, turn_map, config, is_most_recent)
+        text = "Parts were read. The fix is in src/never_was.py."
+        return CompactedSection(made.range, (Message("user", (Text(text),), "tenfold"),)) if made else None
+
+
+@pytest.mark.spec("blocks.C15")
+def test_what_a_strategy_invents_is_taken_out() -> None:
+    session = session_with(with_strategy(Invents(COUNTER), COUNTER))
+    outcome = session.compact(to=size(session) * 6 // 10)
+    assert "Parts were read." in told(session)
+    assert "never_was" not in told(session)
+    assert any("never_was" in note for note in outcome.notes)
+
+
+@pytest.mark.spec("blocks.C15", "blocks.C23")
+@ENGINE
+@given(log=conversations.long_logs(), percent=st.integers(10, 80), which=st.sampled_from((Plain, ByGenerator, Raises)))
+def test_a_strategy_runs_under_the_laws(log: Log, percent: int, which: type[DefaultBlockCompaction]) -> None:
+    config = ContextConfig(compaction=CompactionConfig(keep_first_turns=1, keep_recent_turns=3))
+    policy = with_strategy(which(COUNTER), COUNTER, config=config)
+    session = conversations.opened(log, policy, Answerer(model=ScriptedModel([TOLD], repeat=True)))
+    before = session.view.messages()
+    outcome = session.compact(to=max(1, size(session) * percent // 100))
+    if outcome.status != "compacted":
+        assert session.view.messages() == before
+        return
+    path = tuple(session.view.path.span(0, session.view.length - 1))
+    checks.agrees_with_oracle(View, path)
+    checks.tiles_every_position(View, path)
+    checks.reaches_every_original(View, path)
+    checks.opens_from_snapshots(View, path)
+    checks.undoes_each_block(View, path)
+    checks.fits_later_leaves(View, path[:-1], block(session), ())
+    assert outcome.tokens_after == size(session) < outcome.tokens_before
+    assert outcome.tokens_after <= outcome.target or outcome.target_missed
+    for wire in WIRES:
+        assert check(session.view.messages(), wire) == []

@@ -1,0 +1,52 @@
+"""OpenTelemetry: a compaction is one span with its figures, on either side, and nothing of what was said."""
+
+from __future__ import annotations
+
+import asyncio
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tenfold.aio import AsyncSession
+from tenfold.record.ask import Outcome
+from tests.engine.making import opened, work
+
+EXPORTED = InMemorySpanExporter()
+
+
+def spans() -> tuple[ReadableSpan, ...]:
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(EXPORTED))
+        trace.set_tracer_provider(provider)
+    found = EXPORTED.get_finished_spans()
+    EXPORTED.clear()
+    return found
+
+
+def tells(span: ReadableSpan, outcome: Outcome) -> None:
+    assert span.name == "tenfold.compact"
+    assert dict(span.attributes or {}) == {
+        "tenfold.session": "s",
+        "tenfold.policy": "tenfold",
+        "tenfold.status": outcome.status,
+        "tenfold.tokens_before": outcome.tokens_before,
+        "tenfold.tokens_after": outcome.tokens_after,
+        "tenfold.target": outcome.target,
+        "tenfold.model_calls": 0,
+    }
+
+
+def test_a_compaction_is_a_span_on_either_side() -> None:
+    spans()
+    plain, awaited = opened(work(20)), opened(work(20))
+    outcome = plain.compact(to=900)
+    assert outcome.status == "compacted"
+    (span,) = spans()
+    tells(span, outcome)
+    outcome = asyncio.run(AsyncSession(awaited).compact(to=900))
+    (span,) = spans()
+    tells(span, outcome)
