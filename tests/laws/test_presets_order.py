@@ -1,4 +1,4 @@
-"""Laws 9, 11 and 14 for every preset: answers in any order, runs that are given up, and messages that come meanwhile."""
+"""Laws 9, 11 and 14 for every preset: answers in any order, runs given up, and messages that come meanwhile."""
 
 from __future__ import annotations
 

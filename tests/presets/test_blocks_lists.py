@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_messages, compacted_list
+from tenfold.meter.counters import sizes
+from tenfold.plan.draft import Goal, start
+from tenfold.plan.stages.levels import DropBetween
 from tenfold.plan.stages.lines import cut_lines, said, step_line, user_line
 from tenfold.policies.blocks import blocks
 from tenfold.record.block import Block
@@ -18,6 +21,7 @@ from tenfold.record.message import Message, Text, ToolCall, text_of
 from tenfold.session import Session
 from tenfold.stateless import compact
 from tenfold.view.rules import check
+from tests.engine.making import bench, view_of
 from tests.laws import conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log
@@ -144,7 +148,16 @@ def test_level_three_falls_back_to_the_newest_that_fit() -> None:
     assert kept == history[-len(kept) :]
     assert len(kept) < 10
     assert f"[Context compacted: {120 - len(kept)} messages removed]" in texts(shown)
-    assert size(session) <= 1_000, "the marker is paid for too"
+    assert size(session) <= 1_000
+
+
+@pytest.mark.spec("blocks.C14")
+def test_the_marker_of_level_three_is_paid_for() -> None:
+    history = [user("go"), *(answer(f"note {n}") for n in range(400))]
+    draft = start(view_of(history), bench().sizes.each, lambda messages: sizes(messages, COUNTER))
+    for stop in range(60, 90):
+        made = DropBetween().apply(draft, Goal(stop, stop, 0, 0, 0, 0))
+        assert stop - 10 < made.tokens <= stop
 
 
 @pytest.mark.spec("blocks.C10")

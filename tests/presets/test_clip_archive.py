@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenfold.archive import Archive, Archived, LogArchive
@@ -64,6 +64,7 @@ def batch(text: str, depth: int = 0, *, start: int | None = None, count: int = 1
 
 
 @pytest.mark.spec("clip.13")
+@settings(deadline=None)
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
 def test_times_are_iso_in_milliseconds_with_z(millis: int) -> None:
     expected = (START + timedelta(milliseconds=millis)).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
@@ -187,6 +188,7 @@ def test_the_archive_reads_as_published() -> None:
 
 
 @pytest.mark.spec("clip.18")
+@settings(deadline=None)
 @given(
     st.lists(st.text("ab \n", min_size=1, max_size=300), min_size=1, max_size=12),
     st.integers(0, 3),

@@ -376,7 +376,8 @@ def test_any_history_ends_as_what_must_stay_and_two_messages(log: Log) -> None:
     messages = made.view.messages()
     notes = [m for m in messages if is_continuation(m)]
     assert len(notes) == 1
-    if asked and quoted(notes[0]) != asked:
+    in_open_step = any(asked in text_of(m) for m in messages if m.origin == "human")
+    if asked and quoted(notes[0]) != asked and not in_open_step:
         assert "characters of the request left out" in quoted(notes[0])
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
         assert check(messages, wire) == []

@@ -356,7 +356,7 @@ def test_tools_taken_away_bring_the_count_down() -> None:
     tools = [{"name": "look", "description": text(8_000, 1), "input_schema": {}}]
     contents = talk(2)
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s", "tools": tools})
-    plugin.after_model(AGENT, {"usage": {"input_tokens": 6_300}})
+    plugin.after_model(AGENT, {"usage": {"input_tokens": 6_500}})
     contents += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": text(600, 9)}]
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s"})
     without = session.outcome
@@ -395,7 +395,8 @@ def test_two_conversations_of_one_agent_are_summarised_at_once() -> None:
     requests: Sequence[dict[str, Any]] = [{"messages": talk(10)} for _ in range(2)]
     before = made.plugin_config().before_model
     threads = [
-        threading.Thread(target=before, args=(Context("agent", str(n)), request)) for n, request in enumerate(requests)
+        threading.Thread(target=before, args=(Context("agent", str(n)), request), daemon=True)
+        for n, request in enumerate(requests)
     ]
     for each in threads:
         each.start()

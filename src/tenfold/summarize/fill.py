@@ -264,7 +264,8 @@ def _summary(
     message, size = said(written.text)
     others = sum(each.sizes) - piece.allotment
     if writing.given and (size + others >= piece.before or not written.text.strip()):
-        what = f"it takes {size:,} tokens in place of {piece.before - others:,}" if written.text.strip() else "it is empty"
+        what = f"it takes {size:,} tokens in place of {piece.before - others:,}"
+        what = what if written.text.strip() else "it is empty"
         written = replace(written, text="", failed=f"the summary that a before-hook supplied cannot be used: {what}")
     elif size > piece.allotment and writing.supplied and not writing.given:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.allotment:,}"

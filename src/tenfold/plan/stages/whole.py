@@ -23,7 +23,8 @@ from tenfold.view.view import View
 from tenfold.wire.marks import CONTINUATION, CONTINUATION_END
 
 CONTINUED = "continuation"
-"""The kind of the replacement that shows the last recent entry again, with the continuation after it."""
+"""The kind of the replacement that shows a recent entry again: the last with the continuation after it, one before it
+without an older continuation."""
 _HOLDS = " The summary holds everything that came before."
 _ASKS = " The user's current request is: `"
 _GOES_ON = "` Continue working on it "
@@ -199,7 +200,9 @@ def _behind(draft: Draft, goal: Goal, reach: tuple[int, int], buffer: Calibrated
     if end is None:
         show, sizes = (*show, Say(message, of)), (*sizes, said)
     else:
-        draft = draft.swap(end, _followed(draft.pieces[end], Say(message, of), said))
+        for index in range(last, end):
+            draft = draft.swap(index, _bare(draft.pieces[index]))
+        draft = draft.swap(end, _followed(_bare(draft.pieces[end]), Say(message, of), said))
     number = sum(len(p.shown()) for p in covered)
     levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
     piece = Piece(
@@ -224,15 +227,23 @@ def _only_text(message: Message) -> bool:
     return all(isinstance(part, Text) for part in message.parts)
 
 
-def _followed(piece: Piece, say: Say, size: int) -> Piece:
-    """A piece that stays, with the continuation after it and without an older one."""
-    stays = [i for i, s in enumerate(piece.shown()) if not is_continuation(s.message)]
+def _bare(piece: Piece) -> Piece:
+    """A piece that stays, without an older continuation, which says no more than the one to come."""
     shown = piece.shown()
-    show: tuple[Show, ...] = (*(as_show(shown[i]) for i in stays), say)
-    sizes = (*(piece.sizes[i] for i in stays), size)
-    return replace(
-        piece, kind=CONTINUED, show=show, sizes=sizes, tokens=sum(sizes), why="stays, with the continuation after it"
-    )
+    stays = [i for i, s in enumerate(shown) if not is_continuation(s.message)]
+    if len(stays) == len(shown):
+        return piece
+    show, sizes = tuple(as_show(shown[i]) for i in stays), tuple(piece.sizes[i] for i in stays)
+    why = "stays, without the older continuation"
+    return replace(piece, kind=CONTINUED, show=show, sizes=sizes, tokens=sum(sizes), why=why)
+
+
+def _followed(piece: Piece, say: Say, size: int) -> Piece:
+    """A piece that stays, with the continuation after it."""
+    show = (*(piece.show if piece.changed else (as_show(s) for s in piece.shown())), say)
+    sizes = (*piece.sizes, size)
+    why = "stays, with the continuation after it"
+    return replace(piece, kind=CONTINUED, show=show, sizes=sizes, tokens=sum(sizes), why=why)
 
 
 def _allotment(draft: Draft, goal: Goal, covered: Sequence[Piece], others: int, buffer: CalibratedBuffer) -> int:

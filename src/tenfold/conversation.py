@@ -1,0 +1,276 @@
+"""One head of a session as it is read and written: what it says, what the model sees of it, what it takes.
+
+Every method is synchronous and safe from several threads. Compacting is `session.py`'s part.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.archive import Archive
+from tenfold.drive import Answerer
+from tenfold.engine import Bench
+from tenfold.errors import LostRace, NotFound, UsageError
+from tenfold.hosting import Key, matched, next_message
+from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
+from tenfold.log.head import Head
+from tenfold.log.ids import IDS, now
+from tenfold.policy import Policy
+from tenfold.preparing import Preparation
+from tenfold.recall.expand import Line, expand
+from tenfold.record.ask import Outcome
+from tenfold.record.entry import Entry, Pin, Retraction, Said, Usage
+from tenfold.record.message import Message
+from tenfold.summarize.edge import with_prompts
+from tenfold.view.path import Path
+from tenfold.view.rules import check
+from tenfold.view.view import View
+from tenfold.wire.same import same_key
+
+Provider = Callable[[], Policy]
+"""Gives the policy in force: asked at every check, so that a change applies without a restart."""
+
+
+def _providing(policy: Policy | Provider) -> Provider:
+    if callable(policy):
+        return policy
+    prompted = _prompted(policy)
+    return lambda: prompted
+
+
+def _prompted(policy: Policy) -> Policy:
+    """The policy with the packaged prompts where it has none of its own."""
+    summary = with_prompts(policy.summary)
+    return policy if summary is policy.summary else replace(policy, summary=summary)
+
+
+class Place(Struct, frozen=True):
+    """Where a session lives: a store, the session's id, the namespace (the tenant), and the head it continues."""
+
+    store: Store
+    session: str
+    namespace: str = DEFAULT_NAMESPACE
+    head: str = MAIN
+
+
+class Conversation:
+    """What a session says: read, appended to, brought level with a host's list, undone, pinned, searched."""
+
+    def __init__(
+        self,
+        place: Place,
+        policy: Policy | Provider,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
+        archive: Archive | None = None,
+    ) -> None:
+        """Opens a head. `model` names the agent's model: its window and its calibration. Raises `NotFound`.
+
+        A `policy` that is a callable is asked anew at every check (`settings.Live` follows a file); only the counter
+        stays as it was at the opening. An `archive` is given every batch before the Block that brings it is appended.
+        """
+        self.place, self.model = place, model
+        self._provider: Provider = _providing(policy)
+        self.answerer, self.archive = answerer or Answerer(), archive
+        self._lock = threading.RLock()
+        self.compacting = threading.Lock()
+        self.outcome: Outcome | None = None
+        self.ahead: Preparation | None = None
+        self._used: Usage | None = None
+        self._apart = 0
+        self._keys: dict[int, bytes] = {}
+        counter = self._provider().counter
+        self._head = Head(place.store, place.namespace, place.session, name=place.head, counter=counter)
+
+    @classmethod
+    def create(
+        cls,
+        place: Place,
+        policy: Policy | Provider,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
+        info: SessionInfo | None = None,
+        archive: Archive | None = None,
+    ) -> Self:
+        """Makes the session in the store, or takes up the one of that id, and opens it."""
+        place.store.create(place.namespace, info or SessionInfo(place.session, model=model))
+        return cls(place, policy, model=model, answerer=answerer, archive=archive)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now, with the counter this session was opened with."""
+        policy = _prompted(self._provider())
+        return policy if policy.counter == self._head.counter else replace(policy, counter=self._head.counter)
+
+    @policy.setter
+    def policy(self, policy: Policy | Provider) -> None:
+        self._provider = _providing(policy)
+
+    @property
+    def view(self) -> View:
+        """What the model sees now. A value: it stays as it is while the session goes on."""
+        return self._head.view
+
+    @property
+    def leaf(self) -> str | None:
+        """The id of the last entry on the path, None before the first."""
+        return self._head.leaf
+
+    def uncompacted(self) -> int:
+        """Tokens of the whole path with no Block applied, by the policy's counter: what shares refer to."""
+        with self._lock:
+            self._head.know_counts()
+            return self._head.uncompacted()
+
+    def sizes(self) -> dict[tuple[int, int, int], int]:
+        """Tokens of each message in view, by its `Shown.key`."""
+        with self._lock:
+            shown = list(self.view.shown())
+            return dict(zip((s.key for s in shown), self.bench().sizes.each(shown), strict=True))
+
+    def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+        """Finds originals and summaries of this session that hold all the words, best first."""
+        place = self.place
+        return place.store.search(place.namespace, words, session=place.session, limit=limit)
+
+    def expand(self, id: str, *, deep: bool = False) -> list[Line]:
+        """What a Block stands for, one level down or (`deep`) as the originals; for a message's id, that message."""
+        return expand(self.place.store, self.place.namespace, id, deep=deep, session=self.place.session)
+
+    def violations(self, wire: str) -> tuple[str, ...]:
+        """What a provider of that wire would refuse in the view, one sentence each; empty when it is well-formed."""
+        return tuple(f"{v.rule} at message {v.index}: {v.what}" for v in check(self.view.messages(), wire))
+
+    def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
+        """Appends messages at the leaf, atomically, and returns their ids. `run` is the id of the run they belong to.
+
+        `usage` belongs to the last of them that is an answer; what `used` noted belongs to the first. Raises
+        `LostRace` when another writer was first: nothing is written; `refresh` and append again.
+        """
+        with self._lock:
+            answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
+            took: dict[int, Usage] = {}
+            if answers and self._used is not None:
+                took[answers[0]] = self._used
+            if answers and usage is not None:
+                took[answers[-1]] = usage
+            entries: list[Entry] = []
+            parent = self._head.leaf
+            for index, message in enumerate(messages):
+                entries.append(Said(IDS.new(), parent, run, now(), message, took.get(index)))
+                parent = entries[-1].id
+            if entries:
+                self._head.append(entries)
+            if answers:
+                self._used = None
+            return [e.id for e in entries]
+
+    def sync(self, messages: Sequence[Message]) -> View:
+        """Brings the log level with a host's whole list, which hosts resend on every request, and gives the view.
+
+        The list may be the raw history or begin with a view of ours. What is known is matched by content; what is
+        new is appended; a rewrite becomes a branch before the first message that differs. Nothing is duplicated.
+        """
+        self._synced(messages)
+        return self.view
+
+    def _synced(self, messages: Sequence[Message]) -> tuple[View, tuple[Key, ...]]:
+        """The view, and the `Shown.key` of each message of the list."""
+        with self._lock:
+            match = matched(messages, self.view, self._key)
+            differs = next_message(self.view.path, match.position)
+            if differs is not None:  # what stands silently before it, Blocks included, stays on the branch
+                self._head.rewind(differs - 1)
+                self._keys = {at: key for at, key in self._keys.items() if at < differs}
+                self._used = None
+            start = self.view.length
+            self.append(*messages[match.count :])
+            new = ((start + i, 0, -1) for i in range(len(messages) - match.count))
+            return self.view, (*match.keys, *new)
+
+    def move(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
+        """Goes to the end of a path of this session's tree and appends there; see `branches.navigate`.
+
+        False, and nothing done, where the leaf is not `expected` any more or another writer was first.
+        """
+        with self._lock:
+            if self.leaf != expected:
+                return False
+            before = self.view.path
+            self._head.move(path)
+            try:
+                if entries:
+                    self._head.append(entries)
+            except BaseException as exc:
+                self._head.move(before)
+                if isinstance(exc, LostRace):
+                    return False
+                raise
+            self._keys, self._used, self.ahead = {}, None, None
+            return True
+
+    def _read(self, positions: Sequence[int]) -> list[Entry]:
+        with self._lock:
+            path = self.view.path
+            return [path.at(p) for p in positions]
+
+    def used(self, usage: Usage) -> None:
+        """Notes what the provider reported for the request just made: it belongs to the next answer appended.
+
+        Reports without prompt tokens are left out.
+        """
+        if usage.prompt > 0:
+            with self._lock:
+                self._used = replace(usage, apart=usage.apart or self._apart)
+
+    def undo(self) -> str:
+        """Retracts the newest live Block and returns its id. Raises `UsageError` when there is none."""
+        with self._lock:
+            live = self.view.marks.live
+            if not live:
+                raise UsageError("there is nothing to undo: no compaction is in force on this path")
+            block = self.view.path.at(live[-1]).id
+            self._head.append([Retraction(IDS.new(), self.leaf, "", now(), block)])
+            return block
+
+    def pin(self, entry: str, *, on: bool = True) -> str:
+        """Keeps a message in view through every compaction, or with `on=False` no longer. Returns its full id.
+
+        `entry` may be the beginning of an id. Raises `NotFound` unless it names one message in view.
+        """
+        with self._lock:
+            path = self.view.path
+            found = {s.at for s in self.view.shown() if s.original and path.at(s.at).id.startswith(entry)}
+            if len(found) != 1:
+                raise NotFound(
+                    f"messages in view with an id that begins with {entry!r}: {len(found)}, and it must be one; "
+                    "`tenfold show` lists them, and what is hidden can be expanded"
+                )
+            at = found.pop()
+            self._head.append([Pin(IDS.new(), self.leaf, "", now(), path.at(at).id, at, on)])
+            return path.at(at).id
+
+    def refresh(self) -> View:
+        """Reads what other writers appended to this head, and gives the view."""
+        with self._lock:
+            self._head.refresh()
+            self._keys = {}
+            return self.view
+
+    def bench(self) -> Bench:
+        """What this session's views are measured with."""
+        self._head.know_counts()
+        return Bench(self._head.sizes, self._head.tally)
+
+    def _key(self, position: int, message: Message) -> bytes:
+        known = self._keys.get(position)
+        if known is None:
+            known = self._keys[position] = same_key(message)
+        return known
