@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tenfold.meter.counters import Characters4
 from tenfold.plan.stages import SummarizePrefix
+from tenfold.record.block import Fact
+from tenfold.summarize.section import render
 from tests.engine.making import called, gave, opened, policy, said, user, work
 from tests.engine.test_must_keep import live, missing, newest
 
@@ -44,3 +47,13 @@ def test_an_error_that_a_late_result_brought_is_not_lost() -> None:
         "FAILED tests/test_sky.py::test_blue - AssertionError: assert 3 == 4"
     ]
     assert missing(session) == []
+
+
+def test_a_rule_of_which_little_would_be_left_counts_as_not_shown() -> None:
+    rule = Fact("rule", "Never touch the folder " + "of generated clients and their fixtures " * 20 + "at all.", "r", 3)
+    count = Characters4().count
+    for budget in range(20, 400, 10):
+        section = render([rule], budget=budget, count=count)
+        assert (section.unshown == (rule,)) == (section.text == "")
+        assert section.text == "" or len(section.text) > 160
+    assert render([rule], budget=400, count=count).unshown == ()

@@ -67,6 +67,10 @@ class Section(Struct, frozen=True):
     tokens: int
 
 
+LEAST_SHOWN = 160
+"""Characters of a long rule or request below which what is left says nothing: it then counts as not shown."""
+
+
 def _nothing(_fact: Fact) -> bool:
     return False
 
@@ -130,7 +134,7 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact
             text = (
                 _open_items(fact.text, share, size)
                 if fact.kind == "todo"
-                else clip(fact.text, max(len(fact.text) * share // size - 20, 40))
+                else clip(fact.text, max(len(fact.text) * share // size - 20, LEAST_SHOWN))
             )
             line = _line(fact, text)
         out.append((fact, line))
