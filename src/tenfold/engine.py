@@ -18,13 +18,13 @@ from tenfold.meter.counters import sizes
 from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, counted, read
 from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Goal, Recall, least, start
-from tenfold.plan.plan import Plan, pick, with_facts, without
+from tenfold.plan.plan import Plan, pick, renewed, with_facts
 from tenfold.plan.stages.whole import entries_since
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
 from tenfold.record.block import Block, Fact, Spent
 from tenfold.record.entry import Attempt
-from tenfold.summarize.fill import Filled, Writing, fill, frame_of, is_section, kept_facts, known_facts, section_of
+from tenfold.summarize.fill import Filled, Writing, beside_newer, fill, frame_of, kept_facts, known_facts, section_of
 from tenfold.summarize.section import render
 from tenfold.trigger.guard import History, decide
 from tenfold.trigger.triggers import Decision, Demand, Limits
@@ -252,7 +252,10 @@ def plan_for(
     count = policy.counter.count
 
     def planned(goal: Goal) -> Plan:
-        return without(pick(draft, goal, policy.stages, texts=texts), is_section)
+        picked = pick(draft, goal, policy.stages, texts=texts)
+        plan = renewed(picked, lambda message: beside_newer(message, policy.summary))
+        section = section_of(plan, facts, budget=goal.facts, count=count) if plan.draft is not picked.draft else None
+        return picked if section is not None and not section.text and section.unshown else plan
 
     plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count).tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
@@ -322,7 +325,7 @@ class _Ending(Struct, frozen=True):
 
     def failed(self, reason: str, spent: Spent) -> Verdict:
         """No usable summary, and the policy does not go on without one."""
-        return Verdict(self.outcome("failed", reason), self.attempt("failed", reason, spent))
+        return Verdict(replace(self.outcome("failed", reason), spent=spent), self.attempt("failed", reason, spent))
 
     def compacted(self, plan: Plan, block_id: str, filled: Filled) -> Verdict:
         """The Block, and the Outcome with its figures."""

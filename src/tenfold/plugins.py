@@ -54,10 +54,14 @@ def found(kind: Kind, reference: str) -> object:
         made: object = importlib.import_module(module)
         for part in name.split("."):
             made = getattr(made, part)
-    except (ImportError, AttributeError) as exc:
+    except (ImportError, AttributeError, SyntaxError) as exc:
         raise UsageError(f"{reference!r} among the {kind} cannot be loaded: {exc}") from exc
     if isinstance(made, type):
-        made = made()
+        try:
+            made = made()
+        except TypeError as exc:
+            what = "a class is called without arguments, so name an object of it instead"
+            raise UsageError(f"{reference!r} among the {kind} cannot be made: {exc}; {what}") from exc
     missing = [member for member in _NEEDS[kind] if not hasattr(made, member)]
     if missing:
         raise UsageError(f"{reference!r} is none of the {kind}: it has no {', '.join(missing)}")

@@ -24,7 +24,7 @@ from tenfold.record.ask import Answer, Ask, Outcome, Read, Verdict
 from tenfold.record.block import Block, Rep, Replacement, Say
 from tenfold.record.entry import Attempt, message_of
 from tenfold.record.message import text_of
-from tenfold.summarize.fill import Writing, carrier, job_of, story_of
+from tenfold.summarize.fill import Writing, carrier, job_of, shown_again, story_of
 from tenfold.summarize.ladder import PROMPTS, OnFailure, Settings, Written, added
 from tenfold.summarize.section import TITLE
 from tenfold.summarize.writer import Job
@@ -139,7 +139,7 @@ def _summaries(view: View, position: int, block: Block, settings: Settings) -> l
         if not isinstance(ref, Rep) or ref.block != position:
             continue
         made = block.replacements[ref.index]
-        if made.kind not in (SUMMARY, BATCHES):
+        if made.kind not in (SUMMARY, BATCHES) or shown_again(view, made):
             continue
         for place, show in enumerate(made.show):
             text = summary_text(text_of(show.message)) if isinstance(show, Say) else None

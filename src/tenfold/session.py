@@ -83,7 +83,10 @@ class Session(Conversation):
 
     def _due(self, call: Call) -> bool:
         """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
-        if call.window is None or not {"before_call", check_point(self.view.path)}.isdisjoint(self.policy.checks):
+        points = {"before_call", check_point(self.view.path)}
+        if "user_message" in points:  # the run before it has ended, which a host that only makes calls says nowhere
+            points.add("end_of_run")
+        if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
         reading, limits = self._against(call)
         return reading.tokens > limits.hard

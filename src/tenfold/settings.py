@@ -31,6 +31,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.archive import Archive
 from tenfold.errors import BadInput, UsageError
 from tenfold.meter.counters import Counter
 from tenfold.plan.plan import Stage
@@ -50,7 +51,9 @@ FILE = "TENFOLD_CONFIG"
 class Common(Struct, frozen=True, forbid_unknown_fields=True):
     """What may be set for every policy. `stages` stand in front of the policy's own; see `plugins` for the names.
 
-    `model` and `fallbacks` write the summaries ("" and none: code alone); `focus` is what they dwell on.
+    `model` and `fallbacks` write the summaries ("" and none: code alone; for the command, "auto" chooses by the
+    agent's model); `focus` is what they dwell on. `archive` is given every batch of a policy that makes batches ("":
+    the log alone).
     """
 
     policy: str = "tenfold"
@@ -61,6 +64,7 @@ class Common(Struct, frozen=True, forbid_unknown_fields=True):
     stages: tuple[str, ...] = ()
     trigger: str = ""
     counter: str = ""
+    archive: str = ""
 
 
 _COMMON = tuple(field.name for field in msgspec.structs.fields(Common))
@@ -76,17 +80,30 @@ class Config(Struct, frozen=True):
     def policy(self, counter: Counter, name: str = "") -> Policy:
         """The policy `name` (default: the configured one) with its settings. Raises `UsageError` for a wrong one."""
         asked = name or self.common.policy
-        own = dict(self.presets.get(asked, {}))
-        base = str(own.pop("policy", asked))
+        table = self.presets.get(asked, {})
+        base = str(table.get("policy", asked))
         make = _preset(base, self.presets)
-        knobs = {key: own.pop(key) for key in list(own) if key not in _COMMON}
-        common = _common({**_given(self.common), **own}, f"[tenfold.presets.{asked}] in {self.where}")
+        knobs = {key: value for key, value in table.items() if key not in _COMMON}
+        common = self.common_of(asked)
         if base != asked:  # an instance: what it does not say falls through to its preset's own settings
             knobs = {**{k: v for k, v in self.presets.get(base, {}).items() if k not in _COMMON}, **knobs}
         if common.counter:
             counter = cast("Counter", found("counters", common.counter))
         made = make(counter, **_checked(base, make, knobs, self.where))
         return _outfitted(made, common)
+
+    def common_of(self, name: str = "") -> Common:
+        """What is set for every policy, as the policy `name` (default: the configured one) has it."""
+        asked = name or self.common.policy
+        table = self.presets.get(asked, {})
+        own = {**self.presets.get(str(table.get("policy", asked)), {}), **table}
+        own = {key: value for key, value in own.items() if key in _COMMON and key != "policy"}
+        return _common({**_given(self.common), **own}, f"[tenfold.presets.{asked}] in {self.where}")
+
+    def archive(self, name: str = "") -> Archive | None:
+        """The archive of that policy's batches, for `Session(..., archive=)`; None where the log alone keeps them."""
+        named = self.common_of(name).archive
+        return cast("Archive", found("archives", named)) if named else None
 
 
 def read(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Config:
@@ -197,6 +214,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the nearest valid one, and which there are."""
     there = sorted(set(known))
     near = get_close_matches(name, there, n=1, cutoff=0.5)
+    if not there:
+        return ": there is none yet"
     return (f": did you mean {near[0]!r}?" if near else ".") + f" There are: {', '.join(there)}"
 
 

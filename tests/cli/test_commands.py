@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.policies import POLICIES
 from tenfold.record.message import text_of
 from tenfold.transcripts import Recorded, read_file
 from tenfold.view.path import Path as LogPath
@@ -108,6 +109,16 @@ def test_diff_marks_the_facts_that_are_in_view_and_those_that_are_not(tenfold: C
     plain = tenfold.good("diff", outcome["session"]).out
     assert f"must-keep facts in view: {len(must)} of {len(must)}" in plain
     assert sum(line.startswith("- ") for line in plain.splitlines()) >= len(told["hidden"])
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_diff_lists_every_message_that_the_block_took_out_of_view(tenfold: Cli, pi: Path, policy: str) -> None:
+    session = tenfold.one("compact", pi, "--to", "10%", "--policy", policy)["session"]
+    rows = [row for row in tenfold.one("show", session, "--all")["timeline"] if row["seen"] != "summary"]
+    gone = {row["id"] for row in rows if row["seen"] != "as it was"}
+    assert gone
+    assert {line["entry"] for line in tenfold.one("diff", session)["hidden"]} == gone
+    assert f", {len(rows) - len(gone)} messages stay as they were, {len(gone)} " in tenfold.good("diff", session).out
 
 
 def test_diff_has_nothing_to_compare_before_a_compaction(tenfold: Cli, pi: Path) -> None:

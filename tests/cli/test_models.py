@@ -126,6 +126,20 @@ def test_auto_chooses_by_the_agents_model(tenfold: Cli, pi: Path, monkeypatch: p
     assert told["spent"]["model"] == "openai:gpt-4o-mini"
 
 
+@pytest.mark.spec("tiers.B13", "tiers.B1")
+def test_auto_in_the_settings_chooses_as_well(
+    tenfold: Cli, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "tenfold.toml"
+    settings.write_text('[tenfold]\npolicy = "tiers"\nmodel = "auto"\n')
+    monkeypatch.setenv("TENFOLD_CONFIG", str(settings))
+    with Loopback(script=writer("tiers")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
+        told = tenfold.one("compact", pi, "--to", "10%", "--model", "gpt-5")
+        assert {g.body["model"] for g in loopback.got} == {"gpt-4o-mini"}
+    assert told["rung"] == "model"
+
+
 def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:
     talk = [{"role": "user", "content": "hello " * 900}, {"role": "assistant", "content": "well " * 900}]
     ran = tenfold("compact", written(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")
@@ -189,12 +203,12 @@ def test_compare_prints_every_policy_and_changes_nothing(tenfold: Cli, chat: Pat
     assert folder(tmp_path) == before
     lines = [line.split("\t") for line in ran.out.splitlines()[2:]]
     assert lines[0] == [
-        *("policy", "rung", "before", "after", "share", "messages", "calls", "price", "must-keep facts", "valid")
+        *("policy", "rung", "before", "after", "share", "messages", "calls", "price", "must-keep facts", "valid wires")
     ]
     assert [row[0] for row in lines[1:]] == list(POLICIES)
     assert {row[2] for row in lines[1:]} == {lines[1][2]}, "all begin with the same conversation"
-    assert {row[-1] for row in lines[1:]} == {"all 4 wires"}
-    assert "down to 10%" in ran.out
+    assert {row[-1] for row in lines[1:]} == {"all 4"}
+    assert "tokens, down to 10%" in ran.out
 
 
 def test_compare_agrees_with_the_compaction_itself(tenfold: Cli, pi: Path) -> None:

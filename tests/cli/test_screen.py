@@ -21,7 +21,8 @@ SECRET = "sk-" + "ant-api03-" + "Zq7" * 12
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """A conversation with terminal escapes, direction marks and a secret in every kind of place."""
-    messages: list[object] = [{"role": "user", "content": f"Always answer briefly. {HOSTILE} marker-user"}]
+    asked = f"Always answer briefly. API_KEY={SECRET} {HOSTILE} marker-user"
+    messages: list[object] = [{"role": "user", "content": asked}]
     for n in range(40):
         call = {
             "id": f"c{n}",
@@ -63,8 +64,10 @@ def test_no_command_prints_what_a_session_commands(tenfold: Cli, hostile: Path) 
 
 def test_json_of_searches_and_shows_hides_secrets_too(tenfold: Cli, hostile: Path) -> None:
     tenfold.good("compact", hostile, "--to", "20%")
-    for line in (("search", "marker-tool", "--json"), ("diff", "last", "--json")):
-        assert SECRET not in tenfold.good(*line).out, line
+    for line in (("search", "marker-tool"), ("diff", "last"), ("show", "last", "--all"), ("sessions",)):
+        out = tenfold.good(*line, "--json").out
+        assert SECRET not in out, line
+        assert "\\u001b" not in out, line
 
 
 def test_export_and_expand_as_json_are_exact(tenfold: Cli, hostile: Path) -> None:

@@ -30,7 +30,8 @@ Results go to standard output, notes and errors to standard error. A terminal ge
 respected), a pipe gets tab-separated lines without either, and `--json` gives one object per session and line.
 Session text is shown without control characters and with secrets redacted; exact are `export` and `expand --json` only.
 
-Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed.
+Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed;
+130 interrupted (what was stored before stays as it is).
 
 The store is the file that `--store` names, else the environment's `TENFOLD_STORE`, else `tenfold.db` in the user's data
 folder; its place is printed when it is made. `:memory:` keeps nothing. `compact` names no way back in its stubs unless

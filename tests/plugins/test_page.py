@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tenfold.archive import Archive
+from tenfold.archive import Archive, Archived
+from tenfold.cli.place import session_of
 from tenfold.errors import UsageError
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4
@@ -55,13 +56,43 @@ def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed:
 
 def test_the_printed_archive_gets_every_batch(printed: dict[str, Any]) -> None:
     shelf = printed["Shelf"]()
+    kept: dict[str, Archived] = shelf.kept
     assert isinstance(shelf, Archive)
     session = Session.create(Place(MemoryStore(), "s"), policy_for("clip", Characters4()), archive=shelf)
     session.append(*work(40))
     assert session.compact(to=4_000).status == "compacted"
     (block,) = blocks(session)
-    assert [r.batch for r in shelf.kept.values()] == list(block.batches)
-    assert all(r.id.startswith(block.id) for r in shelf.kept.values())
+    assert [r.batch for r in kept.values()] == list(block.batches)
+    assert all(r.id.startswith(block.id) for r in kept.values())
+
+
+def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: Path) -> None:
+    sys.path.insert(0, str(installed))
+    try:
+        file = installed / "tenfold.toml"
+        file.write_text(
+            '[tenfold]\npolicy = "mine"\n[tenfold.presets.clip]\narchive = "my_parts:Shelf"\n'
+            '[tenfold.presets.mine]\npolicy = "clip"\n[tenfold.presets.other]\npolicy = "clip"\narchive = "nobody"\n',
+            encoding="utf-8",
+        )
+        config = read(file, environ={})
+        shelf = config.archive()
+        assert isinstance(shelf, Archive)
+        assert config.archive("tenfold") is None
+        with pytest.raises(UsageError, match="no package publishes 'nobody' among the archives"):
+            config.archive("other")
+        store = MemoryStore()
+        Session.create(Place(store, "s"), config.policy(Characters4())).append(*work(40))
+        (row,) = store.sessions("default")
+        session = session_of(store, row, config=config)
+        assert session.compact(to=4_000).status == "compacted"
+        (block,) = blocks(session)
+        kept: dict[str, Archived] = getattr(session.archive, "kept", {})
+        assert [r.batch for r in kept.values()] == list(block.batches) != []
+        assert session_of(store, row, config=config, policy="tenfold").archive is None
+    finally:
+        sys.path.remove(str(installed))
+        sys.modules.pop("my_parts", None)
 
 
 @pytest.fixture

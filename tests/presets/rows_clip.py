@@ -141,7 +141,10 @@ ROWS: tuple[Row, ...] = (
         "a name; identity is the batch's id, `<block id>/<index>`",
     ),
     _row(
-        "13 X3 X4", "archival memory", "tenfold.archive.Archive", "the protocol; a write that is not True is a refusal"
+        "13 X3 X4",
+        "archival memory",
+        "tenfold.archive.Archive",
+        "the protocol; a write that is not True is a refusal; the setting `archive` names one",
     ),
     _row("13 15", "the log as archive", "tenfold.archive.LogArchive", "the default: complete without any other"),
     _row(

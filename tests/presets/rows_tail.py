@@ -56,7 +56,8 @@ ROWS: tuple[Row, ...] = (
         "the check at the end of invoke()",
         _AGENT + ".invoke",
         "a context for one run: `save_point`, `agent_end`, the check, `settled`; no check after an exception. The "
-        "limit of the window is checked before every call besides, by `Session.before_model`",
+        "limit of the window is checked before every call besides, by `Session.before_model`, and there the soft one too "
+        "at the user's next words: for hosts that only make calls, these end a run",
     ),
     Row(
         ("tail.A5",),
@@ -68,7 +69,7 @@ ROWS: tuple[Row, ...] = (
         ("tail.A5",),
         "CompactOptions",
         _D + "CompactOptions",
-        "its instructions go before the caller's; `on_complete` is told of the entry",
+        "its instructions go before the caller's; `on_complete` is given the `CompactionResult`",
         "it('focus').custom_instructions == 'focus' and it().on_complete is None",
     ),
     Row(
@@ -175,7 +176,8 @@ ROWS: tuple[Row, ...] = (
         ("tail.A26",),
         "serialize_conversation",
         "tenfold.summarize.transcript.transcript",
-        "the messages as text: every part bounded, each gap stated, tool output fenced as data",
+        "the messages as text, one renderer for all presets: `[n] USER`, `ASSISTANT`, `(thinking)`, `calls NAME with`, "
+        "`TOOL OUTPUT`; every part bounded, each gap stated, tool output fenced as data",
         "it([(0, it.__globals__['Message']('user', (it.__globals__['Text']('hello'),), 'human'))], budget=100, "
         "count=lambda texts: [len(t) for t in texts]).text.endswith('hello')",
     ),
@@ -183,7 +185,8 @@ ROWS: tuple[Row, ...] = (
         ("tail.A27",),
         "max output: 0.8 x reserve, 0.5 x reserve, 2048",
         "tenfold.trigger.triggers.Reserve.summary",
-        "the history's; the prefix has five eighths of it, a branch `tenfold.branches.SUMMARY_TOKENS`",
+        "the history's; the prefix has five eighths of it, a branch `tenfold.branches.SUMMARY_TOKENS`. No effort of "
+        "reasoning is asked for: it is turned off wherever it can be",
         "it(it.__globals__['Reserve'](), 200_000, 0) == 6553",
     ),
     Row(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tenfold.designs.tail import CompactionSettings, TailHarness
+from tenfold.designs.tail_events import EventName, TailEvent
 from tenfold.drive import Answerer
 from tenfold.engine import Call
 from tenfold.log.memory import MemoryStore
@@ -157,3 +158,21 @@ def covered(block: Block) -> Replacement:
 
 def messages_of(path: Sequence[Entry]) -> list[Message]:
     return [m for e in path if (m := message_of(e)) is not None]
+
+
+NAMES: tuple[EventName, ...] = (
+    "session_before_compact", "session_compact", "auto_compaction_start", "auto_compaction_end", "save_point",
+    "agent_end", "settled",
+)  # fmt: skip
+
+
+def heard(agent: TailHarness) -> list[TailEvent]:
+    """Every event from here on, in order."""
+    events: list[TailEvent] = []
+    for name in NAMES:
+        agent.on(name)(events.append)
+    return events
+
+
+def kinds(events: list[TailEvent]) -> list[str]:
+    return [event.type for event in events]

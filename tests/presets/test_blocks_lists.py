@@ -21,6 +21,7 @@ from tenfold.record.message import Message, Text, ToolCall, text_of
 from tenfold.session import Session
 from tenfold.stateless import compact
 from tenfold.view.rules import check
+from tenfold.wire.marks import summary_text
 from tests.engine.making import bench, view_of
 from tests.laws import conversations
 from tests.laws.nearby import WIRES
@@ -94,6 +95,16 @@ def test_level_one_cuts_every_output_and_nothing_else() -> None:
     results = [m for m in shown if m.role == "tool"]
     assert len(results) == 12
     assert all("[... 70 lines removed ...]" in text_of(m) for m in results)
+
+
+@pytest.mark.spec("blocks.C4", "blocks.C12", "blocks.Y11")
+def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
+    """The original's fields for lists are three; one that is stored and never read would change nothing here."""
+    history = [m for n in range(12) for m in turn(n, lines=120)]
+    short = replace(config(size(opened([history])) * 6 // 10), tool_output_max_lines=10)
+    results = [m for m in compact_messages(history, short) if m.role == "tool"]
+    assert len(results) == 12
+    assert all("[... 110 lines removed ...]" in text_of(m) for m in results)
 
 
 @pytest.mark.spec("blocks.C13")
@@ -236,3 +247,13 @@ def test_lines_and_markers_are_never_taken_for_the_users_words() -> None:
     assert "Never push to main." in shown
     for heading in ("## Current request (user)", "## Rules (user)", "## Corrections (user)", "## Earlier requests"):
         assert "use port" not in shown.partition(heading)[2].partition("\n##")[0], heading
+
+
+@pytest.mark.spec("blocks.Y6")
+def test_a_summary_without_room_for_words_says_how_much_it_stands_for() -> None:
+    """The original drops user messages without a word; a summary in view must not be empty either."""
+    session = opened([[user(f"note {n}: {FILLER}") for n in range(6)]])
+    session.compact(to=size(session) * 28 // 100)
+    inner = [t for m in session.view.messages() if (t := summary_text(text_of(m))) is not None]
+    kept = sum(m.origin == "human" for m in session.view.messages())
+    assert inner == [f"({6 - kept} messages are not shown here)"]

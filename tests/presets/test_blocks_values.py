@@ -241,6 +241,8 @@ def test_what_the_provider_reported_decides_the_trigger() -> None:
 def test_a_negative_size_is_an_error_that_names_it() -> None:
     with pytest.raises(UsageError, match="keep_recent_turns is -1"):
         blocks(COUNTER, keep_recent_turns=-1)
+    with pytest.raises(UsageError, match="compaction_scope is 'all'"):
+        blocks(COUNTER, compaction_scope="all")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="compact_at_pct"):
         blocks(COUNTER, compact_at_pct=1.5)
     assert FILLER

@@ -11,7 +11,6 @@ from tenfold.designs.tail import (
     AutoCompactionEnd,
     Compaction,
     CompactionDetails,
-    CompactionEntry,
     CompactionResult,
     CompactOptions,
     SessionBeforeCompact,
@@ -19,30 +18,25 @@ from tenfold.designs.tail import (
     SessionCompact,
     TailHarness,
     compaction_entry,
-    is_context_overflow,
 )
-from tenfold.designs.tail_events import EventName, TailEvent
+from tenfold.designs.tail_events import TailEvent
 from tenfold.drive import Answerer
 from tenfold.record.ask import Answer, Summarize
-from tenfold.record.entry import Usage
-from tests.presets.tail_making import WINDOW, Structured, attempts, blocks, exchanges, harness, said, summary_of, user
-
-NAMES: tuple[EventName, ...] = (
-    "session_before_compact", "session_compact", "auto_compaction_start", "auto_compaction_end", "save_point",
-    "agent_end", "settled",
-)  # fmt: skip
-
-
-def heard(agent: TailHarness) -> list[TailEvent]:
-    """Every event from here on, in order."""
-    events: list[TailEvent] = []
-    for name in NAMES:
-        agent.on(name)(events.append)
-    return events
-
-
-def kinds(events: list[TailEvent]) -> list[str]:
-    return [event.type for event in events]
+from tests.presets.tail_making import (
+    WINDOW,
+    Structured,
+    attempts,
+    blocks,
+    exchanges,
+    harness,
+    heard,
+    kinds,
+    messages_of,
+    opened,
+    said,
+    summary_of,
+    user,
+)
 
 
 class Waiting(Structured):
@@ -90,13 +84,14 @@ def test_a_run_that_failed_is_not_checked() -> None:
 @pytest.mark.spec("tail.A5")
 def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None:
     agent = harness(exchanges(4))
-    done: list[CompactionEntry] = []
+    done: list[CompactionResult] = []
     model = agent.session.answerer.model
     assert isinstance(model, Structured)
     with agent.invoke() as session:
         agent.compact(CompactOptions("the parser", done.append))
         assert blocks(session) == []
-    assert [e.id for e in done] == [b.id for b in blocks(agent.session)]
+    (block,) = blocks(agent.session)
+    assert done == [compaction_entry(agent.session, block.id).result]
     assert any("Additional focus: the parser" in a.prompt for a in model.asked)
     agent.session.append(*exchanges(5, start=4))
     agent.compact(CompactOptions("the lexer"))
@@ -109,7 +104,7 @@ def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None
 @pytest.mark.spec("tail.A5")
 def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> None:
     agent = harness(exchanges(1))
-    done: list[CompactionEntry] = []
+    done: list[CompactionResult] = []
     agent.compact(CompactOptions("x", done.append))
     with agent.invoke():
         pass
@@ -315,64 +310,60 @@ def test_the_entry_of_the_event_is_read_from_the_block() -> None:
     assert not entry.from_hook
 
 
-OVERFLOWS = (
-    "prompt is too long: 213462 tokens > 200000 maximum",
-    "Your input exceeds the context window of this model",
-    "This model's maximum context length is 128000 tokens",
-    "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)",
-    "This model's maximum prompt length is 131072 but the request contains 537812 tokens",
-    "Please reduce the length of the messages or completion",
-    "tokens to keep from the initial prompt is greater than the context length",
-    "the request exceeds the available context size",
-    "context_length_exceeded",
-    "413 Request Entity Too Large",
-)
+@pytest.mark.parametrize("window", [15_000, 32_000])
+@pytest.mark.spec("tail.A36", "tail.A23")
+def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: int) -> None:
+    """The published sizes are clamped there: a plan without the window had another cut, or was none at all."""
+    agent = TailHarness(opened(exchanges(window // 2_000)), window)
+    seen: list[SessionBeforeCompact] = []
+    agent.on("session_before_compact")(seen.append)  # type: ignore[arg-type]
+    path = agent.session.view.path
+    assert agent.run_compaction()
+    (event,) = seen
+    assert agent.outcome is not None
+    entry = compaction_entry(agent.session, agent.outcome.block)
+    found = event.preparation
+    assert (found.retained_from_id, found.tokens_before) == (entry.first_kept_entry_id, entry.tokens_before)
+    at = next(p for p in range(path.length) if path.at(p).id == found.retained_from_id)
+    assert [*found.messages_to_summarize, *found.turn_prefix_messages] == messages_of(path.span(0, at - 1))
+    other = TailHarness(opened(exchanges(window // 2_000)), window)
+    other.on("session_before_compact")(lambda _: SessionBeforeCompactResult(cancel=True))
+    assert not other.run_compaction()
+    assert blocks(other.session) == []
 
 
-@pytest.mark.parametrize("text", OVERFLOWS)
-@pytest.mark.spec("tail.A40")
-def test_provider_messages_that_mean_an_overflow(text: str) -> None:
-    assert is_context_overflow(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["429 too many tokens per minute", "Rate limit reached, too many tokens", "bad key", ""]
-)
-@pytest.mark.spec("tail.A40")
-def test_a_rate_limit_is_no_overflow(text: str) -> None:
-    assert not is_context_overflow(text)
-
-
-@pytest.mark.spec("tail.A40", "tail.A39")
-def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
-    agent = harness([*exchanges(8), user("go on")])
+@pytest.mark.spec("tail.A37", "tail.A30")
+def test_a_supplied_result_that_begins_nowhere_is_a_failed_outcome_and_no_exception() -> None:
+    agent = harness(exchanges(9))
+    bad = SessionBeforeCompactResult(compaction=CompactionResult("short", "no-such-id", 1))
+    agent.on("session_before_compact")(lambda _: bad)
     events = heard(agent)
-    failed = replace(said(""), status="error")
-    agent.session.append(failed)
-    assert agent.recover(OVERFLOWS[0])
-    assert kinds(events)[0] == "auto_compaction_start"
-    end = events[-1]
-    assert isinstance(end, AutoCompactionEnd)
-    assert end.will_retry
-    assert all(m.status == "ok" for m in agent.session.view.messages()), "the error is in no request"
-    agent.session.append(failed)
-    assert not agent.recover(OVERFLOWS[0]), "one attempt only"
-    last = events[-1]
-    assert isinstance(last, AutoCompactionEnd)
-    assert "again after a compaction" in last.error_message
-    agent.session.append(said("an answer"), *exchanges(8, start=20), user("once more"))
-    assert agent.recover(OVERFLOWS[0]), "an answer that came resets it"
+    with agent.invoke():
+        pass
+    assert agent.outcome is not None
+    assert agent.outcome.status == "failed"
+    assert "no-such-id" in agent.outcome.reason
+    assert any("no-such-id" in e.error_message for e in events if isinstance(e, AutoCompactionEnd))
+    assert kinds(events)[-1] == "settled"
 
 
-@pytest.mark.spec("tail.A40", "tail.A41")
-def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
-    agent = harness([*exchanges(8), user("go on")])
-    agent.session.model = "m"
-    over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
-    assert not agent.recover(usage=Usage(WINDOW, 5, model="m"))
-    assert not agent.recover(usage=replace(over, model="another"))
-    assert not agent.recover(OVERFLOWS[0], usage=replace(over, model="another"))
-    assert agent.recover(usage=over)
+@pytest.mark.spec("tail.A2", "tail.A30")
+def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> None:
+    agent = harness(exchanges(9))
+    reports: list[str] = []
+    agent.session.answerer = replace(agent.session.answerer, report=reports.append)
+    good = [agent.settings]
+    live = TailHarness(agent.session, WINDOW, settings=lambda: good[0])
+    good.clear()
+    with live.invoke():
+        pass
+    assert len(blocks(live.session)) == 1
+    assert any("IndexError" in told for told in reports)
+
+
+@pytest.mark.spec("tail.A6")
+def test_no_instructions_may_be_said_as_none() -> None:
+    assert harness(exchanges(9)).run_compaction(None)
 
 
 @pytest.mark.spec("tail.A41")
@@ -383,7 +374,7 @@ def test_a_threshold_run_never_retries_but_waiting_messages_go_on() -> None:
     with agent.invoke():
         pass
     end = next(e for e in events if isinstance(e, AutoCompactionEnd))
-    assert end.result is not None
+    assert end.result == compaction_entry(agent.session, blocks(agent.session)[0].id).result
     assert not end.will_retry
     assert "settled" not in kinds(events), "the host goes on with what waits"
 

@@ -96,7 +96,7 @@ def test_the_newest_that_fit_are_told_without_tool_outputs_but_every_file_counts
     everything = prepare_branch_entries(left, policy=preset())
     assert all(m.role != "tool" for m in everything.messages)
     assert [c.id for m in everything.messages for c in calls_of(m)] == ["r", "r0", "e0", "r1", "e1"]
-    few = prepare_branch_entries(left, 60, policy=preset())
+    few = prepare_branch_entries(left, budget=60)
     assert 0 < few.total_tokens <= 60
     assert few.messages == everything.messages[-len(few.messages) :]
     assert few.file_ops.modified_files == ("far/away.py", "src/part0.py", "src/part1.py"), "also of what did not fit"

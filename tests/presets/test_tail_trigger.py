@@ -183,6 +183,17 @@ def test_the_soft_check_is_made_at_the_end_of_a_run_and_the_hard_one_before_ever
     assert over.reading(window=WINDOW).tokens < WINDOW - 2_000
 
 
+@pytest.mark.spec("tail.A4", "tail.A41")
+def test_the_next_words_of_the_user_show_that_a_run_has_ended() -> None:
+    """A host that only makes calls says nowhere that a run ended: its context would fill to the hard limit."""
+    said_ = [*exchanges(5), user(words(1_300)), said("Yes."), user("And now?")]
+    items = [json.loads(item.raw) for item in WIRES["openai-chat"].encode(said_).items]
+    session = opened()
+    assert WINDOW - 2_000 < opened(said_).reading(window=WINDOW).tokens <= WINDOW
+    session.before_model({"model": "m", "messages": items}, window=WINDOW)
+    assert len(blocks(session)) == 1
+
+
 @pytest.mark.spec("tail.W10")
 def test_a_tail_too_big_to_help_is_tried_twice_and_then_left_alone() -> None:
     """The original compacted again on every turn where the tail alone was over the threshold."""

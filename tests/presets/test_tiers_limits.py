@@ -74,10 +74,21 @@ def test_the_settings_section_is_read(tmp_path: Path) -> None:
 @pytest.mark.spec("tiers.B1")
 @pytest.mark.parametrize(
     "wrong",
-    [{"target_threshold": 0.9}, {"trigger_threshold": 0.0}, {"trigger_threshold": 1.2}, {"summary_role": "tool"}],
+    [
+        {"target_threshold": 0.9},
+        {"trigger_threshold": 0.0},
+        {"trigger_threshold": 1.2},
+        {"warning_threshold": 7.0},
+        {"warning_threshold": 0.0},
+        {"output_reserve": -1},
+        {"max_tool_output_tokens": 0},
+        {"truncate_keep_tokens": 0},
+        {"protected_messages": -1},
+        {"summary_role": "tool"},
+    ],
 )
 def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=next(iter(wrong))):
         policy_named("tiers")(COUNTER, **wrong)
 
 
@@ -172,6 +183,18 @@ def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
     assert len(str(sent)) < len(str(talk)) * 2 // 3
+
+
+@pytest.mark.spec("tiers.X6")
+def test_a_request_that_the_provider_refused_as_too_long_is_recovered_from() -> None:
+    """The original had no recovery: below its own trigger it did nothing, and the request was refused again."""
+    session = opened(work(12), EXACT)
+    size = session.reading(window=32_000).tokens
+    assert session.compact(window=32_000).status == "nothing"
+    refused = replace(session.call(window=32_000), demand="overflow")
+    assert session.compact(refused).status == "compacted"
+    assert session.reading(window=32_000).tokens < size * 3 // 4
+    assert session.compact(refused).status == "nothing", "and nothing is done twice"
 
 
 @pytest.mark.spec("tiers.X6", "tiers.B1")

@@ -198,7 +198,8 @@ def test_the_three_functions_and_their_results() -> None:
     done = asyncio.run(compact_with_summarization(messages, model, config, counter=COUNTER))
     assert (done.tier_reached, done.tokens_before > done.tokens_after) == ("Summarized", True)
     assert done.summary is not None
-    assert SEVEN[0] in done.summary
+    assert done.summary.startswith(SEVEN[0]), "the text itself, without the tags around it in view"
+    assert CLOSING not in done.summary
     assert done.api_usage == Spent(1, 100, 10, "default")
     assert done.messages[-12:] == messages[-12:]
     small = asyncio.run(compact_with_summarization(messages[:4], model, config, counter=COUNTER))
@@ -344,6 +345,14 @@ def test_the_cost_is_recorded() -> None:
     session = summarized(Dear(), talk(), total(talk()) // 2)
     (block,) = blocks(session)
     assert block.spent == Spent(1, 9_000, 300, "small", price=0.02)
+    failing = ScriptedModel([Reply(text="", spent=Spent(1, 9_000, 0, "default", price=0.01))], repeat=True)
+    config = CompactionConfig(context_window=40_000)
+    done = asyncio.run(compact_with_summarization(native(40), failing, config, counter=COUNTER))
+    assert done.outcome.status == "failed"
+    assert done.api_usage is not None
+    assert done.api_usage.calls == len(failing.asked) > 0
+    told = asyncio.run(summarize_messages(native(40), failing, config, counter=COUNTER))
+    assert (told.summary, told.api_usage) == ("", done.api_usage)
 
 
 @pytest.mark.spec("tiers.X8")

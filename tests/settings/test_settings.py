@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,15 @@ auto = true
     assert read(written(tmp_path, text), environ={"TENFOLD_POLICY": "careful"}).policy(COUNTER) == careful
 
 
+def test_an_instance_falls_through_to_its_preset_s_table_for_common_settings_too(tmp_path: Path) -> None:
+    text = "[tenfold]\nfocus = 'all'\n[tenfold.presets.clip]\nfocus = 'ports'\nmodel = 'a:clip'\n"
+    text += "[tenfold.presets.mine]\npolicy = 'clip'\nmodel = 'a:mine'\n"
+    config = read(written(tmp_path, text), environ={})
+    mine, plain = config.policy(COUNTER, "mine"), config.policy(COUNTER, "tail")
+    assert (mine.summary.instructions, mine.summary.models) == ("ports", ("a:mine",))
+    assert plain.summary.instructions == "all"
+
+
 KNOBS = [(name, knob) for name, make in POLICIES.items() for knob, kind in knobs_of(make).items() if kind is int]
 
 
@@ -216,3 +226,29 @@ def test_the_example_of_the_page_is_read_as_it_says(tmp_path: Path) -> None:
     careful = config.policy(COUNTER, "careful")
     assert (careful.name, careful.summary.instructions) == ("tenfold", "the database migration")
     assert careful.summary.models == ("anthropic:claude-haiku-4-5", "openai:gpt-4o-mini")
+
+
+class Needy:
+    """A part that cannot be made without an argument."""
+
+    name, structural = "needy", False
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the protocol's signature
+        return draft
+
+
+def test_a_part_that_cannot_be_made_or_read_is_an_error_of_the_settings(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"test_settings:Needy' among the stages cannot be made: .*place"):
+        read(written(tmp_path, "[tenfold]\nstages = ['tests.settings.test_settings:Needy']\n"), environ={}).policy(
+            COUNTER
+        )
+    (tmp_path / "half_written.py").write_text("class Shelf:\n    def write(self", encoding="utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        with pytest.raises(UsageError, match="cannot be loaded"):
+            read(written(tmp_path, "[tenfold]\narchive = 'half_written:Shelf'\n"), environ={}).archive()
+    finally:
+        sys.path.remove(str(tmp_path))

@@ -25,6 +25,11 @@ ALL = "all"
 SHARE = "10%"
 """The target where neither --to nor --window is given: a tenth of the tokens."""
 _NUMBERS = ("before", "after", "share", "messages", "calls", "price", "must-keep facts")
+_COLUMNS = ("policy", "rung", *_NUMBERS, "valid wires")
+_SAME = frozenset({"before"})
+"""What is the same for every policy: in a terminal the heading says it."""
+_COSTS = frozenset({"calls", "price"})
+"""In a terminal only where a model was called."""
 
 
 def policies_of(names: str, config: Config) -> tuple[str, ...]:
@@ -80,9 +85,14 @@ def _tell(results: Sequence[Result], wanted: Wanted) -> None:
         return
     first = results[0]
     show(f"{told(first.file)}, session {one_line(first.session, 60)}", style="bold")
+    before = f"{first.outcome.messages_before:,} messages, {first.outcome.tokens_before:,} tokens"
     goal = f"down to {wanted.to}" if wanted.to is not None else f"for a window of {wanted.window:,}"
-    show(f"{goal}, counted by {first.counter}; nothing is stored")
-    table(("policy", "rung", *_NUMBERS, "valid"), [_row(result) for result in results], right=_NUMBERS)
+    show(f"{before}, {goal}, counted by {first.counter}; nothing is stored")
+    rows = [dict(zip(_COLUMNS, _row(result), strict=True)) for result in results]
+    called = any(result.outcome.spent.calls for result in results)
+    hidden = _SAME | (frozenset() if called else _COSTS) if in_terminal() else frozenset()
+    columns = [name for name in _COLUMNS if name not in hidden]
+    table(columns, [[row[name] for name in columns] for row in rows], right=_NUMBERS)
 
 
 def _row(result: Result) -> tuple[str, ...]:
@@ -96,9 +106,9 @@ def _row(result: Result) -> tuple[str, ...]:
         f"{out.tokens_before:,}",
         f"{out.tokens_after:,}" + (" missed" if out.target_missed else ""),
         share_of(out),
-        f"{out.messages_before:,} -> {out.messages_after:,}",
+        f"{out.messages_after:,}" if in_terminal() else f"{out.messages_before:,} -> {out.messages_after:,}",
         f"{out.spent.calls:,}",
         price_of(out.spent),
         f"{sum(kept for kept, _ in must)}/{sum(total for _, total in must)}" if must else "",
-        f"not: {wrong}" if wrong else f"all {len(WIRES)} wires",
+        f"not: {wrong}" if wrong else f"all {len(WIRES)}",
     )

@@ -8,15 +8,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.place import NAMESPACE, JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
+from tenfold.cli.place import JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
 from tenfold.cli.screen import in_terminal, json_line, one_line, short, show, table, told, width
 from tenfold.cli.showing import brief
 from tenfold.errors import UsageError
-from tenfold.recall.expand import Line, expand
-from tenfold.record.block import MUST_KEEP, Block, Fact, Keep, Say
+from tenfold.recall.expand import Line
+from tenfold.record.block import MUST_KEEP, Block, Fact, Say
 from tenfold.record.message import calls_of, text_of
 from tenfold.session import Session
 from tenfold.summarize.section import parse
+from tenfold.view.path import Path
 from tenfold.view.view import View
 from tenfold.wire.marks import summary_text
 
@@ -52,8 +53,7 @@ def diff(
         row = row_of(place, session)
         one = session_of(place, row)
         block = _newest(one, row.info.id)
-        kept = {s.position for r in block.replacements for s in r.show if isinstance(s, Keep)}
-        hidden = [line for line in expand(place, NAMESPACE, block.id) if line.position not in kept]
+        hidden, stayed = _hidden_by(one.view.path, one.view.marks.live[-1])
         made = [s for r in block.replacements for s in r.show if isinstance(s, Say)]
         facts = facts_of(block, one.view)
     if json:
@@ -61,8 +61,9 @@ def diff(
         return
     most = limit or (_LIMIT if in_terminal() else len(hidden) + len(facts) + 1)
     show(
-        f"block {short(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {len(kept):,} messages "
-        f"kept as they were, {len(hidden):,} hidden or shortened, rung {block.rung}",
+        f"block {short(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {stayed:,} "
+        f"{'message stays as it was' if stayed == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
+        f"shortened, rung {block.rung}",
         style="bold",
     )
     _removed(hidden, most)
@@ -77,6 +78,19 @@ def _newest(session: Session, id_: str) -> Block:
     block = session.view.path.at(live[-1])
     assert isinstance(block, Block)
     return block
+
+
+def _hidden_by(path: Path, at: int) -> tuple[list[Line], int]:
+    """What was in view before the Block at this position and is no more, and how many messages stayed."""
+    view = View.empty(path).extend(path.span(0, at - 1))
+    there = {each.key for each in view.extend(path.span(at, at)).shown()}
+    shown = list(view.shown())
+    gone = [
+        Line(each.at if each.of is None else each.of, path.at(each.at).id, each.message, original=each.original)
+        for each in shown
+        if each.key not in there
+    ]
+    return gone, len(shown) - len(gone)
 
 
 def facts_of(block: Block, view: View) -> list[Told]:

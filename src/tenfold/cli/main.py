@@ -16,8 +16,11 @@ from tenfold.cli import changing, compacting, diffing, exporting, reading, showi
 from tenfold.cli.screen import forgiving_streams, note
 from tenfold.errors import BadInput, NotFound, TenfoldError, UsageError
 
-_EXIT_CODES = """Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or
-the work failed."""
+_EXIT_CODES = (
+    "Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work "
+    "failed; 130 interrupted."
+)
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="tenfold",
@@ -72,8 +75,9 @@ def run(arguments: list[str]) -> int:
     """Runs one command line and gives its exit code."""
     try:
         result = app(arguments, prog_name="tenfold", standalone_mode=False)
+        return _ended(result if isinstance(result, int) else 0)
     except (typer.Abort, KeyboardInterrupt):
-        return _complain("interrupted; what was stored before stays as it is", 130)
+        return _ended(_INTERRUPTED)
     except (UsageError, NotFound) as exc:
         return _complain(str(exc), 2)
     except BadInput as exc:
@@ -84,7 +88,13 @@ def run(arguments: list[str]) -> int:
         return _complain(str(exc), 4)
     except _Misuse as exc:
         return _misused(exc)
-    return result if isinstance(result, int) else 0
+
+
+def _ended(code: int) -> int:
+    """The code of a command that came to its end; an interrupt, which typer gives as a code alone, is said."""
+    if code == _INTERRUPTED:
+        return _complain("interrupted; what was stored before stays as it is", code)
+    return code
 
 
 def _misused(exc: BaseException) -> int:

@@ -76,8 +76,9 @@ def session_of(
     name = models.agent_of(row.info.model)
     models = models.chosen(name)
     made = config.policy(counter_for(name or None).counter, policy)
+    if made.summary.models and not models.summaries:
+        models = models.written_by(made.summary.models, name)
     if models.summaries:
         made = replace(made, summary=replace(made.summary, models=models.summaries))
-    elif made.summary.models:
-        models = models.written_by(made.summary.models)
-    return Session(Place(store, row.info.id, NAMESPACE), made, model=name, answerer=models.answerer)
+    place, archive = Place(store, row.info.id, NAMESPACE), config.archive(policy)
+    return Session(place, made, model=name, answerer=models.answerer, archive=archive)

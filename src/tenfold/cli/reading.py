@@ -69,7 +69,7 @@ def _session(row: SessionRow) -> bytes:
             "session": info.id,
             "format": info.format,
             "file": info.file,
-            "title": info.title,
+            "title": told(info.title),
             "model": info.model,
             "parent": info.parent,
             "entries": row.entries,

@@ -29,6 +29,8 @@ _CONTROL = re.compile(
     r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what changes the direction of text
     r"|[\U000e0000-\U000e007f\ud800-\udfff]"  # invisible tags, and halves of characters
 )
+_GAP = 2
+"""Columns between two cells of a table: narrow, so that text keeps room in a terminal of 80."""
 SHORT_ID = 18
 """Characters of an id shown in a terminal: its time and its number within that millisecond."""
 
@@ -100,13 +102,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
         for row in (columns, *rows):
             sys.stdout.write(encodable("\t".join(" ".join(safe(cell).split()) for cell in row)) + "\n")
         return
-    made = Table(box=ASCII2 if plain_ascii(sys.stdout) else SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=ASCII2 if plain_ascii(sys.stdout) else SIMPLE_HEAD, show_edge=False, padding=(0, _GAP - 1, 0, 0))
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     cells = [[encodable(safe(cell)) for cell in row] for row in rows]
     if fit:
         others = sum(max(len(row[i]) for row in (columns, *cells)) for i in range(len(columns) - 1))
-        room = max(20, width() - others - 3 * len(columns) - 3)
+        room = max(8, width() - others - _GAP * len(columns))
         cells = [[*row[:-1], one_line(row[-1], room)] for row in cells]
     for row in cells:
         made.add_row(*map(Text, row))

@@ -68,7 +68,7 @@ def show_session(
             "tokens_in_view": now,
             "counter": one.policy.counter.name,
             "blocks": [_block(b) for b in blocks],
-            "timeline": rows,
+            "timeline": [msgspec.structs.replace(r, text=told(r.text)) for r in rows],
         }
         json_line(msgspec.json.encode(told_))
         return
@@ -138,12 +138,13 @@ def timeline(session: Session) -> Iterator[Row]:
     path = view.path
     labels = dict(_labels(session))
     shown = list(view.shown())
+    whole = {each.at for each in shown if each.original}
     before = 0
     for each in shown:
         anchor = _anchor(session, each)
         yield from _hidden_between(session, labels, before, anchor, shown)
         before = max(before, anchor)
-        if each.of is None and not each.original:
+        if not each.original and (each.of is None or each.of in whole):  # said besides the message, not in its place
             block = path.at(each.at)
             yield Row(block.id, each.at, "", each.message.role, "summary", sizes[each.key], text_of(each.message))
             continue

@@ -56,8 +56,10 @@ class Models(msgspec.Struct, frozen=True):
             raise UsageError("--model auto chooses by the agent's model, and none is recorded: name it, --model NAME")
         return Models(self.agent, found, _answerer(found, ""))
 
-    def written_by(self, summaries: tuple[str, ...]) -> Models:
-        """The same with other models to write summaries: those of the settings."""
+    def written_by(self, summaries: tuple[str, ...], agent: str) -> Models:
+        """The same with other models to write summaries: those of the settings, where "auto" chooses as well."""
+        if summaries == (AUTO,):
+            return Models(self.agent, summaries).chosen(agent)
         return Models(self.agent, summaries, _answerer(summaries, ""))
 
 

@@ -41,6 +41,7 @@ from tenfold.record.entry import message_of
 from tenfold.record.message import Message
 from tenfold.session import Place, Session
 from tenfold.settings import nearest
+from tenfold.summarize.fill import shown_again
 from tenfold.view.units import Unit, scan, shown_of
 from tenfold.view.view import View
 
@@ -284,7 +285,7 @@ def policy_of(config: ContextConfig, base: Policy, strategy: BlockCompactionStra
 
 
 def _carried(session: Session, policy: Policy, call: Call) -> Outcome:
-    other = Session(session.place, policy, model=session.model, answerer=session.answerer)
+    other = Session(session.place, policy, model=session.model, answerer=session.answerer, archive=session.archive)
     outcome = other.compact(call)
     session.refresh()
     return outcome
@@ -296,7 +297,7 @@ def loops_compacted(session: Session, outcome: Outcome) -> int:
     made = next((b for p in reversed(view.marks.live) if (b := view.path.at(p)).id == outcome.block), None)
     if not isinstance(made, Block):
         return 0
-    ranges = [(r.first, r.last) for r in made.replacements]
+    ranges = [(r.first, r.last) for r in made.replacements if not shown_again(view, r)]
     return sum(any(a <= p <= z for p in loop.positions for a, z in ranges) for loop in stretches(view))
 
 

@@ -12,9 +12,11 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.errors import BadInput, UsageError
 from tenfold.meter.counters import Counter
+from tenfold.plan.stages.levels import CutOutputs
 from tenfold.plan.stages.overlay import Scope
 from tenfold.policies.blocks import HEADROOM, LEVELS, OVERLAY, blocks
 from tenfold.policy import Policy
@@ -275,7 +277,7 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
     def policy(self, counter: Counter, *, summary: Settings | None = None) -> Policy:
         """The preset `blocks` with these values. `counter` counts where the configuration names no `token_counter`."""
         config = self.compaction
-        return blocks(
+        made = blocks(
             self.token_counter or counter,
             summary=summary,
             compact_at_pct=config.compact_at_pct,
@@ -290,6 +292,8 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
             keep_recent=self.keep_recent,
             focus_message=config.focus_message or "",
         )
+        levels = (CutOutputs(self.tool_output_max_lines), *made.in_memory[1:])
+        return replace(made, in_memory=levels)
 
 
 def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tenfold.archive import Archive, LogArchive, settled
 from tenfold.drive import Answerer
 from tenfold.engine import Call, drafted, history
-from tenfold.errors import TenfoldError, UsageError
+from tenfold.errors import UsageError
 from tenfold.llm.model import Model
 from tenfold.llm.patience import Patience
 from tenfold.log.base import Store
@@ -36,7 +36,7 @@ from tenfold.record.ask import TIMEOUT, Summarize
 from tenfold.record.block import Batch, Block
 from tenfold.record.message import Message, text_of
 from tenfold.session import Place, Session
-from tenfold.summarize.batches import header, label, micros, parse_stored, rendered, standing, stored
+from tenfold.summarize.batches import header, label, parse_stored, rendered, standing, stored
 from tenfold.summarize.edge import load_prompts, with_prompts
 from tenfold.summarize.folding import Folding, Stretch, chunked
 from tenfold.summarize.ladder import Settings
@@ -81,10 +81,9 @@ class SummaryBatch(Struct, frozen=True, rename="camel"):
         return cls(batch.text, batch.depth, found[1].removeprefix("start:"), found[2].removeprefix("end:"), batch.count)
 
     def batch(self) -> Batch:
-        """As the record has it; positions are not known."""
-        return Batch(
-            self.content, self.depth, -1, -1, micros(self.start_time), micros(self.end_time), self.message_count
-        )
+        """As the record has it; positions are not known. Raises `BadInput` for a time that is none."""
+        head = f"[depth:{self.depth}|start:{self.start_time}|end:{self.end_time}|count:{self.message_count}]"
+        return parse_stored(f"{head}\n{self.content}")
 
 
 class CompactionResult(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -179,23 +178,31 @@ class Compactor:
             field = {"gemini": "contents", "openai-responses": "input"}.get(self.wire, "messages")
             request = {field: list(history)}
             asked, keys, _ = session.asked(request, window=self.window, recall="none", wire=self.wire)
-            shown = session.view.messages()
-            before = content_tokens(shown)
+            before = content_tokens(asked.messages)
+
+            def nothing(reason: str) -> CompactionResult:
+                """Nothing done: the very list that was given, or the view, where a raw list was compressed before."""
+                view = session.answered(request, asked, keys)[field]
+                same = view is request[field]
+                after = before if same else content_tokens(session.view.messages())
+                return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
+
             if self._recent_only(session):
-                return CompactionResult(history, 0, 0, before, before, reason="nothing to compress")
+                return nothing("nothing to compress")
             tripped = self._tripped(session)
             if tripped:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=tripped)
             outcome = session.compact(self._call(session))
             if outcome.status != "compacted":
-                failed = outcome.status in ("failed", "unsatisfiable", "superseded")
-                return CompactionResult(history, 0, 0, before, before, failed=failed, reason=outcome.reason)
+                if outcome.status not in ("failed", "unsatisfiable", "superseded"):
+                    return nothing(outcome.reason)
+                return CompactionResult(history, 0, 0, before, before, failed=True, reason=outcome.reason)
             block = session.view.path.at(session.view.marks.live[-1])
             fresh = [b for b in block.batches if not b.sources] if isinstance(block, Block) else []
             new = session.answered(request, asked, keys)[field]
             told = sum(b.count for b in fresh)
             return CompactionResult(new, len(fresh), told, before, content_tokens(session.view.messages()))
-        except (TenfoldError, OSError) as exc:
+        except Exception as exc:  # noqa: BLE001 - published: it never throws, and the store may be a user's code
             return CompactionResult(history, 0, 0, before, before, failed=True, reason=f"{type(exc).__name__}: {exc}")
 
     async def acompress(self, history: Sequence[Any], conversation_id: str) -> CompactionResult:

@@ -15,7 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.branches import Navigated, Wish, navigate
-from tenfold.designs.tail_compaction import DEFAULT, Compaction, CompactionResult, CompactionSettings, SettingsProvider
+from tenfold.designs.tail_compaction import (
+    DEFAULT,
+    CompactionResult,
+    CompactionSettings,
+    SettingsProvider,
+    preparation_of,
+)
 from tenfold.designs.tail_events import (
     AutoCompactionEnd,
     AutoCompactionStart,
@@ -38,12 +44,15 @@ from tenfold.designs.tail_session import (
 )
 from tenfold.drive import run
 from tenfold.engine import Call
+from tenfold.errors import NotFound
 from tenfold.log.ids import IDS, now
+from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Consult, Outcome, Verdict
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Said, Usage
 from tenfold.record.message import Message
 from tenfold.session import Session
+from tenfold.trigger.triggers import Demand
 
 Phase = Literal["idle", "running", "compaction"]
 Handler = Callable[[TailEvent], object]
@@ -53,10 +62,10 @@ _TWICE = "the request is too long again after a compaction; use a larger window,
 
 
 class CompactOptions(Struct, frozen=True):
-    """What `ctx.compact()` may ask for. `on_complete` is told of the entry, only when there is one."""
+    """What `ctx.compact()` may ask for. `on_complete` is given the result, only when there is one."""
 
-    custom_instructions: str = ""
-    on_complete: Callable[[CompactionEntry], object] | None = None
+    custom_instructions: str | None = None
+    on_complete: Callable[[CompactionResult], object] | None = None
 
 
 class TailHarness:
@@ -67,9 +76,12 @@ class TailHarness:
     ) -> None:
         """`settings` may be a callable: it is read at every check. `window` is the agent's model's, in tokens."""
         self.session, self.window = session, window
-        self._settings = settings
+        self._read = settings if callable(settings) else None
+        self._settings = settings() if callable(settings) else settings
+        self._complaint = ""
         counter, summary = session.policy.counter, session.policy.summary
-        session.policy = lambda: self.settings.policy(counter, summary)
+        self._policy: Callable[[CompactionSettings], Policy] = lambda found: found.policy(counter, summary)
+        session.policy = lambda: self._policy(self.settings)
         self.phase: Phase = "idle"
         self.outcome: Outcome | None = None
         self.queue: list[Message] = []
@@ -80,8 +92,23 @@ class TailHarness:
 
     @property
     def settings(self) -> CompactionSettings:
-        """The settings in force now."""
-        return self._settings() if callable(self._settings) else self._settings
+        """The settings in force now: the last good ones where the callable raises or gives what cannot be used."""
+        if self._read is not None:
+            try:
+                found = self._read()
+                self._policy(found)
+            except Exception as exc:  # noqa: BLE001 - a user's callable may raise anything; a good run stays good
+                self._complain(f"the settings cannot be read ({type(exc).__name__}: {exc}); those before stay in force")
+            else:
+                self._settings, self._complaint = found, ""
+        return self._settings
+
+    def _complain(self, text: str) -> None:
+        """Reports once for as long as it is the same."""
+        report = self.session.answerer.report
+        if report is not None and text != self._complaint:
+            report(text)
+        self._complaint = text
 
     # -- hooks and events ----------------------------------------------------------------------------------------------
 
@@ -156,7 +183,8 @@ class TailHarness:
     def _ended(self, entry: CompactionEntry | None, *, retry: bool = False) -> None:
         outcome = self.outcome
         error = outcome.reason if outcome is not None and outcome.status == "failed" else ""
-        self._tell(AutoCompactionEnd(entry, self._abort.is_set(), retry and entry is not None, error))
+        result = entry.result if entry is not None else None
+        self._tell(AutoCompactionEnd(result, self._abort.is_set(), retry and entry is not None, error))
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
@@ -164,13 +192,13 @@ class TailHarness:
         """`ctx.compact()`: asks for a compaction at the end of the run; nothing happens before."""
         self._requested = options or CompactOptions()
 
-    def run_compaction(self, custom_instructions: str = "") -> bool:
+    def run_compaction(self, custom_instructions: str | None = None) -> bool:
         """Compacts now. False: nothing to do, cancelled or failed, as `outcome` says.
 
         Raises `RuntimeError` naming the phase unless the session is idle.
         """
         with self._phase("compaction"):
-            entry = self._run(self._call("manual"), custom_instructions)
+            entry = self._run(self._call("manual"), custom_instructions or "")
         if entry is None:
             return False
         self._tell(Milestone("save_point"))
@@ -183,7 +211,7 @@ class TailHarness:
         self._abort.set()
 
     def recover(self, error: str = "", *, usage: Usage | None = None) -> bool:
-        """Call when a request failed, or was answered over the window: True if it is to be sent again.
+        """Call when a request failed, or was answered over the window, its run over: True if it is to be sent again.
 
         Only an overflow of this session's model is one; it is tried once until the user speaks or an answer comes.
         """
@@ -229,36 +257,43 @@ class TailHarness:
         entry = compaction_entry(self.session, self.outcome.block)
         self._tell(SessionCompact(entry, entry.from_hook))
         if options is not None and options.on_complete is not None:
-            self._given(options.on_complete, entry, "on_complete")
+            self._given(options.on_complete, entry.result, "on_complete")
         return entry
 
     def _carried_out(self, call: Call) -> Outcome:
         session = self.session
         supplied: CompactionResult | None = None
         if self._handlers.get("session_before_compact"):
-            said = self._asked(call.focus)
+            said = self._asked(call)
             if said.cancel:
-                tokens = session.reading().tokens
-                return Outcome("cancelled", "a handler cancelled it", tokens, tokens, 0, policy=session.policy.name)
+                return self._ending("cancelled", "a handler cancelled it")
             supplied = said.compaction
         if supplied is not None and not self._abort.is_set():
-            return append_compaction(session, supplied)
+            demand: Demand = "overflow" if call.demand == "overflow" else "manual"
+            try:
+                return append_compaction(session, supplied, demand=demand)
+            except NotFound as exc:
+                return self._ending("failed", f"the compaction that a handler supplied cannot be used: {exc}")
         effects, view = session.effects(call)
         verdict = run(effects, session.answering())
         if self._abort.is_set():
             verdict = _cancelled(verdict)
         return session.install(verdict, view)
 
-    def _asked(self, instructions: str) -> SessionBeforeCompactResult:
-        """What the handlers say: the first cancel ends it, the last result wins."""
+    def _ending(self, status: Literal["cancelled", "failed"], reason: str) -> Outcome:
+        tokens = self.session.reading().tokens
+        return Outcome(status, reason, tokens, tokens, 0, policy=self.session.policy.name)
+
+    def _asked(self, call: Call) -> SessionBeforeCompactResult:
+        """What the handlers say of the plan for this window: the first cancel ends it, the last result wins."""
         view = self.session.view
         entries = tuple(view.path.span(0, view.length - 1)) if view.length else ()
-        summary, counter = self.session.policy.summary, self.session.policy.counter
-        prepared = Compaction(settings=self.settings, counter=counter, summary=summary).prepare(entries)
+        _, plan = self.session.preview(call)
         said = SessionBeforeCompactResult()
-        if prepared is None:
+        if plan is None or not plan.changed:
             return said
-        for given in self._emit(SessionBeforeCompact(prepared, entries, instructions)):
+        prepared = preparation_of(plan, self.settings, self.session.policy.summary)
+        for given in self._emit(SessionBeforeCompact(prepared, entries, call.focus)):
             if isinstance(given, SessionBeforeCompactResult):
                 if given.cancel:
                     return given

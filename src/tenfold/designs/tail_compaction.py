@@ -168,13 +168,14 @@ class Compaction:
         )
         after = Cut(settings.sizes).apply(draft, goal)
         plan = Plan(after, goal, (), draft.tokens, after.tokens)
-        return _prepared(plan, settings, policy.summary) if plan.changed else None
+        return preparation_of(plan, settings, policy.summary) if plan.changed else None
 
-    def compact(self, preparation: CompactionPreparation, custom_instructions: str = "") -> CompactionResult:
+    def compact(self, preparation: CompactionPreparation, custom_instructions: str | None = None) -> CompactionResult:
         """Writes the summary. Appends nothing; a failure is in the result, not raised."""
         policy, plan = self.policy, preparation.plan
         facts = known_facts(plan.draft)
-        writing = Writing(_OWN, facts, policy.summary, policy.counter.count, custom_instructions, writer=policy.writer)
+        wish = custom_instructions or ""
+        writing = Writing(_OWN, facts, policy.summary, policy.counter.count, wish, writer=policy.writer)
         done: list[Filled] = []
         run(_filling(plan, writing, done), Answerer(model=self._model))
         (filled,) = done
@@ -206,7 +207,8 @@ def bare(message: Message, settings: Settings) -> str:
     return text.removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
-def _prepared(plan: Plan, settings: CompactionSettings, summary: Settings) -> CompactionPreparation:
+def preparation_of(plan: Plan, settings: CompactionSettings, summary: Settings) -> CompactionPreparation:
+    """A plan of the policy `tail` that changes something, in the design's fields."""
     (piece,) = (p for p in plan.changed if p.allotment)
     turn = piece.cuts[0] if piece.cuts else None
     history: list[Message] = []

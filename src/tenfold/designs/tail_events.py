@@ -60,7 +60,7 @@ class AutoCompactionEnd(Struct, frozen=True):
     """It ended. `will_retry`: the request that was too long is to be sent again."""
 
     type: ClassVar[EventName] = "auto_compaction_end"
-    result: CompactionEntry | None = None
+    result: CompactionResult | None = None
     aborted: bool = False
     will_retry: bool = False
     error_message: str = ""
@@ -111,12 +111,13 @@ TailEvent = (
 
 _TOO_LONG = re.compile(
     r"prompt (?:is|was) too long|input is too long|request_too_large|exceed(?:s|ed)? (?:the |this model'?s )?"
-    r"(?:maximum |available )?context (?:window|length|size|limit)|context[_ ]length[_ ]exceeded|context window exceed"
+    r"(?:maximum |available )?context (?:window|length|size|limit)|context[_ ]length[_ ]exceeded"
     r"|maximum context length|maximum prompt length|input token count.{0,40}exceeds the maximum"
     r"|too many (?:input )?tokens"
     r"|reduce the length of the (?:messages|prompt|input)|greater than the context length|exceeded model token limit"
     r"|token limit exceeded|exceeds the limit of \d+|longer than the model'?s context|model_context_window_exceeded"
-    r"|too large for (?:the )?model|\b413\b",
+    r"|too large for (?:the )?model|\b413\b|^400\b.{0,20}\(no body\)|context ?window ?exceed"
+    r"|tokens.{0,30}(?:exceed|more than) max(?:imum)? (?:message )?tokens",
     re.IGNORECASE,
 )
 _BUSY = re.compile(r"\b429\b|rate.?limit|too many requests|throttl|quota|overloaded", re.IGNORECASE)

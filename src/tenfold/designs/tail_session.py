@@ -29,7 +29,7 @@ from tenfold.drive import Answerer, run
 from tenfold.engine import Call, compact
 from tenfold.errors import NotFound, UsageError
 from tenfold.log.ids import IDS, now
-from tenfold.meter.counters import sizes
+from tenfold.meter.counters import Characters4, sizes
 from tenfold.plan.stages.cut import CutAt
 from tenfold.policies.tail import tail
 from tenfold.policy import Policy
@@ -40,6 +40,7 @@ from tenfold.record.entry import Branch, Entry, Said, Setting, message_of
 from tenfold.record.message import Message, text_of
 from tenfold.session import Session
 from tenfold.summarize.section import narrative
+from tenfold.trigger.triggers import Demand
 from tenfold.view.path import Path
 from tenfold.view.view import View
 from tenfold.wire.marks import summary_text
@@ -60,6 +61,11 @@ class CompactionEntry(Struct, frozen=True):
     details: CompactionDetails
     from_hook: bool = False
 
+    @property
+    def result(self) -> CompactionResult:
+        """The same as the result that led to it."""
+        return CompactionResult(self.summary, self.first_kept_entry_id, self.tokens_before, self.details)
+
 
 class SessionContext(Struct, frozen=True):
     """What the model sees at a leaf, and the model and thinking level set last on the way there."""
@@ -78,7 +84,7 @@ class Supplied(Struct, frozen=True):
     modified_files: tuple[str, ...] = ()
 
 
-def append_compaction(session: Session, result: CompactionResult) -> Outcome:
+def append_compaction(session: Session, result: CompactionResult, *, demand: Demand = "manual") -> Outcome:
     """Appends a summary that is at hand, as it is, with everything before `result.retained_from_id` behind it.
 
     The Block's parent is the leaf, and it becomes the leaf. It must be valid where it stands: whole steps, and smaller
@@ -97,7 +103,7 @@ def append_compaction(session: Session, result: CompactionResult) -> Outcome:
     told = Supplied(result.retained_from_id, result.tokens_before, details.read_files, details.modified_files)
     answer = Answer(text=result.summary, supplied=msgspec.json.encode(told).decode())
     view = session.view
-    call = Call("manual", to=1, model=session.model, consult=True)
+    call = Call(demand, to=1, model=session.model, consult=True)
     effects = compact(view, policy, call, session.fixed(view), now=now(), new_id=IDS.new)
     return session.install(run(effects, Answerer(before=(lambda _: answer,))), view)
 
@@ -206,9 +212,13 @@ def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, t
     return Collected(left, common_ancestor(old, left))
 
 
-def prepare_branch_entries(entries: Left, token_budget: int = 0, *, policy: Policy) -> BranchPreparation:
-    """The newest messages within the budget (0: all), oldest first, tool outputs left out; and all files touched."""
-    items = selected(entries, budget=token_budget, policy=policy)
+def prepare_branch_entries(entries: Left, budget: int = 0, *, policy: Policy | None = None) -> BranchPreparation:
+    """The newest messages within the budget (0: all), oldest first, tool outputs left out; and all files touched.
+
+    Counted by the policy's counter, without one by characters / 4.
+    """
+    policy = policy or tail(Characters4())
+    items = selected(entries, budget=budget, policy=policy)
     messages = tuple(m for _, m in items)
     return BranchPreparation(messages, details_of(files_left(entries)), sum(sizes(messages, policy.counter)))
 

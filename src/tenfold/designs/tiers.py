@@ -26,7 +26,7 @@ from tenfold.meter.counters import FALLBACK, Bpe, Counter, bpe_installed, sizes
 from tenfold.plan.stages.condense import SUMMARY
 from tenfold.plan.stages.older import SummarizeOlder
 from tenfold.plan.stages.outputs import RemoveOutputs, TruncateOutputs
-from tenfold.policies.tiers import DEFAULTS, tiers
+from tenfold.policies.tiers import CLOSING, DEFAULTS, OPENING, tiers
 from tenfold.policy import Policy
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, Say, Spent
@@ -49,7 +49,8 @@ NOT_NEEDED = "No compaction needed"
 class CompactionConfig(Struct, frozen=True, kw_only=True):
     """The design's configuration, all sizes in tokens. `policy` is what it is here; `auto` False leaves it to demands.
 
-    `summarization_model` names the model that writes summaries; None leaves it to the session's choice.
+    `summarization_model` names the model that writes summaries. None: the one that the functions below are given, of a
+    session the one of its policy; `tenfold.llm.choose.choose` picks one by the provider.
     """
 
     context_window: int = WINDOW
@@ -97,7 +98,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[compaction]`. Here: `model` and `auto` in `[tenfold]`, the rest in `[tenfold.presets.tiers]`.
 
-    An empty `model` chooses one by `tenfold.llm.choose`.
+    An empty `model` leaves the choice open; in `[tenfold]` that is "auto", since "" there asks no model.
     """
 
     model: str = ""
@@ -266,13 +267,16 @@ async def compact_with_summarization(
 
 
 def summary_of(session: Session, block: str = "") -> str | None:
-    """What the newest Block in force (or `block`, where that is it) carries: its summary, else its facts, else None."""
+    """What the newest Block in force (or `block`, where that is it) carries: its summary, else its facts, else None.
+
+    The text alone, its facts under it, without the tags and the sentence around it in view.
+    """
     made = _newest(session)
     if made is None or not made.id.startswith(block):
         return None
     says = [s.message for r in made.replacements for s in r.show if isinstance(s, Say) and s.of is None]
     texts = [text for message in says if (text := summary_text(text_of(message))) is not None]
-    return texts[-1].strip() if texts else None
+    return texts[-1].strip().removeprefix(OPENING).removesuffix(CLOSING).strip() if texts else None
 
 
 def _asking(config: CompactionConfig, counter: Counter | None, model: Model | None) -> Policy:

@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, as_show, replaced_as
-from tenfold.record.block import Say
+from tenfold.record.block import Say, Show
+from tenfold.record.entry import message_of
 from tenfold.record.message import Message
 
 
@@ -121,23 +122,44 @@ def reached(draft: Draft, goal: Goal) -> bool:
     return draft.tokens <= (goal.target if any(p.allotment for p in draft.pieces) else goal.stop)
 
 
-def without(plan: Plan, stale: Callable[[Message], bool]) -> Plan:
-    """The Plan, if it does anything, with those messages of older Blocks hidden that it puts out of date.
+SPARE = 16
+"""Tokens by which the id of a Block may take more than the one that stands in for it in a Plan."""
+MOVED = "facts-moved"
+"""The kind of a replacement of a summary that a list brought along, whose facts stand in a newer section."""
 
-    Nothing else of their ranges changes.
+
+def renewed(plan: Plan, now: Callable[[Message], Message | None]) -> Plan:
+    """The Plan, if it does anything, with earlier summaries in view as they stand beside what it writes.
+
+    `now` gives each as it was, shorter, or None for one to be hidden. Nothing else of their ranges changes.
     """
     draft = plan.draft
     for index, piece in enumerate(draft.pieces if plan.changed else ()):
         show = piece.show if piece.changed else tuple(as_show(s) for s in piece.shown())
-        stays = [i for i, s in enumerate(show) if not (isinstance(s, Say) and stale(s.message))]
-        if len(stays) == len(show):
+        stays = [new for each, size in zip(show, piece.sizes, strict=True) for new in _renewed(draft, each, size, now)]
+        if [s for s, _ in stays] == list(show):
             continue
-        sizes = tuple(piece.sizes[i] for i in stays)
+        sizes = tuple(size for _, size in stays)
         kind = piece.kind if piece.changed else replaced_as(draft, piece)
         why = piece.why or "its facts move into the newest section"
-        new = replace(piece, kind=kind, show=tuple(show[i] for i in stays), sizes=sizes, tokens=sum(sizes), why=why)
-        draft = draft.swap(index, new)
+        new = replace(piece, kind=MOVED if kind == "keep" else kind, show=tuple(s for s, _ in stays), sizes=sizes)
+        draft = draft.swap(index, replace(new, tokens=sum(sizes), why=why))
     return replace(plan, draft=draft, tokens_after=draft.tokens)
+
+
+def _renewed(draft: Draft, show: Show, size: int, now: Callable[[Message], Message | None]) -> list[tuple[Show, int]]:
+    """What stands in the place of a show, with its size; nothing where it is hidden."""
+    if isinstance(show, Say):
+        message: Message | None = show.message
+    else:
+        message = None if (show.position, 0, -1) in draft.held else message_of(draft.view.path.at(show.position))
+    new = now(message) if message is not None else message
+    if new is message:
+        return [(show, size)]
+    if new is None:
+        return []
+    of = show.of if isinstance(show, Say) else show.position
+    return [(Say(new, of), min(size, draft.weigh([new])[0] + SPARE))]
 
 
 def with_facts(plan: Plan, allotment: int) -> Plan:

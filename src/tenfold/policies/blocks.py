@@ -52,6 +52,8 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
     `compaction_scope` is how many earlier runs stay in view, or "token_budget". `keep_first` and `keep_recent` count
     messages and are those of the in-memory levels. Raises `UsageError` for a size below zero or a share that is none.
     """
+    if isinstance(compaction_scope, str) and compaction_scope != "token_budget":
+        raise UsageError(f"compaction_scope is {compaction_scope!r}; give a number of 0 or more, or 'token_budget'")
     numbers = {
         "system_prompt_tokens": system_prompt_tokens,
         "compaction_scope": 0 if compaction_scope == "token_budget" else compaction_scope,

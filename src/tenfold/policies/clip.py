@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
 from tenfold.plan.stages.fold import Fold, ImportanceScoringConfig
@@ -16,7 +17,7 @@ from tenfold.policy import Policy
 from tenfold.record.ask import TIMEOUT
 from tenfold.summarize.folding import Folding
 from tenfold.summarize.summarize import Settings
-from tenfold.summarize.template import checked, interpolate
+from tenfold.summarize.template import checked, interpolate, places
 from tenfold.trigger.triggers import Budget
 
 _FOLD, _FOLDING, _BUDGET = Fold(), Folding(), Budget()
@@ -42,8 +43,26 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
     """The policy `clip`: disjoint batches of what was said, the earliest and the latest of them in view.
 
     `compaction_timeout` is in milliseconds. `prompt` is a template of one's own, with places for `{persona}`,
-    `{existing_summary}` and `{messages}`. Raises `UsageError` for one that names another place.
+    `{existing_summary}` and `{messages}`. Raises `UsageError` for one that names another place, or has none for the
+    messages, and for a size that means nothing.
     """
+    numbers = {
+        "chunk_size": (chunk_size, 1),
+        "keep_recent": (keep_recent, 0),
+        "max_summary_tokens": (max_summary_tokens, 1),
+        "clip_first": (clip_first, 0),
+        "clip_last": (clip_last, 0),
+        "max_chunk_tokens": (max_chunk_tokens, 0),
+        "max_retries": (max_retries, 0),
+        "compaction_timeout": (compaction_timeout, 1),
+    }
+    for name, (value, at_least) in numbers.items():
+        if value < at_least:
+            raise UsageError(f"{name} is {value}; give a number of {at_least} or more")
+    if not 0 < context_budget <= 1:
+        raise UsageError(f"context_budget is {context_budget}; it is a share of the window, for instance 0.8")
+    if prompt and "messages" not in places(checked(prompt)):
+        raise UsageError("the prompt has no place {messages}, so the model would be shown nothing: add it")
     settings = replace(summary or Settings(), role="system", on_failure="abort", timeout=compaction_timeout / 1_000)
     if prompt:
         settings = replace(settings, batch=interpolate(checked(prompt), {"persona": persona}))

@@ -53,6 +53,14 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
             f"target_threshold is {target_threshold} and trigger_threshold {trigger_threshold}; they are shares of the "
             "window, the target the smaller one, for instance 0.6 and 0.8"
         )
+    if not 0 < warning_threshold <= 1:
+        raise UsageError(f"warning_threshold is {warning_threshold}; it is a share of the window, for instance 0.7")
+    if min(output_reserve, protected_messages) < 0 or min(max_tool_output_tokens, truncate_keep_tokens) < 1:
+        raise UsageError(
+            f"output_reserve is {output_reserve} and protected_messages {protected_messages}, which are at least 0; "
+            f"max_tool_output_tokens is {max_tool_output_tokens} and truncate_keep_tokens {truncate_keep_tokens}, "
+            "which are tokens of one output and at least 1"
+        )
     match summary_role:
         case "user" | "system":
             role: Literal["user", "system"] = summary_role

@@ -15,18 +15,18 @@ from tenfold.plan.plan import Plan
 from tenfold.plan.stages.condense import BATCHES, SUMMARY
 from tenfold.plan.stages.elide import expansion
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import MUST_KEEP, Batch, Block, Fact, Replacement, Rung, Say, Slot, Spent
+from tenfold.record.block import MUST_KEEP, Batch, Block, Fact, Rep, Replacement, Rung, Say, Show, Slot, Spent
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.facts.merging import WRITTEN
 from tenfold.summarize.ladder import Settings, Written, added
-from tenfold.summarize.section import TITLE, Section, must_keep, narrative, parse, render
+from tenfold.summarize.section import TITLE, Section, must_keep, narrative, parse, render, sectionless
 from tenfold.summarize.summarize import clean
 from tenfold.summarize.writer import Job, Prose, Writer
 from tenfold.view.view import View
-from tenfold.wire.marks import render_summary, summary_text
+from tenfold.wire.marks import render_summary, summary_mark, summary_text
 
 Count = Callable[[Sequence[str]], list[int]]
 _TELLS = (SUMMARY, BATCHES)
@@ -81,7 +81,7 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
     newest = max((p.first for p in plan.changed if p.allotment), default=-1)
     pieces = {p.first: p for p in plan.changed}
     out: list[Replacement] = []
-    for each in replacements(plan.draft):
+    for each in (_signed(plan.draft, made, writing.block) for made in replacements(plan.draft)):
         piece = pieces[each.first]
         if piece.allotment:
             section = None
@@ -182,6 +182,45 @@ def is_section(message: Message) -> bool:
     return text is not None and text.startswith(TITLE) and not narrative(text)
 
 
+NEW = "01234567-89ab-7cde-8f01-23456789abcd"
+"""Stands in a Plan for the id of the Block that is about to be made."""
+
+
+def beside_newer(message: Message, settings: Settings) -> Message | None:
+    """A message in view as it stands beside a newer facts section: a summary keeps its text, and loses its own section.
+
+    The message itself where it has none, None where nothing else is in it.
+    """
+    text = summary_text(text_of(message)) if message.origin == "tenfold" else None
+    if text is None or TITLE not in text:
+        return message
+    if not story_of(text, settings):
+        return None
+    return Message(message.role, (Text(render_summary(NEW, sectionless(text))),), "tenfold")
+
+
+def shown_again(view: View, made: Replacement) -> bool:
+    """Whether a replacement shows what an older one showed, but for its facts section: it tells nothing anew."""
+    ref = made.covers[0]
+    if not isinstance(ref, Rep) or len(made.covers) > 1:
+        return False
+    older = view.path.at(ref.block)
+    return isinstance(older, Block) and _apart_from_facts(made.show) == _apart_from_facts(
+        older.replacements[ref.index].show
+    )
+
+
+def _apart_from_facts(show: Sequence[Show]) -> list[Show | str]:
+    out: list[Show | str] = []
+    for each in show:
+        text = summary_text(text_of(each.message)) if isinstance(each, Say) else None
+        if text is None:
+            out.append(each)
+        elif narrative(text):
+            out.append(sectionless(text))
+    return out
+
+
 def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> Section:
     """The facts section under the Plan: must-keep facts that stand in view verbatim anyway are not repeated."""
     text = standing(plan)
@@ -277,6 +316,9 @@ def _summary(
         message, size = said(written.text)
     at = place_to_write(each.show)
     show, sizes = list(each.show), list(each.sizes)
+    if piece.kind == SUMMARY and summary_text(text_of(message)) == "":  # no room for a text: at least how much it was
+        counted, least = said(f"({len(piece.shown()) - len(each.show) + 1:,} messages are not shown here)")
+        message, size = (counted, least) if least <= piece.allotment else (message, size)
     if piece.kind not in _TELLS and not facts:  # all of them stand in view after all: an empty section says nothing
         del show[at], sizes[at]
     else:
@@ -284,9 +326,20 @@ def _summary(
     return replace(each, show=tuple(show), sizes=tuple(sizes)), written
 
 
+def _signed(draft: Draft, made: Replacement, block: str) -> Replacement:
+    """The replacement with this Block's id under what it shows of older summaries in another form."""
+    show, sizes = list(made.show), list(made.sizes)
+    for at, each in enumerate(made.show):
+        if isinstance(each, Say) and (mark := summary_mark(text_of(each.message))) and mark.block == NEW:
+            text = summary_text(text_of(each.message)) or ""
+            message = replace(each.message, parts=(Text(render_summary(block, text)),))
+            show[at], sizes[at] = replace(each, message=message), draft.weigh([message])[0]
+    return replace(made, show=tuple(show), sizes=tuple(sizes)) if show != list(made.show) else made
+
+
 def frame_of(draft: Draft, recall: Recall, settings: Settings) -> int:
     """What a summary takes without any text in it, by this draft's counter; ids and hashes vary, so with a margin."""
-    _, size = _said(draft, ("", ""), "01234567-89ab-7cde-8f01-23456789abcd", recall, settings)
+    _, size = _said(draft, ("", ""), NEW, recall, settings)
     return max(FRAME, size * 5 // 4)
 
 

@@ -263,6 +263,17 @@ def narrative(text: str) -> str:
     return before.strip()
 
 
+def sectionless(text: str) -> str:
+    """A summary's text without its facts section: what stands before it, and what stands after its last item."""
+    before, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
+    if not found:
+        return text
+    lines = body.split("\n")
+    ours = (n for n, line in enumerate(lines) if line not in _BY_LINE and not line.startswith(("- ", "  ")))
+    after = lines[next(ours, len(lines)) :]
+    return "\n".join((before.strip("\n"), *after)).strip("\n")
+
+
 def _read(heading: Heading, item: str, at: int) -> Fact:
     kind, note = heading.kind, ""
     match kind:

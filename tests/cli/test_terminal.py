@@ -1,0 +1,58 @@
+"""Tables as a person sees them: in a terminal of 80 columns no word is broken and each row is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from tenfold.cli.main import run
+from tenfold.cli.screen import safe
+from tenfold.policies import POLICIES
+from tests.cli.conftest import Cli
+
+
+class Terminal(StringIO):
+    """Standard output that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def typed(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """The lines that a command prints in a terminal of 80 columns."""
+
+    def lines(*arguments: str | Path) -> list[str]:
+        screen = Terminal()
+        for name, value in (("COLUMNS", "80"), ("NO_COLOR", "1")):
+            monkeypatch.setenv(name, value)
+        with redirect_stdout(screen):
+            assert run([str(a) for a in arguments]) == 0
+        return safe(screen.getvalue()).splitlines()
+
+    assert not tenfold.store.exists()
+    return lines
+
+
+def test_a_comparison_has_one_line_for_each_policy(typed: Callable[..., list[str]], chat: Path) -> None:
+    lines = typed("compact", chat, "--compare", "all", "--store", ":memory:")
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[-len(POLICIES) :]] == list(POLICIES)
+    assert all(line.split()[-1] == "4" for line in lines[-len(POLICIES) :])
+
+
+def test_a_timeline_has_one_line_for_each_message(typed: Callable[..., list[str]], tmp_path: Path, pi: Path) -> None:
+    store = ("--store", tmp_path / "seen.db")
+    assert run(["compact", str(pi), "--to", "10%", "--store", str(store[1])]) == 0
+    lines = typed("show", "last", *store)
+    assert max(map(len, lines)) <= 80
+    (head,) = [i for i, line in enumerate(lines) if line.split()[:2] == ["id", "step"]]
+    rows = lines[head + 2 : -2]
+    assert len(rows) > 10
+    assert all(row.strip()[:8].isalnum() and len(row) > 56 for row in rows)
