@@ -163,6 +163,8 @@ class Session(Conversation):
         policy = self.policy
         if self.ahead is not None or not policy.prepares or answerer.model is None or call.window is None:
             return
+        if answerer.before:  # a hook has its say when the trigger fires, and may want another summary
+            return
         reading, limits = self._against(call)
         if limits.need(reading.tokens) != "warn" or self.view.marks.undone:
             return
@@ -185,6 +187,8 @@ class Session(Conversation):
             least = call.to if call.to is not None else (limits.soft if limits else 0)
             if reading.tokens - saves * reading.slope > least:
                 return None
+            ready = f"prepared ahead: Block {verdict.entry.id}, {saves:,} tokens less"
+            self.answerer.tell(self._started(Consult(ready, reading.estimate, verdict.outcome.target)))
         outcome = self.install(verdict, view)
         return outcome if outcome.status == "compacted" else None
 
@@ -220,7 +224,9 @@ class Session(Conversation):
         return self.answerer if self.answerer.read is not None else replace(self.answerer, read=self._read)
 
     def known(self, call: Call) -> Call:
-        """The call itself. Raises `UsageError` when it has neither a target nor a window."""
+        """The call itself. Raises `UsageError` when it has neither a target nor a window, or no size as a target."""
+        if call.to is not None and (type(call.to) is not int or call.to < 1):
+            raise UsageError(f"a target is a whole number of tokens, at least 1, and not {call.to!r}")
         if call.to is None and call.window is None:
             what = f"the window of model {self.model!r} is not known" if self.model else "no model is named"
             raise UsageError(

@@ -207,6 +207,9 @@ def _preset(name: str, instances: Iterable[str]) -> Callable[..., Policy]:
     own = published("policies")
     if name in own or ":" in name:
         return cast("Callable[..., Policy]", found("policies", name))
+    if name in instances:
+        near = nearest(name, [*POLICIES, *own])
+        raise UsageError(f"[tenfold.presets.{name}] is no preset and does not say with `policy` which one it is{near}")
     raise UsageError(f"no policy is called {name!r}{nearest(name, [*POLICIES, *own, *instances])}")
 
 
@@ -253,6 +256,9 @@ def _table(place: Path) -> dict[str, Value]:
         raise BadInput(f"the settings file {place} cannot be read ({exc.strerror}): name another with {FILE}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise BadInput(f"the settings file {place} is not TOML: {exc}") from exc
+    for name in whole:
+        if name != "tenfold":
+            raise UsageError(f"{place} has no table [{name}]{nearest(name, ['tenfold'])}")
     table = whole.get("tenfold", {})
     if not isinstance(table, dict):
         raise UsageError(f"{place}: [tenfold] is a table")

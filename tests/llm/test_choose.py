@@ -156,3 +156,9 @@ def test_behind_a_base_url_nothing_is_known() -> None:
 )
 def test_a_date_is_read_from_the_name(name: str, date: str) -> None:
     assert released_of(name) == date
+
+
+def test_a_batch_endpoint_answers_no_call_and_is_left_out() -> None:
+    found = choose("openrouter:anthropic/claude-sonnet-4")
+    assert found
+    assert [c.model for c in found if c.model.endswith(":batch")] == []

@@ -56,8 +56,8 @@ ROWS: tuple[Row, ...] = (
         "the check at the end of invoke()",
         _AGENT + ".invoke",
         "a context for one run: `save_point`, `agent_end`, the check, `settled`; no check after an exception. The "
-        "limit of the window is checked before every call besides, by `Session.before_model`, and there the soft one too "
-        "at the user's next words: for hosts that only make calls, these end a run",
+        "limit of the window is checked before every call besides, by `Session.before_model`, and there the soft one "
+        "too at the user's next words: for hosts that only make calls, these end a run",
     ),
     Row(
         ("tail.A5",),

@@ -21,7 +21,7 @@ ROWS: tuple[Row, ...] = (
         "[compaction] model, auto, protected_messages",
         _D + "CompactionSettings",
         "in tenfold.toml: `model` and `auto` in `[tenfold]`, `protected_messages` and all other settings of the "
-        'configuration in `[tenfold.presets.tiers]`, by the same names. `model = ""`, chosen, is `model = "auto"` there',
+        'configuration in `[tenfold.presets.tiers]`, by the same names. `model = ""`, chosen, is "auto" there',
         "it().model == '' and it().auto is True and it().protected_messages == 12",
     ),
     Row(

@@ -184,6 +184,7 @@ def test_the_first_cancel_stops_the_handlers_and_nothing_is_written() -> None:
     assert "session_compact" not in kinds(events)
     assert agent.outcome is not None
     assert agent.outcome.status == "cancelled"
+    assert agent.outcome.tokens_before == sum(agent.session.sizes().values()), "counted like every Outcome"
 
 
 @pytest.mark.spec("tail.A36", "tail.W12")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
+from tenfold.events import Event
 from tenfold.plan.stages import SummarizePrefix
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Summarize
@@ -165,3 +166,28 @@ def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
         assert loops == {id(loop)}
 
     asyncio.run(main())
+
+
+def test_a_before_hook_is_asked_at_the_trigger_so_nothing_is_prepared_past_it() -> None:
+    """A summary written ahead was appended although the hook would have cancelled it."""
+    window, warned, over = windows()
+    model = Waiting()
+    model.let.set()
+    hook = Answerer(model, before=(lambda _: Answer(cancel=True, error="not now"),))
+    session = opened([], writing(), answerer=hook)
+    session.before_model(warned, window=window)
+    session.before_model(over, window=window)
+    assert blocks(session) == []
+    assert session.outcome is not None
+    assert session.outcome.status == "cancelled"
+
+
+def test_what_was_prepared_starts_when_it_is_adopted() -> None:
+    window, warned, over = windows()
+    model = Waiting()
+    model.let.set()
+    told: list[Event] = []
+    session = opened([], writing(), answerer=Answerer(model, listen=(told.append,)))
+    session.before_model(warned, window=window)
+    session.before_model(over, window=window)
+    assert [type(e).__name__ for e in told] == ["Warned", "Started", "Ended"]

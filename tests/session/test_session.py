@@ -296,3 +296,10 @@ def test_a_block_goes_on_the_new_leaf_when_only_messages_came() -> None:
     again(session).append(user("meanwhile"))
     assert session.install(verdict, view).status == "compacted"
     assert session.view.messages()[-1] == user("meanwhile")
+
+
+@pytest.mark.parametrize("to", [0, -4, 5.5, "10%"])
+def test_a_target_that_is_no_size_is_refused(to: object) -> None:
+    session = opened(work(4))
+    with pytest.raises(UsageError, match="a target is a whole number of tokens, at least 1"):
+        session.compact(to=to)  # type: ignore[arg-type]

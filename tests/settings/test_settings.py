@@ -144,10 +144,12 @@ def test_a_preset_s_own_settings_reach_its_policy(tmp_path: Path, name: str, kno
     [
         ("[tenfold]\npolcy = 'tail'\n", r"no setting 'polcy': did you mean 'policy'\?"),
         ("[tenfold]\npolicy = 'tenfolt'\n", r"no policy is called 'tenfolt': did you mean 'tenfold'\?"),
-        ("[tenfold.presets.tenfolt]\nauto = true\n", r"no policy is called 'tenfolt'"),
+        ("[tenfold.presets.tenfolt]\nauto = true\n", r"which one it is: did you mean 'tenfold'\?"),
         ("[tenfold.presets.tenfold]\nautp = true\n", r"tenfold has no setting 'autp': did you mean 'auto'\?"),
         ("[tenfold]\nauto = 'perhaps'\n", r"Expected `bool`, got `str`"),
         ("[tenfold]\npresets = 3\n", "holds tables"),
+        ("[tenfodl]\npolicy = 'tail'\n", r"no table \[tenfodl\]: did you mean 'tenfold'\?"),
+        ("[tenfold.presets.careful]\nfocus = 'x'\n", r"\[tenfold.presets.careful\] .* does not say with `policy`"),
         ("[tenfold]\nstages = ['nowhere']\n", "no package publishes 'nowhere' among the stages"),
         ("[tenfold]\nstages = ['tests.settings.test_settings:COUNTER']\n", "it has no structural, apply"),
         ("[tenfold]\ntrigger = 'tests.nowhere:It'\n", "cannot be loaded"),

@@ -78,7 +78,6 @@ class TailHarness:
         self.session, self.window = session, window
         self._read = settings if callable(settings) else None
         self._settings = settings() if callable(settings) else settings
-        self._complaint = ""
         counter, summary = session.policy.counter, session.policy.summary
         self._policy: Callable[[CompactionSettings], Policy] = lambda found: found.policy(counter, summary)
         session.policy = lambda: self._policy(self.settings)
@@ -94,21 +93,14 @@ class TailHarness:
     def settings(self) -> CompactionSettings:
         """The settings in force now: the last good ones where the callable raises or gives what cannot be used."""
         if self._read is not None:
-            try:
-                found = self._read()
-                self._policy(found)
-            except Exception as exc:  # noqa: BLE001 - a user's callable may raise anything; a good run stays good
-                self._complain(f"the settings cannot be read ({type(exc).__name__}: {exc}); those before stay in force")
-            else:
-                self._settings, self._complaint = found, ""
+            found = self._given(self._usable, self._read, "the settings callable")
+            self._settings = found if isinstance(found, CompactionSettings) else self._settings
         return self._settings
 
-    def _complain(self, text: str) -> None:
-        """Reports once for as long as it is the same."""
-        report = self.session.answerer.report
-        if report is not None and text != self._complaint:
-            report(text)
-        self._complaint = text
+    def _usable(self, read: SettingsProvider) -> CompactionSettings:
+        found = read()
+        self._policy(found)
+        return found
 
     # -- hooks and events ----------------------------------------------------------------------------------------------
 
@@ -281,7 +273,7 @@ class TailHarness:
         return session.install(verdict, view)
 
     def _ending(self, status: Literal["cancelled", "failed"], reason: str) -> Outcome:
-        tokens = self.session.reading().tokens
+        tokens = sum(self.session.sizes().values())
         return Outcome(status, reason, tokens, tokens, 0, policy=self.session.policy.name)
 
     def _asked(self, call: Call) -> SessionBeforeCompactResult:

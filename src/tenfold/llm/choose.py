@@ -33,7 +33,7 @@ NEAR = 2.0
 _SPELLED = {"aws": "bedrock", "x-ai": "xai"}
 """Where genai-prices and model strings spell a provider differently."""
 _OTHER_USES = re.compile(
-    r"embed|tts|audio|realtime|transcri|moderation|guard|ocr|rerank|image|speech|sonic|voxtral|whisper|^~"
+    r"embed|tts|audio|realtime|transcri|moderation|guard|ocr|rerank|image|speech|sonic|voxtral|whisper|:batch|^~"
 )
 _DATE = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)(?!\d)|(?<!\d)(2\d)(0[1-9]|1[0-2])(?!\d)")
 
