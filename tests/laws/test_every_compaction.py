@@ -1,17 +1,17 @@
 """Laws 1 to 6 and 10 to 14 over every recorded session, compacted to a tenth at every index of it.
 
 Failed, cancelled and replayed compactions cost a plan each: sessions of up to `SHORT` entries at every index, longer at
-some.
+some. With `TENFOLD_EVERY_CUT` in the environment at every index too, which takes minutes more.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 
 from msgspec.structs import replace
 
 from tenfold.record.block import Block
-from tenfold.transcripts import Recorded
 from tenfold.view.view import View
 from tests.laws import compactions, conversations
 from tests.laws.compactions import AFTERWARDS, Desk
@@ -23,6 +23,7 @@ LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""
 
 SHORT = 64
+EVERY = "TENFOLD_EVERY_CUT"
 
 Planned = tuple[View, Block]
 
@@ -68,13 +69,13 @@ def judged(desk: Desk, view: View) -> Planned | None:
     return after, block
 
 
-def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(session: Recorded) -> None:
-    log = path_of(session)
+def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(stretch: Stretch) -> None:
+    log = path_of(stretch.session)
     desk = compactions.desk_for(log, conversations.policy(models=("broken",), on_failure="abort"))
-    at = range(len(log) + 1) if len(log) <= SHORT else cuts(log)
     telling = replace(desk, policy=conversations.policy(models=("echo",)))
+    at = range(len(log) + 1) if len(log) <= SHORT or EVERY in os.environ else cuts(log)
     for view in views(log):
-        if view.length in at:
+        if view.length in at and stretch.judges(view.length):
             call = compactions.tenth_of(conversations.tokens(view.messages()))
             compactions.comes_to_nothing(desk, view, call)
             compactions.replays(telling, view, call)
