@@ -166,7 +166,7 @@ def leaving(left: Left, policy: Policy, wish: Wish, *, parent: str | None, consu
         return ended("nothing", NOTHING)
     facts = files_left(left)
     if not written.text.strip():
-        settings = replace(policy.summary, on_failure="abort", branch=wish.prompt or policy.summary.branch)
+        settings = replace(policy.summary, on_failure="abort", effort="", branch=wish.prompt or policy.summary.branch)
         task = Task(items, facts, allotment=allotment, purpose="branch", focus=wish.focus)
         written = yield from write(task, settings, policy.counter.count)
         if written.failed or not written.text.strip():

@@ -205,6 +205,29 @@ def test_thinking_that_cannot_be_turned_off_gets_room_beside_the_answer() -> Non
 
 
 @pytest.mark.parametrize(
+    ("model", "key", "sent", "room"),
+    [
+        ("openai-responses:gpt-5-mini", "reasoning", {"effort": "high"}, "max_output_tokens"),
+        ("openai:gpt-5-mini", "reasoning_effort", "high", "max_completion_tokens"),
+        ("anthropic:claude-haiku-4-5", "thinking", {"type": "enabled", "budget_tokens": 16_384}, "max_tokens"),
+        ("openai:gpt-4o-mini", "reasoning_effort", None, "max_completion_tokens"),
+    ],
+)
+def test_effort_is_asked_of_models_that_can_reason_with_room_beside_the_answer(
+    model: str, key: str, sent: object, room: str
+) -> None:
+    answer, loopback = answered(model, "fine", ask=replace(ASK, effort="high", temperature=0.0))
+    assert (answer.text, answer.error) == ("fine", "")
+    body = loopback.got[0].body
+    assert body.get(key) == sent
+    least = ASK.max_tokens + (16_384 if sent else 0)
+    assert least <= body[room] <= least + ASK.max_tokens
+    plain, loopback = answered(model, "fine")
+    assert plain.text == "fine"
+    assert loopback.got[0].body.get(key) != sent or sent is None, "and it is not where none was asked"
+
+
+@pytest.mark.parametrize(
     ("model", "told"),
     [
         ("gpt-4o-mini", "write PROVIDER:MODEL, as in openai:gpt-4o-mini"),

@@ -94,7 +94,8 @@ ROWS: tuple[Row, ...] = (
         ("tail.A8", "tail.A9"),
         "estimate_tokens(message)",
         _D + "estimate_tokens",
-        "characters / 4 in code points, rounded up; an image is 1,200 tokens. Sessions count by the policy's counter",
+        "UTF-16 units / 4, rounded up, arguments as compact JSON; an image is 1,200 tokens. Sessions count by the "
+        "policy's counter",
         "it(it.__globals__['Message']('user', (it.__globals__['Text']('12345'),), 'human')) == 2",
     ),
     Row(
@@ -175,19 +176,24 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A26",),
         "serialize_conversation",
-        "tenfold.summarize.transcript.transcript",
-        "the messages as text, one renderer for all presets: `[n] USER`, `ASSISTANT`, `(thinking)`, `calls NAME with`, "
-        "`TOOL OUTPUT`; every part bounded, each gap stated, tool output fenced as data",
-        "it([(0, it.__globals__['Message']('user', (it.__globals__['Text']('hello'),), 'human'))], budget=100, "
-        "count=lambda texts: [len(t) for t in texts]).text.endswith('hello')",
+        _D + "serialize_conversation",
+        "the labels `[User]:`, `[Assistant thinking]:`, `[Assistant]:`, `[Assistant tool calls]:`, `[Tool result]:`, "
+        "and 2,000 characters of a tool's output, fenced as data; the requests of the preset hold the same, bounded",
+        "it([it.__globals__['Message']('user', (__import__('tenfold').record.message.Text('hello'),), 'human')]) "
+        "== '[User]: hello'",
     ),
     Row(
         ("tail.A27",),
         "max output: 0.8 x reserve, 0.5 x reserve, 2048",
         "tenfold.trigger.triggers.Reserve.summary",
-        "the history's; the prefix has five eighths of it, a branch `tenfold.branches.SUMMARY_TOKENS`. No effort of "
-        "reasoning is asked for: it is turned off wherever it can be",
+        "the history's; the prefix has five eighths of it, a branch `tenfold.branches.SUMMARY_TOKENS`",
         "it(it.__globals__['Reserve'](), 200_000, 0) == 6553",
+    ),
+    Row(
+        ("tail.A27",),
+        'reasoning: "high"',
+        "tenfold.summarize.ladder.Settings.effort",
+        "asked of models that can reason, for the history alone; what they think takes nothing of the text's room",
     ),
     Row(
         ("tail.A28",),

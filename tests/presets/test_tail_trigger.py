@@ -98,7 +98,12 @@ def test_a_message_counts_its_characters_by_four_rounded_up() -> None:
     picture = Image("image/png", "AAAA")
     assert estimate_tokens(Message("user", (picture,), "human")) == 1_200
     assert estimate_tokens(Message("tool", (ToolResult("1", "", (picture,)),), "tool")) == 1_200
-    assert estimate_tokens(user("é" * 4)) == 1, "code points, not bytes"
+    assert estimate_tokens(user("é" * 4)) == 1, "no bytes"
+    assert estimate_tokens(user("\N{GRINNING FACE}" * 4)) == 2, "UTF-16 units, as the published program counts"
+    spaced = Message("assistant", (ToolCall("1", "read", '{ "p" : [1,  2] }'),), "model")
+    assert estimate_tokens(spaced) == (4 + len('{"p":[1,2]}') + 3) // 4, "compact JSON"
+    broken = Message("assistant", (ToolCall("1", "read", '{ "p" '),), "model")
+    assert estimate_tokens(broken) == (4 + len('{ "p" ') + 3) // 4, "as it is written where it is none"
 
 
 @pytest.mark.spec("tail.A10", "tail.W7")

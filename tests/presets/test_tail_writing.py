@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.designs.tail import Compaction, CompactionSettings
+from tenfold.designs.tail import Compaction, CompactionSettings, serialize_conversation
 from tenfold.drive import Answerer
 from tenfold.llm.scripted import Reply, ScriptedModel
 from tenfold.policies.tail import CLOSING, OPENING, tail
 from tenfold.record.ask import Summarize
 from tenfold.record.block import Fact
-from tenfold.record.message import Message, text_of
+from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, text_of
 from tenfold.session import Session
 from tenfold.summarize.ladder import Settings
 from tenfold.summarize.split import NO_HISTORY, TURN_CONTEXT, Files, files_of, footer, without_footer
@@ -118,7 +118,36 @@ def test_the_request_is_bounded_whoever_wrote_the_long_text() -> None:
     assert all(COUNTER.count([a.prompt])[0] <= 4_400 for a in model.asked)
     shown = "".join(a.prompt for a in model.asked)
     assert "left out" in shown, "each gap is stated"
-    assert "calls read with" in shown
+    assert "[Assistant tool calls]: read(" in shown
+    assert "[Tool result]: " in shown
+
+
+@pytest.mark.spec("tail.A26")
+def test_a_conversation_is_written_down_under_the_published_labels() -> None:
+    parts = (Text("I look. "), ToolCall("1", "read", '{"path": "a.py", "lines": [1, 2]}'), Thinking("hm"), Text("Now."))
+    messages = [
+        Message("user", (Text("Go"), Text(" on"), Image("image/png", "AAAA")), "human"),
+        Message("assistant", (*parts, ToolCall("2", "odd", "no json")), "model"),
+        Message("tool", (ToolResult("1", "read", (Text("x" * 5_000),)),), "tool"),
+        Message("tool", (ToolResult("2", "odd", (Text(""),)),), "tool"),
+        Message("user", (Text(""), Image("image/png", "AAAA")), "human"),
+        Message("assistant", (Text("y" * 9_000),), "model"),
+    ]
+    user_, thinking, said_, calls_, result, rest = serialize_conversation(messages).split("\n\n", 5)
+    assert user_ == "[User]: Go on", "texts are joined without anything between, pictures dropped"
+    assert thinking == "[Assistant thinking]: hm", "in the published order, whatever the order of the parts"
+    assert said_ == "[Assistant]: I look. Now."
+    assert calls_ == '[Assistant tool calls]: read(path="a.py", lines=[1,2]); odd(no json)'
+    assert result.startswith("[Tool result]: <untrusted-data")
+    assert result.count("x") == 2_000
+    assert "3000 more" in rest
+    assert rest.endswith("[Assistant]: " + "y" * 9_000), "what is empty gets no label, what was said is never cut"
+
+
+@pytest.mark.spec("tail.A27")
+def test_reasoning_is_asked_for_in_the_history_call_alone() -> None:
+    asks, _ = written([*exchanges(2), user("long"), *steps(6)])
+    assert {a.purpose: a.effort for a in asks} == {"first": "high", "prefix": ""}
 
 
 @pytest.mark.spec("tail.A27")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tenfold.record.message import Message, Text
 from tenfold.summarize.extract import extractive, mechanical
-from tenfold.summarize.transcript import FENCE, transcript
+from tenfold.summarize.fence import FENCE
+from tenfold.summarize.transcript import transcript
 from tests.summarize.making import HISTORIES, calls, gives, human, quarter, ran, says
 
 STORY: list[Message] = [

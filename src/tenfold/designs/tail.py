@@ -23,6 +23,7 @@ from tenfold.designs.tail_compaction import (
     CompactionPreparation,
     CompactionResult,
     CompactionSettings,
+    serialize_conversation,
     should_compact,
 )
 from tenfold.designs.tail_events import (
@@ -77,5 +78,6 @@ __all__ = [
     "is_context_overflow",
     "last_usage",
     "prepare_branch_entries",
+    "serialize_conversation",
     "should_compact",
 ]

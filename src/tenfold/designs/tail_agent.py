@@ -152,10 +152,11 @@ class TailHarness:
         """
         with self._phase("running"):
             yield self.session
-        self._tell(Milestone("save_point"))
-        self._tell(Milestone("agent_end"))
-        if self._requested is not None or self.should_compact():
-            self._end_of_run()
+            self._tell(Milestone("save_point"))
+            self._tell(Milestone("agent_end"))
+            if self._requested is not None or self.should_compact():
+                self.phase = "compaction"  # never idle in between: nobody else's compaction comes first
+                self._end_of_run()
         if not self.queue:
             self._tell(Milestone("settled"))
 
@@ -164,13 +165,12 @@ class TailHarness:
         return self.settings.should_compact(self.session.reading(window=self.window).tokens, self.window)
 
     def _end_of_run(self) -> None:
-        with self._phase("compaction"):
-            if self._requested is not None:
-                self._run(self._call("manual"), "")
-                return
-            self._tell(AutoCompactionStart("threshold"))
-            entry = self._run(self._call("check"), "")
-            self._ended(entry)
+        if self._requested is not None:
+            self._run(self._call("manual"), "")
+            return
+        self._tell(AutoCompactionStart("threshold"))
+        entry = self._run(self._call("check"), "")
+        self._ended(entry)
 
     def _ended(self, entry: CompactionEntry | None, *, retry: bool = False) -> None:
         outcome = self.outcome

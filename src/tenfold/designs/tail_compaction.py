@@ -6,6 +6,7 @@ policy `tail`; neither needs a store. `tail_session` appends what comes of it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -27,6 +28,7 @@ from tenfold.record.entry import Entry
 from tenfold.record.message import Message, text_of
 from tenfold.summarize.edge import with_prompts
 from tenfold.summarize.fill import Filled, Writing, fill, frame_of, known_facts, story_of
+from tenfold.summarize.labelled import labelled
 from tenfold.summarize.section import render
 from tenfold.summarize.split import Files, files_of, without_footer
 from tenfold.summarize.summarize import Settings
@@ -240,3 +242,11 @@ def _retained(plan: Plan, piece: Piece) -> str:
     tail = (p.first for p in plan.draft.pieces if p.first > piece.last and p.shown())
     step = view.step.first if view.step is not None else piece.last
     return view.path.at(next(tail, step)).id
+
+
+def serialize_conversation(messages: Sequence[Message]) -> str:
+    """The messages as a summarising model reads them under `tail`: labelled paragraphs, a blank line between them.
+
+    What a user or an assistant said is whole here; a request bounds it. A tool's output keeps 2,000 characters.
+    """
+    return "\n\n".join(text for text in (labelled(message, sys.maxsize) for message in messages) if text)

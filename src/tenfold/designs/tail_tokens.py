@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from tenfold.record.block import Block
@@ -36,24 +37,40 @@ class ContextEstimate(Struct, frozen=True):
 
 
 def estimate_tokens(message: Message) -> int:
-    """Characters / 4, rounded up: text, thinking, names and arguments of calls, tool output, images by rule."""
+    """Characters / 4, rounded up: text, thinking, names and arguments of calls, tool output, images by rule.
+
+    Characters are UTF-16 units, and arguments are counted as compact JSON, as the design's program does.
+    """
     return -(-sum(_characters(part) for part in message.parts) // 4)
 
 
 def _characters(part: Part) -> int:
     match part:
         case Text(text=text) | Thinking(text=text):
-            return len(text)
+            return _units(text)
         case ToolCall(name=name, arguments=arguments):
-            return len(name) + len(arguments)
+            return _units(name) + _units(_compact(arguments))
         case ToolResult(content=content):
             return sum(_characters(inner) for inner in content)
         case Image():
             return IMAGE_CHARACTERS
         case Document(text=text, data=data):
-            return len(text) or len(data)
+            return _units(text) or len(data)
         case Opaque(raw=raw):
             return len(raw)
+
+
+def _units(text: str) -> int:
+    """UTF-16 units: what is beyond the basic plane counts twice."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _compact(arguments: str) -> str:
+    """The arguments without the spaces of their JSON; as they are written where they are none."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
+    except msgspec.DecodeError:
+        return arguments
 
 
 def calculate_context_tokens(usage: Usage | Mapping[str, object]) -> int:

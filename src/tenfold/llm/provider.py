@@ -51,6 +51,8 @@ SLACK = 1.25
 too long by our own count is caught by the check."""
 THINKING = 4_096
 """Output tokens granted beside the answer to a model that cannot be kept from thinking."""
+THINKING_HARD = 16_384
+"""The same where an effort is asked for: what pydantic-ai lets a model think at "high" where it needs a number."""
 _FOR_THE_MOMENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
 _STATUSES = frozenset({408, 425, 429})
 _FINISHES = {"length": "length", "content_filter": "refusal", "tool_call": "tool"}
@@ -139,16 +141,20 @@ def _extra(exc: ImportError) -> str:
 
 
 def _settings(client: Client, ask: Summarize) -> ModelSettings:
-    """One try, bounded in time and tokens, without thinking where that can be turned off."""
+    """One try, bounded in time and tokens; thinking where an effort is asked for, else none where it can be off."""
     always = bool(client.profile.get("thinking_always_enabled"))
-    settings = ModelSettings(max_tokens=int(ask.max_tokens * SLACK) + (THINKING if always else 0))
+    hard = bool(ask.effort) and (always or bool(client.profile.get("supports_thinking")))
+    beside = THINKING_HARD if hard else THINKING if always else 0
+    settings = ModelSettings(max_tokens=int(ask.max_tokens * SLACK) + beside)
     if ask.timeout != float("inf"):
         settings["request_timeout"] = ask.timeout
     if "max_retries" not in client.unsupported_settings:
         settings["max_retries"] = 0
-    if not always:
+    if hard and ask.effort:
+        settings["thinking"] = ask.effort
+    elif not always:
         settings["thinking"] = False
-    if ask.temperature is not None and not always and _takes_temperature(client):
+    if ask.temperature is not None and not always and not hard and _takes_temperature(client):
         settings["temperature"] = ask.temperature
     return settings
 

@@ -47,6 +47,7 @@ def tail(
         )
     sizes = Reserve(reserve_tokens, keep_recent_tokens)
     narrative = int(0.8 * reserve_tokens)
+    told = replace(summary or Settings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING)
     facts = Shares().facts
     return Policy(
         name="tail",
@@ -54,7 +55,7 @@ def tail(
         stages=(Cut(sizes),),
         estimator=Estimator("anchored"),
         counter=counter,
-        summary=replace(summary or Settings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING),
+        summary=replace(told, style="labelled", effort="high"),
         shares=Shares(
             tail=0.0, users=0.0, facts=facts, narrative=(1 - facts) * narrative / (keep_recent_tokens + narrative)
         ),

@@ -15,6 +15,8 @@ from tenfold.record.entry import Entry
 
 TIMEOUT = 120.0
 """Seconds that a model call may take unless the policy says otherwise: `clip`'s compaction_timeout, for all."""
+Effort = Literal["", "high"]
+"""How hard a model that can reason is to think before it answers; "" for as little as it can."""
 TRIES = 3
 """How often a call that fails for the moment is made in all: `clip`'s max_retries of 2, for all."""
 
@@ -24,7 +26,8 @@ class Summarize(Struct, frozen=True, tag="summarize"):
 
     `system` and `prompt` are complete; `max_tokens` is the allotment of the answer. A call that gives none within
     `timeout` seconds has failed; what fails for the moment is called up to `tries` times, one that was late only
-    with `repeat_late`. `temperature` None is the model's own. Nothing else calls a model.
+    with `repeat_late`. `temperature` None is the model's own. What a model thinks takes nothing of `max_tokens`.
+    Nothing else calls a model.
     """
 
     system: str
@@ -36,6 +39,7 @@ class Summarize(Struct, frozen=True, tag="summarize"):
     tries: int = TRIES
     repeat_late: bool = True
     temperature: float | None = None
+    effort: Effort = ""
 
 
 class Consult(Struct, frozen=True, tag="consult"):

@@ -7,9 +7,10 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.meter.windows import window_of
-from tenfold.record.ask import TIMEOUT, TRIES
+from tenfold.record.ask import TIMEOUT, TRIES, Effort
 from tenfold.record.block import Batch, Rung, Slot, Spent
 from tenfold.summarize.structure import STRUCTURES, headings_of
+from tenfold.summarize.transcript import Style
 
 OnFailure = Literal["ladder", "keep_stages", "abort"]
 
@@ -28,7 +29,8 @@ class Settings(Struct, frozen=True):
     A model is sent at most `input_tokens`; 0: `input_share` of its window where that is known, else `INPUT_TOKENS`.
     Messages beyond that are summarised in at most `chunks` pieces, each folded into the text of those before it.
     A call may take `timeout` seconds and is made `tries` times in all while it fails for the moment; `temperature` is
-    the model's where none is given.
+    the model's where none is given. `effort` is how hard a model that can reason is to think, "" for not at all where
+    that can be turned off. `style` is how the messages are written down for the model.
     The message that carries a summary has `role`, and `opening` and `closing` stand in it around what was written.
     """
 
@@ -58,6 +60,8 @@ class Settings(Struct, frozen=True):
     tries: int = TRIES
     briefing: str = ""
     temperature: float | None = None
+    effort: Effort = ""
+    style: Style = "numbered"
 
     def wanted(self, purpose: str) -> tuple[str, ...]:
         """The headings that a text of this purpose must hold, in order. Raises `UsageError` for no known structure."""

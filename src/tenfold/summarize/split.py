@@ -103,7 +103,7 @@ def _split(job: Job, turn: int) -> Effect:
     share, whole = HISTORY_SHARE
     history = room * share // whole
     begins = Task(items=_beginning(job, turn), facts=job.facts, allotment=room - history, purpose="prefix")
-    plain = replace(job.settings, instructions="")
+    plain = replace(job.settings, instructions="", effort="")
     before, prefix = yield from together(_history(replace(early, room=history)), write(begins, plain, job.count))
     before = _failing(before, "Summarization failed")
     prefix = _failing(prefix, "Turn prefix summarization failed")

@@ -82,7 +82,7 @@ def write(task: Task, settings: Settings, count: Count) -> Writing:
     if not settings.models:
         return _offline(task, count, (), Spent())
     room = _room(task, settings, settings.models[0], count)
-    cut = pieces(task.items, budget=room, most=settings.chunks, count=count)
+    cut = pieces(task.items, budget=room, most=settings.chunks, count=count, style=settings.style)
     notes: list[str] = [_unread(cut.left_out, room)] if cut.left_out else []
     spent, rung, now = Spent(), RUNGS[0], task
     for number, piece in enumerate(cut.pieces):
@@ -256,7 +256,7 @@ def _asking(way: _Way, step: Step, allowed: int) -> tuple[Summarize, str]:
     """The request: what never changes first, then the earlier texts, then the new messages; and what had no room."""
     task, settings, count = way.task, way.settings, way.count
     room = max(int(_room(task, settings, step.model, count) * step.share), _LEAST_ROOM)
-    body = transcript(task.items, budget=room, count=count)
+    body = transcript(task.items, budget=room, count=count, style=settings.style)
     before = _before(task, settings.input_bound(step.model, task.allotment) // 2, count)
     messages = f"<conversation>\n{body.text}\n</conversation>" if task.items else ""
     head = _filled(_prompt(task, settings), way, allowed)
@@ -273,6 +273,7 @@ def _asking(way: _Way, step: Step, allowed: int) -> tuple[Summarize, str]:
         timeout=settings.timeout,
         tries=settings.tries,
         temperature=settings.temperature,
+        effort=settings.effort,
     )
     return ask, _unread(body.left_out, room) if body.left_out else ""
 

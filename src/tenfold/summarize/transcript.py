@@ -7,15 +7,18 @@ part keeps its head and tail with the gap stated in lines; what tools printed is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 
 from tenfold.record.message import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from tenfold.summarize.facts.text import plain
+from tenfold.summarize.fence import bounded, fenced
+from tenfold.summarize.labelled import labelled
 from tenfold.summarize.redact import redact
 from tenfold.summarize.section import Count
 
-FENCE = "untrusted-data"
+Style = Literal["numbered", "labelled"]
+"""How messages are written down: under their number and role, or as the paragraphs of the preset `tail`."""
 _LARGEST, _SHORT, _SMALLEST = 8_000, 1_000, 120
 """Characters of one part: at most, before a conversation is cut into pieces instead, and at least."""
 
@@ -36,21 +39,21 @@ class Transcript(Struct, frozen=True):
     left_out: tuple[tuple[int, Message], ...] = ()
 
 
-def pieces(items: Items, *, budget: int, most: int, count: Count) -> Pieces:
+def pieces(items: Items, *, budget: int, most: int, count: Count, style: Style = "numbered") -> Pieces:
     """The range in one piece where it fits `budget` tokens without its parts being cut short; else in several.
 
     At most `most` pieces: parts are shortened further until that is enough, then the oldest messages are left out.
     A piece begins with a result only where a single step is larger than the budget.
     """
     limit = _LARGEST
-    sizes = _sizes(items, limit, count)
+    sizes = _sizes(items, limit, count, style)
     while limit > _SHORT and sum(sizes) > budget:
         limit //= 2
-        sizes = _sizes(items, limit, count)
+        sizes = _sizes(items, limit, count, style)
     found = _cut(items, sizes, budget)
     while len(found) > most and limit > _SMALLEST:
         limit = max(limit // 2, _SMALLEST)
-        sizes = _sizes(items, limit, count)
+        sizes = _sizes(items, limit, count, style)
         found = _cut(items, sizes, budget)
     if len(found) <= most:
         return Pieces(tuple(found))
@@ -58,8 +61,15 @@ def pieces(items: Items, *, budget: int, most: int, count: Count) -> Pieces:
     return Pieces(tuple(kept), tuple(item for piece in found[: len(found) - most] for item in piece))
 
 
-def _sizes(items: Items, limit: int, count: Count) -> list[int]:
-    return count([_block(at, message, limit) + "\n\n" for at, message in items]) if items else []
+def _sizes(items: Items, limit: int, count: Count, style: Style) -> list[int]:
+    return count([block + "\n\n" for block in _blocks(items, limit, style)]) if items else []
+
+
+def _blocks(items: Items, limit: int, style: Style) -> list[str]:
+    """One text a message, "" for what the style leaves out."""
+    if style == "labelled":
+        return [labelled(message, limit) for _, message in items]
+    return [_block(at, message, limit) for at, message in items]
 
 
 def _cut(items: Items, sizes: Sequence[int], budget: int) -> list[tuple[tuple[int, Message], ...]]:
@@ -77,13 +87,13 @@ def _cut(items: Items, sizes: Sequence[int], budget: int) -> list[tuple[tuple[in
     return [*out, tuple(items[start:])]
 
 
-def transcript(items: Items, *, budget: int, count: Count) -> Transcript:
+def transcript(items: Items, *, budget: int, count: Count, style: Style = "numbered") -> Transcript:
     """The messages as text of at most `budget` tokens: parts are shortened alike until all fits, then the oldest go."""
     limit = _LARGEST
-    blocks = [_block(at, message, limit) for at, message in items]
+    blocks = _blocks(items, limit, style)
     while limit > _SMALLEST and sum(count(blocks)) > budget:
         limit = max(limit // 2, _SMALLEST)
-        blocks = [_block(at, message, limit) for at, message in items]
+        blocks = _blocks(items, limit, style)
     sizes = count([block + "\n\n" for block in blocks]) if blocks else []
     first, total = len(blocks), 0
     room = budget - 30
@@ -99,7 +109,7 @@ def transcript(items: Items, *, budget: int, count: Count) -> Transcript:
 
 def _without(blocks: Sequence[str], first: int) -> str:
     gap = [f"({first} earlier messages are left out here)"] if first else []
-    return "\n\n".join([*gap, *blocks[first:]])
+    return "\n\n".join([*gap, *(block for block in blocks[first:] if block)])
 
 
 def _block(at: int, message: Message, limit: int) -> str:
@@ -147,20 +157,3 @@ def _result(part: ToolResult, limit: int) -> str:
     label = f"{part.name or 'result'}{' error' if part.error else ''}"
     body = fenced("\n".join(texts), limit, label)
     return body + (f"\n({others} parts that are not text)" if others else "")
-
-
-def fenced(text: str, limit: int, label: str) -> str:
-    """Text as data: between marks that the text itself cannot close."""
-    body = bounded(text, limit).replace(f"</{FENCE}", f"<\\/{FENCE}").replace(f"<{FENCE}", f"<\\{FENCE}")
-    safe = "".join(c if c.isalnum() or c in " _-." else "_" for c in label)[:60]
-    return f'<{FENCE} from="{safe}">\n{body}\n</{FENCE}>'
-
-
-def bounded(text: str, limit: int) -> str:
-    """Head and tail of at most `limit` characters together, the gap stated in lines (or characters in one line)."""
-    if len(text) <= limit:
-        return plain(text)
-    first, last = limit * 2 // 3, len(text) - limit // 3
-    lines = text.count("\n", first, last)
-    size = f"{lines} lines" if lines > 1 else f"{last - first} characters"
-    return f"{plain(text[:first])}\n[... {size} left out ...]\n{plain(text[last:])}"

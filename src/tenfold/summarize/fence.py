@@ -1,0 +1,24 @@
+"""Text of others inside a request: as data between marks that it cannot close, and cut down with the gap stated."""
+
+from __future__ import annotations
+
+from tenfold.summarize.facts.text import plain
+
+FENCE = "untrusted-data"
+
+
+def fenced(text: str, limit: int, label: str) -> str:
+    """Text as data: between marks that the text itself cannot close."""
+    body = bounded(text, limit).replace(f"</{FENCE}", f"<\\/{FENCE}").replace(f"<{FENCE}", f"<\\{FENCE}")
+    safe = "".join(c if c.isalnum() or c in " _-." else "_" for c in label)[:60]
+    return f'<{FENCE} from="{safe}">\n{body}\n</{FENCE}>'
+
+
+def bounded(text: str, limit: int) -> str:
+    """Head and tail of at most `limit` characters together, the gap stated in lines (or characters in one line)."""
+    if len(text) <= limit:
+        return plain(text)
+    first, last = limit * 2 // 3, len(text) - limit // 3
+    lines = text.count("\n", first, last)
+    size = f"{lines} lines" if lines > 1 else f"{last - first} characters"
+    return f"{plain(text[:first])}\n[... {size} left out ...]\n{plain(text[last:])}"
