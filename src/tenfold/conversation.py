@@ -17,6 +17,7 @@ from tenfold.drive import Answerer
 from tenfold.engine import Bench
 from tenfold.errors import LostRace, NotFound, UsageError
 from tenfold.hosting import Key, matched, next_message
+from tenfold.llm.model import Model
 from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
@@ -36,17 +37,12 @@ Provider = Callable[[], Policy]
 """Gives the policy in force: asked at every check, so that a change applies without a restart."""
 
 
+THE_SESSIONS = "the session's model"
+"""Stands for a model that no policy names."""
+
+
 def _providing(policy: Policy | Provider) -> Provider:
-    if callable(policy):
-        return policy
-    prompted = _prompted(policy)
-    return lambda: prompted
-
-
-def _prompted(policy: Policy) -> Policy:
-    """The policy with the packaged prompts where it has none of its own."""
-    summary = with_prompts(policy.summary)
-    return policy if summary is policy.summary else replace(policy, summary=summary)
+    return policy if callable(policy) else lambda: policy
 
 
 class Place(Struct, frozen=True):
@@ -77,6 +73,7 @@ class Conversation:
         """
         self.place, self.model = place, model
         self._provider: Provider = _providing(policy)
+        self._force: tuple[Policy, Model | None, Policy] | None = None
         self.answerer, self.archive = answerer or Answerer(), archive
         self._lock = threading.RLock()
         self.compacting = threading.Lock()
@@ -105,13 +102,24 @@ class Conversation:
 
     @property
     def policy(self) -> Policy:
-        """The policy in force now, with the counter this session was opened with."""
-        policy = _prompted(self._provider())
-        return policy if policy.counter == self._head.counter else replace(policy, counter=self._head.counter)
+        """The policy in force now, with the counter this session was opened with.
+
+        Where it names no models and the session has one, that one writes.
+        """
+        given, model = self._provider(), self.answerer.model
+        if self._force is None or self._force[0] is not given or self._force[1] is not model:
+            self._force = given, model, self._outfitted(given)
+        return self._force[2]
 
     @policy.setter
     def policy(self, policy: Policy | Provider) -> None:
         self._provider = _providing(policy)
+
+    def _outfitted(self, policy: Policy) -> Policy:
+        summary = with_prompts(policy.summary)
+        if self.answerer.model is not None and not summary.models:
+            summary = replace(summary, models=(THE_SESSIONS,))
+        return replace(policy, summary=summary, counter=self._head.counter)
 
     @property
     def view(self) -> View:

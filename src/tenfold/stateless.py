@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
 from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
+from tenfold.policies import POLICIES
 from tenfold.policy import Policy
 from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
@@ -76,13 +77,13 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     model can read what is hidden. The list and its messages are never changed. Raises `UsageError` when neither a
     target nor a window is known, `BadInput` for messages of no known format.
     """
+    _meant(model, policy, recall, summarizer)
     items = [raw_of(m) for m in messages]
     wire = format or (detect(items) if items else "openai-chat")
     if wire not in WIRES:
         raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
     counter = counter_for(model).counter
-    models = ("the summarizer",) if summarizer is not None else ()
-    chosen = policy if isinstance(policy, Policy) else policy_for(policy, counter, models=models)
+    chosen = policy if isinstance(policy, Policy) else policy_for(policy, counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory or chosen.stages)
     store = MemoryStore()
     place = Place(store, IDS.new())
@@ -115,6 +116,24 @@ def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:
 
 acompact = _threaded(compact)
 """`compact` for coroutines, with the same arguments: it runs in a thread, so the loop is never held."""
+
+
+def _meant(model: object, policy: object, recall: object, summarizer: object) -> None:
+    """Raises `UsageError` for an argument of a kind that cannot be meant."""
+    if model is not None and not isinstance(model, str):
+        raise UsageError(f"model is {model!r}: it is the agent's model by name, as in 'gpt-4o'")
+    if not isinstance(policy, str | Policy):
+        raise UsageError(f"policy is {policy!r}: it is a name ({', '.join(POLICIES)}) or a Policy")
+    if recall not in get_args(Recall):
+        raise UsageError(f"recall is {recall!r}: it is one of {', '.join(get_args(Recall))}")
+    if isinstance(summarizer, str):
+        raise UsageError(
+            f"summarizer is a name: give a model, as in ProviderModel({summarizer!r}) of tenfold.llm.provider"
+        )
+    if summarizer is not None and not callable(getattr(summarizer, "answer", None)):
+        raise UsageError(
+            f"summarizer is {summarizer!r}, which has no answer(ask): a ProviderModel or a ScriptedModel has"
+        )
 
 
 def _ours(_block: str, _hash: str) -> bool:

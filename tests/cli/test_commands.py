@@ -121,6 +121,20 @@ def test_diff_lists_every_message_that_the_block_took_out_of_view(tenfold: Cli, 
     assert f", {len(rows) - len(gone)} messages stay as they were, {len(gone)} " in tenfold.good("diff", session).out
 
 
+def test_diff_names_the_batches_so_that_they_can_be_expanded(tenfold: Cli, pi: Path) -> None:
+    outcome = tenfold.one("compact", pi, "--to", "10%", "--policy", "clip")
+    batches = tenfold.one("diff", outcome["session"])["batches"]
+    assert len(batches) > 1
+    plain = tenfold.good("diff", outcome["session"]).out
+    assert f"batches: {len(batches)}; tenfold expand {batches[0]} to /{len(batches) - 1} prints" in plain
+    for batch in batches:
+        told = [line["entry"] for line in tenfold.good("expand", batch, "--json").objects]
+        assert told, "each opens"
+        assert batch not in told
+    other = tenfold.one("compact", pi, "--to", "5%")
+    assert tenfold.one("diff", other["session"])["batches"] == []
+
+
 def test_diff_has_nothing_to_compare_before_a_compaction(tenfold: Cli, pi: Path) -> None:
     tenfold.good("compact", pi, "--window", "200000")
     ran = tenfold("diff", "last")

@@ -244,6 +244,15 @@ def test_compare_takes_a_window_in_place_of_a_target(tenfold: Cli, pi: Path) -> 
 
 
 @pytest.mark.spec("tiers.B13", "tiers.B14")
+def test_a_model_that_no_provider_is_known_to_offer_is_not_named_as_one_to_be_asked(tenfold: Cli, pi: Path) -> None:
+    ran = tenfold.good("policies", "--model", "unknown-model-x")
+    assert "unknown-model-x" not in ran.out
+    assert "PROVIDER:NAME" in ran.err
+    failed = tenfold("compact", pi, "--to", "10%", "--model", "auto", "--model", "unknown-model-x")
+    assert failed.code == 2
+    assert "no provider is known to offer unknown-model-x" in failed.err
+
+
 def test_policies_print_the_choice_of_the_summary_model_and_why(tenfold: Cli) -> None:
     ran = tenfold.good("policies", "--model", "openai:gpt-5")
     assert "openai:gpt-4o-mini\topenai's row, gpt-4o-mini, is listed" in ran.out

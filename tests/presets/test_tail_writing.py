@@ -315,7 +315,8 @@ def test_ten_compactions_in_a_row_stay_bounded_and_lose_no_rule() -> None:
 
 @pytest.mark.spec("tail.A30")
 def test_without_a_model_the_summary_is_made_by_code() -> None:
-    session: Session = opened([*exchanges(4), user("long"), *steps(9, start=90)], preset(model=False))
+    written = [*exchanges(4), user("long"), *steps(9, start=90)]
+    session: Session = opened(written, preset(model=False), answerer=Answerer())
     outcome = session.compact(manual(session))
     assert outcome.status == "compacted"
     assert outcome.rung in {"extractive", "mechanical"}

@@ -57,6 +57,19 @@ def test_pins_hold_through_compactions_with_their_whole_step() -> None:
     assert messages[pinned] not in session.view.messages()
 
 
+def test_a_model_given_to_a_session_writes_also_where_its_policy_names_none() -> None:
+    using = policy()
+    assert not using.summary.models
+    session = opened(work(12), using, answerer=Answerer(model=Telling()))
+    outcome = session.compact(to=600)
+    assert (outcome.rung, outcome.spent.calls) == ("model", 1)
+    alone = opened(work(12), using)
+    assert alone.compact(to=600).rung in {"extractive", "mechanical"}
+    alone.append(*work(6, start=30))
+    alone.answerer = Answerer(model=Telling())
+    assert alone.compact(to=600).rung == "model", "from the moment it is given"
+
+
 @pytest.mark.parametrize("name", ["nonsense", ""])
 def test_a_pin_must_name_one_message(name: str) -> None:
     with pytest.raises(NotFound, match="it must be one"):

@@ -252,6 +252,21 @@ def test_an_empty_list_is_nothing_to_do() -> None:
     assert result.outcome.status == "nothing"
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"summarizer": "openai:gpt-4o-mini"}, r"ProviderModel\('openai:gpt-4o-mini'\)"),
+        ({"summarizer": 7}, "has no answer"),
+        ({"recall": "x"}, "one of none, tool, cli"),
+        ({"policy": None}, "a name .*tenfold.* or a Policy"),
+        ({"model": 3}, "as in 'gpt-4o'"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_named_with_what_is_meant(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        tenfold.compact(openai_chat(), to=3_000, **given)
+
+
 def test_what_is_no_message_says_so() -> None:
     with pytest.raises(UnknownFormat):
         tenfold.compact([{"colour": "blue"}], to=100)

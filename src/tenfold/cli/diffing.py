@@ -66,6 +66,9 @@ def diff(
         f"shortened, rung {block.rung}",
         style="bold",
     )
+    if block.batches:
+        names = f"{block.id}/0" + (f" to /{len(block.batches) - 1}" if len(block.batches) > 1 else "")
+        show(f"  batches: {len(block.batches):,}; tenfold expand {names} prints what each stands for")
     _removed(hidden, most)
     _added(made, most)
     _told(facts, most)
@@ -166,6 +169,7 @@ def _json(session: str, block: Block, hidden: Sequence[Line], made: Sequence[Say
                 {"position": h.position, "entry": h.entry, "role": h.message.role, "text": told(text_of(h.message))}
                 for h in hidden
             ],
+            "batches": [f"{block.id}/{n}" for n in range(len(block.batches))],
             "now": [{"of": s.of, "role": s.message.role, "text": told(text_of(s.message))} for s in made],
             "facts": facts,
         }

@@ -200,6 +200,8 @@ def policies(
     show(f"limits in tokens for a window of {window:,}, counted by {chosen.counter.name}")
     cells = [(n, f"{soft:,}", f"{hard:,}", f"{target:,}", " ".join(stages)) for n, soft, hard, target, stages in rows]
     table(("policy", "acts at", "hard limit", "aims at", "stages"), cells, right=("acts at", "hard limit", "aims at"))
+    if model and not choices:
+        note(f"no provider is known to offer {model}: name it as PROVIDER:NAME to see which models would summarize")
     if choices:
         show("summaries are asked of these models, in order, where a policy is given models:")
         table(("model", "why"), [(c.model, c.why) for c in choices], fit="why")
@@ -209,4 +211,5 @@ def policies(
 
 def _choices(model: str) -> tuple[Choice, ...]:
     common = settings.read().common
-    return choose(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
+    found = choose(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
+    return tuple(choice for choice in found if ":" in choice.model)  # what names no provider cannot be asked

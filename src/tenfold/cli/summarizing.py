@@ -51,9 +51,11 @@ class Models(msgspec.Struct, frozen=True):
         """With `auto`, the models that are chosen for this agent. Raises `UsageError` where none can be."""
         if self.summaries != (AUTO,):
             return self
-        found = tuple(choice.model for choice in choose(agent))
-        if not found:
+        if not agent:
             raise UsageError("--model auto chooses by the agent's model, and none is recorded: name it, --model NAME")
+        found = tuple(choice.model for choice in choose(agent) if ":" in choice.model)
+        if not found:
+            raise UsageError(f"--model auto: no provider is known to offer {agent}; name it as PROVIDER:NAME")
         return Models(self.agent, found, _answerer(found, ""))
 
     def written_by(self, summaries: tuple[str, ...], agent: str) -> Models:

@@ -151,7 +151,7 @@ class Compactor:
         self.config, self.store, self.window, self.wire = config, store, window, wire
         self.archive: Archive | None = None
         self._answerer = answerer
-        self._policy = config.policy(models=("the summarizer",) if answerer.model is not None else ())
+        self._policy = config.policy()
         self._target = self._policy.trigger.limits(window, output_reserve=0, floor=0).target
         self._sessions: dict[str, Session] = {}
 

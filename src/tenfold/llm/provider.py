@@ -174,7 +174,7 @@ def _answered(response: ModelResponse, name: str) -> Answer:
         price=_price(response, name),
     )
     if response.finish_reason == "error":
-        return Answer(error=f"{name}: the provider ended the answer with an error", spent=spent, retryable=True)
+        return Answer(error="the provider ended the answer with an error", spent=spent, retryable=True)
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     if any(isinstance(part, ToolCallPart) for part in response.parts):
         return Answer(text=text, finish="tool", spent=spent)
@@ -196,14 +196,23 @@ def _failed(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str)
     timed_out = isinstance(exc, ModelRequestTimeout | ModelTimeoutError)
     again = timed_out or isinstance(exc, _FOR_THE_MOMENT) or status in _STATUSES or status >= 500
     after = (exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0
-    text = f"{name}: {_safe(str(exc))}"
     return Answer(
-        error=text[:500],
+        error=_safe(_said(exc))[:500],
         retryable=again and not isinstance(exc, ModelQuotaExceededError),
         retry_after=after,
         timed_out=timed_out,
         spent=Spent(calls=1, model=name, price=None if timed_out else 0.0),
     )
+
+
+def _said(exc: ModelAPIError | UnexpectedModelBehavior | UserError) -> str:
+    """What went wrong in the provider's words; whoever reads it knows which model was asked."""
+    if not isinstance(exc, ModelHTTPError):
+        return str(exc)
+    body: Any = exc.body
+    for key in ("error", "message"):
+        body = body.get(key, body) if isinstance(body, dict) else body
+    return f"HTTP {exc.status_code}: {body}" if body else f"HTTP {exc.status_code}"
 
 
 def _safe(text: str) -> str:

@@ -73,10 +73,10 @@ class Plan(Struct, frozen=True):
             if piece is not None and not piece.changed and (not run or run[0].held == piece.held):
                 run.append(piece)
                 continue
-            if run:
+            if any(p.shown() for p in run):  # Blocks and pins show nothing by themselves
                 why = f" ({run[0].held})" if run[0].held else ""
                 lines.append(f"  {_range(run)}  keep{why}  {sum(p.before for p in run):,} tokens")
-                run = []
+            run = []
             if piece is None:
                 continue
             if piece.changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -146,9 +147,15 @@ def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[Key, int], 
     show: tuple[Show, ...] = (*(as_show(s) for s in kept), Say(TO_BE_WRITTEN))
     sizes = (*draft.sizer(kept), allotment)
     levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
-    why = f"{sum(len(p.shown()) for p in covered):,} messages by {len(kept)} of them and one summary"
+    why = becomes(covered, len(kept), "one summary")
     piece = _over(covered, SUMMARY, show, sizes, why)
     return replace(piece, allotment=allotment, level=max(levels, default=-1) + 1)
+
+
+def becomes(covered: Sequence[Piece], kept: int, what: str) -> str:
+    """What comes of these pieces' messages, of which some stay word for word."""
+    stay = f", {kept:,} of them {'stays' if kept == 1 else 'stay'}" if kept else ""
+    return f"{sum(len(p.shown()) for p in covered):,} messages become {what}{stay}"
 
 
 class Merge(Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, as_show
-from tenfold.plan.stages.condense import BATCHES, after_floor, replacement
+from tenfold.plan.stages.condense import BATCHES, after_floor, becomes, replacement
 from tenfold.record.block import Say, Show
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.view.units import Shown
@@ -81,7 +81,7 @@ class Fold(Struct, frozen=True):
             sizes,
             BATCHES,
             show,
-            f"{sum(len(p.shown()) for p in covered):,} messages by {len(kept)} of them and the archive",
+            becomes(covered, len(kept), "the archive"),
             allotment=allotment,
             level=max(levels, default=-1) + 1,
         )
