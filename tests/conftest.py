@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tenfold.transcripts import Recorded
 from tests import sessions
+
+settings.register_profile("same", deadline=None, derandomize="TENFOLD_EXAMPLES" not in os.environ, database=None)
+settings.load_profile("same")
+"""Property tests try the same examples on every machine, and fresh ones where TENFOLD_EXAMPLES is set."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -87,9 +87,13 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
         writing = replace(writing, focus=focus, supplied=advice.text, given=advice.supplied)
     filled = yield from fill(plan, writing)
     if filled.failed and policy.summary.on_failure == "keep_stages":
-        plan = plan_for(draft, policy, call, facts, decision.target, texts=False)
-        if plan.changed and plan.tokens_before - plan.tokens_after >= ending.minimum:
-            kept = yield from fill(plan, writing)
+        bare = plan_for(draft, policy, call, facts, decision.target, texts=False)
+        if decision.need == "hard" and bare.tokens_after > decision.limit:  # a provider would refuse it
+            coded = yield from fill(plan, replace(writing, settings=replace(writing.settings, models=())))
+            note = f"without a summary it stays above {decision.limit:,} tokens, so code wrote one: {filled.failed}"
+            filled = replace(coded, notes=(note, *coded.notes), spent=filled.spent)
+        elif bare.changed and bare.tokens_before - bare.tokens_after >= ending.minimum:
+            plan, kept = bare, (yield from fill(bare, writing))
             notes = (f"what was elided is kept without a summary: {filled.failed}",)
             filled = replace(kept, notes=notes, spent=filled.spent)
     if filled.failed:
@@ -166,8 +170,9 @@ def judge(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Decisio
         reason = f"more than {policy.turns:,} entries follow the newest summary; {decision.reason}"
         decision = replace(decision, reason=reason)
     fires = call.to if call.to is not None else limits.soft if limits is not None else decision.target
-    aim, again = (max(1, int((size - reading.floor) / reading.slope)) for size in (decision.target, fires))
-    return replace(decision, target=aim, fires=again)
+    sizes = (decision.target, fires, decision.limit)
+    aim, again, most = (max(1, int((size - reading.floor) / reading.slope)) for size in sizes)
+    return replace(decision, target=aim, fires=again, limit=most)
 
 
 def limits_for(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Limits | None:

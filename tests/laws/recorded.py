@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from tenfold.record.ask import Outcome
+from tenfold.record.block import Block
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.transcripts import Recorded
+from tenfold.view.path import Path
+from tenfold.view.view import View
 from tests.laws import conversations, oracle, strategies
+from tests.laws.compactions import Desk, tenth_of
 from tests.laws.strategies import Log
 
 SMALL = 40
 SPREAD = 10
 LATER = 12
 EVERY = 9
+LIVED = 16
 _COMPACTED: dict[int, Log] = {}
 _TENTHS: dict[int, Tenth] = {}
 
@@ -75,3 +82,18 @@ def tenth(session: Recorded) -> Tenth:
         outcome = opened.compact(to=max(2_000, conversations.tokens(before) // 10))
         _TENTHS[id(session)] = Tenth(opened, tuple(before), outcome)
     return _TENTHS[id(session)]
+
+
+def lived(log: Log, desk: Desk, *, most: int = LIVED) -> Iterator[View]:
+    """The view after each entry of a session that is compacted to a tenth on its way, when `most` units are in view."""
+    path = Path(())
+    view = View.empty(path)
+    for entry in log:
+        path.append(entry)
+        view = view.extend([entry])
+        yield view
+        if view.step is None and len(view.units) > most:
+            block = desk.verdict(view, tenth_of(conversations.tokens(view.messages()))).entry
+            if isinstance(block, Block):
+                path.append(block)
+                view = view.extend([block])

@@ -1,7 +1,9 @@
 """Laws 1 to 6 and 10 to 14 over every recorded session, compacted to a tenth at every index of it.
 
-Failed, cancelled and replayed compactions cost a plan each: sessions of up to `SHORT` entries at every index, longer at
-some. With `TENFOLD_EVERY_CUT` in the environment at every index too, which takes minutes more.
+Failed, cancelled and replayed compactions cost one or two whole ones each: sessions of up to `SHORT` entries are cut at
+every index as they were recorded. Longer ones are so at some, and at every index while they are compacted on their way,
+as a session is that goes on so long. With `TENFOLD_EVERY_CUT` in the environment each is cut at every index as it was
+recorded too, which takes 22 minutes on two cores (decision 0009).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from tenfold.view.view import View
 from tests.laws import compactions, conversations
 from tests.laws.compactions import AFTERWARDS, Desk
 from tests.laws.nearby import WIRES
-from tests.laws.recorded import cuts, path_of
+from tests.laws.recorded import cuts, lived, path_of
 from tests.laws.stretches import Stretch, views
 
 LEAVES = (1, 2, 5, 12)
@@ -73,9 +75,18 @@ def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(st
     log = path_of(stretch.session)
     desk = compactions.desk_for(log, conversations.policy(models=("broken",), on_failure="abort"))
     telling = replace(desk, policy=conversations.policy(models=("echo",)))
+    offline = replace(desk, policy=conversations.policy())
     at = range(len(log) + 1) if len(log) <= SHORT or EVERY in os.environ else cuts(log)
     for view in views(log):
         if view.length in at and stretch.judges(view.length):
-            call = compactions.tenth_of(conversations.tokens(view.messages()))
-            compactions.comes_to_nothing(desk, view, call)
-            compactions.replays(telling, view, call)
+            fails_and_replays(desk, telling, view)
+    for number, view in enumerate(lived(log, offline) if len(log) > SHORT else ()):
+        if stretch.judges(number):
+            fails_and_replays(desk, telling, view)
+
+
+def fails_and_replays(desk: Desk, telling: Desk, view: View) -> None:
+    """Laws 9 and 11 at one cut."""
+    call = compactions.tenth_of(conversations.tokens(view.messages()))
+    compactions.comes_to_nothing(desk, view, call)
+    compactions.replays(telling, view, call)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tenfold.engine import Call
 from tenfold.llm.model import Model
 from tests.laws import conversations, presets
-from tests.laws.conversations import NeverAsk, tokens
+from tests.laws.conversations import tokens
 from tests.laws.presets import NAMES, PRESET, Bad, Good, Judge
 from tests.laws.strategies import Log
 
@@ -71,7 +71,8 @@ def test_with_a_model_that_answers_badly(name: str, log: Log, wanted: Rounds, wa
 @PRESET
 @given(log=presets.stories(), wanted=rounds())
 def test_without_any_model_all_is_done_by_code(name: str, log: Log, wanted: Rounds) -> None:
-    journey(name, log, wanted, NeverAsk(), models=())
+    judge = journey(name, log, wanted, None, models=())
+    assert not any(outcome.spent.calls or "no model is" in str(outcome.notes) for outcome in judge.outcomes)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ from tenfold.engine import Call
 from tenfold.transcripts import Recorded
 from tests import sessions
 from tests.laws import conversations, presets, recorded
-from tests.laws.conversations import NeverAsk, tokens
+from tests.laws.conversations import tokens
 from tests.laws.presets import BAD, NAMES, Bad, Good, Judge
 
 FILES = (
@@ -48,7 +48,7 @@ def test_a_recorded_session_compacted_three_times(name: str, file: str) -> None:
     judge.compact(Call(to=max(2_000, tokens(session.view.messages()) // 3)))
     session.append(*said[third : 2 * third])
     session.policy = presets.using(name, models=())
-    session.answerer = presets.answerer(NeverAsk())
+    session.answerer = presets.answerer(None)
     judge.compact(Call("manual", window=max(8_000, tokens(session.view.messages()) * 11 // 10)))
     session.append(*said[2 * third :])
     presets.well_formed(session)

@@ -8,7 +8,7 @@ from tenfold.engine import Call
 from tenfold.llm.model import Model
 from tenfold.record.message import Message, Text
 from tests.laws import presets
-from tests.laws.conversations import NeverAsk, entries, sent, tokens
+from tests.laws.conversations import entries, sent, tokens
 from tests.laws.presets import BAD, NAMES, Bad, Counted, Good, Judge
 
 WINDOWS = (8_000, 32_000, 200_000)
@@ -20,9 +20,9 @@ SHORT = Message("user", (Text("And now go on with the next one."),), "human")
 
 def judge_for(name: str, answers: str) -> Judge:
     """An empty session under the preset, with a model that answers so."""
-    model: dict[str, Model] = {"well": Good(presets.using(name).summary), "badly": Bad(sorted(BAD)), "none": NeverAsk()}
+    model: dict[str, Model] = {"well": Good(presets.using(name).summary), "badly": Bad(sorted(BAD))}
     models = () if answers == "none" else ("m",)
-    return Judge(presets.opened(name, (), model[answers], models=models))
+    return Judge(presets.opened(name, (), model.get(answers), models=models))
 
 
 def fill_up(judge: Judge, call: Call, number: int) -> None:
@@ -75,11 +75,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "window", "answers"), CASES)
 def test_one_check_leaves_a_fifth_of_the_window_and_the_next_does_nothing(name: str, window: int, answers: str) -> None:
-    """Where a policy gives up with its summary (`abort`), a model that answers badly leaves the view as it was.
-
-    `tiers` keeps what it elided without a summary (`keep_stages`); in a window of 8k that may lie above its hard limit,
-    where every check must try again (DESIGN: the hard limit overrides the guards).
-    """
+    """Where a policy gives up with its summary (`abort`), a model that answers badly leaves the view as it was."""
     judge = judge_for(name, answers)
     session, call = judge.session, Call("check", window=window)
     aborts = answers == "badly" and session.policy.summary.on_failure == "abort"
@@ -98,7 +94,7 @@ def test_one_check_leaves_a_fifth_of_the_window_and_the_next_does_nothing(name: 
         does_nothing(judge, call)
         session.append(SHORT)
         presets.well_formed(session)
-        if need(judge, call) != "hard":
-            does_nothing(judge, call)
+        assert need(judge, call) != "hard"
+        does_nothing(judge, call)
     if window == WINDOWS[0]:
         judge.whole()

@@ -196,7 +196,8 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B18",),
         "the tier-2 result is kept on failure",
         "",
-        '`Settings.on_failure` "keep_stages": a Block with the first tiers; the reason is among the Outcome\'s notes',
+        '`Settings.on_failure` "keep_stages": a Block with the first tiers, the reason among its notes; where '
+        "that lies above the hard limit, a summary by code",
     ),
     Row(
         ("tiers.B19",),

@@ -119,11 +119,9 @@ def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> N
 
 @pytest.mark.spec("tail.A6", "tail.A7")
 def test_compacting_needs_an_idle_session_and_says_which_phase_it_is_in() -> None:
-    model = Waiting()
-    agent = harness(exchanges(9), model=model)
+    agent = harness(exchanges(9))
     with agent.invoke(), pytest.raises(RuntimeError, match="running"):
         agent.run_compaction()
-    model.go.set()
     agent = harness(exchanges(9), model=(model := Waiting()))
     got: list[bool] = []
     other = threading.Thread(target=lambda: got.append(agent.run_compaction()))

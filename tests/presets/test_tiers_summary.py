@@ -293,6 +293,23 @@ def test_where_the_first_tiers_did_nothing_a_failure_changes_nothing_and_is_reme
 
 
 @pytest.mark.spec("tiers.B18")
+@pytest.mark.parametrize("history", [talk(120), mixed() * 6], ids=["nothing to elide", "outputs to elide"])
+def test_above_the_hard_limit_a_summary_by_code_stands_in_for_one_that_failed(history: list[Message]) -> None:
+    """The original went on with what the first tiers left, which the provider then refused at every call."""
+    model = ScriptedModel([Reply(error="HTTP 500")], repeat=True)
+    session = opened(history, asking(), answerer=Answerer(model=model))
+    window = total(history) // 3
+    outcome = session.compact(replace(session.call(window=window), demand="check"))
+    assert outcome.status == "compacted"
+    assert (outcome.rung, outcome.spent.calls) == ("extractive", len(model.asked))
+    assert "so code wrote one" in outcome.notes[0]
+    limits = session.policy.trigger.limits(window, output_reserve=0, floor=0)
+    assert session.reading(window=window).tokens < limits.soft
+    again = session.compact(replace(session.call(window=window), demand="check"))
+    assert again.status == "nothing"
+
+
+@pytest.mark.spec("tiers.B18")
 def test_without_older_messages_no_model_is_asked() -> None:
     history = [user("go")]
     for n in range(4):

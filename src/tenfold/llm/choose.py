@@ -69,7 +69,7 @@ def cheapest(listed: Sequence[Listed]) -> Listed | None:
     """The rule by price (spec tiers.B14): of those within twice the lowest price above zero, the newest.
 
     Models without a price or with a window below 8,000 tokens, or with an unknown one, are left out. Of several of the
-    same date the cheapest is taken, and of those the first by name.
+    same date the cheapest is taken, of those the first by name, and the largest window of one that is listed twice.
     """
     able = [m for m in listed if m.price > 0 and (m.window or 0) >= LEAST_WINDOW]
     if not able:
@@ -77,7 +77,7 @@ def cheapest(listed: Sequence[Listed]) -> Listed | None:
     least = min(m.price for m in able)
     near = [m for m in able if m.price <= NEAR * least]
     newest = max(m.released for m in near)
-    return min((m for m in near if m.released == newest), key=lambda m: (m.price, m.name))
+    return min((m for m in near if m.released == newest), key=lambda m: (m.price, m.name, -(m.window or 0)))
 
 
 def choices(session: str, offer: Offer | None, configured: Sequence[str] = ()) -> tuple[Choice, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -208,9 +209,13 @@ def _assemble(chosen: Sequence[tuple[Fact, str]], count: Count) -> tuple[str, in
     return text, count([text])[0]
 
 
+_redacted = lru_cache(maxsize=2_048)(redact)
+"""A section is rendered several times for one Block, and again for the next one."""
+
+
 def _line(fact: Fact, text: str) -> str:
     """One fact as a list item. A further line of a user's text is indented, so it cannot open a heading."""
-    text = redact(text)
+    text = _redacted(text)
     match fact.kind:
         case "request" | "rule" | "correction" | "todo":
             return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
