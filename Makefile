@@ -24,7 +24,7 @@ demo: $(STAMP)
 
 # The faults run alone: killing processes at random moments wants the machine to itself, and prints its counts.
 test: lint
-	$(PY) -m pytest -n auto --ignore=tests/faults
+	$(PY) -m pytest -n auto --dist worksteal --ignore=tests/faults
 	$(PY) -m pytest tests/faults
 
 lint: $(STAMP)

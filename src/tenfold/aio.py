@@ -52,16 +52,16 @@ class AsyncSession:
     def __init__(self, session: Session, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None) -> None:
         """Wraps an open session; both may be used side by side."""
         self.session = session
-        self._answer = answer
+        self._answer = session.awaited = answer
 
     @property
     def view(self) -> View:
         """What the model sees now."""
         return self.session.view
 
-    async def append(self, *messages: Message, usage: Usage | None = None) -> list[str]:
+    async def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
         """See `Session.append`."""
-        return await asyncio.to_thread(self.session.append, *messages, usage=usage)
+        return await asyncio.to_thread(self.session.append, *messages, usage=usage, run=run)
 
     async def sync(self, messages: Sequence[Message]) -> View:
         """See `Session.sync`."""

@@ -17,7 +17,6 @@ from tenfold.drive import Answerer
 from tenfold.engine import Bench
 from tenfold.errors import LostRace, NotFound, UsageError
 from tenfold.hosting import Key, matched, next_message
-from tenfold.llm.model import Model
 from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
@@ -73,7 +72,8 @@ class Conversation:
         """
         self.place, self.model = place, model
         self._provider: Provider = _providing(policy)
-        self._force: tuple[Policy, Model | None, Policy] | None = None
+        self.awaited: object = None  # the model call of a host on the async side, which stands for the answerer's model
+        self._force: tuple[Policy, object, Policy] | None = None
         self.answerer, self.archive = answerer or Answerer(), archive
         self._lock = threading.RLock()
         self.compacting = threading.Lock()
@@ -106,18 +106,18 @@ class Conversation:
 
         Where it names no models and the session has one, that one writes.
         """
-        given, model = self._provider(), self.answerer.model
+        given, model = self._provider(), self.awaited or self.answerer.model
         if self._force is None or self._force[0] is not given or self._force[1] is not model:
-            self._force = given, model, self._outfitted(given)
+            self._force = given, model, self._outfitted(given, asks=model is not None)
         return self._force[2]
 
     @policy.setter
     def policy(self, policy: Policy | Provider) -> None:
         self._provider = _providing(policy)
 
-    def _outfitted(self, policy: Policy) -> Policy:
+    def _outfitted(self, policy: Policy, *, asks: bool) -> Policy:
         summary = with_prompts(policy.summary)
-        if self.answerer.model is not None and not summary.models:
+        if asks and not summary.models:
             summary = replace(summary, models=(THE_SESSIONS,))
         return replace(policy, summary=summary, counter=self._head.counter)
 

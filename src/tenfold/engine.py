@@ -71,7 +71,8 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
     draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, reading)
     draft = replace(draft, limit=decision.fires)
-    ending = _Ending(draft, policy, call, decision, now, new_id)
+    apart = max(0, reading.floor - call.floor)
+    ending = _Ending(draft, policy, call, decision, now, new_id, apart)
     if not decision.act:
         return ending.refused(decision.reason)
     facts = known_facts(draft)
@@ -288,11 +289,18 @@ class _Ending(Struct, frozen=True):
     decision: Decision
     now: int
     new_id: Callable[[], str]
+    apart: int = 0
 
     @property
     def minimum(self) -> int:
         """The least number of tokens a Block must save here; an explicit target only asks that it gets smaller."""
         return 1 if self.call.to is not None else self.policy.minimum_shrink(self.draft.tokens)
+
+    @property
+    def itemised(self) -> dict[str, int]:
+        """What cannot go below: the least of the view, and what the provider counts beside it."""
+        apart = {"counted by the provider beside the view": self.apart} if self.apart else {}
+        return {**least(self.draft), **apart}
 
     def too_little(self, plan: Plan) -> str:
         saved = max(0, plan.tokens_before - plan.tokens_after)
@@ -302,7 +310,7 @@ class _Ending(Struct, frozen=True):
     def outcome(self, status: Status, reason: str) -> Outcome:
         """An Outcome that leaves the view as it is."""
         tokens = self.draft.tokens
-        itemised = least(self.draft) if self.decision.target_missed or status == "unsatisfiable" else {}
+        itemised = self.itemised if self.decision.target_missed or status == "unsatisfiable" else {}
         target = self.decision.target if self.call.to is None else self.call.to
         return Outcome(status, reason, tokens, tokens, target, policy=self.policy.name, itemised=itemised)
 
@@ -374,7 +382,7 @@ class _Ending(Struct, frozen=True):
             policy=self.policy.name,
             rung=filled.rung,
             facts=kept_facts(plan, filled),
-            itemised=least(self.draft) if missed else {},
+            itemised=self.itemised if missed else {},
             notes=filled.notes,
             spent=filled.spent,
         )

@@ -15,7 +15,7 @@ from tenfold.engine import Call, Effects, compact, preview
 from tenfold.llm import Reply, ScriptedModel
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Read, Summarize, Verdict
 from tenfold.record.block import Block
-from tenfold.record.entry import Attempt, Entry
+from tenfold.record.entry import Attempt, Entry, Usage
 from tenfold.summarize.ladder import OnFailure
 from tenfold.trigger.triggers import Demand, Limits
 from tests.engine.making import (
@@ -99,6 +99,19 @@ def test_unsatisfiable_carries_the_arithmetic_and_is_said_once() -> None:
     assert session.compact(call).status == "unsatisfiable"
     assert len(attempts(session)) == 1
     assert outcome.tokens_after == outcome.tokens_before
+
+
+def test_what_the_provider_counts_beside_the_view_is_itemised() -> None:
+    session = opened([user("go")])
+    session.model = "m"
+    session.append(said("done"), usage=Usage(50_000, 5, 0, 0, "m"))
+    session.append(user("and now"))
+    outcome = session.compact(replace(session.call(window=20_000), demand="check"))
+    assert outcome.status == "unsatisfiable"
+    apart = outcome.itemised["counted by the provider beside the view"]
+    assert 49_000 < apart < 50_000
+    assert "take 50,1" in outcome.reason
+    assert 50_100 < sum(outcome.itemised.values()) < 50_200, "in tokens as they are counted here"
 
 
 def test_a_target_below_the_least_is_missed_and_itemised() -> None:

@@ -39,12 +39,25 @@ NO_MODEL = Answerer(NeverAsk())
 
 
 class Desk(Struct, frozen=True):
-    """What every cut of one session is compacted with: its log, a store that holds it, known token counts."""
+    """What every cut of one session is compacted with: its log, a store that holds it, known token counts.
+
+    The ids of what it makes begin with the cut's length and `series`.
+    """
 
     log: Log
     policy: Policy
     store: MemoryStore
     sizes: Sizes
+    series: str = "0000"
+
+    @classmethod
+    def of(cls, log: Log, policy: Policy) -> Desk:
+        """A desk for a path that begins at its root."""
+        store = MemoryStore()
+        store.create(DEFAULT_NAMESPACE, SessionInfo(SESSION))
+        if log:
+            store.append(DEFAULT_NAMESPACE, SESSION, log, expected=None)
+        return cls(log, policy, store, Sizes(policy.counter))
 
     def verdict(self, view: View, call: Call, answerer: Answerer = NO_MODEL) -> Verdict:
         """The engine's verdict."""
@@ -53,7 +66,7 @@ class Desk(Struct, frozen=True):
     def effects(self, view: View, call: Call) -> Effects:
         """The engine's generator. Ids and times depend on nothing but the cut."""
         count = iter(range(1 << 20))
-        new_id = lambda: f"{view.length:08}-0000-7000-8000-{next(count):012x}"  # noqa: E731 - one line, used once
+        new_id = lambda: f"{view.length:08}-{self.series}-7000-8000-{next(count):012x}"  # noqa: E731 - one line, used once
         bench = Bench(self.sizes, Tally(self.sizes))
         return compact(view, self.policy, call, bench, now=view.length, new_id=new_id)
 
@@ -67,15 +80,6 @@ class Desk(Struct, frozen=True):
             DEFAULT_NAMESPACE, SESSION, [parented], expected=None, head=block.id, snapshot=after.snapshot()
         )
         return after
-
-
-def desk_for(log: Log, policy: Policy) -> Desk:
-    """A desk for a path that begins at its root."""
-    store = MemoryStore()
-    store.create(DEFAULT_NAMESPACE, SessionInfo(SESSION))
-    if log:
-        store.append(DEFAULT_NAMESPACE, SESSION, log, expected=None)
-    return Desk(log, policy, store, Sizes(policy.counter))
 
 
 def tenth_of(before: int) -> Call:
@@ -177,7 +181,7 @@ def reachable(desk: Desk, after: View, block: Block) -> None:
     for unit in after.units:
         if unit.ref is not None:
             assert oracle.expanded(log, [unit.ref]) == list(range(unit.first, unit.last + 1))
-            covered.extend(range(unit.first, unit.last + 1))
+            covered.extend(range(unit.first, unit.last + 1) if unit.ref.block == after.length - 1 else ())
     lines = expand(desk.store, DEFAULT_NAMESPACE, block.id, deep=True, session=SESSION)
     expected = [(p, log[p].id, m) for p in covered if (m := message_of(log[p])) is not None]
     assert [(line.position, line.entry, line.message) for line in lines] == expected
@@ -248,6 +252,6 @@ def fits_later(view: View, after: View, block: Block) -> None:
     """Law 14: planned earlier on the path, the Block fits this later leaf, and shows there what it planned."""
     assert view.fits(block), f"planned at {after.length - 1}, refused at {view.length}"
     late = checks.on(View, view, view.path).extend([block])
-    assert late.marks.live == (view.length,)
+    assert late.marks.live == (*view.marks.live, view.length)
     for each in block.replacements:
         assert checks.shown_over(late, each.first, each.last) == checks.shown_over(after, each.first, each.last)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block
@@ -25,6 +24,7 @@ EVERY = 9
 LIVED = 16
 _COMPACTED: dict[int, Log] = {}
 _TENTHS: dict[int, Tenth] = {}
+_LIVED: dict[int, Log] = {}
 
 
 def path_of(session: Recorded) -> Log:
@@ -84,16 +84,27 @@ def tenth(session: Recorded) -> Tenth:
     return _TENTHS[id(session)]
 
 
-def lived(log: Log, desk: Desk, *, most: int = LIVED) -> Iterator[View]:
-    """The view after each entry of a session that is compacted to a tenth on its way, when `most` units are in view."""
-    path = Path(())
-    view = View.empty(path)
-    for entry in log:
-        path.append(entry)
-        view = view.extend([entry])
-        yield view
-        if view.step is None and len(view.units) > most:
-            block = desk.verdict(view, tenth_of(conversations.tokens(view.messages()))).entry
-            if isinstance(block, Block):
-                path.append(block)
-                view = view.extend([block])
+def lived(session: Recorded) -> Log:
+    """The session's path as a long one goes on: compacted to a tenth by the engine whenever `LIVED` units are in view.
+
+    Kept for the whole test run.
+    """
+    if id(session) not in _LIVED:
+        desk = replace(Desk.of((), conversations.policy()), series="1111")
+        path = Path(())
+        view = View.empty(path)
+        out: list[Entry] = []
+        for entry in path_of(session):
+            view = _extended(view, out, entry)
+            if view.step is None and len(view.units) > LIVED:
+                block = desk.verdict(view, tenth_of(conversations.tokens(view.messages()))).entry
+                view = _extended(view, out, block) if isinstance(block, Block) else view
+        _LIVED[id(session)] = tuple(out)
+    return _LIVED[id(session)]
+
+
+def _extended(view: View, out: list[Entry], entry: Entry) -> View:
+    entry = replace(entry, parent=out[-1].id if out else None)
+    out.append(entry)
+    view.path.append(entry)
+    return view.extend([entry])

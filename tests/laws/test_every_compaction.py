@@ -1,15 +1,16 @@
-"""Laws 1 to 6 and 10 to 14 over every recorded session, compacted to a tenth at every index of it.
+"""Laws 1 to 6 and 9 to 14 over every recorded session, compacted to a tenth at every index of it.
 
-Failed, cancelled and replayed compactions cost one or two whole ones each: sessions of up to `SHORT` entries are cut at
-every index as they were recorded. Longer ones are so at some, and at every index while they are compacted on their way,
-as a session is that goes on so long. With `TENFOLD_EVERY_CUT` in the environment each is cut at every index as it was
-recorded too, which takes 22 minutes on two cores (decision 0009).
+Up to `LONG` entries as it was recorded; what fails, is cancelled or replayed costs several compactions, so that is done
+up to `SHORT` entries. A longer one is cut at every index of the path that it has when it is compacted on its way, as a
+session is that goes on so long, and as it was recorded at some. With `TENFOLD_EVERY_CUT` in the environment all are cut
+at every index both ways, which takes 25 minutes on two cores (decision 0009).
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Container
 
 from msgspec.structs import replace
 
@@ -19,29 +20,44 @@ from tests.laws import compactions, conversations
 from tests.laws.compactions import AFTERWARDS, Desk
 from tests.laws.nearby import WIRES
 from tests.laws.recorded import cuts, lived, path_of
+from tests.laws.strategies import Log
 from tests.laws.stretches import Stretch, views
 
 LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""
 
-SHORT = 64
+LONG, SHORT = 400, 64
+SOME, FEW = 80, 5
+"""Cuts of a longer session as it was recorded."""
 EVERY = "TENFOLD_EVERY_CUT"
 
 Planned = tuple[View, Block]
 
 
-def test_every_cut_of_a_recorded_session_compacts_by_the_laws(stretch: Stretch) -> None:
+def paths(stretch: Stretch, *, most: int, spread: int) -> list[tuple[Log, Container[int]]]:
+    """The paths to cut, each with the lengths to cut it at."""
     log = path_of(stretch.session)
-    desk = compactions.desk_for(log, conversations.policy())
-    planned: deque[Planned] = deque()
-    for view in views(log):
-        for after, block in planned:
-            if view.length - block.time in LEAVES:
-                compactions.fits_later(view, after, block)
-        if planned and view.length - planned[0][1].time >= LEAVES[-1]:
-            planned.popleft()
-        if stretch.judges(view.length) and (made := judged(desk, view)) is not None:
-            planned.append(made)
+    if len(log) <= most:
+        return [(log, range(len(log) + 1))]
+    on_its_way = lived(stretch.session)
+    at = range(len(log) + 1) if EVERY in os.environ else cuts(log, most=spread)
+    return [(log, at), (on_its_way, range(len(on_its_way) + 1))]
+
+
+def test_every_cut_of_a_recorded_session_compacts_by_the_laws(stretch: Stretch) -> None:
+    for log, at in paths(stretch, most=LONG, spread=SOME):
+        desk = Desk.of(log, conversations.policy())
+        planned: deque[Planned] = deque()
+        for view in views(log):
+            if isinstance(log[view.length - 1], Block):
+                planned.clear()
+            for after, block in planned:
+                if view.length - block.time in LEAVES:
+                    compactions.fits_later(view, after, block)
+            if planned and view.length - planned[0][1].time >= LEAVES[-1]:
+                planned.popleft()
+            if view.length in at and stretch.judges(view.length) and (made := judged(desk, view)) is not None:
+                planned.append(made)
 
 
 def judged(desk: Desk, view: View) -> Planned | None:
@@ -66,27 +82,17 @@ def judged(desk: Desk, view: View) -> Planned | None:
     compactions.asked_again(desk, after, call)
     compactions.undoes(view, after, block)
     compactions.refused(after, block)
-    later = desk.log[view.length : view.length + AFTERWARDS]
+    later = [e for e in desk.log[view.length : view.length + AFTERWARDS] if not isinstance(e, Block)]
     compactions.goes_on(after, later, WIRES[view.length % len(WIRES)])
     return after, block
 
 
 def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(stretch: Stretch) -> None:
-    log = path_of(stretch.session)
-    desk = compactions.desk_for(log, conversations.policy(models=("broken",), on_failure="abort"))
-    telling = replace(desk, policy=conversations.policy(models=("echo",)))
-    offline = replace(desk, policy=conversations.policy())
-    at = range(len(log) + 1) if len(log) <= SHORT or EVERY in os.environ else cuts(log)
-    for view in views(log):
-        if view.length in at and stretch.judges(view.length):
-            fails_and_replays(desk, telling, view)
-    for number, view in enumerate(lived(log, offline) if len(log) > SHORT else ()):
-        if stretch.judges(number):
-            fails_and_replays(desk, telling, view)
-
-
-def fails_and_replays(desk: Desk, telling: Desk, view: View) -> None:
-    """Laws 9 and 11 at one cut."""
-    call = compactions.tenth_of(conversations.tokens(view.messages()))
-    compactions.comes_to_nothing(desk, view, call)
-    compactions.replays(telling, view, call)
+    for log, at in paths(stretch, most=SHORT, spread=FEW):
+        desk = Desk.of(log, conversations.policy(models=("broken",), on_failure="abort"))
+        telling = replace(desk, policy=conversations.policy(models=("echo",)))
+        for view in views(log):
+            if view.length in at and stretch.judges(view.length):
+                call = compactions.tenth_of(conversations.tokens(view.messages()))
+                compactions.comes_to_nothing(desk, view, call)
+                compactions.replays(telling, view, call)

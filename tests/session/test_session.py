@@ -69,6 +69,12 @@ def test_a_model_given_to_a_session_writes_also_where_its_policy_names_none() ->
     alone.answerer = Answerer(model=Telling())
     assert alone.compact(to=600).rung == "model", "from the moment it is given"
 
+    async def tells(ask: Summarize) -> Answer:
+        return Telling().answer(ask)
+
+    awaited = AsyncSession(opened(work(12), using), answer=tells)
+    assert asyncio.run(awaited.compact(to=600)).rung == "model"
+
 
 @pytest.mark.parametrize("name", ["nonsense", ""])
 def test_a_pin_must_name_one_message(name: str) -> None:
