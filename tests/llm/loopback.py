@@ -1,4 +1,5 @@
-"""A provider on this machine: speaks the OpenAI (Chat and Responses) and the Anthropic API to the real clients.
+"""A provider on this machine: speaks the APIs of OpenAI (Chat and Responses; others speak them too), Anthropic, Google
+and Bedrock to the real clients.
 
 It answers from a script, on a free port of 127.0.0.1, in a thread that ends with the `with` block, and keeps what it
 was asked. It knows of one request at a time: no streaming, no tools, no files.
@@ -7,18 +8,26 @@ was asked. It knows of one request at a time: no streaming, no tools, no files.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self
+from urllib.parse import unquote
 
 from msgspec import Struct
 
 Json = dict[str, Any]
-Api = Literal["chat", "responses", "messages"]
+Api = Literal["chat", "responses", "messages", "generate", "converse"]
 Finish = Literal["stop", "length", "tool", "refusal"]
-PATHS: Mapping[str, Api] = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages"}
+PATHS: Mapping[str, Api] = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "messages",
+    ":generateContent": "generate",
+    "/converse": "converse",
+}
 
 
 class Served(Struct, frozen=True):
@@ -108,7 +117,8 @@ class Loopback:
                     after = {} if served.retry_after is None else {"retry-after": f"{served.retry_after:g}"}
                     self._send(served.status, _error(api, served), after)
                 else:
-                    self._send(200, SPOKEN[api](served, str(body.get("model"))), {})
+                    in_path = NAMED.search(unquote(self.path))
+                    self._send(200, SPOKEN[api](served, str(body.get("model") or (in_path and in_path[1]))), {})
 
             def _send(self, status: int, value: Json, headers: Mapping[str, str]) -> None:
                 data = json.dumps(value).encode()
@@ -132,6 +142,10 @@ def _error(api: Api, served: Served) -> Json:
     kind = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}.get(
         served.status, "api_error" if served.status >= 500 else "invalid_request_error"
     )
+    if api == "generate":
+        return {"error": {"code": served.status, "message": served.error, "status": kind.upper()}}
+    if api == "converse":
+        return {"message": served.error}
     error: Json = {"type": kind, "message": served.error}
     return {"type": "error", "error": error} if api == "messages" else {"error": {**error, "code": None, "param": None}}
 
@@ -148,6 +162,7 @@ def _chat(served: Served, model: str) -> Json:
         "object": "chat.completion",
         "created": 1_700_000_000,
         "model": model,
+        "provider": "Loopback",  # OpenRouter's client looks for it
         "choices": [{"index": 0, "message": message, "finish_reason": ends[served.finish], "logprobs": None}],
         "usage": {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given},
     }
@@ -201,11 +216,69 @@ def _messages(served: Served, model: str) -> Json:
     }
 
 
-SPOKEN: Mapping[Api, Callable[[Served, str], Json]] = {"chat": _chat, "responses": _responses, "messages": _messages}
+def _generate(served: Served, model: str) -> Json:
+    parts: list[Json] = [{"text": served.text}] if served.text else []
+    if served.finish == "tool":
+        parts.append({"functionCall": {"name": "look", "args": {}}})
+    ends = {"stop": "STOP", "length": "MAX_TOKENS", "tool": "STOP", "refusal": "SAFETY"}
+    taken, given = served.tokens
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": ends[served.finish], "index": 0}],
+        "usageMetadata": {"promptTokenCount": taken, "candidatesTokenCount": given, "totalTokenCount": taken + given},
+        "modelVersion": model,
+        "responseId": "resp_1",
+    }
+
+
+def _converse(served: Served, _model: str) -> Json:
+    content: list[Json] = [{"text": served.text}] if served.text else []
+    if served.finish == "tool":
+        content.append({"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {}}})
+    ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "content_filtered"}
+    taken, given = served.tokens
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": ends[served.finish],
+        "usage": {"inputTokens": taken, "outputTokens": given, "totalTokens": taken + given},
+        "metrics": {"latencyMs": 1},
+    }
+
+
+SPOKEN: Mapping[Api, Callable[[Served, str], Json]] = {
+    "chat": _chat,
+    "responses": _responses,
+    "messages": _messages,
+    "generate": _generate,
+    "converse": _converse,
+}
+NAMED = re.compile(r"/models?/([^/:]+(?::\d)?)")
+"""The model in a path, where the body does not name it."""
 ANSWERS: Sequence[str] = ("openai:gpt-4o-mini", "openai-responses:gpt-4o-mini", "anthropic:claude-haiku-4-5")
-"""Models whose clients are served, one for each API."""
+"""Models whose clients are served, one for each API that most speak."""
+OTHERS: Sequence[str] = (
+    "google:gemini-2.5-flash",
+    "groq:llama-3.3-70b-versatile",
+    "openrouter:anthropic/claude-haiku-4.5",
+    "mistral:mistral-small-latest",
+    "bedrock:amazon.nova-lite-v1:0",
+    "ollama:llama3",
+)
+"""A model of each other provider, whose clients are served as well."""
+KEYS: Mapping[str, str] = dict.fromkeys(
+    (
+        "GOOGLE_API_KEY",
+        "GROQ_API_KEY",
+        "OPENROUTER_API_KEY",
+        "MISTRAL_API_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+    ),
+    "only-for-this-server",
+) | {"AWS_DEFAULT_REGION": "eu-west-1"}
+"""What their clients look for in the environment."""
 
 
 def base_of(model: str, loopback: Loopback) -> str:
     """The base URL under which that model's client finds the server."""
-    return loopback.url if model.startswith("anthropic:") else f"{loopback.url}/v1"
+    bare = model.startswith(("anthropic:", "google:", "groq:", "mistral:", "bedrock:"))
+    return loopback.url if bare else f"{loopback.url}/v1"

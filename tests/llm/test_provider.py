@@ -19,7 +19,7 @@ from tenfold.record.ask import Answer, Summarize
 from tenfold.stateless import compact
 from tests.cli.conftest import EXAMPLES
 from tests.llm.conftest import SECRET
-from tests.llm.loopback import ANSWERS, Finish, Loopback, Served, base_of
+from tests.llm.loopback import ANSWERS, KEYS, OTHERS, Finish, Loopback, Served, base_of
 
 ASK = Summarize(system="You write summaries.", prompt="Sum this up: résumé 世界", max_tokens=400)
 each_api = pytest.mark.parametrize("model", ANSWERS)
@@ -219,11 +219,20 @@ def test_effort_is_asked_of_models_that_can_reason_with_room_beside_the_answer(
     assert (answer.text, answer.error) == ("fine", "")
     body = loopback.got[0].body
     assert body.get(key) == sent
-    least = ASK.max_tokens + (16_384 if sent else 0)
+    least = ASK.max_tokens + (24_576 if sent else 0)
     assert least <= body[room] <= least + ASK.max_tokens
     plain, loopback = answered(model, "fine")
     assert plain.text == "fine"
     assert loopback.got[0].body.get(key) != sent or sent is None, "and it is not where none was asked"
+
+
+@each_api
+@pytest.mark.parametrize("timeout", [120.0, float("inf")])
+def test_long_answers_are_waited_for(model: str, timeout: float) -> None:
+    """Anthropic's client refuses a call that may take ten minutes, unless it is told how long to wait."""
+    answer, loopback = answered(model, "fine", ask=replace(ASK, max_tokens=40_000, timeout=timeout))
+    assert (answer.text, answer.error) == ("fine", "")
+    assert 50_000 in loopback.got[0].body.values()
 
 
 @pytest.mark.parametrize(
@@ -232,8 +241,9 @@ def test_effort_is_asked_of_models_that_can_reason_with_room_beside_the_answer(
         ("gpt-4o-mini", "write PROVIDER:MODEL, as in openai:gpt-4o-mini"),
         ("openai:", "write PROVIDER:MODEL"),
         ("klingon:bird", "no provider is called 'klingon'; there are anthropic, openai"),
-        ("mistral:mistral-small-latest", "pip install 'pydantic-ai-slim[mistral]'"),
-        ("bedrock:amazon.nova-pro-v1:0", "pip install 'pydantic-ai-slim[bedrock]'"),
+        ("cohere:command-a", "pip install 'pydantic-ai-slim[cohere]'"),
+        ("huggingface:some/model", "pip install 'pydantic-ai-slim[huggingface]'"),
+        ("mistral:mistral-small-latest", "set the environment variable MISTRAL_API_KEY"),
         ("google:gemini-2.5-flash", "set the environment variable GOOGLE_API_KEY"),
         ("openrouter:x/y", "set the environment variable OPENROUTER_API_KEY"),
         ("ollama:llama3", "set the environment variable OLLAMA_BASE_URL"),
@@ -246,9 +256,55 @@ def test_what_is_missing_is_said_with_the_next_step(model: str, told: str) -> No
 
 
 def test_a_provider_without_base_url_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENROUTER_API_KEY", SECRET)
+    monkeypatch.setenv("GITHUB_API_KEY", SECRET)
     with pytest.raises(UsageError, match="takes no base URL"):
-        client_for("openrouter:x/y", "http://127.0.0.1:1/v1")
+        client_for("github:openai/gpt-4o-mini", "http://127.0.0.1:1/v1")
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize("model", OTHERS)
+def test_the_clients_of_the_other_providers_are_asked_and_understood(model: str) -> None:
+    ask = replace(ASK, temperature=0.0)
+    answer, loopback = answered(model, Served("all is well", tokens=(1_200, 34)), ask=ask)
+    assert (answer.text, answer.finish, answer.error) == ("all is well", "stop", "")
+    spent = answer.spent
+    assert (spent.calls, spent.input_tokens, spent.output_tokens, spent.model) == (1, 1_200, 34, model)
+    assert (spent.price is None) == model.startswith("ollama")
+    (got,) = loopback.got
+    assert ASK.system in got.prompt
+    assert ASK.prompt in got.prompt
+    bound = got.body.get("generationConfig") or got.body.get("inferenceConfig") or got.body
+    assert int(ask.max_tokens * SLACK) in bound.values()
+    assert bound["temperature"] == 0.0
+    assert answered(model, Served("cut", finish="length"))[0].finish == "length"
+    assert answered(model, Served(finish="tool"))[0].finish == "tool"
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize("status", [400, 429, 503])
+@pytest.mark.parametrize("model", OTHERS)
+def test_errors_of_the_other_providers_are_told_alike(model: str, status: int) -> None:
+    answer, loopback = answered(model, Served(status=status, retry_after=2))
+    assert answer.error == f"HTTP {status}: scripted"
+    assert answer.retryable is (status != 400)
+    assert answer.retry_after == 2.0
+    own = 3 if model.startswith("bedrock") and status != 400 else 1
+    assert len(loopback.got) == own, "Bedrock's client tries again by itself, and cannot be told not to"
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize("model", OTHERS)
+def test_the_other_providers_are_not_waited_for_beyond_the_time_given(model: str) -> None:
+    answer, _ = answered(model, Served("late", hang=20), ask=replace(ASK, timeout=0.5))
+    assert answer.error
+    assert answer.timed_out
+    assert answer.retryable
 
 
 def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from tenfold.aio import AsyncSession
 from tenfold.record.ask import Outcome
@@ -16,10 +18,23 @@ from tests.engine.making import opened, work
 EXPORTED = InMemorySpanExporter()
 
 
+class Counting(IdGenerator):
+    """Ids without the `random` module, whose state belongs to the property tests of the same process."""
+
+    def __init__(self) -> None:
+        self._next = count(1)
+
+    def generate_span_id(self) -> int:
+        return next(self._next)
+
+    def generate_trace_id(self) -> int:
+        return next(self._next)
+
+
 def spans() -> tuple[ReadableSpan, ...]:
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
-        provider = TracerProvider()
+        provider = TracerProvider(id_generator=Counting())
         provider.add_span_processor(SimpleSpanProcessor(EXPORTED))
         trace.set_tracer_provider(provider)
     found = EXPORTED.get_finished_spans()

@@ -9,10 +9,13 @@ of the provider, are never stored, and are taken out of error texts. One request
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from inspect import signature
 from typing import Any
 
 from tenfold.errors import UsageError
@@ -51,8 +54,10 @@ SLACK = 1.25
 too long by our own count is caught by the check."""
 THINKING = 4_096
 """Output tokens granted beside the answer to a model that cannot be kept from thinking."""
-THINKING_HARD = 16_384
-"""The same where an effort is asked for: what pydantic-ai lets a model think at "high" where it needs a number."""
+THINKING_HARD = 24_576
+"""The same where an effort is asked for: the most that pydantic-ai lets a model think at "high" where it needs a number
+(Google 24,576, Anthropic 16,384)."""
+_DAY = 86_400.0
 _FOR_THE_MOMENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
 _STATUSES = frozenset({408, 425, 429})
 _FINISHES = {"length": "length", "content_filter": "refusal", "tool_call": "tool"}
@@ -127,10 +132,14 @@ PROVIDERS = "anthropic, openai, openai-chat, openai-responses, google, groq, ope
 def _opened_at(base_url: str) -> Callable[[str], Provider[Any]]:
     def opened(provider: str) -> Provider[Any]:
         kind: Callable[..., Provider[Any]] = infer_provider_class(provider)
-        try:
+        takes = signature(kind).parameters
+        if "base_url" in takes:
             return kind(base_url=base_url)
-        except TypeError as exc:
-            raise UsageError(f"{provider} takes no base URL; `openai:MODEL` with one reaches any other server") from exc
+        if "openai_client" in takes:  # OpenRouter and others that speak OpenAI's API at one address
+            made = kind()
+            made.client.base_url = base_url
+            return made
+        raise UsageError(f"{provider} takes no base URL; `openai:MODEL` with one reaches any other server")
 
     return opened
 
@@ -146,6 +155,8 @@ def _settings(client: Client, ask: Summarize) -> ModelSettings:
     hard = bool(ask.effort) and (always or bool(client.profile.get("supports_thinking")))
     beside = THINKING_HARD if hard else THINKING if always else 0
     settings = ModelSettings(max_tokens=int(ask.max_tokens * SLACK) + beside)
+    if "timeout" not in client.unsupported_settings:
+        settings["timeout"] = min(ask.timeout, _DAY)  # without one, Anthropic's client refuses to wait for long answers
     if ask.timeout != float("inf"):
         settings["request_timeout"] = ask.timeout
     if "max_retries" not in client.unsupported_settings:
@@ -210,7 +221,9 @@ def _said(exc: ModelAPIError | UnexpectedModelBehavior | UserError) -> str:
     if not isinstance(exc, ModelHTTPError):
         return str(exc)
     body: Any = exc.body
-    for key in ("error", "message"):
+    with suppress(ValueError, TypeError):
+        body = json.loads(body)
+    for key in ("error", "Error", "message", "Message"):
         body = body.get(key, body) if isinstance(body, dict) else body
     return f"HTTP {exc.status_code}: {body}" if body else f"HTTP {exc.status_code}"
 
