@@ -297,6 +297,11 @@ class _Ending(Struct, frozen=True):
         return 1 if self.call.to is not None else self.policy.minimum_shrink(self.draft.tokens)
 
     @property
+    def target(self) -> int:
+        """What was asked for: the explicit target, else where the trigger aims."""
+        return self.decision.target if self.call.to is None else self.call.to
+
+    @property
     def itemised(self) -> dict[str, int]:
         """What cannot go below: the least of the view, and what the provider counts beside it."""
         apart = {"counted by the provider beside the view": self.apart} if self.apart else {}
@@ -311,8 +316,7 @@ class _Ending(Struct, frozen=True):
         """An Outcome that leaves the view as it is."""
         tokens = self.draft.tokens
         itemised = self.itemised if self.decision.target_missed or status == "unsatisfiable" else {}
-        target = self.decision.target if self.call.to is None else self.call.to
-        return Outcome(status, reason, tokens, tokens, target, policy=self.policy.name, itemised=itemised)
+        return Outcome(status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised)
 
     def attempt(self, status: Spoiled, reason: str, spent: Spent) -> Attempt:
         """The entry that remembers an attempt which cost something or proved fruitless."""
@@ -325,7 +329,7 @@ class _Ending(Struct, frozen=True):
             status,
             reason,
             self.draft.tokens,
-            self.decision.target,
+            self.target,
             spent,
         )
 
@@ -369,14 +373,13 @@ class _Ending(Struct, frozen=True):
             batches=filled.batches,
             standing=filled.standing,
         )
-        target = self.decision.target if self.call.to is None else self.call.to
-        missed = after > target or self.decision.target_missed
+        missed = after > self.target or self.decision.target_missed
         outcome = Outcome(
             "compacted",
             self.decision.reason,
             before,
             after,
-            target,
+            self.target,
             target_missed=missed,
             block=block_id,
             policy=self.policy.name,

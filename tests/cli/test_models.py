@@ -154,7 +154,7 @@ def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> No
         (("--model", "auto", "--base-url", "http://127.0.0.1:1"), "name it with --model"),
         (("--base-url", "http://127.0.0.1:1"), "name it with --model"),
         (("--model", "klingon:bird"), "no provider is called 'klingon'"),
-        (("--model", "groq:llama-3.3-70b-versatile"), "pip install 'pydantic-ai-slim[groq]'"),
+        (("--model", "cohere:command-a"), "pip install 'pydantic-ai-slim[cohere]'"),
         (("--model", "gpt-4o", "--model", "gpt-5"), "openai:gpt-4o-mini"),
         (("--compare", "all", "--out", "x.json"), "leave out --out"),
         (("--compare", "tenfold,tenfould"), "did you mean 'tenfold'?"),

@@ -56,3 +56,13 @@ def test_a_timeline_has_one_line_for_each_message(typed: Callable[..., list[str]
     rows = lines[head + 2 : -2]
     assert len(rows) > 10
     assert all(row.strip()[:8].isalnum() and len(row) > 56 for row in rows)
+
+
+def test_a_list_of_sessions_shows_how_their_files_names_begin(
+    typed: Callable[..., list[str]], tmp_path: Path, pi: Path
+) -> None:
+    store = ("--store", tmp_path / "seen.db")
+    assert run(["compact", str(pi), "--to", "10%", "--store", str(store[1])]) == 0
+    row = typed("sessions", *store)[-1]
+    assert len(row) <= 80
+    assert pi.name[:5] in row

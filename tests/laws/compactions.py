@@ -96,7 +96,8 @@ def leaves_the_view(view: View, verdict: Verdict, *, attempt: bool) -> View:
     if entry is None:
         return view
     assert isinstance(entry, Attempt)
-    assert (entry.status, entry.tokens, entry.reason) == (outcome.status, outcome.tokens_before, outcome.reason)
+    told = (outcome.status, outcome.tokens_before, outcome.target, outcome.reason)
+    assert (entry.status, entry.tokens, entry.target, entry.reason) == told
     path = view.path.fork(view.length)
     path.append(entry)
     after = checks.on(View, view, path).extend([entry])

@@ -11,7 +11,7 @@ import typer
 
 from tenfold import settings
 from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, row_of
-from tenfold.cli.screen import encodable, in_terminal, json_line, note, one_line, short, show, table, told
+from tenfold.cli.screen import encodable, in_terminal, json_line, note, one_line, short, show, table, told, width
 from tenfold.llm.choose import Choice, choose, prices_known
 from tenfold.log.base import SessionRow
 from tenfold.log.place import default_place
@@ -55,10 +55,14 @@ def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
     )
 
 
+_WIDE = 100
+"""Columns from which on there is room for the folder beside the file's name."""
+
+
 def _file(row: SessionRow) -> str:
     """The file and the title; in a terminal the end of a long path, which tells more than its beginning."""
-    path = PurePath(row.info.file)
-    name = "/".join(path.parts[-2:]) if in_terminal() else row.info.file
+    parts = PurePath(row.info.file).parts
+    name = "/".join(parts[-2 if width() >= _WIDE else -1 :]) if in_terminal() else row.info.file
     return one_line(f"{name} ({row.info.title})" if row.info.title else name, 400)
 
 
