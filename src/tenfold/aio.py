@@ -107,10 +107,24 @@ class AsyncSession:
             asked, keys, call = await asyncio.to_thread(
                 lambda: session.asked(request, window=window, recall=recall, wire=wire)
             )
-            if call is not None:
-                session.outcome = await self._carried_out(call)
-                await asyncio.to_thread(session.prepare, call, self._threaded())
+            await self._checked(call)
             return await asyncio.to_thread(session.answered, request, asked, keys)
+
+    async def before_call(self, messages: Sequence[Message], call: Call) -> list[Message] | None:
+        """`before_model` for a host whose list is ours already: the messages to send in its place, None for this list.
+
+        For `call` see `Session.demanded`; what came of the check is in `session.outcome`.
+        """
+        session = self.session
+        async with self._alone():
+            keys, due = await asyncio.to_thread(session.demanded, messages, call)
+            await self._checked(due)
+            return await asyncio.to_thread(session.current, messages, keys)
+
+    async def _checked(self, call: Call | None) -> None:
+        if call is not None:
+            self.session.outcome = await self._carried_out(call)
+            await asyncio.to_thread(self.session.prepare, call, self._threaded())
 
     async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
         """See `Session.after_model`."""

@@ -9,6 +9,7 @@
     ├── RecordError           Tenfold's own stored data is not as Tenfold writes it      (exit code 4)
     ├── NotFound              no session, entry or Block of that id                      (exit code 2)
     ├── StaleBlock            a Block's ranges are not in view as it expects
+    ├── ContextOverflow       a provider refused a request as too long, also after a compaction
     └── StoreError            the store cannot do what was asked                         (exit code 4)
         ├── LostRace              another writer moved the head; nothing was written
         ├── NewerStore            the store was written by a newer version
@@ -58,6 +59,10 @@ class NotFound(TenfoldError):
 
 class StaleBlock(TenfoldError):
     """Raised when a Block covers a slice that is not in view: it was planned on another state of the path."""
+
+
+class ContextOverflow(TenfoldError):
+    """Raised when a provider refuses a request as too long and no compaction makes it fit; carries the arithmetic."""
 
 
 class StoreError(TenfoldError):

@@ -72,14 +72,22 @@ class Session(Conversation):
         self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str
     ) -> tuple[Request, tuple[Key, ...], Call | None]:
         """The first half of `before_model`: the request read and synced, and the demand it makes, if any."""
-        asked = read_request(request, confirm=self._ours, wire=wire)
+        asked = read_request(request, confirm=self.ours, wire=wire)
         self.model = asked.model or self.model
-        _, keys = self._synced(asked.messages)
-        floor = self._apart = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
-        call = replace(
-            self.call(window=window, floor=floor), demand="check", output_reserve=asked.output, recall=recall
-        )
-        return asked, keys, call if self._due(call) else None
+        floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
+        wanted = Call(window=window, floor=floor, output_reserve=asked.output, recall=recall)
+        return asked, *self.demanded(asked.messages, wanted)
+
+    def demanded(self, messages: Sequence[Message], call: Call) -> tuple[tuple[Key, ...], Call | None]:
+        """A host's whole list synced, as `Shown.key`s, and the check that a call with it makes, if one is due.
+
+        Of `call` the window, the floor (what is sent besides the list), the output reserve and `recall` are taken.
+        """
+        _, keys = self._synced(messages)
+        self._apart = call.floor
+        known = self.call(window=call.window, floor=call.floor)
+        check = replace(known, demand="check", output_reserve=call.output_reserve, recall=call.recall)
+        return keys, check if self._due(check) else None
 
     def _due(self, call: Call) -> bool:
         """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
@@ -93,13 +101,17 @@ class Session(Conversation):
 
     def answered(self, request: Mapping[str, Any], asked: Request, keys: Sequence[Key]) -> dict[str, Any]:
         """The second half of `before_model`: the request with the view in place of its list."""
-        shown = list(self.view.shown())
-        if [s.key for s in shown] == list(keys):  # the list is the view already
+        messages = self.current(asked.messages, keys)
+        if messages is None:
             return {**request, asked.field: request[asked.field]}
-        messages = renewed(asked.messages, shown, keys)
         return with_list(request, asked, WIRES[asked.wire].encode(messages))
 
-    def _ours(self, block: str, seal: str) -> bool:
+    def current(self, messages: Sequence[Message], keys: Sequence[Key]) -> list[Message] | None:
+        """The view with the host's newest form of what it shows untouched; None where the list is the view already."""
+        shown = list(self.view.shown())
+        return None if [s.key for s in shown] == list(keys) else renewed(messages, shown, keys)
+
+    def ours(self, block: str, seal: str) -> bool:
         """Whether this session's store wrote the summary that carries this mark."""
         place = self.place
         try:

@@ -2,7 +2,7 @@
 and Bedrock to the real clients.
 
 It answers from a script, on a free port of 127.0.0.1, in a thread that ends with the `with` block, and keeps what it
-was asked. It knows of one request at a time: no streaming, no tools, no files.
+was asked. OpenAI Chat and Anthropic are streamed where that is asked for.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import unquote
 
 from msgspec import Struct
+
+from tests.llm.streams import events
 
 Json = dict[str, Any]
 Api = Literal["chat", "responses", "messages", "generate", "converse"]
@@ -31,7 +35,11 @@ PATHS: Mapping[str, Api] = {
 
 
 class Served(Struct, frozen=True):
-    """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first."""
+    """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first.
+
+    `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments. A
+    stream ends after `breaks` events.
+    """
 
     text: str = ""
     finish: Finish = "stop"
@@ -40,6 +48,8 @@ class Served(Struct, frozen=True):
     hang: float = 0.0
     error: str = "scripted"
     tokens: tuple[int, int] = (1_000, 100)
+    call: tuple[str, str, Json] = ("1", "look", {})
+    breaks: int | None = None
 
 
 class Got(Struct, frozen=True):
@@ -105,6 +115,7 @@ class Loopback:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # headers and body in one packet: two would wait for each other
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))))
@@ -118,7 +129,22 @@ class Loopback:
                     self._send(served.status, _error(api, served), after)
                 else:
                     in_path = NAMED.search(unquote(self.path))
-                    self._send(200, SPOKEN[api](served, str(body.get("model") or (in_path and in_path[1]))), {})
+                    answer = SPOKEN[api](served, str(body.get("model") or (in_path and in_path[1])))
+                    if body.get("stream"):
+                        self._stream(events(api, answer), served.breaks)
+                    else:
+                        self._send(200, answer, {})
+
+            def _stream(self, told: Iterable[bytes], breaks: int | None) -> None:
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("connection", "close")
+                self.end_headers()
+                with suppress(ConnectionError):
+                    for event in islice(told, breaks):
+                        self.wfile.write(event)
+                        self.wfile.flush()
+                self.close_connection = True
 
             def _send(self, status: int, value: Json, headers: Mapping[str, str]) -> None:
                 data = json.dumps(value).encode()
@@ -153,7 +179,9 @@ def _error(api: Api, served: Served) -> Json:
 def _chat(served: Served, model: str) -> Json:
     message: Json = {"role": "assistant", "content": served.text or None, "refusal": None}
     if served.finish == "tool":
-        call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        number, name, wanted = served.call
+        function = {"name": name, "arguments": json.dumps(wanted)}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
         message["tool_calls"] = [call]
     ends = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "content_filter"}
     taken, given = served.tokens
@@ -172,7 +200,9 @@ def _responses(served: Served, model: str) -> Json:
     content = {"type": "output_text", "text": served.text, "annotations": []}
     said: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [content]}
     if served.finish == "tool":
-        said = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+        number, name, wanted = served.call
+        said = {"id": f"fc_{number}", "type": "function_call", "call_id": f"call_{number}", "name": name}
+        said["arguments"] = json.dumps(wanted)
         said["status"] = "completed"
     why = {"length": "max_output_tokens", "refusal": "content_filter"}.get(served.finish)
     taken, given = served.tokens
@@ -201,7 +231,8 @@ def _responses(served: Served, model: str) -> Json:
 def _messages(served: Served, model: str) -> Json:
     content: list[Json] = [{"type": "text", "text": served.text}] if served.text else []
     if served.finish == "tool":
-        content.append({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}})
+        number, name, wanted = served.call
+        content.append({"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": wanted})
     ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
     taken, given = served.tokens
     return {
@@ -219,7 +250,7 @@ def _messages(served: Served, model: str) -> Json:
 def _generate(served: Served, model: str) -> Json:
     parts: list[Json] = [{"text": served.text}] if served.text else []
     if served.finish == "tool":
-        parts.append({"functionCall": {"name": "look", "args": {}}})
+        parts.append({"functionCall": {"name": served.call[1], "args": served.call[2]}})
     ends = {"stop": "STOP", "length": "MAX_TOKENS", "tool": "STOP", "refusal": "SAFETY"}
     taken, given = served.tokens
     return {
@@ -233,7 +264,8 @@ def _generate(served: Served, model: str) -> Json:
 def _converse(served: Served, _model: str) -> Json:
     content: list[Json] = [{"text": served.text}] if served.text else []
     if served.finish == "tool":
-        content.append({"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": {}}})
+        number, name, wanted = served.call
+        content.append({"toolUse": {"toolUseId": f"tooluse_{number}", "name": name, "input": wanted}})
     ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "content_filtered"}
     taken, given = served.tokens
     return {

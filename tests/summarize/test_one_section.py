@@ -38,7 +38,7 @@ def one_at_most(session: Session) -> None:
         mark = summary_mark(text_of(message)) if message.origin == "tenfold" else None
         if mark is not None:
             assert mark.block in live
-            assert session._ours(mark.block, mark.hash), "a host that sends it back is understood"
+            assert session.ours(mark.block, mark.hash), "a host that sends it back is understood"
 
 
 def model_of(name: str, *, asks: bool) -> Model | None:

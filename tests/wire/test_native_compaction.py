@@ -74,7 +74,7 @@ def test_it_is_one_part_bound_to_its_provider(wire: str) -> None:
 
 
 def test_where_it_stands_is_the_providers_way() -> None:
-    assert [PROFILES[w].native_compaction for w in PROFILES] == ["in_answer", "none", "alone", "none"]
+    assert [PROFILES[w].native_compaction for w in PROFILES] == ["in_answer", "none", "alone", "none", "none"]
     assert {w for w in PROFILES if PROFILES[w].native_compaction != "none"} == set(COMPACTIONS)
     assert all("native_compaction" in PROFILES[w].evidence for w in COMPACTIONS)
     assert [type(p) for p in compacted_of("anthropic").parts] == [Opaque, Text]
@@ -102,7 +102,7 @@ def test_its_bytes_stay_where_its_neighbours_are_replaced(wire: str) -> None:
 
 
 @pytest.mark.parametrize("source", list(COMPACTIONS))
-@pytest.mark.parametrize("target", list(PROFILES))
+@pytest.mark.parametrize("target", list(WIRES))
 @pytest.mark.parametrize("bare", [False, True])
 def test_another_provider_is_not_sent_it_and_that_is_named(source: str, target: str, *, bare: bool) -> None:
     messages = WIRES[source].decode(native(source))
@@ -253,7 +253,7 @@ def test_every_preset_leaves_it_in_its_place_and_whole(name: str, wire: str) -> 
     assert read_from(shown, wire) == place
     assert not any(TOLD in text_of(m) for m in shown)
     assert not any(TOLD in a.prompt or "gAAAA" in a.prompt for a in model.asked)
-    for each in PROFILES:
+    for each in WIRES:
         assert session.violations(each) == ()
     block = blocks(session)[-1]
     for made in block.replacements:
@@ -300,7 +300,7 @@ def test_wherever_it_stands_it_stays_whole_over_two_compactions(
     shown = session.view.messages()
     place = read_from(shown, wire)
     assert shown[place : place + len(own)] == own
-    for each in PROFILES:
+    for each in WIRES:
         assert session.violations(each) == ()
     raws = [item.raw for item in WIRES[wire].encode(shown).items]
     assert any(RAW[wire] in raw for raw in raws)

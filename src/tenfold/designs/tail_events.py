@@ -10,6 +10,7 @@ from msgspec import Struct
 from tenfold.branches import Left
 from tenfold.designs.tail_compaction import CompactionPreparation, CompactionResult
 from tenfold.designs.tail_session import CompactionEntry
+from tenfold.llm.overflow import is_overflow
 from tenfold.record.entry import Entry
 
 EventName = Literal[
@@ -109,20 +110,10 @@ TailEvent = (
     | Milestone
 )
 
-_TOO_LONG = re.compile(
-    r"prompt (?:is|was) too long|input is too long|request_too_large|exceed(?:s|ed)? (?:the |this model'?s )?"
-    r"(?:maximum |available )?context (?:window|length|size|limit)|context[_ ]length[_ ]exceeded"
-    r"|maximum context length|maximum prompt length|input token count.{0,40}exceeds the maximum"
-    r"|too many (?:input )?tokens"
-    r"|reduce the length of the (?:messages|prompt|input)|greater than the context length|exceeded model token limit"
-    r"|token limit exceeded|exceeds the limit of \d+|longer than the model'?s context|model_context_window_exceeded"
-    r"|too large for (?:the )?model|\b413\b|^400\b.{0,20}\(no body\)|context ?window ?exceed"
-    r"|tokens.{0,30}(?:exceed|more than) max(?:imum)? (?:message )?tokens",
-    re.IGNORECASE,
-)
-_BUSY = re.compile(r"\b429\b|rate.?limit|too many requests|throttl|quota|overloaded", re.IGNORECASE)
+_NO_BODY = re.compile(r"^400\b.{0,20}\(no body\)", re.IGNORECASE)
+"""How a provider of this design reports an overflow; others mean anything by it, so the table takes it for none."""
 
 
 def is_context_overflow(error: str) -> bool:
     """Whether a provider's error says that the request was too long; a rate limit that speaks of tokens does not."""
-    return bool(_TOO_LONG.search(error)) and not _BUSY.search(error)
+    return is_overflow(error) or bool(_NO_BODY.search(error))

@@ -28,6 +28,10 @@ class RecallTools:
         """`cap` bounds each answer, in tokens as `count` counts them."""
         self._store, self._namespace, self._session, self._count, self._cap = store, namespace, session, count, cap
 
+    def described(self) -> dict[str, str]:
+        """What each tool is for, by its name."""
+        return {name: description for name, (_, description, _) in _DESCRIPTIONS.items()}
+
     def schemas(self, wire: str = "openai-chat") -> list[dict[str, object]]:
         """The tool definitions as that wire's request wants them. Raises `UsageError` for an unknown wire."""
         out: list[dict[str, object]] = []

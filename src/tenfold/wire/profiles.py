@@ -160,7 +160,26 @@ _GEMINI = Profile(
     },
 )
 
-PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)}
+_PYDANTIC_AI = Profile(
+    wire="pydantic-ai",
+    opens_with_assistant=True,
+    consecutive_roles=True,
+    midlist_system="accepted",
+    system_apart=False,
+    results="anywhere",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=True,
+    ids_optional=False,
+    id_pattern=r".{1,128}",
+    evidence={
+        "results": "it writes each provider's form itself; the results of a step stand in the next request "
+        "(`_agent_graph.py`: one ModelRequest with all ToolReturnParts)",
+        "midlist_system": "a SystemPromptPart may stand in any request",
+    },
+)
+
+PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI, _PYDANTIC_AI)}
 """Every wire's rules by its name."""
 
 

@@ -1,0 +1,170 @@
+"""A long-lived agent: pydantic-ai runs it, Tenfold remembers. Its conversation is a session, and goes on where it was.
+
+What is said is in the log as it happens: the user's words before the call, an answer before its tools run. A process
+that was killed goes on from there; a call that was open then is shown as one without a known outcome, and is not run
+again by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from msgspec.structs import replace
+from pydantic_ai import Agent as Runner
+from pydantic_ai.messages import AgentStreamEvent
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.run import AgentRunResultEvent
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import UsageLimits
+
+from tenfold.agent.memory import Memory
+from tenfold.agent.messages import encoded
+from tenfold.aio import AsyncSession
+from tenfold.drive import Answerer
+from tenfold.engine import Call
+from tenfold.llm.provider import ProviderModel
+from tenfold.log.ids import IDS
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.meter.windows import window_of
+from tenfold.record.ask import Outcome
+from tenfold.record.message import Message, Text
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+
+UNLIMITED = UsageLimits(request_limit=None)
+"""An agent that goes on for hours makes more calls than pydantic-ai allows one run by itself."""
+Phase = Literal["idle", "running", "compaction"]
+
+
+class Agent:
+    """An agent over one session. `session` is its memory, `phase` what it is doing, `outcome` its last compaction."""
+
+    def __init__(  # noqa: PLR0913 - what a user says of an agent, in one place; everything after the model is by keyword
+        self,
+        model: Model | str,
+        *,
+        session: Session | None = None,
+        window: int | None = None,
+        instructions: str = "",
+        settings: ModelSettings | None = None,
+        tools: Sequence[Any] = (),
+        capabilities: Sequence[Any] = (),
+    ) -> None:
+        """`model` is pydantic-ai's, or its name; without a session the conversation is kept in memory.
+
+        `settings`, `tools` and `capabilities` are pydantic-ai's. A model that is named also writes the summaries of a
+        session made here; give a session for anything else. Raises `UsageError` for a model that cannot be opened.
+        """
+        self.model = infer_model(model) if isinstance(model, str) else model
+        self.session = session or self._kept_in_memory(model)
+        self.session.model = self.session.model or self.model.model_name
+        self.window = window or self.model.context_window or window_of(self.model.model_name)
+        self.phase: Phase = "idle"
+        self._memory = Memory(self.session, window=self.window)
+        self._aside = AsyncSession(self.session)
+        self._asked: str | None = None
+        self._compacting: asyncio.Task[Outcome] | None = None
+        self._runner: Runner[None, str] = Runner(
+            self.model,
+            instructions=instructions or None,
+            model_settings=settings,
+            tools=tools,
+            capabilities=[self._memory, *capabilities],
+        )
+
+    def _kept_in_memory(self, model: Model | str) -> Session:
+        answerer = Answerer(model=ProviderModel(model)) if isinstance(model, str) else Answerer()
+        counter = counter_for(self.model.model_name).counter
+        place = Place(MemoryStore(), IDS.new())
+        return Session.create(place, policy_for("tenfold", counter), model=self.model.model_name, answerer=answerer)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What came of the last check or compaction."""
+        return self.session.outcome
+
+    # -- runs ----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _in(self, phase: Phase) -> Iterator[None]:
+        if self.phase != "idle":
+            raise RuntimeError(f"the agent is in phase {self.phase!r}; wait until it is idle, then try again")
+        self.phase = phase
+        try:
+            yield
+        finally:
+            self.phase = "idle"
+
+    async def invoke(self, prompt: str = "") -> str:
+        """Says `prompt` and runs until the model has answered; the answer's text. "" goes on with what stands there.
+
+        Raises `RuntimeError` naming the phase unless it is idle, `ContextOverflow` where nothing makes the request
+        fit, and what pydantic-ai raises for a model that fails; what was said until then is in the session.
+        """
+        with self._in("running"):
+            history = await self._history(prompt)
+            async with self.model:  # its connections belong to this event loop
+                result = await self._runner.run(None, message_history=history, usage_limits=UNLIMITED)
+            await self._ended()
+        return result.output
+
+    async def stream(self, prompt: str = "") -> AsyncIterator[AgentStreamEvent | AgentRunResultEvent[str]]:
+        """`invoke` with pydantic-ai's events as they come; the last one holds the result."""
+        with self._in("running"):
+            history = await self._history(prompt)
+            run = self._runner.run_stream_events(None, message_history=history, usage_limits=UNLIMITED)
+            async with self.model, run as events:
+                async for event in events:
+                    yield event
+            await self._ended()
+
+    async def _history(self, prompt: str) -> list[Any]:
+        if prompt:
+            await self._aside.append(Message("user", (Text(prompt),), "human"))
+        return await asyncio.to_thread(encoded, self.session.view.messages(), {})
+
+    async def _ended(self) -> None:
+        """The end of a run that went well: the check that the policy makes here, and what was asked for meanwhile."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            self.phase = "compaction"
+            await self._compact(replace(self._call(), demand="manual", focus=asked))
+        elif self.window is not None and "end_of_run" in self.session.policy.checks:
+            self.phase = "compaction"
+            await self._compact(self._call())
+
+    # -- compacting ----------------------------------------------------------------------------------------------------
+
+    def _call(self) -> Call:
+        return replace(self.session.call(window=self.window), recall="tool")
+
+    async def run_compaction(self, focus: str = "") -> Outcome:
+        """Compacts now. Raises `RuntimeError` naming the phase unless it is idle, `UsageError` for no known window."""
+        with self._in("compaction"):
+            return await self._compact(replace(self._call(), demand="manual", focus=focus))
+
+    async def _compact(self, call: Call) -> Outcome:
+        self._compacting = asyncio.ensure_future(self._aside.compact(call))
+        try:
+            self.session.outcome = await self._compacting
+        except asyncio.CancelledError:
+            if not self._compacting.cancelled() or (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            tokens = sum(self.session.sizes().values())
+            self.session.outcome = Outcome("cancelled", "it was aborted", tokens, tokens, 0)
+        finally:
+            self._compacting = None
+        return self.session.outcome
+
+    def compact(self, focus: str = "") -> None:
+        """Asks for a compaction at the end of the run that is under way, or of the next one."""
+        self._asked = focus
+
+    def abort_compaction(self) -> None:
+        """Cancels the compaction under way, if any: nothing of it is appended."""
+        if self._compacting is not None:
+            self._compacting.cancel()

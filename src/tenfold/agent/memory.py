@@ -1,0 +1,164 @@
+"""Tenfold as a capability of pydantic-ai: one line in `capabilities=[...]` of an agent that somebody has already.
+
+Before every call the agent's list is brought level with the session and sent as its view, compacted where the policy
+says so; after it the answer goes to the log before any tool of it runs. A call that the provider refuses as too long
+is compacted for and made once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, RetryModelRequest
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import RunContext
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
+
+from tenfold.agent.messages import Reader, encoded
+from tenfold.aio import AsyncSession
+from tenfold.designs.tiers import CompactTool
+from tenfold.engine import Call
+from tenfold.errors import ContextOverflow
+from tenfold.llm.overflow import is_overflow
+from tenfold.meter.windows import window_of
+from tenfold.plan.draft import Recall
+from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
+from tenfold.record.entry import Usage
+from tenfold.session import Session
+
+
+@dataclass
+class Memory(AbstractCapability[Any]):
+    """The session that an agent's conversation is kept in. `window`: the model's, where pydantic-ai does not know it.
+
+    `tools` offers the model a search, two ways to read, and `compact`; stubs and summaries then name them.
+    """
+
+    session: Session
+    window: int | None = None
+    tools: bool = True
+    _aside: AsyncSession = field(init=False, repr=False)
+    _reader: Reader = field(init=False, repr=False)
+    _floors: dict[bytes, int] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._aside = AsyncSession(self.session)
+        self._reader = Reader(self.session.ours)
+
+    # -- before and after each call ------------------------------------------------------------------------------------
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Syncs what the agent holds, compacts if that is due, and sends the view."""
+        self.session.model = request_context.model.model_name
+        given, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
+        messages = await self._aside.before_call(given, self.call(request_context))
+        if messages is None:
+            return request_context
+        sent = await asyncio.to_thread(encoded, messages, objects)
+        self._goes_on_from(ctx, sent)
+        return replace(request_context, messages=sent)
+
+    def _goes_on_from(self, ctx: RunContext[Any], sent: list[ModelMessage]) -> None:
+        """What the model sees is what the run goes on from: what is hidden stands in the log, not in memory."""
+        ctx.messages[:] = sent
+
+    def call(self, request: ModelRequestContext) -> Call:
+        """What the session must know of a request: its window, what is sent beside the list, room for the answer."""
+        settings = request.model_settings or {}
+        known = self.window or request.model.context_window or window_of(request.model.model_name)
+        recall: Recall = "tool" if self.tools else "none"
+        reserve = settings.get("max_tokens") or 0
+        return Call(window=known, floor=self._floor(request), output_reserve=reserve, recall=recall)
+
+    def _floor(self, request: ModelRequestContext) -> int:
+        """Tokens of the instructions and the tools' definitions."""
+        given = request.model_request_parameters
+        tools = [(t.name, t.description, t.parameters_json_schema) for t in given.function_tools]
+        texts = [part.content for part in given.instruction_parts or ()]
+        key = msgspec.json.encode([texts, tools])
+        if key not in self._floors:
+            self._floors = {key: sum(self.session.policy.counter.count([key.decode()]))}
+        return self._floors[key]
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """Notes what the provider counted, and appends the answer: its calls are in the log before they are run."""
+        del ctx
+        used = response.usage
+        if used.input_tokens:
+            cached = used.cache_read_tokens, used.cache_write_tokens
+            name = response.model_name or request_context.model.model_name
+            self.session.used(Usage(used.input_tokens, used.output_tokens, *cached, self.session.model or name))
+        messages, _ = Reader().read([response])
+        await self._aside.append(*messages, run=response.run_id or "")
+        return response
+
+    async def on_model_request_error(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
+    ) -> ModelResponse:
+        """Makes room where the provider says that the request is too long, and has it made once more."""
+        del ctx
+        status = error.status_code if isinstance(error, ModelHTTPError) else None
+        told = str(error.body) if isinstance(error, ModelHTTPError) else str(error)
+        if not isinstance(error, ModelAPIError) or not is_overflow(told, status=status):
+            raise error
+        call = self.call(request_context)
+        before = sum(self.session.sizes().values())
+        if request_context.attempt == 1 and call.window is not None:
+            known = self.session.call(window=call.window, floor=call.floor)
+            demand = msgspec.structs.replace(
+                known, demand="overflow", output_reserve=call.output_reserve, recall=call.recall
+            )
+            self.session.outcome = await self._aside.compact(demand)
+            if self.session.outcome.status == "compacted":
+                raise RetryModelRequest from error
+        why = self.session.outcome.reason if self.session.outcome is not None else "its window is not known"
+        raise ContextOverflow(
+            f"{request_context.model.model_name} refused a request of {before:,} tokens and {call.floor:,} for "
+            f"instructions and tools as too long, on try {request_context.attempt} of 2; the last compaction: {why}. "
+            "Use a model with a larger window, or make the newest messages smaller"
+        ) from error
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    def get_toolset(self) -> AbstractToolset[Any] | None:
+        """Search, reading and compacting for the model; None where the agent is to have none of them."""
+        return self.toolset() if self.tools else None
+
+    def toolset(self) -> FunctionToolset[Any]:
+        """The tools, each bounded in what it answers."""
+        place, count = self.session.place, self.session.policy.counter.count
+        recall = RecallTools(place.store, place.namespace, place.session, count=count)
+        compacting = CompactTool(self.session, window=self.window)
+
+        async def recall_search(words: str) -> str:
+            return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
+
+        async def recall_read(entry: str) -> str:
+            return await asyncio.to_thread(recall.handle, READ, {"entry": entry})
+
+        async def recall_expand(block: str) -> str:
+            return await asyncio.to_thread(recall.handle, EXPAND, {"block": block})
+
+        async def memory_read(words: str) -> str:
+            return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
+
+        async def compact(focus: str = "") -> str:
+            return await compacting.ahandle(self._aside, {"focus": focus})
+
+        made: FunctionToolset[Any] = FunctionToolset()
+        told = recall.described()
+        for tool in (recall_search, recall_read, recall_expand):
+            made.add_function(tool, name=tool.__name__, description=told[tool.__name__])
+        if self.session.policy.name == "clip":
+            made.add_function(memory_read, name="memory_read", description=told[SEARCH])
+        made.add_function(compact, name=compacting.name, description=compacting.description)
+        return made

@@ -1,0 +1,230 @@
+"""pydantic-ai's message list as JSON: requests and responses, each made of parts.
+
+`ModelMessagesTypeAdapter` writes and reads it; no provider speaks it, so it is none of `WIRES`. One request holds what
+providers spread over several messages: system prompts, the user's words, the results of tools. Nothing of pydantic-ai
+is needed to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from msgspec import Raw
+
+from tenfold.errors import UnknownRole
+from tenfold.record.message import Document, Image, Message, Native, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.wire import splice
+from tenfold.wire.base import Encoded, EncodedItem, Ledger
+from tenfold.wire.marks import Confirm, origin_of
+from tenfold.wire.media import inline, stand_in
+from tenfold.wire.segments import Batch, Chunk, batches, blocks, members, split, whole_tail
+from tenfold.wire.splice import Fields, arr, obj, quote
+
+NAME = "pydantic-ai"
+_KEY = "parts"
+_BROKEN = ("interrupted", "incomplete")
+"""States of a response that was not finished."""
+
+
+class PydanticAI:
+    """The wire between an agent of pydantic-ai and its models."""
+
+    name = NAME
+
+    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+        """See `Wire.decode`."""
+        out: list[Message] = []
+        for index, raw in enumerate(items):
+            found = members(raw, index)
+            native = Native(NAME, raw, lead=b"," if index else b"")
+            match splice.text(found.get("kind")):
+                case "response":
+                    out.append(_response(found, native))
+                case "request":
+                    chunks = [_asked(part, confirm) for part in splice.items(found.get(_KEY)) or ()]
+                    out.extend(split(raw, _KEY, native, chunks or [Chunk("user", "harness", ())]))
+                case other:
+                    raise UnknownRole(
+                        f"message {index} is of kind {other!r}; one of pydantic-ai is a request or a response"
+                    )
+        return out
+
+    def encode(self, messages: Sequence[Message]) -> Encoded:
+        """See `Wire.encode`."""
+        ledger = Ledger(NAME, messages)
+        items: list[EncodedItem] = []
+        for batch in batches(messages, NAME, join_results=False):
+            if batch.exact is not None:
+                for index in batch.indices:
+                    ledger.saw(messages[index])
+            raw = _rendered(messages, batch, ledger) if batch.exact is None else batch.exact
+            if raw is not None:
+                items.append(EncodedItem(raw, batch.indices, exact=batch.exact is not None))
+        return ledger.done(items)
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+def _response(found: Fields, native: Native) -> Message:
+    parts = tuple(_said(part) for part in splice.items(found.get(_KEY)) or ())
+    status = "aborted" if splice.text(found.get("state")) in _BROKEN else "ok"
+    return Message("assistant", parts, "model", "aborted" if status == "aborted" else "ok", native)
+
+
+def _said(raw: Raw) -> Part:
+    found = splice.fields(raw) or {}
+    kind = splice.text(found.get("part_kind")) or ""
+    content = splice.text(found.get("content"))
+    match kind:
+        case "text" if content is not None:
+            return Text(content)
+        case "thinking" if content is not None:
+            return Thinking(content, splice.text(found.get("signature")) or "")
+        case "tool-call":
+            name, call = splice.text(found.get("tool_name")), splice.text(found.get("tool_call_id"))
+            if name is not None and call is not None:
+                return ToolCall(call, name, _arguments(found.get("args")))
+    return Opaque(kind, bytes(raw))
+
+
+def _arguments(raw: Raw | None) -> str:
+    written = splice.text(raw)
+    if written is not None:
+        return written
+    return "" if raw is None or bytes(raw) == b"null" else bytes(raw).decode("utf-8", "replace")
+
+
+def _asked(raw: Raw, confirm: Confirm | None) -> Chunk:
+    found = splice.fields(raw) or {}
+    kind = splice.text(found.get("part_kind")) or ""
+    content = splice.text(found.get("content"))
+    tool = splice.text(found.get("tool_name"))
+    match kind:
+        case "system-prompt" if content is not None:
+            return Chunk("system", origin_of("system", content, confirm), (Text(content),) if content else ())
+        case "user-prompt" if content is not None:
+            return Chunk("user", origin_of("user", content, confirm), (Text(content),) if content else ())
+        case "user-prompt":
+            return Chunk("user", "human", tuple(_content(item) for item in splice.items(found.get("content")) or ()))
+        case "tool-return" | "retry-prompt" if tool:
+            call = splice.text(found.get("tool_call_id")) or ""
+            error = kind == "retry-prompt" or splice.text(found.get("outcome")) not in (None, "success")
+            return Chunk("tool", "tool", (ToolResult(call, tool, _output(found.get("content")), error=error),))
+        case "retry-prompt" | "retry-feedback" if content is not None:
+            return Chunk("user", "harness", (Text(content),))
+    return Chunk("user", "harness", (Opaque(kind, bytes(raw)),))
+
+
+def _output(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
+    written = splice.text(raw)
+    if written is not None:
+        return (Text(written),) if written else ()
+    if raw is None or bytes(raw) == b"null":
+        return ()
+    listed = splice.items(raw)
+    if listed is not None and any(isinstance(_content(item), Image | Document) for item in listed):
+        return tuple(_content(item) for item in listed)
+    return (Text(bytes(raw).decode("utf-8", "replace")),)
+
+
+def _content(raw: Raw) -> Text | Image | Document | Opaque:
+    written = splice.text(raw)
+    if written is not None:
+        return Text(written)
+    found = splice.fields(raw) or {}
+    kind = splice.text(found.get("kind")) or ""
+    media = splice.text(found.get("media_type")) or ""
+    url, data = splice.text(found.get("url")) or "", splice.text(found.get("data")) or ""
+    if kind == "image-url" or (kind == "binary" and media.startswith("image/")):
+        return Image(media, data, url)
+    if kind == "document-url" or (kind == "binary" and data):
+        return Document(media=media, data=data, url=url)
+    return Opaque(kind, bytes(raw))
+
+
+# -- encoding ----------------------------------------------------------------------------------------------------------
+
+
+def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> bytes | None:
+    index = batch.indices[0]
+    first = messages[index]
+    natives = [n for i in batch.indices if (n := messages[i].native) is not None and n.format == NAME and n.group]
+    if len(natives) == len(batch.indices):
+        head = next((n.head for n in natives if n.index == 0), b'{"parts":[')
+        tail = next((whole_tail(n.tail) for n in natives if n.index == n.count - 1), b'],"kind":"request"}')
+        return head + b",".join(b for i in batch.indices for b in blocks(messages[i], _KEY) or ()) + tail
+    parts = list(_parts(first, index, ledger))
+    if not parts:
+        ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
+        return None
+    kind = b'"response"' if first.role == "assistant" else b'"request"'
+    return obj((_KEY, arr(parts)), ("kind", kind))
+
+
+_PROMPTS: Mapping[str, bytes] = {"system": b'"system-prompt"', "user": b'"user-prompt"', "assistant": b'"text"'}
+
+
+def _parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
+    out: list[bytes] = []
+    foreign = ledger.foreign(message)
+    for part in message.parts:
+        match part:
+            case Text(text):
+                if not text:
+                    ledger.note("empty_text_dropped", index, "an empty text part")
+                    continue
+                kind = _PROMPTS.get(message.role, b'"user-prompt"')
+                out.append(obj(("content", quote(text)), ("part_kind", kind)))
+            case Thinking(text, signature):
+                if foreign:
+                    ledger.note("thinking_dropped" if text else "signature_dropped", index, "another provider's")
+                    continue
+                signed = (("signature", quote(signature)),) if signature else ()
+                out.append(obj(("content", quote(text)), *signed, ("part_kind", b'"thinking"')))
+            case ToolCall(_, name, _):
+                called = (("tool_name", quote(name)), ("args", quote(part.arguments)))
+                call = ("tool_call_id", quote(ledger.call_id(part, index)))
+                out.append(obj(*called, call, ("part_kind", b'"tool-call"')))
+            case ToolResult():
+                out.append(_returned(part, index, ledger, foreign=foreign))
+            case Image() | Document():
+                out.append(obj(("content", arr([_media(part, index, ledger)])), ("part_kind", b'"user-prompt"')))
+            case Opaque(_, raw):
+                if not ledger.drops(part, index, foreign=foreign):
+                    out.append(raw)
+            case _:
+                assert_never(part)
+    return out
+
+
+def _returned(result: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
+    content: list[bytes] = []
+    for part in result.content:
+        if isinstance(part, Text):
+            content.append(quote(part.text))
+        elif isinstance(part, Opaque):
+            content.extend([] if ledger.drops(part, index, foreign=foreign) else [part.raw])
+        else:
+            content.append(_media(part, index, ledger))
+    return obj(
+        ("tool_name", quote(ledger.named(result.call, result.name))),
+        ("content", content[0] if len(content) == 1 else arr(content) if content else b'""'),
+        ("tool_call_id", quote(ledger.result_id(result.call))),
+        ("outcome", b'"failed"' if result.error else b'"success"'),
+        ("part_kind", b'"tool-return"'),
+    )
+
+
+def _media(part: Image | Document, index: int, ledger: Ledger) -> bytes:
+    if isinstance(part, Document) and part.text:
+        ledger.note("document_as_text", index, f"document {part.name or part.media or 'without a name'}")
+        return quote(inline(part))
+    picture = isinstance(part, Image)
+    if part.url:
+        return obj(("url", quote(part.url)), ("kind", b'"image-url"' if picture else b'"document-url"'))
+    if part.data:
+        return obj(("data", quote(part.data)), ("media_type", quote(part.media)), ("kind", b'"binary"'))
+    ledger.note("image_dropped" if picture else "document_dropped", index, "nothing of it is there to be sent")
+    return quote(stand_in(part))

@@ -1,0 +1,46 @@
+"""What the tests of the workbench share: a working folder, and somebody who answers its questions."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tenfold.agent.workbench import Workbench
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and process groups of POSIX")
+
+
+class Asked:
+    """Answers every question with the same word, and may do something before it does."""
+
+    def __init__(self, *, yes: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.lines: list[str] = []
+        self._yes = yes
+        self._meanwhile = meanwhile
+
+    async def __call__(self, line: str) -> bool:
+        self.lines.append(line)
+        self._meanwhile()
+        return self._yes
+
+
+def made(folder: Path) -> Path:
+    """A working folder with one file, beside a folder that is out of reach."""
+    (folder / "outside").mkdir()
+    (folder / "outside" / "secret.txt").write_text("secret\n")
+    (folder / "root").mkdir()
+    (folder / "root" / "src").mkdir()
+    (folder / "root" / "src" / "a.py").write_text("one\ntwo\nthree\n")
+    return folder / "root"
+
+
+def bench(root: Path, asked: Asked | None = None) -> Workbench:
+    return Workbench(root, asked or Asked())
+
+
+def python(program: str) -> str:
+    return f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}"

@@ -1,0 +1,233 @@
+"""The agent through real clients: runs of hundreds of steps in windows that hold a few dozen of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic_ai import Agent as Runner
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import UsageLimits
+
+from tenfold.agent import Agent, Memory
+from tenfold.drive import Answerer
+from tenfold.errors import ContextOverflow
+from tenfold.llm.provider import client_for
+from tenfold.llm.scripted import Reply, ScriptedModel
+from tenfold.log.memory import MemoryStore
+from tenfold.log.sqlite import SqliteStore
+from tenfold.meter.counters import counter_for
+from tenfold.policies import POLICIES
+from tenfold.record.ask import Answer, Consult
+from tenfold.record.block import Block
+from tenfold.record.message import calls_of, text_of
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+from tests.agent.working import DONE, Provider, look
+from tests.llm.loopback import Got, Served, base_of
+
+OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
+WINDOW = 32_000
+TASK = "Please look at every part. Never touch lib/old.py."
+
+
+def session(policy: str = "tenfold", *, answerer: Answerer | None = None) -> Session:
+    place = Place(MemoryStore(), "s")
+    return Session.create(place, policy_for(policy, counter_for("gpt-4o").counter), answerer=answerer)
+
+
+def agent(provider: Provider, model: str = OPENAI, *, memory: Session | None = None) -> Agent:
+    client = client_for(model, base_of(model, provider))
+    settings = ModelSettings(max_tokens=1_000)
+    given = memory or session()
+    return Agent(
+        client, session=given, window=provider.window, instructions="Be brief.", settings=settings, tools=[look]
+    )
+
+
+def holds_all(log: Session, steps: int) -> None:
+    """Every call and its result is in the log, once and in order."""
+    path = log.view.path
+    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
+    calls = [call.arguments for m in said for call in calls_of(m)]
+    results = [m for m in said if m.role == "tool"]
+    assert len(calls) == len(results) == steps
+    assert all(f"src/part{n}.py" in call for n, call in enumerate(calls, 1))
+
+
+def blocks(log: Session) -> list[Block]:
+    path = log.view.path
+    return [b for p in range(path.length) if isinstance(b := path.at(p), Block)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_three_hundred_steps_in_a_small_window_under_every_policy(policy: str) -> None:
+    model = OPENAI if policy in {"threshold", "sliding"} else ANTHROPIC  # its client takes long over long lists
+    with Provider(300, WINDOW) as provider:
+        made = agent(provider, model, memory=session(policy))
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert provider.refused == []
+        assert provider.overflows == 0
+        assert max(provider.sizes) <= WINDOW
+        assert len(provider.got) == 301
+    holds_all(made.session, 300)
+    assert len(blocks(made.session)) >= 3
+    assert "Never touch lib/old.py." in "".join(text_of(m) for m in made.session.view.messages())
+    assert made.phase == "idle"
+
+
+def test_a_large_window_is_used_before_anything_is_compacted() -> None:
+    with Provider(120, 200_000) as provider:
+        made = agent(provider, ANTHROPIC)
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert provider.refused == []
+    assert blocks(made.session) == []
+    assert max(provider.sizes) > WINDOW
+
+
+def test_it_goes_on_where_it_was_in_another_process_and_an_open_call_is_not_run_again(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    async def dies(path: str) -> str:
+        """Reads a file."""
+        ran.append(path)
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        return "fine"
+
+    def opened() -> Session:
+        place = Place(SqliteStore(tmp_path / "log.db"), "s")
+        return Session.create(place, policy_for("tenfold", counter_for("gpt-4o").counter))
+
+    dies.__name__ = "look"
+    with Provider(6, WINDOW) as provider:
+        client = client_for(OPENAI, base_of(OPENAI, provider))
+        first = Agent(client, session=opened(), window=WINDOW, tools=[dies])
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(first.invoke(TASK))
+        memory = opened()
+        assert memory.view.step is not None, "the call is in the log, its result is not"
+        second = Agent(client, session=memory, window=WINDOW, tools=[dies])
+        assert asyncio.run(second.invoke("Where were you? Go on.")) == DONE
+        assert provider.refused == []
+    assert len(ran) == len(set(ran)) == 6, "no call is run twice"
+    shown = [text_of(m) for m in memory.view.messages() if m.role == "tool"]
+    assert len(shown) == 6
+    assert shown.count("fine") == 5
+
+
+def test_what_the_provider_refuses_as_too_long_is_compacted_for_and_sent_once_more() -> None:
+    with Provider(60, 20_000) as provider:
+        made = agent(provider)
+        made.window = made._memory.window = 200_000  # what the agent believes
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert provider.refused == []
+        assert provider.overflows >= 1
+    assert [b.reason.startswith("overflow") for b in blocks(made.session)]
+    holds_all(made.session, 60)
+
+
+def test_where_no_compaction_helps_the_error_carries_the_arithmetic() -> None:
+    with Provider(3, 150) as provider:
+        made = agent(provider)
+        made.window = made._memory.window = 200_000
+        with pytest.raises(ContextOverflow, match=r"refused a request of [\d,]+ tokens .*larger window"):
+            asyncio.run(made.invoke("word " * 2_000))
+    assert made.phase == "idle"
+    assert text_of(made.session.view.messages()[0]).startswith("word"), "what was said is kept"
+
+
+def test_an_agent_of_somebody_else_needs_one_line() -> None:
+    with Provider(80, WINDOW) as provider:
+        memory = Memory(session(), window=WINDOW)
+        client = client_for(OPENAI, base_of(OPENAI, provider))
+        runner = Runner(client, tools=[look], capabilities=[memory])
+
+        async def twice() -> list[str]:
+            async with client:
+                first = await runner.run(TASK, usage_limits=UsageLimits(request_limit=None))
+                again = await runner.run("And now?", message_history=first.all_messages())
+            return [first.output, again.output]
+
+        assert asyncio.run(twice()) == [DONE, DONE]
+        assert provider.refused == []
+    assert blocks(memory.session)
+    holds_all(memory.session, 80)
+
+
+def test_a_model_makes_room_itself_and_is_told_what_was_kept() -> None:
+    def asks(done: int, got: Got) -> Served | None:
+        if done == 40 and '"compact"' in got.prompt and "call_c40" not in got.prompt:
+            return Served(finish="tool", call=("c40", "compact", {"focus": "the values"}), tokens=(9_000, 10))
+        return None
+
+    with Provider(45, WINDOW, also=asks) as provider:
+        made = agent(provider)
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert provider.refused == []
+    (block,) = blocks(made.session)
+    assert block.reason.startswith("tool")
+    told = [text_of(m) for m in made.session.view.messages() if m.role == "tool"]
+    assert any("compacted" in text for text in told)
+
+
+def test_phases_requests_and_vetoes() -> None:
+    asked: list[Consult] = []
+
+    def veto(consult: Consult) -> Answer:
+        asked.append(consult)
+        return Answer(cancel=True, error="not now")
+
+    with Provider(40, WINDOW) as provider:
+        made = agent(provider, memory=session(answerer=Answerer(before=(veto,))))
+
+        async def look_around(path: str) -> str:
+            """Looks, and sees what the agent is doing."""
+            with pytest.raises(RuntimeError, match="'running'"):
+                await made.run_compaction()
+            made.compact("the parts")
+            return await look(path)
+
+        look_around.__name__ = "look"
+        made = Agent(made.model, session=made.session, window=WINDOW, tools=[look_around])
+        assert asyncio.run(made.invoke(TASK)) == DONE
+    assert len(asked) == 1, "one request, at the end of the run"
+    assert asked[0].focus == "the parts"
+    assert made.outcome is not None
+    assert made.outcome.status == "cancelled"
+    assert blocks(made.session) == []
+    assert made.phase == "idle"
+
+
+def test_an_aborted_compaction_appends_nothing() -> None:
+    slow = ScriptedModel([Reply(text="late", delay=5.0)], repeat=True)
+    with Provider(40, WINDOW) as provider:
+        made = agent(provider, memory=session("threshold", answerer=Answerer(model=slow)))
+        asyncio.run(made.invoke(TASK))
+
+        async def aborted() -> str:
+            task = asyncio.create_task(made.run_compaction())
+            while not slow.asked and not task.done():  # noqa: ASYNC110 - the model is asked on another thread
+                await asyncio.sleep(0.01)
+            made.abort_compaction()
+            return (await task).status
+
+        assert asyncio.run(aborted()) == "cancelled"
+    assert blocks(made.session) == []
+    assert made.phase == "idle"
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+def test_the_streaming_form_tells_events_and_ends_with_the_result(model: str) -> None:
+    async def told(made: Agent) -> list[str]:
+        return [type(event).__name__ async for event in made.stream(TASK)]
+
+    with Provider(3, WINDOW) as provider:
+        made = agent(provider, model)
+        names = asyncio.run(told(made))
+        assert provider.refused == []
+    assert names.count("FunctionToolResultEvent") == 3
+    assert names[-1] == "AgentRunResultEvent"
+    assert "PartDeltaEvent" in names
+    holds_all(made.session, 3)
