@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -201,7 +202,8 @@ def test_phases_requests_and_vetoes() -> None:
 
 
 def test_an_aborted_compaction_appends_nothing() -> None:
-    slow = ScriptedModel([Reply(text="late", delay=5.0)], repeat=True)
+    gate = threading.Event()
+    slow = ScriptedModel([Reply(text="late", delay=1.0)], repeat=True, sleep=lambda _: (gate.wait(60), None)[1])
     with Provider(40, WINDOW) as provider:
         made = agent(provider, memory=session("threshold", answerer=Answerer(model=slow)))
         asyncio.run(made.invoke(TASK))
@@ -214,6 +216,7 @@ def test_an_aborted_compaction_appends_nothing() -> None:
             return (await task).status
 
         assert asyncio.run(aborted()) == "cancelled"
+        gate.set()
     assert blocks(made.session) == []
     assert made.phase == "idle"
 
