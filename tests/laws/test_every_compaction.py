@@ -27,7 +27,7 @@ LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""
 
 LONG, SHORT = 400, 64
-SOME, FEW = 80, 5
+SOME, FEW = 40, 3
 """Cuts of a longer session as it was recorded."""
 EVERY = "TENFOLD_EVERY_CUT"
 
