@@ -52,7 +52,9 @@ class AsyncSession:
     def __init__(self, session: Session, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None) -> None:
         """Wraps an open session; both may be used side by side."""
         self.session = session
-        self._answer = session.awaited = answer
+        self._answer = answer
+        if answer is not None:
+            session.awaited = answer
 
     @property
     def view(self) -> View:

@@ -13,7 +13,7 @@ from pydantic_ai.usage import UsageLimits
 
 from tenfold.agent import Agent, Memory
 from tenfold.drive import Answerer
-from tenfold.errors import ContextOverflow
+from tenfold.errors import ContextOverflow, UsageError
 from tenfold.llm.provider import client_for
 from tenfold.llm.scripted import Reply, ScriptedModel
 from tenfold.log.memory import MemoryStore
@@ -234,3 +234,29 @@ def test_the_streaming_form_tells_events_and_ends_with_the_result(model: str) ->
     assert names[-1] == "AgentRunResultEvent"
     assert "PartDeltaEvent" in names
     holds_all(made.session, 3)
+
+
+@pytest.mark.parametrize(("policy", "also"), [("tenfold", set()), ("clip", {"memory_read"})])
+def test_the_tools_that_stubs_and_summaries_name_are_offered_and_work(policy: str, also: set[str]) -> None:
+    asked = iter((("recall_search", {"words": "part3"}), ("recall_read", {"entry": "none-such"})))
+
+    def asks(done: int, got: Got) -> Served | None:
+        del got
+        call = next(asked, None) if done == 5 else None
+        return Served(finish="tool", call=(call[0], *call)) if call is not None else None
+
+    with Provider(6, WINDOW, also=asks) as provider:
+        made = agent(provider, memory=session(policy))
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        offered = {tool["function"]["name"] for tool in provider.got[0].body["tools"]}
+        assert provider.refused == []
+    assert offered == {"look", "compact", "recall_search", "recall_read", "recall_expand"} | also
+    told = [text_of(m) for m in made.session.view.messages() if m.role == "tool"]
+    assert any("position" in text and "part3" in text for text in told)
+    assert any("none-such" in text for text in told)
+
+
+def test_a_model_by_name_without_its_key_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(UsageError, match="set the environment variable OPENAI_API_KEY"):
+        Agent(OPENAI)

@@ -73,6 +73,7 @@ def test_a_model_given_to_a_session_writes_also_where_its_policy_names_none() ->
         return Telling().answer(ask)
 
     awaited = AsyncSession(opened(work(12), using), answer=tells)
+    AsyncSession(awaited.session)  # another one beside it, which has none, takes nothing away
     assert asyncio.run(awaited.compact(to=600)).rung == "model"
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 from pydantic_ai import Agent as Runner
 from pydantic_ai.messages import AgentStreamEvent
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models import Model
 from pydantic_ai.run import AgentRunResultEvent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
@@ -25,7 +25,7 @@ from tenfold.agent.messages import encoded
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
 from tenfold.engine import Call
-from tenfold.llm.provider import ProviderModel
+from tenfold.llm.provider import ProviderModel, client_for
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
@@ -59,7 +59,7 @@ class Agent:
         `settings`, `tools` and `capabilities` are pydantic-ai's. A model that is named also writes the summaries of a
         session made here; give a session for anything else. Raises `UsageError` for a model that cannot be opened.
         """
-        self.model = infer_model(model) if isinstance(model, str) else model
+        self.model = client_for(model) if isinstance(model, str) else model
         self.session = session or self._kept_in_memory(model)
         self.session.model = self.session.model or self.model.model_name
         self.window = window or self.model.context_window or window_of(self.model.model_name)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, RetryModelRequest
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
@@ -62,12 +62,8 @@ class Memory(AbstractCapability[Any]):
         if messages is None:
             return request_context
         sent = await asyncio.to_thread(encoded, messages, objects)
-        self._goes_on_from(ctx, sent)
+        ctx.messages[:] = sent  # the run goes on from what the model sees: what is hidden stands in the log
         return replace(request_context, messages=sent)
-
-    def _goes_on_from(self, ctx: RunContext[Any], sent: list[ModelMessage]) -> None:
-        """What the model sees is what the run goes on from: what is hidden stands in the log, not in memory."""
-        ctx.messages[:] = sent
 
     def call(self, request: ModelRequestContext) -> Call:
         """What the session must know of a request: its window, what is sent beside the list, room for the answer."""

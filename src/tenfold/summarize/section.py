@@ -209,8 +209,14 @@ def _assemble(chosen: Sequence[tuple[Fact, str]], count: Count) -> tuple[str, in
     return text, count([text])[0]
 
 
-_redacted = lru_cache(maxsize=2_048)(redact)
+_known = lru_cache(maxsize=2_048)(redact)
 """A section is rendered several times for one Block, and again for the next one."""
+_KEPT = 10_000
+"""Characters of the longest text that is remembered: a request may be of any size."""
+
+
+def _redacted(text: str) -> str:
+    return _known(text) if len(text) <= _KEPT else redact(text)
 
 
 def _line(fact: Fact, text: str) -> str:

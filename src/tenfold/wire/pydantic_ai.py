@@ -69,8 +69,11 @@ class PydanticAI:
 
 def _response(found: Fields, native: Native) -> Message:
     parts = tuple(_said(part) for part in splice.items(found.get(_KEY)) or ())
-    status = "aborted" if splice.text(found.get("state")) in _BROKEN else "ok"
-    return Message("assistant", parts, "model", "aborted" if status == "aborted" else "ok", native)
+    return Message("assistant", parts, "model", "aborted" if _broken(found) else "ok", native)
+
+
+def _broken(found: Fields) -> bool:
+    return splice.text(found.get("state")) in _BROKEN
 
 
 def _said(raw: Raw) -> Part:

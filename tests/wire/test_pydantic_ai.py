@@ -1,0 +1,126 @@
+"""pydantic-ai's list as a wire: what its parts mean, byte for byte there and back, and accepted by its own adapter."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec.structs import replace
+from pydantic_ai.messages import (
+    BinaryContent,
+    ImageUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from tenfold.errors import UnknownRole
+from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, text_of
+from tenfold.wire import WIRES
+from tenfold.wire.pydantic_ai import PydanticAI
+from tests.llm.loopback import Json
+
+WIRE = PydanticAI()
+PICTURE = BinaryContent(data=b"\x89PNG", media_type="image/png")
+LIST: list[ModelMessage] = [
+    ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Look"), UserPromptPart(["at", PICTURE])]),
+    ModelResponse(
+        parts=[
+            ThinkingPart("hm", signature="sig"),
+            TextPart("I look."),
+            ToolCallPart("read", '{"path": "a.py"}', tool_call_id="c1"),
+            ToolCallPart("read", {"path": "b.py"}, tool_call_id="c2"),
+        ]
+    ),
+    ModelRequest(
+        parts=[
+            ToolReturnPart("read", "text of a", tool_call_id="c1"),
+            ToolReturnPart("read", {"lines": 3}, tool_call_id="c2", outcome="failed"),
+            UserPromptPart("And?"),
+        ],
+        instructions="You read files.",
+    ),
+    ModelResponse(parts=[TextPart("Bo")], state="interrupted"),
+    ModelRequest(parts=[UserPromptPart(ImageUrl(url="http://127.0.0.1/x.png").url)]),
+]
+
+
+def raws() -> list[bytes]:
+    return [ModelMessagesTypeAdapter.dump_json([message])[1:-1] for message in LIST]
+
+
+def test_parts_mean_what_they_say() -> None:
+    messages = WIRE.decode(raws())
+    roles = [(m.role, m.origin) for m in messages]
+    asked, tool = ("user", "human"), ("tool", "tool")
+    assert roles == [
+        ("system", "harness"),
+        asked,
+        ("assistant", "model"),
+        tool,
+        tool,
+        asked,
+        ("assistant", "model"),
+        asked,
+    ]
+    assert messages[1].parts == (Text("Look"), Text("at"), Image("image/png", "iVBORw=="))
+    calls = (ToolCall("c1", "read", '{"path": "a.py"}'), ToolCall("c2", "read", '{"path":"b.py"}'))
+    assert messages[2].parts == (Thinking("hm", "sig"), Text("I look."), *calls)
+    assert messages[3].parts == (ToolResult("c1", "read", (Text("text of a"),)),)
+    assert messages[4].parts == (ToolResult("c2", "read", (Text('{"lines":3}'),), error=True),)
+    assert [m.status for m in messages if m.role == "assistant"] == ["ok", "aborted"]
+
+
+def test_untouched_messages_come_back_byte_for_byte() -> None:
+    encoded = WIRE.encode(WIRE.decode(raws()))
+    assert [item.raw for item in encoded.items] == raws()
+    assert all(item.exact for item in encoded.items)
+    assert encoded.adjustments == ()
+
+
+@pytest.mark.parametrize("gone", range(8))
+def test_what_is_replaced_or_gone_leaves_a_list_that_the_adapter_takes(gone: int) -> None:
+    messages = WIRE.decode(raws())
+    stub = replace(messages[gone], parts=(Text("[shortened]"),), native=None)
+    if messages[gone].role == "tool":
+        (result,) = messages[gone].parts
+        assert isinstance(result, ToolResult)
+        stub = replace(stub, parts=(replace(result, content=(Text("[shortened]"),)),))
+    for changed in ([*messages[:gone], stub, *messages[gone + 1 :]], [*messages[:gone], *messages[gone + 1 :]]):
+        items = [item.raw for item in WIRE.encode(changed).items]
+        taken = ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(items) + b"]")
+        again = WIRE.decode(items)
+        assert [text_of(m) for m in again] == [text_of(m) for m in changed]
+        assert [(m.role, m.parts) for m in again] == [(m.role, m.parts) for m in changed]
+        assert len(taken) == len(items)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_lists_of_the_providers_become_its_own_and_go_back(wire: str) -> None:
+    plain = [m for m in WIRE.decode(raws()) if m.status == "ok"]
+    native = [json.loads(item.raw) for item in WIRES[wire].encode(plain).items]
+    theirs: list[Message] = WIRES[wire].decode([json.dumps(item).encode() for item in native])
+    items = [item.raw for item in WIRE.encode(theirs).items]
+    ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(items) + b"]")
+    said = [text_of(m) for m in theirs if m.role != "system"]
+    assert [text_of(m) for m in WIRE.decode(items) if m.role != "system"] == said
+    assert "text of a" in "".join(said)
+
+
+def test_what_the_framework_says_to_the_model_is_not_the_user() -> None:
+    part: Json = {"content": "Answer again.", "part_kind": "retry-feedback"}
+    (message,) = WIRE.decode([json.dumps({"parts": [part], "kind": "request"}).encode()])
+    assert (message.role, message.origin) == ("user", "harness")
+
+
+def test_another_kind_is_an_error_with_its_place() -> None:
+    odd: Json = {"parts": [], "kind": "wish"}
+    with pytest.raises(UnknownRole, match="message 1 is of kind 'wish'"):
+        WIRE.decode([raws()[0], json.dumps(odd).encode()])
