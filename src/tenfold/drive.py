@@ -8,6 +8,7 @@ hangs holds up neither the session nor the end of the program. It writes nothing
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -41,7 +42,8 @@ After = Callable[[Outcome, Block], None]
 class Answerer(Struct, frozen=True):
     """Everything an Ask may need: a model, the before-hooks in order, and a way to read entries; and who is told.
 
-    `after` are told of each Block, `listen` of every event. `report` is told of one that raised; it is then ignored.
+    `after` are told of each Block, `listen` of every event. `report` is told of one that raised (without one, the
+    logger "tenfold" is); it is then ignored.
     `patience` is how long to wait before a model call that failed for the moment is made again.
     """
 
@@ -122,6 +124,8 @@ class Answerer(Struct, frozen=True):
     def _say(self, what: str) -> None:
         if self.report is not None:
             self.report(what)
+        else:
+            logging.getLogger("tenfold").warning(redact(what))
 
 
 def _failed(exc: BaseException) -> Answer:

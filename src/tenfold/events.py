@@ -1,10 +1,14 @@
-"""What a session tells its listeners about compactions: values, one type for each kind of news.
+"""What a session and an agent tell their listeners: values, one type for each kind of news.
 
     Warned        an automatic check found the view in the warning zone: nothing is done yet
     Started       a compaction is about to be carried out: the trigger fired, no before-hook objected
     Ended         a Block was appended
     Skipped       it was called for and not done: cancelled, nothing to gain, unsatisfiable, superseded
     Failed        no usable summary, and the policy does not go on without one
+    Moved         the session went to another branch of its tree
+    RunStarted    an agent begins to work on what it was told
+    RunEnded      it has answered, failed, or was stopped
+    Overflowed    a provider refused a request as too long
 
 A check that finds all quiet is no news. `Started` is always followed by one of the last three.
 """
@@ -12,6 +16,7 @@ A check that finds all quiet is no news. `Started` is always followed by one of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec import Struct
 
@@ -82,7 +87,34 @@ class Moved(Struct, frozen=True, tag="moved"):
     time: int
 
 
-Event = Warned | Started | Ended | Skipped | Failed | Moved
+class RunStarted(Struct, frozen=True, tag="run_started"):
+    """An agent was told `prompt` ("": to go on) and begins."""
+
+    session: str
+    prompt: str
+    time: int
+
+
+class RunEnded(Struct, frozen=True, tag="run_ended"):
+    """A run is over. `text` is the answer of one that went well, `reason` the error of one that failed."""
+
+    session: str
+    status: Literal["ok", "failed", "stopped"]
+    text: str
+    reason: str
+    time: int
+
+
+class Overflowed(Struct, frozen=True, tag="overflowed"):
+    """The provider of `model` refused a request of `tokens` by our count as too long; room is made for the next."""
+
+    session: str
+    model: str
+    tokens: int
+    time: int
+
+
+Event = Warned | Started | Ended | Skipped | Failed | Moved | RunStarted | RunEnded | Overflowed
 Listener = Callable[[Event], None]
 """Told of each event, in order, on the thread that compacts. One that raises is reported and ignored."""
 

@@ -17,8 +17,8 @@ from typing import Literal
 
 from tenfold.errors import UsageError
 
-Kind = Literal["policies", "stages", "triggers", "counters", "archives", "strategies"]
-KINDS: tuple[Kind, ...] = ("policies", "stages", "triggers", "counters", "archives", "strategies")
+Kind = Literal["policies", "stages", "triggers", "counters", "archives", "strategies", "extensions"]
+KINDS: tuple[Kind, ...] = ("policies", "stages", "triggers", "counters", "archives", "strategies", "extensions")
 _NEEDS: dict[Kind, tuple[str, ...]] = {
     "policies": (),
     "stages": ("name", "structural", "apply"),
@@ -26,6 +26,7 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
     "counters": ("name", "count"),
     "archives": ("write", "read", "search"),
     "strategies": (),
+    "extensions": ("applied",),
 }
 """What an object must have to be of a kind: the members of the kind's protocol."""
 

@@ -33,6 +33,7 @@ from msgspec.structs import replace
 
 from tenfold.archive import Archive
 from tenfold.errors import BadInput, UsageError
+from tenfold.extensions import Extension
 from tenfold.meter.counters import Counter
 from tenfold.plan.plan import Stage
 from tenfold.plugins import found, published
@@ -53,7 +54,7 @@ class Common(Struct, frozen=True, forbid_unknown_fields=True):
 
     `model` and `fallbacks` write the summaries ("" and none: code alone; for the command, "auto" chooses by the
     agent's model); `focus` is what they dwell on. `archive` is given every batch of a policy that makes batches ("":
-    the log alone).
+    the log alone). `extensions` are a user's hooks and listeners.
     """
 
     policy: str = "tenfold"
@@ -65,6 +66,7 @@ class Common(Struct, frozen=True, forbid_unknown_fields=True):
     trigger: str = ""
     counter: str = ""
     archive: str = ""
+    extensions: tuple[str, ...] = ()
 
 
 _COMMON = tuple(field.name for field in msgspec.structs.fields(Common))
@@ -104,6 +106,10 @@ class Config(Struct, frozen=True):
         """The archive of that policy's batches, for `Session(..., archive=)`; None where the log alone keeps them."""
         named = self.common_of(name).archive
         return cast("Archive", found("archives", named)) if named else None
+
+    def extensions(self, name: str = "") -> tuple[Extension, ...]:
+        """The extensions that are named, for an `Agent` or `extended(answerer, ...)`, in order."""
+        return tuple(cast("Extension", found("extensions", one)) for one in self.common_of(name).extensions)
 
 
 def read(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Config:

@@ -198,7 +198,7 @@ def group_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
     if message is None:
         return ()
     if message.role == "assistant" and message.status != "ok":
-        return (Seen("aborted", first, message),) if text_of(message) else ()
+        return (Seen("aborted", first, message),) if text_of(message) or calls_of(message) else ()
     if message.role == "tool":
         return (Seen("labelled", first, message),)
     if message.role == "assistant" and calls_of(message):

@@ -2,13 +2,15 @@
 and Bedrock to the real clients.
 
 It answers from a script, on a free port of 127.0.0.1, in a thread that ends with the `with` block, and keeps what it
-was asked. OpenAI Chat and Anthropic are streamed where that is asked for.
+was asked. All but Bedrock's are streamed where that is asked for.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +20,9 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import unquote
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.llm.streams import events
 
@@ -30,6 +34,7 @@ PATHS: Mapping[str, Api] = {
     "/responses": "responses",
     "/messages": "messages",
     ":generateContent": "generate",
+    ":streamGenerateContent": "generate",
     "/converse": "converse",
 }
 
@@ -37,8 +42,11 @@ PATHS: Mapping[str, Api] = {
 class Served(Struct, frozen=True):
     """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first.
 
-    `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments. A
-    stream ends after `breaks` events.
+    `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments; `also` are calls beside
+    it. `thought` is what the model thought, with the signature that the API gives it: thinking at Anthropic (redacted
+    if there is no text), a reasoning item at Responses, a thoughtSignature at Google; nothing at the others. A `body`
+    is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
+    `smoothly`, as if that were all.
     """
 
     text: str = ""
@@ -49,15 +57,26 @@ class Served(Struct, frozen=True):
     error: str = "scripted"
     tokens: tuple[int, int] = (1_000, 100)
     call: tuple[str, str, Json] = ("1", "look", {})
+    also: tuple[tuple[str, str, Json], ...] = ()
+    thought: tuple[str, str] | None = None
+    body: Json | None = None
     breaks: int | None = None
+    smoothly: bool = False
+
+    @property
+    def calls(self) -> tuple[tuple[str, str, Json], ...]:
+        """What it calls."""
+        return (self.call, *self.also) if self.finish == "tool" else ()
 
 
 class Got(Struct, frozen=True):
-    """One request as it came in. `prompt` is all its text."""
+    """One request as it came in: `size` bytes long, for `model`. `prompt` is all its text."""
 
     api: Api
     headers: dict[str, str]
     body: Json
+    size: int = 0
+    model: str = ""
 
     @property
     def prompt(self) -> str:
@@ -69,11 +88,21 @@ Script = Callable[[Got], Served]
 
 
 class Loopback:
-    """The server, started by `with`. After the last answer of a script it gives that one again."""
+    """The server, started by `with`. After the last answer of a script it gives that one again.
 
-    def __init__(self, *answers: Served | str, script: Script | None = None) -> None:
+    `sent` is told of each whole answer before it goes out. The bodies of the newest `kept` requests are kept.
+    """
+
+    def __init__(
+        self,
+        *answers: Served | str,
+        script: Script | None = None,
+        sent: Callable[[Api, Json], None] | None = None,
+        kept: int = sys.maxsize,
+    ) -> None:
         served = [Served(text=a) if isinstance(a, str) else a for a in answers]
         self._script: Script = script or (lambda _: served[min(len(self.got), len(served)) - 1])
+        self._sent, self._kept = sent, kept
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._got: list[Got] = []
@@ -106,6 +135,8 @@ class Loopback:
         """What is answered to a request, after the silence it asks for."""
         with self._lock:
             self._got.append(got)
+            if (old := len(self._got) - 1 - self._kept) >= 0:
+                self._got[old] = replace(self._got[old], body={})
         served = self._script(got)
         self._closing.wait(served.hang)
         return served
@@ -118,33 +149,41 @@ class Loopback:
             wbufsize = -1  # headers and body in one packet: two would wait for each other
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))))
+                raw = self.rfile.read(int(self.headers.get("content-length", "0")))
+                body = msgspec.json.decode(raw)
                 api = next((api for path, api in PATHS.items() if self.path.split("?")[0].endswith(path)), None)
                 if api is None:
                     self._send(404, {"error": {"type": "not_found_error", "message": f"no such path: {self.path}"}}, {})
                     return
-                served = loopback.serve(Got(api, {k.lower(): v for k, v in self.headers.items()}, body))
+                in_path = NAMED.search(unquote(self.path))
+                model = str(body.get("model") or (in_path and in_path[1]))
+                headers = {k.lower(): v for k, v in self.headers.items()}
+                served = loopback.serve(Got(api, headers, body, len(raw), model))
                 if served.status != 200:
                     after = {} if served.retry_after is None else {"retry-after": f"{served.retry_after:g}"}
-                    self._send(served.status, _error(api, served), after)
+                    self._send(served.status, served.body or _error(api, served), after)
                 else:
-                    in_path = NAMED.search(unquote(self.path))
-                    answer = SPOKEN[api](served, str(body.get("model") or (in_path and in_path[1])))
-                    if body.get("stream"):
-                        self._stream(events(api, answer), served.breaks)
+                    answer = SPOKEN[api](served, model)
+                    if loopback._sent is not None:
+                        loopback._sent(api, answer)
+                    if body.get("stream") or ":stream" in self.path:
+                        self._stream(events(api, answer), served)
                     else:
                         self._send(200, answer, {})
 
-            def _stream(self, told: Iterable[bytes], breaks: int | None) -> None:
+            def _stream(self, told: Iterable[bytes], served: Served) -> None:
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
-                self.send_header("connection", "close")
+                self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
                 with suppress(ConnectionError):
-                    for event in islice(told, breaks):
-                        self.wfile.write(event)
+                    for event in islice(told, served.breaks):
+                        self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
                         self.wfile.flush()
-                self.close_connection = True
+                    if served.breaks is None or served.smoothly:
+                        self.wfile.write(b"0\r\n\r\n")
+                        self.wfile.flush()
+                self.close_connection = served.breaks is not None
 
             def _send(self, status: int, value: Json, headers: Mapping[str, str]) -> None:
                 data = json.dumps(value).encode()
@@ -178,11 +217,11 @@ def _error(api: Api, served: Served) -> Json:
 
 def _chat(served: Served, model: str) -> Json:
     message: Json = {"role": "assistant", "content": served.text or None, "refusal": None}
-    if served.finish == "tool":
-        number, name, wanted = served.call
-        function = {"name": name, "arguments": json.dumps(wanted)}
-        call = {"id": f"call_{number}", "type": "function", "function": function}
-        message["tool_calls"] = [call]
+    if served.calls:
+        message["tool_calls"] = [
+            {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(wanted)}}
+            for number, name, wanted in served.calls
+        ]
     ends = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "content_filter"}
     taken, given = served.tokens
     return {
@@ -197,13 +236,21 @@ def _chat(served: Served, model: str) -> Json:
 
 
 def _responses(served: Served, model: str) -> Json:
-    content = {"type": "output_text", "text": served.text, "annotations": []}
-    said: Json = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [content]}
-    if served.finish == "tool":
-        number, name, wanted = served.call
-        said = {"id": f"fc_{number}", "type": "function_call", "call_id": f"call_{number}", "name": name}
-        said["arguments"] = json.dumps(wanted)
-        said["status"] = "completed"
+    tag = served.calls[0][0] if served.calls else "1"
+    said: list[Json] = []
+    if served.thought is not None:
+        summary = [{"type": "summary_text", "text": served.thought[0]}]
+        said.append(
+            {"id": f"rs_{tag}", "type": "reasoning", "summary": summary, "encrypted_content": served.thought[1]}
+        )
+    if served.text and not served.calls:
+        content = {"type": "output_text", "text": served.text, "annotations": []}
+        said.append({"id": f"msg_{tag}", "type": "message", "role": "assistant", "content": [content]})
+    for number, name, wanted in served.calls:
+        call = {"call_id": f"call_{number}", "name": name, "arguments": json.dumps(wanted)}
+        said.append({"id": f"fc_{number}", "type": "function_call", **call})
+    for item in said:
+        item["status"] = "completed"
     why = {"length": "max_output_tokens", "refusal": "content_filter"}.get(served.finish)
     taken, given = served.tokens
     return {
@@ -214,7 +261,7 @@ def _responses(served: Served, model: str) -> Json:
         "incomplete_details": {"reason": why} if why else None,
         "error": None,
         "model": model,
-        "output": [said] if served.text or served.finish == "tool" else [],
+        "output": said,
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -229,9 +276,14 @@ def _responses(served: Served, model: str) -> Json:
 
 
 def _messages(served: Served, model: str) -> Json:
-    content: list[Json] = [{"type": "text", "text": served.text}] if served.text else []
-    if served.finish == "tool":
-        number, name, wanted = served.call
+    content: list[Json] = []
+    if served.thought is not None:
+        text, signature = served.thought
+        thinking = {"type": "thinking", "thinking": text, "signature": signature}
+        content.append(thinking if text else {"type": "redacted_thinking", "data": signature})
+    if served.text:
+        content.append({"type": "text", "text": served.text})
+    for number, name, wanted in served.calls:
         content.append({"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": wanted})
     ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
     taken, given = served.tokens
@@ -249,8 +301,10 @@ def _messages(served: Served, model: str) -> Json:
 
 def _generate(served: Served, model: str) -> Json:
     parts: list[Json] = [{"text": served.text}] if served.text else []
-    if served.finish == "tool":
-        parts.append({"functionCall": {"name": served.call[1], "args": served.call[2]}})
+    parts.extend({"functionCall": {"name": name, "args": wanted}} for _, name, wanted in served.calls)
+    if served.thought is not None and parts:  # at the first call, or at the end of what was said
+        marked = parts[1 if served.text and served.calls else 0]
+        marked["thoughtSignature"] = base64.b64encode(served.thought[1].encode()).decode()
     ends = {"stop": "STOP", "length": "MAX_TOKENS", "tool": "STOP", "refusal": "SAFETY"}
     taken, given = served.tokens
     return {
@@ -263,8 +317,7 @@ def _generate(served: Served, model: str) -> Json:
 
 def _converse(served: Served, _model: str) -> Json:
     content: list[Json] = [{"text": served.text}] if served.text else []
-    if served.finish == "tool":
-        number, name, wanted = served.call
+    for number, name, wanted in served.calls:
         content.append({"toolUse": {"toolUseId": f"tooluse_{number}", "name": name, "input": wanted}})
     ends = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "content_filtered"}
     taken, given = served.tokens

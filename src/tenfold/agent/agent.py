@@ -8,15 +8,15 @@ again by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
 from msgspec.structs import replace
 from pydantic_ai import Agent as Runner
 from pydantic_ai.messages import AgentStreamEvent
 from pydantic_ai.models import Model
-from pydantic_ai.run import AgentRunResultEvent
+from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
@@ -25,8 +25,10 @@ from tenfold.agent.messages import encoded
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
 from tenfold.engine import Call
+from tenfold.events import RunEnded, RunStarted
+from tenfold.extensions import Extension, extended
 from tenfold.llm.provider import ProviderModel, client_for
-from tenfold.log.ids import IDS
+from tenfold.log.ids import IDS, now
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
 from tenfold.meter.windows import window_of
@@ -34,9 +36,12 @@ from tenfold.record.ask import Outcome
 from tenfold.record.message import Message, Text
 from tenfold.session import Place, Session
 from tenfold.settings import policy_for
+from tenfold.summarize.redact import redact
 
 UNLIMITED = UsageLimits(request_limit=None)
 """An agent that goes on for hours makes more calls than pydantic-ai allows one run by itself."""
+RESUMED = "The run was interrupted here. What was being done may or may not have been done. Go on."
+"""Said in the user's place where a run goes on from a call without a known outcome, and the user said nothing."""
 Phase = Literal["idle", "running", "compaction"]
 
 
@@ -53,16 +58,18 @@ class Agent:
         settings: ModelSettings | None = None,
         tools: Sequence[Any] = (),
         capabilities: Sequence[Any] = (),
+        extensions: Sequence[Extension] = (),
     ) -> None:
         """`model` is pydantic-ai's, or its name; without a session the conversation is kept in memory.
 
-        `settings`, `tools` and `capabilities` are pydantic-ai's. A model that is named also writes the summaries of a
-        session made here; give a session for anything else. Raises `UsageError` for a model that cannot be opened.
+        `settings`, `tools` and `capabilities` are pydantic-ai's; `extensions` join those of the session. A model that
+        is named also writes the summaries of a session made here; give a session for anything else. Raises
+        `UsageError` for a model that cannot be opened.
         """
-        self.model = client_for(model) if isinstance(model, str) else model
+        self.use(model, window)
         self.session = session or self._kept_in_memory(model)
         self.session.model = self.session.model or self.model.model_name
-        self.window = window or self.model.context_window or window_of(self.model.model_name)
+        self.session.answerer = extended(self.session.answerer, extensions)
         self.phase: Phase = "idle"
         self._memory = Memory(self.session, window=self.window)
         self._aside = AsyncSession(self.session)
@@ -87,6 +94,11 @@ class Agent:
         """What came of the last check or compaction."""
         return self.session.outcome
 
+    def use(self, model: Model | str, window: int | None = None) -> None:
+        """Takes this model from the next run on. Raises `UsageError` for one that cannot be opened."""
+        self.model = client_for(model) if isinstance(model, str) else model
+        self.window = window or self.model.context_window or window_of(self.model.model_name)
+
     # -- runs ----------------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -99,33 +111,55 @@ class Agent:
         finally:
             self.phase = "idle"
 
+    @asynccontextmanager
+    async def _running(self, prompt: str, *, streams: bool = False) -> AsyncIterator[dict[str, Any]]:
+        """A run: gives what to start pydantic-ai with, and tells of its beginning and its end."""
+        place, answerer = self.session.place.session, self.session.answerer
+        with self._in("running"):
+            answerer.tell(RunStarted(place, prompt, now()))
+            self._memory.window, self._memory.streams, self._memory.answer = self.window, streams, ""
+            status: Literal["ok", "failed", "stopped"] = "stopped"
+            reason = ""
+            try:
+                history = await self._history(prompt)
+                async with self.model:  # its connections belong to this event loop
+                    yield {"message_history": history, "model": self.model, "usage_limits": UNLIMITED}
+                await self._ended()
+                status = "ok"
+            except Exception as exc:
+                status, reason = "failed", redact(f"{type(exc).__name__}: {exc}")
+                raise
+            finally:
+                text = self._memory.answer if status == "ok" else ""
+                answerer.tell(RunEnded(place, status, text, reason, now()))
+
     async def invoke(self, prompt: str = "") -> str:
         """Says `prompt` and runs until the model has answered; the answer's text. "" goes on with what stands there.
 
         Raises `RuntimeError` naming the phase unless it is idle, `ContextOverflow` where nothing makes the request
-        fit, and what pydantic-ai raises for a model that fails; what was said until then is in the session.
+        fit, and what pydantic-ai raises for a model that fails; what was said until then is in the session, the
+        beginning of an answer that broke off included.
         """
-        with self._in("running"):
-            history = await self._history(prompt)
-            async with self.model:  # its connections belong to this event loop
-                result = await self._runner.run(None, message_history=history, usage_limits=UNLIMITED)
-            await self._ended()
+        async with self._running(prompt) as given:
+            result: AgentRunResult[str] = await self._runner.run(None, **given)
         return result.output
 
-    async def stream(self, prompt: str = "") -> AsyncIterator[AgentStreamEvent | AgentRunResultEvent[str]]:
+    async def stream(self, prompt: str = "") -> AsyncGenerator[AgentStreamEvent | AgentRunResultEvent[str], None]:
         """`invoke` with pydantic-ai's events as they come; the last one holds the result."""
-        with self._in("running"):
-            history = await self._history(prompt)
-            run = self._runner.run_stream_events(None, message_history=history, usage_limits=UNLIMITED)
-            async with self.model, run as events:
-                async for event in events:
-                    yield event
-            await self._ended()
+        async with (
+            self._running(prompt, streams=True) as given,
+            self._runner.run_stream_events(None, **given) as events,
+        ):
+            async for event in events:
+                yield event
 
     async def _history(self, prompt: str) -> list[Any]:
-        if prompt:
-            await self._aside.append(Message("user", (Text(prompt),), "human"))
-        return await asyncio.to_thread(encoded, self.session.view.messages(), {})
+        session = self.session
+        interrupted = session.view.step is not None and not prompt
+        if prompt or interrupted:
+            said = Message("user", (Text(prompt or RESUMED),), "harness" if interrupted else "human")
+            await self._aside.append(said)
+        return await asyncio.to_thread(encoded, session.view.messages(), {})
 
     async def _ended(self) -> None:
         """The end of a run that went well: the check that the policy makes here, and what was asked for meanwhile."""

@@ -12,11 +12,27 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, RetryModelRequest
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.capabilities import AbstractCapability, ValidatedToolArgs, WrapRunHandler, WrapToolExecuteHandler
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelConnectionError,
+    ModelHTTPError,
+    RetryModelRequest,
+    ToolFailedError,
+    ToolRetryError,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryFeedbackPart,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+)
 from pydantic_ai.models import ModelRequestContext
-from pydantic_ai.tools import RunContext
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from tenfold.agent.messages import Reader, encoded
@@ -24,12 +40,41 @@ from tenfold.aio import AsyncSession
 from tenfold.designs.tiers import CompactTool
 from tenfold.engine import Call
 from tenfold.errors import ContextOverflow
+from tenfold.events import Overflowed
 from tenfold.llm.overflow import is_overflow
+from tenfold.log.ids import now
 from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.entry import Usage
 from tenfold.session import Session
+
+_WITHOUT_END = frozenset({None, "test", "function"})
+"""Models of pydantic-ai that are no provider's."""
+
+
+def _cut(response: ModelResponse) -> bool:
+    """Whether a streamed answer has no end: providers say at the end why it is one, and clients do not miss it."""
+    details = response.provider_details or {}  # `finish_reason` itself is "stop" where a client heard nothing
+    unsaid = response.finish_reason in {None, "stop"} and not details.get("finish_reason")
+    return unsaid and response.provider_name not in _WITHOUT_END
+
+
+class _Results:
+    """The results of one answer's calls, given on in the order of the calls: so the next request lists them."""
+
+    def __init__(self, calls: tuple[str, ...] = ()) -> None:
+        self._waiting = list(calls)
+        self._there: dict[str, ToolReturnPart] = {}
+        self.alone = asyncio.Lock()
+
+    def done(self, part: ToolReturnPart) -> list[ToolReturnPart]:
+        """The results that may be appended now that this one is there."""
+        self._there[part.tool_call_id] = part
+        ready: list[ToolReturnPart] = []
+        while self._waiting and self._waiting[0] in self._there:
+            ready.append(self._there.pop(self._waiting.pop(0)))
+        return ready
 
 
 @dataclass
@@ -43,12 +88,17 @@ class Memory(AbstractCapability[Any]):
     window: int | None = None
     tools: bool = True
     _aside: AsyncSession = field(init=False, repr=False)
+    streams: bool = field(init=False, repr=False, default=False)
+    answer: str = field(init=False, repr=False, default="")
+    _messages: list[ModelMessage] = field(init=False, repr=False, default_factory=list)
+    _results: _Results = field(init=False, repr=False)
     _reader: Reader = field(init=False, repr=False)
     _floors: dict[bytes, int] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._aside = AsyncSession(self.session)
         self._reader = Reader(self.session.ours)
+        self._results = _Results()
 
     # -- before and after each call ------------------------------------------------------------------------------------
 
@@ -56,6 +106,7 @@ class Memory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Syncs what the agent holds, compacts if that is due, and sends the view."""
+        self._messages = ctx.messages
         self.session.model = request_context.model.model_name
         given, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
         messages = await self._aside.before_call(given, self.call(request_context))
@@ -87,15 +138,61 @@ class Memory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Notes what the provider counted, and appends the answer: its calls are in the log before they are run."""
-        del ctx
         used = response.usage
         if used.input_tokens:
             cached = used.cache_read_tokens, used.cache_write_tokens
             name = response.model_name or request_context.model.model_name
             self.session.used(Usage(used.input_tokens, used.output_tokens, *cached, self.session.model or name))
-        messages, _ = Reader().read([response])
-        await self._aside.append(*messages, run=response.run_id or "")
+        if self.streams and _cut(response):
+            ctx.messages.append(replace(response, state="interrupted"))
+            name = request_context.model.model_name
+            raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")
+        self.answer = response.text or ""
+        self._results = _Results(tuple(call.tool_call_id for call in response.tool_calls))
+        await self._append(response, response.run_id or "")
         return response
+
+    async def _append(self, message: ModelMessage, run: str = "") -> None:
+        messages, _ = Reader().read([message])
+        await self._aside.append(*messages, run=run)
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: ValidatedToolArgs,
+        handler: WrapToolExecuteHandler,
+    ) -> Any:  # noqa: ANN401 - a tool gives anything
+        """Appends a tool's result once it is there and those of the calls before it are, not first at the next call."""
+        del tool_def
+        try:
+            result = await handler(args)
+        except (ToolFailedError, ToolRetryError) as exc:  # what the model is told in place of a result
+            await self._done(exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry, ctx.run_id)
+            raise
+        content = result.return_value if isinstance(result, ToolReturn) else result
+        await self._done(ToolReturnPart(call.tool_name, content, call.tool_call_id), ctx.run_id)
+        return result
+
+    async def _done(self, part: ToolReturnPart | RetryFeedbackPart, run: str | None) -> None:
+        if isinstance(part, ToolReturnPart):
+            async with self._results.alone:
+                for ready in self._results.done(part):
+                    await self._append(ModelRequest([ready]), run or "")
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
+        """Keeps the beginning of an answer that broke off, or that nobody waited for."""
+        self._messages = []
+        try:
+            return await handler()
+        except BaseException:
+            last = self._messages[-1] if self._messages else None
+            if isinstance(last, ModelResponse) and last.state == "interrupted":
+                messages, _ = Reader().read([last])
+                self.session.append(*messages, run=ctx.run_id or "")  # at once: a cancelled task may not wait
+            raise
 
     async def on_model_request_error(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
@@ -109,6 +206,9 @@ class Memory(AbstractCapability[Any]):
         call = self.call(request_context)
         before = sum(self.session.sizes().values())
         if request_context.attempt == 1 and call.window is not None:
+            self.session.answerer.tell(
+                Overflowed(self.session.place.session, request_context.model.model_name, before + call.floor, now())
+            )
             known = self.session.call(window=call.window, floor=call.floor)
             demand = msgspec.structs.replace(
                 known, demand="overflow", output_reserve=call.output_reserve, recall=call.recall

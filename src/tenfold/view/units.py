@@ -18,8 +18,10 @@ from tenfold.record.message import Message, Text, ToolResult, calls_of, result_o
 
 NO_RESULT = "[no result was recorded for this call]"
 LATE = "[result of a tool call that has no place here any more{name}]"
-ABORTED = "[this answer was {status} before it was complete; it began: {text}]"
-_ABORTED_CHARACTERS = 200
+ABORTED = "[this answer was {status} before it was complete{dropped}{began}]"
+DROPPED = "; what it was about to call was not called: {names}"
+BEGAN = "; it began: {text}"
+_ABORTED_CHARACTERS = 2_000
 
 
 class Shown(Struct, frozen=True, weakref=False):
@@ -76,17 +78,24 @@ def _late(position: int, message: Message) -> Shown:
 
 
 def _aborted(position: int, message: Message) -> tuple[Shown, ...]:
-    text = text_of(message).strip()
-    if not text:
+    if not shows(message):
         return ()
+    text = text_of(message).strip()
     shown = text[:_ABORTED_CHARACTERS] + ("..." if len(text) > _ABORTED_CHARACTERS else "")
-    marker = ABORTED.format(status="aborted" if message.status == "aborted" else "cut off by an error", text=shown)
+    names = ", ".join(call.name for call in calls_of(message))
+    marker = ABORTED.format(
+        status="aborted" if message.status == "aborted" else "cut off by an error",
+        dropped=DROPPED.format(names=names) if names else "",
+        began=BEGAN.format(text=shown) if shown else "",
+    )
     return (_repair(position, Message("assistant", (Text(marker),), "tenfold")),)
 
 
 def shows(message: Message) -> bool:
     """Whether a message stands for anything in a view: an answer that was aborted before it said anything does not."""
-    return message.status == "ok" or message.role != "assistant" or bool(text_of(message).strip())
+    if message.status == "ok" or message.role != "assistant":
+        return True
+    return bool(text_of(message).strip() or calls_of(message))
 
 
 def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:

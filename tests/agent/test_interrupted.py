@@ -1,0 +1,221 @@
+"""Runs that break off: what was said and done until then is in the log, and goes on from there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+from pydantic_ai import Agent as Runner
+from pydantic_ai.exceptions import ModelAPIError, ToolFailed
+from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+
+from tenfold.agent import Agent, Memory
+from tenfold.agent.agent import RESUMED
+from tenfold.events import Event, RunEnded
+from tenfold.extensions import Extension
+from tenfold.record.entry import Said
+from tenfold.record.message import Message, calls_of, result_of, text_of
+from tenfold.session import Session
+from tenfold.view.units import NO_RESULT
+from tests.agent.test_agent import ANTHROPIC, OPENAI, TASK, WINDOW, agent, session
+from tests.agent.working import DONE, Provider
+from tests.llm.loopback import Got, Served
+
+
+def said(log: Session) -> list[Message]:
+    path = log.view.path
+    return [entry.message for p in range(path.length) if isinstance(entry := path.at(p), Said)]
+
+
+async def streamed(made: Agent, prompt: str) -> None:
+    async for _ in made.stream(prompt):
+        pass
+
+
+def breaking(events: int, *, smoothly: bool) -> Provider:
+    """A provider that ends its third stream after so many events."""
+    broken: list[int] = []
+
+    def breaks(done: int, got: Got) -> Served | None:
+        del got
+        if done != 2 or broken:
+            return None
+        broken.append(done)
+        call = ("b", "look", {"path": "src/part9.py"})
+        return Served("What I found so far repeats.", finish="tool", call=call, breaks=events, smoothly=smoothly)
+
+    return Provider(3, WINDOW, also=breaks)
+
+
+@pytest.mark.parametrize("smoothly", [True, False])
+@pytest.mark.parametrize(
+    ("model", "events", "calls"), [(OPENAI, 3, 0), (ANTHROPIC, 4, 0), (OPENAI, 7, 1), (ANTHROPIC, 9, 1)]
+)
+def test_a_stream_that_breaks_is_kept_as_a_partial_message(
+    model: str, events: int, calls: int, *, smoothly: bool
+) -> None:
+    told: list[Event] = []
+    watch = Extension("watch")
+    watch.on(RunEnded)(told.append)
+    with breaking(events, smoothly=smoothly) as provider:
+        plain = agent(provider, model)
+        made = Agent(plain.model, session=plain.session, window=WINDOW, tools=[look_at], extensions=[watch])
+        with pytest.raises(ModelAPIError):
+            asyncio.run(streamed(made, TASK))
+        (partial,) = [m for m in said(made.session) if m.status != "ok"]
+        assert text_of(partial).startswith("What I found")
+        assert len(calls_of(partial)) == calls
+        shown = text_of(made.session.view.messages()[-1])
+        assert shown.startswith("[this answer was aborted before it was complete")
+        assert ("what it was about to call was not called: look" in shown) == bool(calls)
+        assert "What I found" in shown
+        assert asyncio.run(made.invoke("Go on.")) == DONE
+        assert provider.refused == []
+    assert not any(
+        "src/part9.py" in call.arguments for m in said(made.session) for call in calls_of(m) if m.status == "ok"
+    )
+    assert [e.status for e in told if isinstance(e, RunEnded)] == ["failed", "ok"]
+
+
+async def look_at(path: str) -> str:
+    """Reads a file."""
+    return f"{path} is short"
+
+
+look_at.__name__ = "look"
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+def test_a_run_that_is_stopped_keeps_what_was_streamed(model: str) -> None:
+    told: list[Event] = []
+    watch = Extension("watch")
+    watch.on(RunEnded)(told.append)
+
+    async def stopped(made: Agent) -> None:
+        async with aclosing(made.stream(TASK)) as events:
+            async for event in events:
+                if isinstance(event, PartDeltaEvent):
+                    return
+
+    with Provider(3, WINDOW) as provider:
+        plain = agent(provider, model)
+        made = Agent(plain.model, session=plain.session, window=WINDOW, tools=[look_at], extensions=[watch])
+        asyncio.run(stopped(made))
+        assert made.phase == "idle"
+        assert [m.status for m in said(made.session)] == ["ok", "aborted"]
+        assert asyncio.run(made.invoke("Go on.")) == DONE
+        assert provider.refused == []
+    assert [e.status for e in told if isinstance(e, RunEnded)] == ["stopped", "ok"]
+
+
+def of_three(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """A model that calls three tools at once, then says how many results it sees."""
+    del info
+    results = [part for m in messages for part in m.parts if part.part_kind in {"tool-return", "retry-prompt"}]
+    if results:
+        return ModelResponse([TextPart(f"{len(results)} results")])
+    return ModelResponse([ToolCallPart("step", {"number": n}, f"c{n}") for n in (1, 2, 3)])
+
+
+def test_results_are_in_the_log_while_other_calls_of_the_answer_still_run() -> None:
+    memory = session()
+    seen: dict[int, list[str]] = {}
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def step(number: int) -> str:
+        """Works."""
+        if number == 1:
+            await second.wait()  # the second is done before the first
+        if number == 2:
+            second.set()
+        if number == 3:
+            await first.wait()
+            seen[3] = [text_of(m) for m in said(memory) if m.role == "tool"]
+        return f"result {number}"
+
+    class Watching(Memory):
+        async def _append(self, message: ModelMessage, run: str = "") -> None:
+            await super()._append(message, run)
+            if len([m for m in said(memory) if m.role == "tool"]) == 2:
+                first.set()
+
+    runner = Runner(FunctionModel(of_three), tools=[step], capabilities=[Watching(memory, window=WINDOW)])
+
+    async def run() -> str:
+        async with asyncio.timeout(30):
+            return (await runner.run(TASK)).output
+
+    assert asyncio.run(run()) == "3 results"
+    assert seen[3] == ["result 1", "result 2"], "in the order of the calls, before the third is done"
+    assert [text_of(m) for m in said(memory) if m.role == "tool"] == ["result 1", "result 2", "result 3"]
+    assert memory.view.path.length == 6, "nothing is there twice, nothing was branched off"
+
+
+def test_a_call_that_fails_leaves_the_others_where_they_were() -> None:
+    memory = session()
+
+    async def step(number: int) -> str:
+        """Works."""
+        if number == 2:
+            raise ToolFailed("no")
+        return f"result {number}"
+
+    runner = Runner(FunctionModel(of_three), tools=[step], capabilities=[Memory(memory, window=WINDOW)])
+    assert asyncio.run(runner.run(TASK)).output == "3 results"
+    assert [text_of(m) for m in said(memory) if m.role == "tool"] == ["result 1", "no", "result 3"]
+    assert memory.view.path.length == 6
+
+
+def test_a_run_stopped_in_a_tool_keeps_the_results_that_are_there_and_runs_no_call_again() -> None:
+    memory = session()
+    ran: list[int] = []
+    third = asyncio.Event()
+
+    async def step(number: int) -> str:
+        """Works."""
+        ran.append(number)
+        if number == 3:
+            third.set()
+        if number == 2:
+            await asyncio.sleep(3_600)
+        return f"result {number}"
+
+    made = Agent(FunctionModel(of_three), session=memory, window=WINDOW, tools=[step])
+
+    async def stopped() -> None:
+        task = asyncio.create_task(made.invoke(TASK))
+        await third.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(stopped())
+    assert made.phase == "idle"
+    assert made.session.view.step is not None
+    assert asyncio.run(made.invoke()) == "3 results", "nothing was said, and it goes on all the same"
+    assert ran == [1, 2, 3]
+    shown = made.session.view.messages()
+    results = [found for m in shown if m.role == "tool" and (found := result_of(m)) is not None]
+    assert {"result 1", NO_RESULT} <= {text_of(m) for m in shown if m.role == "tool"}
+    assert [r.call for r in results] == ["c1", "c2", "c3"]
+    assert text_of(shown[-2]) == RESUMED
+
+
+async def in_pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+    del messages, info
+    yield "Let me "
+    yield "see. "
+    yield {1: DeltaToolCall("step", json_args='{"num', tool_call_id="c1")}
+    raise OSError("the cable was pulled out")
+
+
+def test_any_error_in_a_stream_keeps_the_partial_message() -> None:
+    made = Agent(FunctionModel(stream_function=in_pieces), session=session(), window=WINDOW)
+    with pytest.raises(OSError, match="cable"):
+        asyncio.run(streamed(made, TASK))
+    (partial,) = [m for m in said(made.session) if m.status != "ok"]
+    assert text_of(partial) == "Let me see. "
+    assert [call.name for call in calls_of(partial)] == ["step"]
