@@ -115,9 +115,15 @@ def test_tool_answers_are_exact_within_the_cap_and_never_above_it() -> None:
     shown = {text_of(s.message)[:3]: session.view.path.at(s.at).id for s in session.view.shown()}
     short, long = shown["the"], shown[dense[:3]]
     assert "the key is 99-F" in tools(session).handle("recall_read", {"entry": short})
-    answer = tools(session).handle("recall_read", {"entry": long})
-    assert "cut here at 300 of " in answer
-    assert COUNTER.count([answer])[0] <= 300
+    answers = [tools(session).handle("recall_read", {"entry": long})]
+    while " goes on]" in answers[-1]:
+        answers.append(tools(session).handle("recall_read", {"entry": long, "part": len(answers) + 1}))
+    assert all(COUNTER.count([answer])[0] <= 300 for answer in answers)
+    assert answers[-1].endswith(f"[part {len(answers)} of {len(answers)}]")
+    whole = "".join(answer[: answer.rindex("\n[part ")] for answer in answers)
+    assert whole.endswith("\n" + dense + FILLER * 200), "nothing is left out between two parts"
+    beyond = tools(session).handle("recall_read", {"entry": long, "part": len(answers) + 1})
+    assert beyond == f"recall_read: 'part' is a number from 1 to {len(answers)}, and not {len(answers) + 1}"
 
 
 def test_a_tool_reads_its_own_session_only() -> None:

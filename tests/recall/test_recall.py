@@ -75,10 +75,10 @@ def test_answers_stay_under_their_cap_and_say_what_is_missing(twice: tuple[Memor
     count = counter_for(None).counter.count
     tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=count, cap=300)
     answer = tools.handle(EXPAND, {"block": newest(one)})
-    assert count([answer])[0] <= 340
-    assert "cut here at 300 of " in answer
+    assert count([answer])[0] <= 300
+    assert f'{EXPAND}(block="{newest(one)}", part=2) goes on]' in answer
     small = tools.handle(READ, {"entry": one.view.path.at(1).id})
-    assert "cut here" not in small
+    assert "[part " not in small
 
 
 def test_wrong_calls_are_answered_not_raised(twice: tuple[MemoryStore, Session]) -> None:

@@ -238,11 +238,11 @@ class Memory(AbstractCapability[Any]):
         async def recall_search(words: str) -> str:
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
 
-        async def recall_read(entry: str) -> str:
-            return await asyncio.to_thread(recall.handle, READ, {"entry": entry})
+        async def recall_read(entry: str, part: int = 1) -> str:
+            return await asyncio.to_thread(recall.handle, READ, {"entry": entry, "part": part})
 
-        async def recall_expand(block: str) -> str:
-            return await asyncio.to_thread(recall.handle, EXPAND, {"block": block})
+        async def recall_expand(block: str, part: int = 1) -> str:
+            return await asyncio.to_thread(recall.handle, EXPAND, {"block": block, "part": part})
 
         async def memory_read(words: str) -> str:
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})

@@ -1,6 +1,7 @@
 """Recall as tools for the model itself: schemas for every wire, and one handler that answers the calls.
 
-Answers are bounded in tokens and redacted never: what is read back is exact. Search snippets are redacted.
+Answers are bounded in tokens and come in parts, and are redacted never: what is read back is exact. Search snippets
+are redacted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
     READ: ("entry", "Read one earlier message exactly as it was.", "The entry id that a search result or stub names."),
     EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
 }
+PART = "Which part of a long answer, from 1; its last line says how many there are."
 Count = Callable[[Sequence[str]], list[int]]
 
 
@@ -25,7 +27,7 @@ class RecallTools:
     """Schemas and handler over one session of a store. Offer both to the model, or neither."""
 
     def __init__(self, store: Store, namespace: str, session: str, *, count: Count, cap: int = 4_000) -> None:
-        """`cap` bounds each answer, in tokens as `count` counts them."""
+        """`cap` bounds each answer, in tokens as `count` counts them; what is longer is given in parts."""
         self._store, self._namespace, self._session, self._count, self._cap = store, namespace, session, count, cap
 
     def described(self) -> dict[str, str]:
@@ -36,11 +38,10 @@ class RecallTools:
         """The tool definitions as that wire's request wants them. Raises `UsageError` for an unknown wire."""
         out: list[dict[str, object]] = []
         for name, (key, description, meaning) in _DESCRIPTIONS.items():
-            schema: dict[str, object] = {
-                "type": "object",
-                "properties": {key: {"type": "string", "description": meaning}},
-                "required": [key],
-            }
+            properties = {key: {"type": "string", "description": meaning}}
+            if name != SEARCH:
+                properties["part"] = {"type": "integer", "description": PART}
+            schema: dict[str, object] = {"type": "object", "properties": properties, "required": [key]}
             match wire:
                 case "openai-chat":
                     function = {"name": name, "description": description, "parameters": schema}
@@ -66,23 +67,39 @@ class RecallTools:
         if name == SEARCH:
             hits = self._store.search(self._namespace, value, session=self._session, limit=10)
             lines = [f"{h.entry} ({h.kind}, position {h.position}): {h.snippet}" for h in hits]
-            return self._capped("\n".join(lines)) if lines else f"nothing in this conversation holds {value!r}"
+            return self._parts("\n".join(lines))[0] if lines else f"nothing in this conversation holds {value!r}"
         try:
             found = expand(self._store, self._namespace, value, session=self._session)
         except NotFound as exc:
             return str(exc)
-        return self._capped("\n\n".join(rendered(line) for line in found))
+        parts = self._parts("\n\n".join(rendered(line) for line in found))
+        wanted = arguments.get("part", 1)
+        if not isinstance(wanted, int) or not 1 <= wanted <= len(parts):
+            return f"{name}: 'part' is a number from 1 to {len(parts)}, and not {wanted!r}"
+        if len(parts) == 1:
+            return parts[0]
+        more = f'; {name}({key}="{value}", part={wanted + 1}) goes on' if wanted < len(parts) else ""
+        return f"{parts[wanted - 1]}\n[part {wanted} of {len(parts)}{more}]"
 
-    def _capped(self, text: str) -> str:
-        total = self._count([text])[0]
-        if total <= self._cap:
-            return text
-        note = f"\n[... cut here at {self._cap:,} of {total:,} tokens; read single entries for the rest]"
-        kept, size = text, total + self._count([note])[0]
-        while size > self._cap and kept:
-            kept = kept[: len(kept) * self._cap // (size + 1)]
-            size = self._count([kept + note])[0]
-        return kept + note
+    def _parts(self, text: str) -> list[str]:
+        """The text in parts of at most `cap` tokens each, room for a last line included."""
+        room = max(1, self._cap - _LAST_LINE)
+        if self._count([text])[0] <= self._cap:
+            return [text]
+        parts: list[str] = []
+        while text:
+            part = text[: room * _LONGEST]
+            while (size := self._count([part])[0]) > room and len(part) > 1:
+                part = part[: max(1, len(part) * room // (size + 1))]
+            parts.append(part)
+            text = text[len(part) :]
+        return parts
+
+
+_LAST_LINE = 60
+"""Tokens of the line under a part: two ids of 36 characters at most two to a token, and some words."""
+_LONGEST = 40
+"""Characters that one token stands for at most, runs of spaces and rules apart."""
 
 
 def rendered(line: Line) -> str:
