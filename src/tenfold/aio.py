@@ -112,14 +112,14 @@ class AsyncSession:
             await self._checked(call)
             return await asyncio.to_thread(session.answered, request, asked, keys)
 
-    async def before_call(self, messages: Sequence[Message], call: Call) -> list[Message] | None:
+    async def before_call(self, messages: Sequence[Message], call: Call, *, ends: bool = False) -> list[Message] | None:
         """`before_model` for a host whose list is ours already: the messages to send in its place, None for this list.
 
-        For `call` see `Session.demanded`; what came of the check is in `session.outcome`.
+        For `call` and `ends` see `Session.demanded`; what came of the check is in `session.outcome`.
         """
         session = self.session
         async with self._alone():
-            keys, due = await asyncio.to_thread(session.demanded, messages, call)
+            keys, due = await asyncio.to_thread(lambda: session.demanded(messages, call, ends=ends))
             await self._checked(due)
             return await asyncio.to_thread(session.current, messages, keys)
 

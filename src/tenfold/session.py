@@ -78,21 +78,24 @@ class Session(Conversation):
         wanted = Call(window=window, floor=floor, output_reserve=asked.output, recall=recall)
         return asked, *self.demanded(asked.messages, wanted)
 
-    def demanded(self, messages: Sequence[Message], call: Call) -> tuple[tuple[Key, ...], Call | None]:
+    def demanded(
+        self, messages: Sequence[Message], call: Call, *, ends: bool = False
+    ) -> tuple[tuple[Key, ...], Call | None]:
         """A host's whole list synced, as `Shown.key`s, and the check that a call with it makes, if one is due.
 
         Of `call` the window, the floor (what is sent besides the list), the output reserve and `recall` are taken.
+        `ends` is of a host that makes the check at the end of a run itself.
         """
         _, keys = self._synced(messages)
         self._apart = call.floor
         known = self.call(window=call.window, floor=call.floor)
         check = replace(known, demand="check", output_reserve=call.output_reserve, recall=call.recall)
-        return keys, check if self._due(check) else None
+        return keys, check if self._due(check, ends=ends) else None
 
-    def _due(self, call: Call) -> bool:
+    def _due(self, call: Call, *, ends: bool) -> bool:
         """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
         points = {"before_call", check_point(self.view.path)}
-        if "user_message" in points:  # the run before it has ended, which a host that only makes calls says nowhere
+        if "user_message" in points and not ends:  # the run before it has ended, which other hosts say nowhere
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None

@@ -72,6 +72,7 @@ class Agent:
         self.session.answerer = extended(self.session.answerer, extensions)
         self.phase: Phase = "idle"
         self._memory = Memory(self.session, window=self.window)
+        self._memory.ends = True
         self._aside = AsyncSession(self.session)
         self._asked: str | None = None
         self._compacting: asyncio.Task[Outcome] | None = None

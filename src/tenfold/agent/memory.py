@@ -88,6 +88,7 @@ class Memory(AbstractCapability[Any]):
     window: int | None = None
     tools: bool = True
     _aside: AsyncSession = field(init=False, repr=False)
+    ends: bool = field(init=False, repr=False, default=False)
     streams: bool = field(init=False, repr=False, default=False)
     answer: str = field(init=False, repr=False, default="")
     _messages: list[ModelMessage] = field(init=False, repr=False, default_factory=list)
@@ -109,7 +110,7 @@ class Memory(AbstractCapability[Any]):
         self._messages = ctx.messages
         self.session.model = request_context.model.model_name
         given, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
-        messages = await self._aside.before_call(given, self.call(request_context))
+        messages = await self._aside.before_call(given, self.call(request_context), ends=self.ends)
         if messages is None:
             return request_context
         sent = await asyncio.to_thread(encoded, messages, objects)
