@@ -30,7 +30,7 @@ test: lint
 lint: $(STAMP)
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
-	$(PY) -m mypy
+	$(PY) -m mypy --num-workers 2
 	$(PY) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
 
 bench: $(STAMP)

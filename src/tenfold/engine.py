@@ -97,6 +97,11 @@ def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, n
             plan, kept = bare, (yield from fill(bare, writing))
             notes = (f"what was elided is kept without a summary: {filled.failed}",)
             filled = replace(kept, notes=notes, spent=filled.spent)
+    elif filled.failed and call.demand == "overflow":  # a provider refused it: without a Block the run ends here
+        plain = replace(writing.settings, models=(), on_failure="ladder")
+        coded = yield from fill(plan, replace(writing, settings=plain))
+        note = f"the provider refused what was sent, so code wrote the summary: {filled.failed}"
+        filled = replace(coded, notes=(note, *coded.notes), spent=filled.spent)
     if filled.failed:
         return ending.failed(filled.failed, filled.spent)
     return ending.compacted(plan, writing.block, filled)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent.workbench import Workbench
+from tenfold.agent.workbench import Kind, Workbench
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and process groups of POSIX")
 
@@ -19,11 +19,13 @@ class Asked:
 
     def __init__(self, *, yes: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.lines: list[str] = []
+        self.kinds: list[Kind] = []
         self._yes = yes
         self._meanwhile = meanwhile
 
-    async def __call__(self, line: str) -> bool:
+    async def __call__(self, line: str, kind: Kind) -> bool:
         self.lines.append(line)
+        self.kinds.append(kind)
         self._meanwhile()
         return self._yes
 

@@ -352,6 +352,7 @@ def test_a_no_changes_nothing_and_tells_the_model(root: Path) -> None:
             asyncio.run(doing)
     assert state(root) == before
     assert len(asked.lines) == 4
+    assert asked.kinds == ["write", "write", "write", "command"]
 
 
 def test_an_edit_replaces_the_only_place_and_nothing_else(root: Path) -> None:

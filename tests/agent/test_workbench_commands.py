@@ -16,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tenfold.agent.tree import visible
-from tenfold.agent.workbench import MISCALLS, Workbench
+from tenfold.agent.workbench import MISCALLS, Kind, Workbench
 from tests.agent.bench import Asked, bench, made, posix, python
 
 
@@ -215,12 +215,12 @@ def test_two_questions_are_never_open_at_once(root: Path) -> None:
     class Counting(Asked):
         open = most = 0
 
-        async def __call__(self, line: str) -> bool:
+        async def __call__(self, line: str, kind: Kind) -> bool:
             self.open += 1
             self.most = max(self.most, self.open)
             await asyncio.sleep(0.01)
             self.open -= 1
-            return await super().__call__(line)
+            return await super().__call__(line, kind)
 
     asked = Counting()
     calls = [ToolCallPart("edit_file", {"path": "src/a.py", "old": old, "new": "x"}) for old in ("one", "two", "three")]

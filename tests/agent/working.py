@@ -2,49 +2,109 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
+from typing import Any
 
-from tenfold.view.rules import Violation, validate
+from pydantic_ai.settings import ModelSettings
+
 from tests.llm.loopback import Got, Loopback, Served
+from tests.llm.provider_rules import Issued, Refusal, refusal
 
-WIRES = {"chat": "openai-chat", "messages": "anthropic", "responses": "openai-responses"}
 DONE = "All of it is done."
+RULE = "Never touch lib/old.py."
+TASK = f"Please look at every part. {RULE}"
+CLIENTS = (
+    "openai:gpt-4o-mini",
+    "openai-responses:gpt-5-mini",
+    "anthropic:claude-opus-4-6",
+    "google:gemini-3-flash-preview",
+)
+"""A model of each API that has rules here, of those that think where the API gives thoughts."""
+_HEADING = re.compile(r"^#{1,4} .+$", re.MULTILINE)
 
 
 class Provider(Loopback):
     """Calls the tool `look` for `steps` steps, then says that it is done. Refuses what is ill-formed or too long.
 
-    A request counts a token for each four characters of its JSON. `also` may answer a request in another way.
+    `per` bytes of a request are a token, and `says` are those that it says with each step. `also` may answer a
+    request in another way, as long as it is well-formed. With `thinks` the model thinks before each answer, and what
+    it thought is signed; with `several` each so many-th step makes three calls at once. A request without tools asks
+    for a summary: `writes` answers it.
     """
 
-    def __init__(self, steps: int, window: int, *, also: Callable[[int, Got], Served | None] | None = None) -> None:
-        super().__init__(script=self._served)
-        self.steps, self.window, self._also = steps, window, also
+    def __init__(
+        self,
+        steps: int,
+        window: int,
+        *,
+        also: Callable[[int, Got], Served | None] | None = None,
+        writes: Callable[[Got], Served] | None = None,
+        per: int = 4,
+        says: int = 0,
+        thinks: bool = False,
+        several: int = 0,
+        kept: int = 1_000,
+    ) -> None:
+        super().__init__(script=self._served, sent=self._signed, kept=kept)
+        self.steps, self.window, self._also, self._writes = steps, window, also, writes or summary
+        self._per, self._says, self._thinks, self._several = per, says, thinks, several
         self.done = 0
+        self.calls = 0
+        self.summaries = 0
         self.sizes: list[int] = []
-        self.refused: list[tuple[int, list[Violation]]] = []
+        self.told = 0
+        self.refused: list[tuple[int, Refusal]] = []
         self.overflows = 0
+        self.issued = Issued()
+
+    def _signed(self, api: str, answer: dict[str, Any]) -> None:
+        self.issued.note(api, answer)
 
     def _served(self, got: Got) -> Served:
-        size = len(json.dumps(got.body)) // 4
-        broken = validate(got.body.get("messages") or got.body["input"], WIRES[got.api])
-        if broken:
-            self.refused.append((self.done, broken))
-            return Served(status=400, error=str(broken[0]))
-        if size > self.window:
-            self.overflows += 1
-            told = f"This model's maximum context length is {self.window} tokens. However, your messages resulted in "
-            return Served(status=400, error=f"{told}{size} tokens. Please reduce the length of the messages.")
+        size = got.size // self._per
+        broken = refusal(got.api, got.body, issued=self.issued, tokens=size, window=self.window)
+        if broken is not None:
+            if ".window" in broken.rule:
+                self.overflows += 1
+            else:
+                self.refused.append((self.done, broken))
+            return Served(status=broken.status, body=broken.body)
+        if not got.body.get("tools"):
+            self.summaries += 1
+            return self._writes(got)
+        self.told += max(size - (self.sizes[-1] if self.sizes else 0), 0)
         self.sizes.append(size)
         other = self._also(self.done, got) if self._also is not None else None
-        if other is not None:
-            return other
+        return other if other is not None else self._next(size)
+
+    def _next(self, size: int) -> Served:
         self.done += 1
+        thought = (f"Thinking of step {self.done}.", f"signed-{self.done}") if self._thinks else None
+        if thought is not None and self.done % 10 == 0:
+            thought = ("", f"redacted-{self.done}")
         if self.done > self.steps:
-            return Served(DONE, tokens=(size, 20))
-        call = (f"n{self.done}", "look", {"path": f"src/part{self.done}.py"})
-        return Served(f"Step {self.done} of {self.steps}.", finish="tool", call=call, tokens=(size, 40))
+            return Served(DONE, tokens=(size, 20), thought=thought)
+        many = 3 if self._several and self.done % self._several == 0 else 1
+        calls = []
+        for _ in range(many):
+            self.calls += 1
+            calls.append((f"n{self.calls}", "look", {"path": f"src/part{self.calls}.py"}))
+        text = (f"Step {self.done} of {self.steps}. " * (1 + self._says // 20)).rstrip()
+        return Served(text, "tool", tokens=(size, 40), call=calls[0], also=tuple(calls[1:]), thought=thought)
+
+
+def summary(got: Got) -> Served:
+    """A summary as a model writes one: with the headings that it was asked for, one line under each."""
+    headings = dict.fromkeys(_HEADING.findall(str(got.body)))
+    text = "\n".join(f"{heading}\n- The parts were looked at in turn.\n" for heading in headings)
+    return Served(text or "The parts were looked at in turn.", tokens=(got.size // 4, 60))
+
+
+def settings_for(model: str) -> ModelSettings:
+    """What a request asks for beside its list: how long the answer may be, and that an Anthropic model thinks."""
+    thinking = {"anthropic_thinking": {"type": "adaptive"}} if model.startswith("anthropic") else {}
+    return ModelSettings(max_tokens=1_000, **thinking)  # type: ignore[typeddict-item,no-any-return] # a client's own settings
 
 
 async def look(path: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tenfold.cli.main import app
-from tenfold.cli.screen import one_line, safe, told
+from tenfold.shown import one_line, safe, told
 from tests.cli.conftest import Cli, written
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \u202egnp.exe\u202c \x9b1A\x08\x08 \u2066iso\u2069 end"

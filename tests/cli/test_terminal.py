@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tenfold.cli.main import run
-from tenfold.cli.screen import safe
 from tenfold.policies import POLICIES
+from tenfold.shown import safe
 from tests.cli.conftest import Cli
 
 

@@ -11,5 +11,5 @@ def test_the_page_is_what_the_command_says() -> None:
 def test_every_command_is_on_it() -> None:
     text = PAGE.read_text("utf-8")
     names = [command.name for command in app.registered_commands]
-    assert len(names) == 13
+    assert len(names) == 15
     assert [n for n in names if f"## tenfold {n}\n" not in text] == []

@@ -135,8 +135,11 @@ def comes_to_nothing(desk: Desk, view: View, call: Call) -> None:
         leaves_the_view(view, cancelled, attempt=False)
 
 
-def replays(desk: Desk, view: View, call: Call) -> None:
-    """Law 9: what was answered once is answered from the record, on the async side, to the same verdict."""
+def replays(desk: Desk, view: View, call: Call, loop: asyncio.Runner) -> None:
+    """Law 9: what was answered once is answered from the record, on the async side, to the same verdict.
+
+    The loop is the caller's, so that not every cut of a session starts one, and a thread with it.
+    """
     known: dict[bytes, Answer] = {}
     plain = run(recording(desk.effects(view, call), known), Answerer(Echo()))
 
@@ -144,7 +147,7 @@ def replays(desk: Desk, view: View, call: Call) -> None:
         await asyncio.sleep(0)
         return known[checks.BYTES.encode(ask)]
 
-    assert asyncio.run(arun(desk.effects(view, call), Answerer(NeverAsk()), answer=recorded)) == plain
+    assert loop.run(arun(desk.effects(view, call), Answerer(NeverAsk()), answer=recorded)) == plain
 
 
 def shrinks(view: View, after: View, verdict: Verdict) -> None:

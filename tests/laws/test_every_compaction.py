@@ -8,10 +8,12 @@ at every index both ways, which takes half an hour on one core (decision 0009).
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
+import pytest
 from msgspec.structs import replace
 
 from tenfold.record.block import Block
@@ -87,7 +89,16 @@ def judged(desk: Desk, view: View) -> Planned | None:
     return after, block
 
 
-def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(stretch: Stretch) -> None:
+@pytest.fixture
+def loop() -> Iterator[asyncio.Runner]:
+    """One event loop for all cuts of a test."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(
+    stretch: Stretch, loop: asyncio.Runner
+) -> None:
     for log, at in paths(stretch, most=SHORT, spread=FEW):
         desk = Desk.of(log, conversations.policy(models=("broken",), on_failure="abort"))
         telling = replace(desk, policy=conversations.policy(models=("echo",)))
@@ -95,4 +106,4 @@ def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(st
             if view.length in at and stretch.judges(view.length):
                 call = compactions.tenth_of(conversations.tokens(view.messages()))
                 compactions.comes_to_nothing(desk, view, call)
-                compactions.replays(telling, view, call)
+                compactions.replays(telling, view, call, loop)

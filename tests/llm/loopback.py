@@ -42,10 +42,10 @@ PATHS: Mapping[str, Api] = {
 class Served(Struct, frozen=True):
     """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first.
 
-    `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments; `also` are calls beside
-    it. `thought` is what the model thought, with the signature that the API gives it: thinking at Anthropic (redacted
-    if there is no text), a reasoning item at Responses, a thoughtSignature at Google; nothing at the others. A `body`
-    is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
+    `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments; `also` are calls
+    beside it. `thought` is what the model thought, with the signature that the API gives it: thinking at Anthropic
+    (redacted if there is no text), a reasoning item at Responses, a thoughtSignature at Google; nothing at the others.
+    A `body` is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
     `smoothly`, as if that were all.
     """
 
@@ -70,13 +70,14 @@ class Served(Struct, frozen=True):
 
 
 class Got(Struct, frozen=True):
-    """One request as it came in: `size` bytes long, for `model`. `prompt` is all its text."""
+    """One request as it came in: `size` bytes long, for `model`; `prompt` is all its text."""
 
     api: Api
     headers: dict[str, str]
     body: Json
     size: int = 0
     model: str = ""
+    streamed: bool = False
 
     @property
     def prompt(self) -> str:
@@ -141,7 +142,7 @@ class Loopback:
         self._closing.wait(served.hang)
         return served
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a handler is a class, and this one is small
         loopback = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -150,24 +151,22 @@ class Loopback:
 
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers.get("content-length", "0")))
-                body = msgspec.json.decode(raw)
-                api = next((api for path, api in PATHS.items() if self.path.split("?")[0].endswith(path)), None)
-                if api is None:
+                got = _read(self.path, {k.lower(): v for k, v in self.headers.items()}, raw)
+                if got is None:
                     self._send(404, {"error": {"type": "not_found_error", "message": f"no such path: {self.path}"}}, {})
                     return
-                in_path = NAMED.search(unquote(self.path))
-                model = str(body.get("model") or (in_path and in_path[1]))
-                headers = {k.lower(): v for k, v in self.headers.items()}
-                served = loopback.serve(Got(api, headers, body, len(raw), model))
+                self._answer(got, loopback.serve(got))
+
+            def _answer(self, got: Got, served: Served) -> None:
                 if served.status != 200:
                     after = {} if served.retry_after is None else {"retry-after": f"{served.retry_after:g}"}
-                    self._send(served.status, served.body or _error(api, served), after)
+                    self._send(served.status, served.body or _error(got.api, served), after)
                 else:
-                    answer = SPOKEN[api](served, model)
+                    answer = SPOKEN[got.api](served, got.model)
                     if loopback._sent is not None:
-                        loopback._sent(api, answer)
-                    if body.get("stream") or ":stream" in self.path:
-                        self._stream(events(api, answer), served)
+                        loopback._sent(got.api, answer)
+                    if got.streamed:
+                        self._stream(events(got.api, answer), served)
                     else:
                         self._send(200, answer, {})
 
@@ -201,6 +200,17 @@ class Loopback:
                 """Says nothing: a test's output is its own."""
 
         return Handler
+
+
+def _read(path: str, headers: dict[str, str], raw: bytes) -> Got | None:
+    """The request, None for a path that no API has."""
+    api = next((api for end, api in PATHS.items() if path.partition("?")[0].endswith(end)), None)
+    if api is None:
+        return None
+    body = msgspec.json.decode(raw)
+    in_path = NAMED.search(unquote(path))
+    model = str(body.get("model") or (in_path and in_path[1]))
+    return Got(api, headers, body, len(raw), model, bool(body.get("stream")) or ":stream" in path)
 
 
 def _error(api: Api, served: Served) -> Json:

@@ -1,23 +1,26 @@
-"""The loopback's answers as server-sent events, made from its whole answers: OpenAI Chat and Anthropic."""
+"""The loopback's answers as server-sent events, made from its whole answers: OpenAI's, Anthropic's and Google's."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Json = dict[str, Any]
 PIECE = 12
 """Characters of a text that one event carries."""
+PIECES = 6
+"""Events of a text of more than 100 characters."""
 
 
 def events(api: str, answer: Json) -> Iterator[bytes]:
     """The events of one whole answer. Raises `KeyError` for an API that is not streamed here."""
-    yield from {"chat": _chat, "messages": _messages}[api](answer)
+    yield from {"chat": _chat, "messages": _messages, "responses": _responses, "generate": _generate}[api](answer)
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[n : n + PIECE] for n in range(0, len(text), PIECE)]
+    size = PIECE if len(text) <= 100 else len(text) // PIECES
+    return [text[n : n + size] for n in range(0, len(text), size)]
 
 
 def _chat(answer: Json) -> Iterator[bytes]:
@@ -46,17 +49,85 @@ def _messages(answer: Json) -> Iterator[bytes]:
     opening = {**answer, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     yield _named("message_start", {"message": opening})
     for index, block in enumerate(answer["content"]):
-        text = block["type"] == "text"
-        empty = {**block, "text": ""} if text else {**block, "input": {}}
+        empty, deltas = _BLOCKS[block["type"]](block)
         yield _named("content_block_start", {"index": index, "content_block": empty})
-        for piece in _pieces(block["text"] if text else json.dumps(block["input"])):
-            kind, key = ("text_delta", "text") if text else ("input_json_delta", "partial_json")
-            delta = {"type": kind, key: piece}
+        for delta in deltas:
             yield _named("content_block_delta", {"index": index, "delta": delta})
         yield _named("content_block_stop", {"index": index})
     stop = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
     yield _named("message_delta", {"delta": stop, "usage": {"output_tokens": usage["output_tokens"]}})
     yield _named("message_stop", {})
+
+
+def _written(block: Json, kind: str, key: str, whole: str, **empty: object) -> tuple[Json, list[Json]]:
+    """A block as it begins, and the pieces it comes in."""
+    return {**block, **empty}, [{"type": kind, key: piece} for piece in _pieces(whole)]
+
+
+def _thinking(block: Json) -> tuple[Json, list[Json]]:
+    begun, deltas = _written(block, "thinking_delta", "thinking", block["thinking"], thinking="", signature="")
+    return begun, [*deltas, {"type": "signature_delta", "signature": block["signature"]}]
+
+
+_BLOCKS: Mapping[str, Callable[[Json], tuple[Json, list[Json]]]] = {
+    "text": lambda block: _written(block, "text_delta", "text", block["text"], text=""),
+    "tool_use": lambda block: _written(block, "input_json_delta", "partial_json", json.dumps(block["input"]), input={}),
+    "thinking": _thinking,
+    "redacted_thinking": lambda block: (block, []),
+}
+
+
+def _responses(answer: Json) -> Iterator[bytes]:
+    number = 0
+
+    def event(name: str, value: Json) -> bytes:
+        nonlocal number
+        number += 1
+        return _named(name, {"sequence_number": number, **value})
+
+    yield event("response.created", {"response": {**answer, "output": [], "status": "in_progress", "usage": None}})
+    for index, item in enumerate(answer["output"]):
+        begun = {**item, "status": "in_progress"}
+        begun |= {key: empty for key, empty in (("content", []), ("summary", []), ("arguments", "")) if key in item}
+        at: Json = {"output_index": index, "item_id": item["id"]}
+        yield event("response.output_item.added", {**at, "item": begun})
+        for name, inside, part, whole in _worded(item):
+            if part is not None:
+                yield event(f"response.{part}.added", {**at, **inside, "part": _EMPTY[part]})
+            for piece in _pieces(whole):
+                yield event(f"response.{name}.delta", {**at, **inside, "delta": piece})
+        yield event("response.output_item.done", {"output_index": index, "item": item})
+    yield event("response.completed", {"response": answer})
+
+
+_EMPTY: Mapping[str, Json] = {
+    "content_part": {"type": "output_text", "text": "", "annotations": []},
+    "reasoning_summary_part": {"type": "summary_text", "text": ""},
+}
+
+
+def _worded(item: Json) -> Iterator[tuple[str, Json, str | None, str]]:
+    """What of an item comes in pieces: the events' name, the place in the item, the part it begins, the whole."""
+    if item["type"] == "function_call":
+        yield "function_call_arguments", {}, None, item["arguments"]
+    elif item["type"] == "reasoning":
+        for n, part in enumerate(item["summary"]):
+            yield "reasoning_summary_text", {"summary_index": n}, "reasoning_summary_part", part["text"]
+    else:
+        for n, part in enumerate(item["content"]):
+            yield "output_text", {"content_index": n, "logprobs": []}, "content_part", part["text"]
+
+
+def _generate(answer: Json) -> Iterator[bytes]:
+    (candidate,) = answer["candidates"]
+    shared = {key: answer[key] for key in ("modelVersion", "responseId")}
+    for part in candidate["content"]["parts"]:
+        whole = "thoughtSignature" in part or "text" not in part
+        for piece in [part] if whole else [{"text": text} for text in _pieces(part["text"])]:
+            content = {"role": "model", "parts": [piece]}
+            yield _data({"candidates": [{"content": content, "index": 0}], **shared})
+    ends = {"content": {"role": "model", "parts": []}, "finishReason": candidate["finishReason"], "index": 0}
+    yield _data({"candidates": [ends], "usageMetadata": answer["usageMetadata"], **shared})
 
 
 def _data(value: Json) -> bytes:

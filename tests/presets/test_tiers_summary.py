@@ -29,6 +29,7 @@ from tenfold.summarize.brief import Brief, cut
 from tenfold.summarize.structure import STRUCTURES
 from tenfold.summarize.summarize import Settings
 from tests.engine.making import FILLER, Telling, attempts, blocks, called, gave, opened, said, system, user
+from tests.laws.presets import QUICK
 
 COUNTER = Characters4()
 SEVEN = STRUCTURES["seven"]
@@ -264,7 +265,7 @@ def mixed() -> list[Message]:
 def test_on_failure_what_the_first_tiers_did_is_kept(reply: Reply) -> None:
     history = mixed()
     model = ScriptedModel([reply], repeat=True)
-    session = opened(history, asking(), answerer=Answerer(model=model))
+    session = opened(history, asking(), answerer=Answerer(model=model, patience=QUICK))
     outcome = session.compact(to=total(history) // 5)
     assert outcome.status == "compacted"
     assert outcome.tokens_after < outcome.tokens_before * 3 // 4

@@ -21,6 +21,7 @@ from tenfold.summarize.section import must_keep
 from tenfold.wire.marks import summary_text
 from tests import sessions
 from tests.engine.making import COUNTER, called, edited, gave, opened, read, said, user
+from tests.laws.presets import QUICK
 
 INVENTED = "src/ghost/invented_module.py"
 RULES = tuple(f"Never touch the {name} table." for name in ("orders", "users", "invoices", "audit"))
@@ -49,7 +50,7 @@ def opened_with(name: str, model: object | None, messages: Sequence[Message] = (
     if model is None:
         return opened(messages, made)
     made = replace(made, summary=replace(made.summary, models=("m",)))
-    return opened(messages, made, answerer=Answerer(model))  # type: ignore[arg-type]
+    return opened(messages, made, answerer=Answerer(model, patience=QUICK))  # type: ignore[arg-type]
 
 
 def live(session: Session) -> list[Fact]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from msgspec.structs import replace
+from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
@@ -20,6 +22,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, text_of
@@ -63,6 +66,7 @@ def test_parts_mean_what_they_say() -> None:
     assert roles == [
         ("system", "harness"),
         asked,
+        asked,
         ("assistant", "model"),
         tool,
         tool,
@@ -70,11 +74,12 @@ def test_parts_mean_what_they_say() -> None:
         ("assistant", "model"),
         asked,
     ]
-    assert messages[1].parts == (Text("Look"), Text("at"), Image("image/png", "iVBORw=="))
+    assert messages[1].parts == (Text("Look"),)
+    assert messages[2].parts == (Text("at"), Image("image/png", "iVBORw=="))
     calls = (ToolCall("c1", "read", '{"path": "a.py"}'), ToolCall("c2", "read", '{"path":"b.py"}'))
-    assert messages[2].parts == (Thinking("hm", "sig"), Text("I look."), *calls)
-    assert messages[3].parts == (ToolResult("c1", "read", (Text("text of a"),)),)
-    assert messages[4].parts == (ToolResult("c2", "read", (Text('{"lines":3}'),), error=True),)
+    assert messages[3].parts == (Thinking("hm", "sig"), Text("I look."), *calls)
+    assert messages[4].parts == (ToolResult("c1", "read", (Text("text of a"),)),)
+    assert messages[5].parts == (ToolResult("c2", "read", (Text('{"lines":3}'),), error=True),)
     assert [m.status for m in messages if m.role == "assistant"] == ["ok", "aborted"]
 
 
@@ -85,7 +90,7 @@ def test_untouched_messages_come_back_byte_for_byte() -> None:
     assert encoded.adjustments == ()
 
 
-@pytest.mark.parametrize("gone", range(8))
+@pytest.mark.parametrize("gone", range(9))
 def test_what_is_replaced_or_gone_leaves_a_list_that_the_adapter_takes(gone: int) -> None:
     messages = WIRE.decode(raws())
     stub = replace(messages[gone], parts=(Text("[shortened]"),), native=None)
@@ -100,6 +105,29 @@ def test_what_is_replaced_or_gone_leaves_a_list_that_the_adapter_takes(gone: int
         assert [text_of(m) for m in again] == [text_of(m) for m in changed]
         assert [(m.role, m.parts) for m in again] == [(m.role, m.parts) for m in changed]
         assert len(taken) == len(items)
+
+
+def test_a_persons_messages_stay_apart_where_the_framework_joins_requests() -> None:
+    two = (Text("Look"), Text("again"))
+    messages = [Message("user", parts, "human") for parts in ((Text("Look"),), two, (Text("Now"),))]
+    items = [json.loads(item.raw) for item in WIRE.encode(messages).items]
+    joined = {"parts": [part for item in items for part in item["parts"]], "kind": "request"}
+    assert [m.parts for m in WIRE.decode([json.dumps(joined).encode()])] == [m.parts for m in messages]
+
+
+def test_answers_stay_apart_where_the_framework_joins_those_of_no_model() -> None:
+    messages = [Message("assistant", (Text(text),), "model") for text in ("One.", "Two.")]
+    items = [item.raw for item in WIRE.encode(messages).items]
+    history = ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(items) + b"]")
+    sent: list[ModelMessage] = []
+
+    def answer(given: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del info
+        sent.extend(given)
+        return ModelResponse(parts=[TextPart("Three.")])
+
+    asyncio.run(Agent(FunctionModel(answer)).run("And?", message_history=history))
+    assert [type(message) for message in sent] == [ModelResponse, ModelResponse, ModelRequest]
 
 
 @pytest.mark.parametrize("wire", WIRES)

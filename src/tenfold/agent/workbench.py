@@ -18,7 +18,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import FunctionToolset
@@ -40,8 +40,10 @@ _DYING = 5.0
 """Seconds to wait for a killed process; one that runs as somebody else cannot be killed."""
 _GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
-Approve = Callable[[str], Awaitable[bool]]
-"""Asked with one line that says what will be done; True is a yes."""
+Kind = Literal["write", "command"]
+"""What is asked about: a change of a file, or a command."""
+Approve = Callable[[str, Kind], Awaitable[bool]]
+"""Asked with one line that says what will be done, and what kind of deed it is; True is a yes."""
 
 
 class _Ended(NamedTuple):
@@ -146,7 +148,7 @@ class Workbench:
             _writable(seen)
             data = content.encode()
         was = "a new file" if seen is None else f"in place of {seen.size:,}"
-        await self._agree(f"write {visible('/'.join(parts))}: {len(data):,} bytes, {was}")
+        await self._agree("write", f"write {visible('/'.join(parts))}: {len(data):,} bytes, {was}")
         with _told(path):
             self._tree.replace(parts, data, seen=seen)
         return f"wrote {visible('/'.join(parts))}: {len(data):,} bytes, {was}"
@@ -168,7 +170,7 @@ class Workbench:
             before, data = text.encode(), text.replace(old, new).encode()
         name = visible("/".join(parts))
         what = f"{name}, line {line}: {len(lines_of(old))} lines out, {len(lines_of(new))} in"
-        await self._agree(f"edit {what} ({len(before):,} bytes become {len(data):,})")
+        await self._agree("write", f"edit {what} ({len(before):,} bytes become {len(data):,})")
         with _told(path):
             self._tree.replace(parts, data, seen=seen)
         return f"edited {what}"
@@ -184,7 +186,7 @@ class Workbench:
         """
         if not command.strip() or "\0" in command:
             raise ToolFailed("a command has at least one word and no NUL character; nothing was run")
-        await self._agree(f"run {visible(command)}")
+        await self._agree("command", f"run {visible(command)}")
         with _told("run_command"):
             ended = await self._run(command, most=self._most)
         if ended.late:
@@ -195,8 +197,8 @@ class Workbench:
             how = f"exit code {ended.code}"
         return f"[{how}]\n{ended.output}" + (f"{_ended(ended.output)}[{ended.note}]" if ended.note else "")
 
-    async def _agree(self, line: str) -> None:
-        if not await self._approve(line):
+    async def _agree(self, kind: Kind, line: str) -> None:
+        if not await self._approve(line, kind):
             raise ToolFailed(f"The user said no to this: {line}\nNothing was changed or run. Ask what to do instead.")
 
     async def _run(self, command: str | Sequence[str], *, most: int) -> _Ended:

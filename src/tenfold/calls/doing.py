@@ -6,6 +6,7 @@ A table of tool names, not an interpreter: an unknown tool is a plain command. S
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -117,7 +118,18 @@ def path_of(arguments: dict[str, object], names: tuple[str, ...] = _PATHS) -> st
 
 
 def read_call(call: ToolCall, opened: str = "") -> Doing:
-    """What a tool call does. `opened` is the file that a text-action agent has open."""
+    """What a tool call does. `opened` is the file that a text-action agent has open.
+
+    One compaction asks that of the same call for the facts, for the story and for what was read again.
+    """
+    return _known(call, opened) if len(call.arguments) <= _LONGEST else _read_call(call, opened)
+
+
+_LONGEST = 10_000
+"""Characters of the longest arguments whose reading is kept."""
+
+
+def _read_call(call: ToolCall, opened: str) -> Doing:
     arguments = arguments_of(call)
     verb = verb_of(call.name)
     command = next((arguments[name] for name in _COMMANDS if arguments.get(name)), "")
@@ -146,6 +158,9 @@ def read_call(call: ToolCall, opened: str = "") -> Doing:
                 arguments=arguments,
             )
     return _plain(call, verb, path, arguments)
+
+
+_known = lru_cache(maxsize=1_024)(_read_call)
 
 
 def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) -> Doing:

@@ -8,10 +8,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.place import NAMESPACE, JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
+from tenfold.cli.place import NAMESPACE, JsonOption, SessionArgument, StoreOption, opened, session_of
 from tenfold.cli.screen import json_line, short, show
 from tenfold.errors import NotFound, UsageError
 from tenfold.log.base import Store
+from tenfold.log.finding import row_of
 from tenfold.log.ids import now
 
 EntryArgument = Annotated[

@@ -10,13 +10,14 @@ import msgspec
 from tenfold.cli.asked import Source, Wanted, agent_in, call_of, read
 from tenfold.cli.place import NAMESPACE, session_of
 from tenfold.cli.report import Result, as_json, price_of, share_of
-from tenfold.cli.screen import in_terminal, json_line, one_line, progress, show, table, told
+from tenfold.cli.screen import in_terminal, json_line, progress, show, table
 from tenfold.errors import UsageError
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import Characters4, counter_for
 from tenfold.policies import POLICIES
 from tenfold.record.block import MUST_KEEP
 from tenfold.settings import Config
+from tenfold.shown import one_line, told
 from tenfold.transcripts import Recorded
 from tenfold.transcripts.load import load
 from tenfold.wire import WIRES

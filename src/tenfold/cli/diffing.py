@@ -8,14 +8,16 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.place import JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
-from tenfold.cli.screen import in_terminal, json_line, one_line, short, show, table, told, width
+from tenfold.cli.place import JsonOption, SessionArgument, StoreOption, opened, session_of
+from tenfold.cli.screen import in_terminal, json_line, short, show, table, width
 from tenfold.cli.showing import brief
 from tenfold.errors import UsageError
+from tenfold.log.finding import row_of
 from tenfold.recall.expand import Line
 from tenfold.record.block import MUST_KEEP, Block, Fact, Say
 from tenfold.record.message import calls_of, text_of
 from tenfold.session import Session
+from tenfold.shown import one_line, told
 from tenfold.summarize.section import parse
 from tenfold.view.path import Path
 from tenfold.view.view import View

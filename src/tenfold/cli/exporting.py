@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from tenfold.cli.compacting import write_whole
-from tenfold.cli.place import NAMESPACE, SessionArgument, StoreOption, opened, row_of, session_of
+from tenfold.cli.place import NAMESPACE, SessionArgument, StoreOption, opened, session_of
 from tenfold.cli.screen import emit, note
 from tenfold.errors import UsageError
 from tenfold.log.base import SessionRow, Store
+from tenfold.log.finding import row_of
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Pin, Retraction
 from tenfold.record.message import Message

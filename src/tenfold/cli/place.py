@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.cli.screen import note
 from tenfold.cli.summarizing import Models
-from tenfold.errors import NotFound
+from tenfold.extensions import extended
 from tenfold.log.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.log.place import MEMORY, default_place, open_store
 from tenfold.meter.counters import counter_for
@@ -20,7 +20,6 @@ from tenfold.session import Place, Session
 from tenfold.settings import PUBLISHED, Config
 
 NAMESPACE = DEFAULT_NAMESPACE
-LAST = "last"
 NO_MODELS = Models()
 StoreOption = Annotated[
     str | None,
@@ -53,18 +52,6 @@ def opened(place: str | None, *, make: bool = False) -> Iterator[Store]:
         store.close()
 
 
-def row_of(store: Store, beginning: str) -> SessionRow:
-    """The session whose id begins so, or the newest for "last". Raises `NotFound` naming what there is."""
-    rows = store.sessions(NAMESPACE)
-    found = rows[:1] if beginning == LAST else [r for r in rows if r.info.id.startswith(beginning)]
-    if len(found) == 1:
-        return found[0]
-    if not rows:
-        raise NotFound("the store holds no session yet; `tenfold compact FILE` brings one in")
-    what = "no session has" if not found else f"{len(found)} sessions have"
-    raise NotFound(f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest")
-
-
 def session_of(
     store: Store, row: SessionRow, *, config: Config = PUBLISHED, policy: str = "", models: Models = NO_MODELS
 ) -> Session:
@@ -81,4 +68,5 @@ def session_of(
     if models.summaries:
         made = replace(made, summary=replace(made.summary, models=models.summaries))
     place, archive = Place(store, row.info.id, NAMESPACE), config.archive(policy)
-    return Session(place, made, model=name, answerer=models.answerer, archive=archive)
+    answerer = extended(models.answerer, config.extensions(policy))
+    return Session(place, made, model=name, answerer=answerer, archive=archive)

@@ -10,16 +10,18 @@ import msgspec
 import typer
 
 from tenfold import settings
-from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened, row_of
-from tenfold.cli.screen import encodable, in_terminal, json_line, note, one_line, short, show, table, told, width
+from tenfold.cli.place import NAMESPACE, JsonOption, StoreOption, opened
+from tenfold.cli.screen import encodable, in_terminal, json_line, note, short, show, table, width
 from tenfold.llm.choose import Choice, choose, prices_known
 from tenfold.log.base import SessionRow
+from tenfold.log.finding import row_of
 from tenfold.log.place import default_place
 from tenfold.meter.counters import counter_for
 from tenfold.policies import POLICIES
 from tenfold.recall.expand import Line, expand
 from tenfold.recall.tools import rendered
 from tenfold.record.message import calls_of, text_of
+from tenfold.shown import one_line, told
 
 _SCREEN = 20_000
 """Characters that `expand` prints in a terminal unless told otherwise: a few screens."""

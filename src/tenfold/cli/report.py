@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from tenfold.cli.screen import one_line, short, show, table, told
+from tenfold.cli.screen import short, show, table
 from tenfold.plan.plan import Plan
 from tenfold.record.ask import Outcome
 from tenfold.record.block import MUST_KEEP, Spent
 from tenfold.session import Session
+from tenfold.shown import one_line, told
 from tenfold.summarize.ladder import added
 from tenfold.trigger.triggers import Decision
 

@@ -1,12 +1,10 @@
 """What a person sees: one console, safe text, and tables that stay readable where output is piped or ASCII only.
 
-Text that comes from a session passes through `told` before it is printed: control sequences would command the
-terminal, direction marks would misrepresent the order of words, and secrets do not belong on a screen.
+Text that comes from a session passes through `shown.told` or `shown.one_line` before it is printed.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,36 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from tenfold.summarize.redact import redact
+from tenfold.shown import one_line, safe
 
-_CONTROL = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI sequences: colours, cursor, screen
-    r"|\x1b[\]PX^_][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC strings that end
-    r"|\x1b[ -/]*[0-~]?"  # any other escape; of a string that never ends only its beginning, so that it hides nothing
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # other controls
-    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what changes the direction of text
-    r"|[\U000e0000-\U000e007f\ud800-\udfff]"  # invisible tags, and halves of characters
-)
 _GAP = 2
 """Columns between two cells of a table: narrow, so that text keeps room in a terminal of 80."""
 SHORT_ID = 18
 """Characters of an id shown in a terminal: its time and its number within that millisecond."""
-
-
-def safe(text: str) -> str:
-    """Text as it may be printed: control sequences and direction marks removed, lines and tabs kept."""
-    return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def told(text: str) -> str:
-    """Session text as a person may see it: `safe`, and secrets redacted."""
-    return redact(safe(text))
-
-
-def one_line(text: str, width: int) -> str:
-    """The beginning of session text, `told`, on one line of at most `width` characters."""
-    flat = " ".join(told(text[: width * 8 + 400]).split())
-    return flat if len(flat) <= width else flat[: max(0, width - 3)].rstrip() + "..."
 
 
 def in_terminal() -> bool:

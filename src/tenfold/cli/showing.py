@@ -12,13 +12,15 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from tenfold.cli.place import JsonOption, SessionArgument, StoreOption, opened, row_of, session_of
-from tenfold.cli.screen import json_line, one_line, short, show, table, told
+from tenfold.cli.place import JsonOption, SessionArgument, StoreOption, opened, session_of
+from tenfold.cli.screen import json_line, short, show, table
 from tenfold.log.base import SessionRow
+from tenfold.log.finding import row_of
 from tenfold.record.block import Block
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, calls_of, result_of, text_of
 from tenfold.session import Session
+from tenfold.shown import one_line, told
 from tenfold.view.units import Shown
 
 Seen = Literal["as it was", "shortened", "hidden", "summary"]

@@ -14,7 +14,7 @@ import typer
 
 from tenfold.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.llm.choose import choose
+from tenfold.llm.choose import AUTO, choose
 
 ModelsOption = Annotated[
     list[str] | None,
@@ -32,8 +32,6 @@ BaseUrlOption = Annotated[
 _WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
 """A model string. Tags as in `qwen2.5:7b` and versions as in `amazon.nova-pro-v1:0` name no provider."""
 
-
-AUTO = "auto"
 
 
 class Models(msgspec.Struct, frozen=True):

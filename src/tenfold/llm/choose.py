@@ -26,6 +26,8 @@ ROWS: Mapping[str, str] = MappingProxyType(
     }
 )
 """The summary model of a provider (spec tiers.B13): a model's name, or a family's, of which the newest is taken."""
+AUTO = "auto"
+"""Stands for the models that `choose` gives, where one is named."""
 LEAST_WINDOW = 8_000
 """Tokens of context below which the rule by price leaves a model out."""
 NEAR = 2.0

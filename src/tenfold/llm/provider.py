@@ -27,6 +27,7 @@ try:
     from genai_prices import calc_price
     from pydantic_ai.direct import model_request
     from pydantic_ai.exceptions import (
+        AgentRunError,
         ModelAPIError,
         ModelConnectionError,
         ModelHTTPError,
@@ -121,7 +122,7 @@ def client_for(name: str, base_url: str = "") -> Client:
         raise UsageError(f"{name}: no provider is called {provider!r}; there are {PROVIDERS} and more") from exc
     except UserError as exc:
         variables = re.findall(r"`([A-Z][A-Z0-9_]{3,})`", str(exc))
-        missing = f"set the environment variable {variables[0]}" if variables else _safe(str(exc))
+        missing = f"set the environment variable {variables[0]}" if variables else without_keys(str(exc))
         raise UsageError(f"{name}: {missing}") from exc
 
 
@@ -208,7 +209,7 @@ def _failed(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str)
     again = timed_out or isinstance(exc, _FOR_THE_MOMENT) or status in _STATUSES or status >= 500
     after = (exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0
     return Answer(
-        error=_safe(_said(exc))[:500],
+        error=error_of(exc),
         retryable=again and not isinstance(exc, ModelQuotaExceededError),
         retry_after=after,
         timed_out=timed_out,
@@ -216,7 +217,7 @@ def _failed(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str)
     )
 
 
-def _said(exc: ModelAPIError | UnexpectedModelBehavior | UserError) -> str:
+def _said(exc: AgentRunError | UserError) -> str:
     """What went wrong in the provider's words; whoever reads it knows which model was asked."""
     if not isinstance(exc, ModelHTTPError):
         return str(exc)
@@ -228,8 +229,13 @@ def _said(exc: ModelAPIError | UnexpectedModelBehavior | UserError) -> str:
     return f"HTTP {exc.status_code}: {body}" if body else f"HTTP {exc.status_code}"
 
 
-def _safe(text: str) -> str:
-    """An error's text without keys: those of known shapes, and those that stand in the environment."""
+def error_of(exc: AgentRunError | UserError) -> str:
+    """What went wrong, in the provider's words, without keys."""
+    return without_keys(_said(exc))[:500]
+
+
+def without_keys(text: str) -> str:
+    """Text without keys: those of known shapes, and those that stand in the environment."""
     for variable, value in os.environ.items():
         if len(value) >= 8 and _SECRET.search(variable):
             text = text.replace(value, MASK)

@@ -127,7 +127,7 @@ def text_of(message: Message) -> str:
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The tool calls of an assistant message, in order."""
-    return tuple(p for p in message.parts if isinstance(p, ToolCall))
+    return tuple([p for p in message.parts if isinstance(p, ToolCall)])
 
 
 def native_compaction(message: Message) -> Opaque | None:

@@ -24,7 +24,7 @@ from tenfold.record.message import (
 )
 from tenfold.summarize.facts.text import plain
 from tenfold.summarize.fence import bounded, fenced
-from tenfold.summarize.redact import redact
+from tenfold.summarize.redact import redacted
 
 RESULT = 2_000
 """Characters that are kept of a tool's output."""
@@ -32,7 +32,7 @@ RESULT = 2_000
 
 def labelled(message: Message, limit: int) -> str:
     """The message as labelled paragraphs, a blank line between them; each text of at most about `limit` characters."""
-    return redact("\n\n".join(f"[{label}]: {text}" for label, text in _paragraphs(message, limit) if text.strip()))
+    return redacted("\n\n".join(f"[{label}]: {text}" for label, text in _paragraphs(message, limit) if text.strip()))
 
 
 def _paragraphs(message: Message, limit: int) -> Iterator[tuple[str, str]]:

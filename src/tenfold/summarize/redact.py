@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from tenfold.summarize.remembering import remembered
+
 MASK = "[redacted]"
 
 _HINTS = (
@@ -56,6 +58,12 @@ _LABELLED = re.compile(
     r"[\"']?\s*(?:=|:)\s*[\"']?)([^\s\"',;)}\]]{6,200})",
     re.IGNORECASE,
 )
+_ASSIGNED = re.compile(
+    r"(?:key|secret|token|passwd|password|passphrase|pwd|credent(?:i\u0307?|\u0131)als?)"
+    r"[\"']?\s*[=:]\s*[\"']?[^\s\"',;)}\]]{6}"
+)
+"""What a match of `_LABELLED` ends with, in folded text: nearly all texts that speak of a token assign none, and this
+finds that out in a twentieth of the time."""
 _HARMLESS = re.compile(
     r"^(?:\d{1,9}|true|false|none|null|undefined|string|number|\[redacted\].*|[$<{(%].*|.*[(.\[].*)$", re.IGNORECASE
 )
@@ -67,11 +75,16 @@ def redact(text: str) -> str:
         text = _SHAPES.sub(MASK, text)
         if "://" in text:
             text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)
-    lowered = text.lower()
-    if any(label in lowered for label in _LABELS):
+    folded = text.casefold()
+    if any(label in folded for label in _LABELS):
         text = _SCHEME.sub(rf"\1{MASK}", text)
-        text = _LABELLED.sub(_labelled, text)
+        if _ASSIGNED.search(folded):
+            text = _LABELLED.sub(_labelled, text)
     return text
+
+
+redacted = remembered(redact)
+"""`redact` for texts that are shown again and again: facts, and the lines of a story."""
 
 
 def _labelled(match: re.Match[str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -16,6 +15,7 @@ from tenfold.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.summarize.facts.said import ACK, WEAK
 from tenfold.summarize.facts.text import clip, flat, key_of
 from tenfold.summarize.redact import redact
+from tenfold.summarize.remembering import remembered
 
 Count = Callable[[Sequence[str]], list[int]]
 
@@ -82,8 +82,13 @@ def render(facts: Sequence[Fact], *, budget: int, count: Count, hidden: Callable
     `hidden(fact)` keeps a fact out of the section because the view shows it anyway; such facts count as kept.
     A request too long for its share is shown by head and tail.
     """
-    visible = [fact for fact in facts if hidden(fact)]
-    wanted = [fact for fact in facts if (fact.kind, fact.live) in _PLACE and not hidden(fact)]
+    visible: list[Fact] = []
+    wanted: list[Fact] = []
+    for fact in facts:
+        if hidden(fact):
+            visible.append(fact)
+        elif (fact.kind, fact.live) in _PLACE:
+            wanted.append(fact)
     pairs = _fitted(wanted, budget, count)
     stands = _stand_ins(pairs)
     ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0]))
@@ -107,20 +112,22 @@ def must_keep(fact: Fact) -> bool:
 
 def _rank(fact: Fact) -> tuple[int, int]:
     """Order of admission: lower goes first, and within a group the newest."""
-    weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
     if not must_keep(fact):
-        spare: dict[tuple[str, bool], int] = {
-            ("request", False): 20,
-            ("decision", True): 21,
-            ("command", True): 22,
-            ("identifier", True): 22,
-            ("file_read", True): 23,
-        }
-        group = spare.get((fact.kind, fact.live), 25)
+        group = _SPARE.get((fact.kind, fact.live), 25)
         group += 4 if (fact.kind == "identifier" and fact.note == "tool") or fact.note == ACK else 0
         return group, -fact.at
-    order: dict[FactKind, int] = {"request": 0, "rule": 1, "correction": 1, "todo": 2, "error": 4}
-    return (3 if weak else order.get(fact.kind, 4)), -fact.at
+    weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
+    return (3 if weak else _ORDER.get(fact.kind, 4)), -fact.at
+
+
+_ORDER: dict[FactKind, int] = {"request": 0, "rule": 1, "correction": 1, "todo": 2, "error": 4}
+_SPARE: dict[tuple[FactKind, bool], int] = {
+    ("request", False): 20,
+    ("decision", True): 21,
+    ("command", True): 22,
+    ("identifier", True): 22,
+    ("file_read", True): 23,
+}
 
 
 def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact, str]]:
@@ -209,30 +216,25 @@ def _assemble(chosen: Sequence[tuple[Fact, str]], count: Count) -> tuple[str, in
     return text, count([text])[0]
 
 
-_known = lru_cache(maxsize=2_048)(redact)
-"""A section is rendered several times for one Block, and again for the next one."""
-_KEPT = 10_000
-"""Characters of the longest text that is remembered: a request may be of any size."""
-
-
-def _redacted(text: str) -> str:
-    return _known(text) if len(text) <= _KEPT else redact(text)
-
-
 def _line(fact: Fact, text: str) -> str:
     """One fact as a list item. A further line of a user's text is indented, so it cannot open a heading."""
-    text = _redacted(text)
-    match fact.kind:
+    return _item(text, fact.kind, fact.note)
+
+
+@remembered
+def _item(text: str, kind: FactKind, note: str) -> str:
+    text = redact(text)
+    match kind:
         case "request" | "rule" | "correction" | "todo":
             return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
         case "error":
-            return f"- tool: {_quoted(text)}" + (f" (from: {redact(clip(flat(fact.note), 90))})" if fact.note else "")
+            return f"- tool: {_quoted(text)}" + (f" (from: {redact(clip(flat(note), 90))})" if note else "")
         case "identifier":
-            return f"- {'tool: ' if fact.note == 'tool' else ''}{flat(text)}"
+            return f"- {'tool: ' if note == 'tool' else ''}{flat(text)}"
         case "command":
-            return f"- [{flat(fact.note) or 'unknown'}] {flat(text)}"
+            return f"- [{flat(note) or 'unknown'}] {flat(text)}"
         case _:
-            return f"- {flat(text)}" + (f" (note: {flat(fact.note)})" if fact.note else "")
+            return f"- {flat(text)}" + (f" (note: {flat(note)})" if note else "")
 
 
 def quoted(fact: Fact, limit: int) -> str:

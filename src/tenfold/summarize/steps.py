@@ -17,7 +17,8 @@ from tenfold.calls.doing import Doing, Verb, opened_by, read_call, text_action
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.summarize.facts.outcomes import judge
 from tenfold.summarize.facts.text import clip, flat, is_prose
-from tenfold.summarize.redact import redact
+from tenfold.summarize.redact import redacted
+from tenfold.summarize.remembering import remembered
 
 
 class Done(Struct, frozen=True):
@@ -91,6 +92,7 @@ def _came(doing: Doing, message: Message, at: int) -> Done:
     return Done(doing=doing, note=outcome.note, error=error, lines=text.count("\n") + 1 if text.strip() else 0)
 
 
+@remembered
 def first_sentence(text: str, limit: int) -> str:
     """The first line of words in a text (not code, not a heading's marks), at most `limit` characters, on one line."""
     lines = [line for line in text.split("\n") if line.strip()]
@@ -127,7 +129,7 @@ def tell(moment: Moment) -> str:
             said = first_sentence(moment.said, 240)
             lines = [f"{where} Assistant: {said}" if said else f"{where} Assistant:"]
             lines.extend(f"  - {tell_call(done)}" for done in moment.calls)
-    return redact("\n".join(lines))
+    return redacted("\n".join(lines))
 
 
 _VERBS: dict[Verb, str] = {
@@ -158,7 +160,7 @@ def tell_run(run: Sequence[Moment]) -> str:
         parts.append(f"{verb}{times}: {shown}" + (f" ({bad} with errors)" if bad else ""))
     said = next((first_sentence(m.said, 120) for m in reversed(run) if m.said.strip()), "")
     span = f"[{run[0].at}-{run[-1].last}]" if run[-1].last > run[0].at else f"[{run[0].at}]"
-    return redact(f"{span} Assistant: {said}{' | ' if said and parts else ''}{'; '.join(parts)}".rstrip())
+    return redacted(f"{span} Assistant: {said}{' | ' if said and parts else ''}{'; '.join(parts)}".rstrip())
 
 
 def _name(done: Done) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tenfold.record.message import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from tenfold.summarize.fence import bounded, fenced
 from tenfold.summarize.labelled import labelled
-from tenfold.summarize.redact import redact
+from tenfold.summarize.redact import redacted
 from tenfold.summarize.section import Count
 
 Style = Literal["numbered", "labelled"]
@@ -134,7 +134,7 @@ def _block(at: int, message: Message, limit: int) -> str:
                 lines.append(f"(document {name})\n" + fenced(text, limit, "document"))
             case Opaque(kind=kind):
                 lines.append(f"(a part of type {kind})")
-    return redact("\n".join(line for line in lines if line))
+    return redacted("\n".join(line for line in lines if line))
 
 
 def _who(message: Message) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Document, Image, Message, Native, Opaque, Part, Text, Thinking, ToolCall, ToolResult
@@ -108,9 +109,11 @@ def _asked(raw: Raw, confirm: Confirm | None) -> Chunk:
         case "system-prompt" if content is not None:
             return Chunk("system", origin_of("system", content, confirm), (Text(content),) if content else ())
         case "user-prompt" if content is not None:
-            return Chunk("user", origin_of("user", content, confirm), (Text(content),) if content else ())
+            said = (Text(content),) if content else ()
+            return Chunk("user", origin_of("user", content, confirm), said, whole=True)
         case "user-prompt":
-            return Chunk("user", "human", tuple(_content(item) for item in splice.items(found.get("content")) or ()))
+            shown = tuple(_content(item) for item in splice.items(found.get("content")) or ())
+            return Chunk("user", "human", shown, whole=True)
         case "tool-return" | "retry-prompt" if tool:
             call = splice.text(found.get("tool_call_id")) or ""
             error = kind == "retry-prompt" or splice.text(found.get("outcome")) not in (None, "success")
@@ -158,12 +161,27 @@ def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> byte
         head = next((n.head for n in natives if n.index == 0), b'{"parts":[')
         tail = next((whole_tail(n.tail) for n in natives if n.index == n.count - 1), b'],"kind":"request"}')
         return head + b",".join(b for i in batch.indices for b in blocks(messages[i], _KEY) or ()) + tail
-    parts = list(_parts(first, index, ledger))
+    parts = _prompted(first, index, ledger)
     if not parts:
         ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
         return None
-    kind = b'"response"' if first.role == "assistant" else b'"request"'
-    return obj((_KEY, arr(parts)), ("kind", kind))
+    if first.role != "assistant":
+        return obj((_KEY, arr(parts)), ("kind", b'"request"'))
+    return obj((_KEY, arr(parts)), ("model_name", b'""'), ("kind", b'"response"'))  # it joins answers of no model
+
+
+def _prompted(message: Message, index: int, ledger: Ledger) -> list[bytes]:
+    """The parts; all that a user's message shows is one prompt, since prompts side by side are messages of their own.
+
+    (pydantic-ai joins requests, so prompts of two messages stand in one.)
+    """
+    shown = tuple(p for p in message.parts if isinstance(p, Image | Document) or (isinstance(p, Text) and p.text))
+    if message.role != "user" or len(shown) < 2:
+        return _parts(message, index, ledger)
+    content = [quote(p.text) if isinstance(p, Text) else _media(p, index, ledger) for p in shown]
+    rest = replace(message, parts=tuple(p for p in message.parts if p not in shown))
+    prompt = obj(("content", arr(content)), ("part_kind", b'"user-prompt"'))
+    return [prompt, *_parts(rest, index, ledger)]
 
 
 _PROMPTS: Mapping[str, bytes] = {"system": b'"system-prompt"', "user": b'"user-prompt"', "assistant": b'"text"'}

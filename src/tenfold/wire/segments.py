@@ -17,11 +17,12 @@ from tenfold.wire import splice
 
 
 class Chunk(Struct, frozen=True):
-    """What one block of a native message's content means."""
+    """What one block of a native message's content means. One that is `whole` is a message of its own."""
 
     role: Role
     origin: Origin
     parts: tuple[Part, ...]
+    whole: bool = False
 
 
 class Batch(Struct, frozen=True):
@@ -85,7 +86,8 @@ def _runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     for index, chunk in enumerate(chunks):
         before = chunks[index - 1] if index else None
-        if before is not None and chunk.role != "tool" and (before.role, before.origin) == (chunk.role, chunk.origin):
+        apart = before is None or chunk.role == "tool" or chunk.whole or before.whole
+        if before is not None and not apart and (before.role, before.origin) == (chunk.role, chunk.origin):
             runs[-1] = (runs[-1][0], index)
         else:
             runs.append((index, index))

@@ -1,15 +1,17 @@
 """Names and numbers worth carrying: urls, hashes, ports, versions, order numbers, emails, labelled values.
 
-Texts are split into words once; only words not met before are classified, so a million tokens cost a fraction of a
+Texts are split into words once; words met before are not classified again, so a million tokens cost a fraction of a
 second. `note` says who wrote it: "user", "model" or "tool".
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from tenfold.record.block import Fact
+from tenfold.summarize.remembering import remembered
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
 _WORTH = re.compile(r"\d|@|://")
@@ -46,28 +48,12 @@ class Identifiers:
     """Collects identifiers over the messages of one extraction; the latest value of each wins."""
 
     def __init__(self) -> None:
-        self._dull: set[str] = set()
-        self._known: dict[str, _Named] = {}
         self._facts: dict[str, Fact] = {}
 
     def read(self, at: int, text: str, who: str) -> None:
         """Takes in one text written by `who` ("user", "model", "tool"). Long tool output is read at its edges."""
-        if len(text) > _EDGE:
-            text = text[: _EDGE * 2 // 3] + " " + text[-_EDGE // 3 :]
-        words = text.split()
-        close = who != "tool" or len(text) <= _SMALL
-        for word in sorted(set(words) - self._dull):
-            named = self._known.get(word) or _classify(word)
-            if named is None:
-                self._dull.add(word)
-                continue
-            self._known[word] = named
-            if named.loud or close:
-                self._put(named.key, named.text, at, who)
-        for place in [n for n, word in enumerate(words[:-1]) if word[-1] in ":="]:
-            key, value = words[place].strip(_STRIP + "="), words[place + 1].strip(_STRIP + ",}")
-            if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
-                self._put(key.lower(), f"{key}={value}", at, who)
+        for key, named in _named_in(text, tool=who == "tool"):
+            self._put(key, named, at, who)
 
     def facts(self) -> list[Fact]:
         """What was collected, oldest mention first."""
@@ -87,10 +73,26 @@ def _is_loud(key: str) -> bool:
     return key.isupper() and len(key) > 4
 
 
+@remembered
+def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
+    """The key and text of each identifier in a text: those in single words first, then values behind their label."""
+    if len(text) > _EDGE:
+        text = text[: _EDGE * 2 // 3] + " " + text[-_EDGE // 3 :]
+    words = text.split()
+    close = not tool or len(text) <= _SMALL
+    named = [(word, _classify(word)) for word in set(words) if 3 <= len(word) <= 400]
+    telling = [(word, each) for word, each in named if each is not None and (each.loud or close)]
+    out = [(each.key, each.text) for _, each in sorted(telling)]
+    for place in [n for n, word in enumerate(words[:-1]) if word[-1] in ":="]:
+        key, value = words[place].strip(_STRIP + "="), words[place + 1].strip(_STRIP + ",}")
+        if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
+            out.append((key.lower(), f"{key}={value}"))
+    return tuple(out)
+
+
+@lru_cache(maxsize=16_384)
 def _classify(word: str) -> _Named | None:
-    """The identifier in a word, None if there is none."""
-    if len(word) > 400 or len(word) < 3:
-        return None
+    """The identifier in a word of at most 400 characters, None if there is none."""
     if not _WORTH.search(word) and not (word[0].isupper() and "-" in word):
         return None
     bare = word.strip(_STRIP)

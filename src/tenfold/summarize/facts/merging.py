@@ -14,6 +14,7 @@ from tenfold.calls.shell import broader, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.facts.said import ACK
 from tenfold.summarize.facts.todos import TOOL, joined
+from tenfold.summarize.remembering import remembered
 
 MOST: dict[FactKind, int] = {
     "identifier": 300,
@@ -241,9 +242,10 @@ def _is_path(source: str) -> bool:
     return "/" in source and not source.startswith("$ ")
 
 
-def _programs(key: str) -> list[str]:
+@remembered
+def _programs(key: str) -> tuple[str, ...]:
     """The programs of a shell command's key, without those that merely read; the tool's name for another tool."""
     if not key.startswith("$ "):
-        return [key.split(" ", 1)[0]] if key and "/" not in key else []
+        return (key.split(" ", 1)[0],) if key and "/" not in key else ()
     parts = key.removeprefix("$ ").split(" && ")
-    return [program(part) for part in parts if not only_looks(part)]
+    return tuple(program(part) for part in parts if not only_looks(part))

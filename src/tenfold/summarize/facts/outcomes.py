@@ -10,6 +10,7 @@ from tenfold.calls.doing import Doing
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import Fact
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
+from tenfold.summarize.remembering import remembered
 
 MOST_LINES = 6
 """Error lines kept of one tool result."""
@@ -126,9 +127,14 @@ def error_lines(text: str, *, strict: bool = False) -> list[str]:
 
     `strict` takes only what is an error by its form (an exception, a compiler's line, a failing test's name).
     """
+    return list(_error_lines(text, strict=strict))
+
+
+@remembered
+def _error_lines(text: str, *, strict: bool) -> tuple[str, ...]:
     text = edges(text)
     if not _HINT.search(text):
-        return []
+        return ()
     ranks = _RANKS[:3] if strict else _RANKS
     found: dict[str, tuple[int, str]] = {}
     for raw in plain(text).split("\n"):
@@ -139,7 +145,7 @@ def error_lines(text: str, *, strict: bool = False) -> list[str]:
         if rank is not None and not _NOISE.search(line):
             found.pop(key_of(line), None)
             found[key_of(line)] = (rank, clip(line, 300))
-    return _most_telling(list(found.values()))
+    return tuple(_most_telling(list(found.values())))
 
 
 def _most_telling(lines: list[tuple[int, str]]) -> list[str]:

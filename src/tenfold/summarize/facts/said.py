@@ -10,6 +10,7 @@ import re
 
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.facts.text import clip, edges, flat, is_prose, key_of, paragraphs, sentences
+from tenfold.summarize.remembering import remembered
 
 SHORT = 300
 WHOLE = 700
@@ -75,8 +76,11 @@ _INTERRUPT = ("[Request interrupted", "<command-name>", "<local-command", "<syst
 def spoken(at: int, text: str, *, first: bool) -> list[Fact]:
     """The facts of one human message: its request, then rules and corrections. `first`: nothing was answered yet."""
     said = text.strip()
-    if not said or said.startswith(_INTERRUPT):
-        return []
+    return [] if not said or said.startswith(_INTERRUPT) else list(_spoken(said, at, first=first))
+
+
+@remembered
+def _spoken(said: str, at: int, *, first: bool) -> tuple[Fact, ...]:
     request = clip(said, LONGEST_REQUEST)
     facts = [
         Fact(
@@ -91,7 +95,7 @@ def spoken(at: int, text: str, *, first: bool) -> list[Fact]:
         facts.extend(_short(at, said, first=first))
     else:
         facts.extend(_long(at, edges(said), first=first))
-    return facts
+    return tuple(facts)
 
 
 def _short(at: int, said: str, *, first: bool) -> list[Fact]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_SPACES = re.compile(r"\s+")
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f])|\n+")
 _LOG_LINE = re.compile(
@@ -22,7 +21,7 @@ def flat(text: str) -> str:
     """The text on one line: runs of white space become one space, terminal escapes go."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return _SPACES.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def clip(text: str, limit: int) -> str:

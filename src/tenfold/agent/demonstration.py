@@ -1,0 +1,317 @@
+"""The built-in demonstration: a script in the place of a model, so that the agent can be tried without a key.
+
+It asks no network and decides nothing: the words of a prompt choose its steps, and the same conversation gets the same
+answer. Its calls are real, of the tools that the agent offers. How far a run has come it reads off the ids of its calls
+in view, so it goes on after a compaction, a kill or an undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter as Tally
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+from pydantic_ai.usage import RequestUsage
+
+from tenfold.agent.agent import RESUMED
+from tenfold.agent.messages import Reader
+from tenfold.meter.counters import counter_for, sizes
+from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.wire.marks import summary_mark, text_origin
+
+NAME = "demonstration"
+NOTE = (
+    "(This is a scripted demonstration, not a model: a real one decides itself what to look at and answers in its own "
+    "words. Name one, or set its provider's key. The script also takes: write NAME TEXT, run COMMAND, recall WORDS, "
+    "compact.)"
+)
+"""The last line of every answer."""
+_LINES = 40
+"""Lines of a file that it reads: enough to be seen at work, little enough for its small window."""
+_QUOTED = 600
+"""Characters of a tool's result that an answer quotes."""
+_PIECE = 16
+"""Characters of a call's arguments that are streamed at once."""
+_COUNTER = counter_for(NAME).counter
+_ID = re.compile(r"demo-(\d+)-[0-9a-f]{12}-\d+")
+_MATCH = re.compile(r"^(.+?):(\d+):(.*)$", re.MULTILINE)
+_PROSE = frozenset(["a", "all", "an", "it", "me", "my", "one", "some", "that", "the", "this", "your"])
+"""Words after which `write` and `run` begin a sentence, and not a command of the script."""
+_COMMON = re.compile(
+    r"about|all|and|any|are|can|could|does|every|file|files|find|for|from|give|have|how|into|list|look"
+    r"|make|many|more|please|read|search|shall|should|show|some|tell|that|the|their|them|then|there|these"
+    r"|they|this|those|use|was|were|what|when|where|which|who|why|will|with|would|you|your"
+)
+"""Words of a prompt that are not worth a search."""
+
+Arguments = dict[str, Any]
+Calls = list[tuple[str, Arguments]]
+
+
+class Line(Struct, frozen=True):
+    """What the script says next, and the calls it makes; without calls the run is over. `stage` is their number."""
+
+    text: str
+    calls: tuple[tuple[str, Arguments], ...] = ()
+    stage: int = 0
+
+
+class Scene(Struct, frozen=True):
+    """What stands there: the words that the run answers, the highest stage of it in view, and its results by tool."""
+
+    prompt: str
+    stage: int
+    results: tuple[tuple[str, Arguments, str], ...]
+    tools: frozenset[str]
+
+    def of(self, *tools: str) -> list[tuple[Arguments, str]]:
+        """Arguments and results of the calls of these tools, in order."""
+        return [(arguments, text) for name, arguments, text in self.results if name in tools]
+
+
+def demonstration(*, pause: float = 0.0) -> Model:
+    """The scripted model. `pause`: seconds between two pieces of an answer, for eyes to follow."""
+    return _Scripted(pause)
+
+
+class _Scripted(FunctionModel):
+    """pydantic-ai's model of functions, which says of a stream how much it read."""
+
+    def __init__(self, pause: float) -> None:
+        super().__init__(self._answer, stream_function=self._streamed, model_name=NAME)
+        self._pause = pause
+        self._came: tuple[str, int] = "", 0  # the run under way: its prompt and its newest stage
+
+    def _next(self, read: Sequence[Message], info: AgentInfo) -> Line:
+        """The next line. A stage that a policy hid at once is not begun again."""
+        scene = scene_of(read, [tool.name for tool in info.function_tools])
+        prompt, stage = self._came
+        if prompt == scene.prompt:
+            scene = replace(scene, stage=max(scene.stage, stage))
+        line = next_line(scene)
+        self._came = (scene.prompt, line.stage) if line.calls else ("", 0)
+        return line
+
+    def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        read = Reader().read(messages)[0]
+        line = self._next(read, info)
+        calls = [ToolCallPart(name, given, tool_call_id=id_) for id_, name, given in _named(line, read)]
+        written = sum(_COUNTER.count([line.text, *(json.dumps(given) for _, given in line.calls)]))
+        used = RequestUsage(input_tokens=_read(read, info.model_request_parameters), output_tokens=written)
+        return ModelResponse([TextPart(line.text), *calls], usage=used)
+
+    async def _streamed(
+        self, messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        read = await asyncio.to_thread(lambda: Reader().read(messages)[0])
+        line = self._next(read, info)
+        for piece in re.findall(r"\S+\s*", line.text):
+            yield piece
+            await asyncio.sleep(self._pause)
+        for at, (id_, name, given) in enumerate(_named(line, read)):
+            text = json.dumps(given, ensure_ascii=False)
+            yield {at: DeltaToolCall(name, "", tool_call_id=id_)}
+            for start in range(0, len(text), _PIECE):
+                yield {at: DeltaToolCall(None, text[start : start + _PIECE], tool_call_id=id_)}
+                await asyncio.sleep(self._pause)
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """As pydantic-ai's, but with the tokens it read: the session is calibrated by what is reported."""
+        read = await asyncio.to_thread(lambda: _read(Reader().read(messages)[0], model_request_parameters))
+        asked = super().request_stream(messages, model_settings, model_request_parameters, run_context)
+        async with asked as response:
+            more = RequestUsage(input_tokens=read - response.usage.input_tokens)
+            response._usage = response.usage + more  # noqa: SLF001 - where pydantic-ai's own models write it
+            yield response
+
+
+def _read(messages: Sequence[Message], given: ModelRequestParameters) -> int:
+    """Tokens of a request, as the session counts them: its messages, the instructions, the tools."""
+    tools = [(t.name, t.description, t.parameters_json_schema) for t in given.function_tools]
+    apart = msgspec.json.encode([[part.content for part in given.instruction_parts or ()], tools])
+    return sum(sizes(messages, _COUNTER)) + sum(_COUNTER.count([apart.decode()]))
+
+
+def _named(line: Line, messages: Sequence[Message]) -> list[tuple[str, str, Arguments]]:
+    """The calls with ids: the stage stands in them, and no two conversations give the same ones."""
+    said = "\n".join(f"{message.role} {text_of(message)}" for message in messages)
+    mark = sha256(f"{len(messages)} {said}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return [(f"demo-{line.stage}-{mark}-{at}", name, given) for at, (name, given) in enumerate(line.calls)]
+
+
+# -- what stands there -------------------------------------------------------------------------------------------------
+
+
+def scene_of(messages: Sequence[Message], tools: Sequence[str]) -> Scene:
+    """Reads a view: the newest words of a person in it, and what was done since."""
+    prompt, stage, summarized = "", 0, False
+    calls: dict[str, tuple[str, Arguments]] = {}
+    results: list[tuple[str, Arguments, str]] = []
+    for message in messages:
+        for text in (part.text for part in message.parts if isinstance(part, Text) and message.role == "user"):
+            if summary_mark(text) is not None:
+                summarized = True
+            elif message.origin == "human" and text != RESUMED and text_origin(text) == "human":
+                prompt, stage, summarized = text, 0, False
+                results.clear()
+        for call in calls_of(message):
+            calls[call.id] = call.name, _arguments(call.arguments)
+        result = result_of(message)
+        if result is not None and (ours := _ID.fullmatch(result.call)):
+            stage = max(stage, int(ours[1]))
+            name, given = calls.get(result.call, (result.name, {}))
+            results.append((name, given, text_of(message)))
+    if summarized and not stage:  # what was done for these words is in the summary behind them
+        stage = len(_STAGES)
+    return Scene(prompt, stage, tuple(results), frozenset(tools))
+
+
+def _arguments(text: str) -> Arguments:
+    """A call's arguments, {} for what is none: in a view they may be shortened."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+# -- the script --------------------------------------------------------------------------------------------------------
+
+
+def next_line(scene: Scene) -> Line:
+    """What the script says and does next."""
+    commanded = _commanded(scene.prompt)
+    if commanded is not None:
+        return _obeyed(scene, *commanded)
+    for stage in range(scene.stage + 1, len(_STAGES) + 1):
+        text, calls = _STAGES[stage - 1](scene)
+        offered = tuple(call for call in calls if call[0] in scene.tools)
+        if offered:
+            return Line(text, offered, stage)
+    return Line(f"{_told(scene)}\n\n{NOTE}")
+
+
+def _commanded(prompt: str) -> tuple[str, Arguments] | None:
+    """The one call that a prompt of the script's own form asks for."""
+    verb, _, rest = prompt.strip().partition(" ")
+    rest = rest.strip()
+    first, _, more = rest.partition(" ")
+    match verb.lower():
+        case "compact":
+            return "compact", {"focus": rest}
+        case "recall" if rest:
+            return "recall_search", {"words": rest}
+        case "run" if rest and first.lower() not in _PROSE:
+            return "run_command", {"command": rest}
+        case "write" if more and first.lower() not in _PROSE:
+            return "write_file", {"path": first, "content": f"{more.strip()}\n"}
+    return None
+
+
+def _obeyed(scene: Scene, tool: str, given: Arguments) -> Line:
+    if tool not in scene.tools:
+        return Line(f"This agent offers no tool {tool}.\n\n{NOTE}")
+    if not scene.stage:
+        return Line(f"I call {tool}.", ((tool, given),), 1)
+    said = scene.of(tool)
+    return Line(f"{tool} answered:\n\n{_cut(said[-1][1]) if said else '[no longer in view]'}\n\n{NOTE}")
+
+
+def _listing(_: Scene) -> tuple[str, Calls]:
+    return "I look at what is in the folder.", [("list_files", {"path": "."})]
+
+
+def _searching(scene: Scene) -> tuple[str, Calls]:
+    word = word_of(scene.prompt)
+    if not word:
+        return "", []
+    return f"I search for {word!r}.", [("search_files", {"pattern": f"(?i){re.escape(word)}"})]
+
+
+def _reading(scene: Scene) -> tuple[str, Calls]:
+    chosen = _best(scene)
+    text = f"I read {' and '.join(path for path, _ in chosen)}."
+    return text, [("read_file", {"path": path, "first_line": line, "lines": _LINES}) for path, line in chosen]
+
+
+_STAGES: tuple[Callable[[Scene], tuple[str, Calls]], ...] = (_listing, _searching, _reading)
+"""What is done for a prompt, one step each; a step without calls is passed over."""
+
+
+def word_of(prompt: str) -> str:
+    """The word to search for: one that looks like code, else the longest; "" where none is worth it."""
+    words = [w for w in re.findall(r"\w(?:[\w./-]*\w)?", prompt) if len(w) > 2 and not _COMMON.fullmatch(w.lower())]
+    return max(words, key=lambda w: (bool(re.search(r"[_./\d]|[a-z][A-Z]", w)), len(w)), default="")
+
+
+def _matches(scene: Scene) -> list[tuple[str, int, str]]:
+    found = [each for _, text in scene.of("search_files") for each in _MATCH.findall(text)]
+    return [(path, int(at), line) for path, at, line in found if not path.startswith("[")]  # a note, or a stub
+
+
+def _best(scene: Scene) -> list[tuple[str, int]]:
+    """The one or two files with the most matches, from a little before the first; else a file that explains."""
+    found = _matches(scene)
+    if found:
+        tally = Tally(path for path, _, _ in found)
+        first = {path: at for path, at, _ in reversed(found)}
+        ranked = sorted(tally, key=lambda path: (_hidden(path), -tally[path], path))
+        return [(path, max(1, first[path] - 5)) for path in ranked[:2]]
+    names = [name for _, text in scene.of("list_files") for name in text.splitlines() if not name.endswith(("/", "@"))]
+    names = [name for name in names if not name.startswith("[")]
+    likely = sorted(names, key=lambda name: (not name.upper().startswith("README"), not name.endswith((".md", ".txt"))))
+    return [(name, 1) for name in likely[:1]]
+
+
+def _hidden(path: str) -> bool:
+    return any(name.startswith(".") for name in path.split("/"))
+
+
+def _told(scene: Scene) -> str:
+    """What the run saw, by what of it is in view."""
+    said: list[str] = []
+    for _, text in scene.of("list_files"):
+        names = [name for name in text.splitlines() if not name.startswith("[")]
+        names.sort(key=_hidden)
+        said.append(f"The folder holds {len(names)} names, {', '.join(names[:5])} among them." if names else text)
+    found = _matches(scene)
+    if scene.of("search_files"):
+        files = len({path for path, _, _ in found})
+        where = f"on {len(found)} line(s) of {files} file(s)" if found else "nowhere in it"
+        said.append(f"{word_of(scene.prompt)!r} stands {where}.")
+        shown = sorted(found, key=lambda each: _hidden(each[0]))[:3]
+        said += [f"{path}, line {at}: {line.strip()[:100]}" for path, at, line in shown]
+    for given, text in scene.of("read_file"):
+        lines = text.splitlines()
+        said.append(f"I read {given.get('path', 'a file')}, {len(lines)} lines; it begins: {_first(lines)}")
+    if not said:
+        return "What I saw is not in view any more." if scene.stage else "There is nothing to look at."
+    return "\n".join(said)
+
+
+def _first(lines: Sequence[str]) -> str:
+    return next((line.strip()[:100] for line in lines if line.strip()), "with nothing")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}\n[... {len(text) - _QUOTED:,} characters more]"

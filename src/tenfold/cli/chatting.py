@@ -1,0 +1,62 @@
+"""`tenfold chat`: the agent in the terminal, with its session kept in the store."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenfold.cli.place import StoreOption, opened
+from tenfold.cli.screen import note, short
+from tenfold.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("chat", epilog="Example: tenfold chat --session last")(chat)
+
+
+def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    *,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="PROVIDER:NAME, with the key in the provider's environment variable. Default: the session's, else by "
+            "the first key found, else the scripted `demonstration`.",
+        ),
+    ] = "",
+    base_url: Annotated[
+        str, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
+    ] = "",
+    window: Annotated[
+        int | None, typer.Option(min=1, help="The model's window in tokens, where it is not known.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="The policy: of `tenfold policies`, or named in the settings. Default: the settings'.")
+    ] = "",
+    store: StoreOption = None,
+    session: Annotated[
+        str,
+        typer.Option(
+            metavar="SESSION", help="Goes on with this session: its id or its beginning; `last` is the newest."
+        ),
+    ] = "",
+    folder: Annotated[Path, typer.Option(help="The folder to work in; file tools do not leave it.")] = Path(),
+) -> int:
+    """Chats with an agent whose context is compacted while you talk. Asks before it changes a file or runs a command.
+
+    The session is kept: --session last goes on with it.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the chat needs a terminal; `tenfold run --task TEXT` does without one")
+    from tenfold.tui.chat import Wanted, run  # noqa: PLC0415 - optional extras, and slow to load
+
+    wanted = Wanted(folder, model, base_url, window, policy, session)
+    with opened(store, make=not session) as place:
+        ended = run(place, wanted)
+        left = f"{len(ended.queued)} typed and not sent; " if ended.queued else ""
+        note(f"{left}tenfold chat --session {short(ended.agent.session.place.session)} goes on with this")
+    return 0

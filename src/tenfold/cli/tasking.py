@@ -1,0 +1,86 @@
+"""`tenfold run`: one task for the agent, without a person beside it; what happens is told as JSON lines.
+
+Nobody can be asked here, so writes and commands are refused unless an option allows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenfold.cli.place import StoreOption, opened
+from tenfold.errors import BadInput, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("run", epilog='Example: tenfold run --task "Which prices end in .99?"')(run)
+
+
+def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
+    *,
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help='What to do; "-" reads it from standard input. "" goes on with what stands in --session.',
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="PROVIDER:NAME, with the key in the provider's environment variable. Default: the session's, else by "
+            "the first key found, else the scripted `demonstration`.",
+        ),
+    ] = "",
+    base_url: Annotated[
+        str, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
+    ] = "",
+    window: Annotated[
+        int | None, typer.Option(min=1, help="The model's window in tokens, where it is not known.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="The policy: of `tenfold policies`, or named in the settings. Default: the settings'.")
+    ] = "",
+    store: StoreOption = None,
+    session: Annotated[
+        str,
+        typer.Option(
+            metavar="SESSION", help="Goes on with this session: its id or its beginning; `last` is the newest."
+        ),
+    ] = "",
+    folder: Annotated[Path, typer.Option(help="The folder to work in; file tools do not leave it.")] = Path(),
+    allow_writes: Annotated[bool, typer.Option("--allow-writes", help="Let it change files in the folder.")] = False,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Let it run commands; nothing confines them.")
+    ] = False,
+) -> int:
+    """Gives the agent one task and prints what happens as JSON lines, as it happens.
+
+    Writes and commands are refused unless they are allowed. The session is kept: --session last goes on with it.
+    """
+    words = _words(task)
+    if not words.strip() and not session:
+        raise UsageError("--task is empty: say what is to be done, or name the --session that is to go on")
+    from tenfold.agent import opening  # noqa: PLC0415 - an optional extra, and slow to load
+    from tenfold.cli import headless  # noqa: PLC0415 - needs it too
+
+    wanted = opening.Wanted(folder, model, base_url, window, policy, session)
+    lines = headless.Lines(frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on))
+    with opened(store, make=not session) as place:
+        agent = opening.opened(place, wanted, lines.approve, extensions=(lines.extension(),), report=lines.report)
+        return asyncio.run(headless.carried_out(agent, words, wanted, lines))
+
+
+def _words(task: str) -> str:
+    if task != "-":
+        return task
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as exc:
+        raise BadInput(f"the task on standard input is not UTF-8 at byte {exc.start}: write it in UTF-8") from exc

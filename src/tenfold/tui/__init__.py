@@ -1,0 +1,10 @@
+"""The terminal chat: an agent's session on a screen. What its commands do is in `slash`, what it draws in the rest."""
+
+from __future__ import annotations
+
+from tenfold.errors import UsageError
+
+try:
+    import textual as _textual  # noqa: F401 - an optional extra: said here, before anything else fails
+except ImportError as exc:
+    raise UsageError(f"the chat is drawn by {exc.name}, which is not installed: pip install 'tenfold[chat]'") from exc

@@ -1,0 +1,308 @@
+"""What goes wrong around a running agent: summaries that fail, a process that is killed, settings that change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tenfold.agent import Agent
+from tenfold.agent.agent import RESUMED
+from tenfold.drive import Answerer
+from tenfold.events import Ended, Started
+from tenfold.extensions import Extension
+from tenfold.llm.patience import Patience
+from tenfold.llm.provider import ProviderModel, client_for
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.policy import Policy
+from tenfold.record.ask import Answer, Consult, Outcome
+from tenfold.record.block import Block
+from tenfold.record.message import calls_of, result_of, text_of
+from tenfold.session import Place, Session
+from tenfold.settings import Live, policy_for
+from tenfold.view.units import NO_RESULT
+from tests.agent.killed import opened
+from tests.agent.test_long_runs import blocks, looking, streamed
+from tests.agent.working import DONE, RULE, TASK, Provider, settings_for
+from tests.llm.loopback import Got, Served, base_of
+
+OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
+WINDOW = 12_000
+STEPS = 60
+COUNTER = counter_for("claude").counter
+AT_ONCE = Patience(sleep=lambda _: None, asleep=lambda _: asyncio.sleep(0))
+FAULTS = {
+    "fails": Served(status=500, error="scripted"),
+    "late": Served("late", hang=600),
+    "empty": Served(""),
+}
+PAIRS = (
+    *((policy, fault) for policy in ("tail", "tenfold") for fault in FAULTS),
+    ("tiers", "fails"),
+    ("threshold", "late"),
+    ("threshold", "empty"),
+    ("clip", "fails"),
+    ("clip", "empty"),
+)
+
+
+def agent(provider: Provider, memory: Session, model: str = OPENAI, *, extensions: Sequence[Extension] = ()) -> Agent:
+    return Agent(
+        client_for(model, base_of(model, provider)),
+        session=memory,
+        window=provider.window,
+        instructions="Be brief.",
+        settings=settings_for(model),
+        tools=[looking(40)],
+        extensions=extensions,
+    )
+
+
+def session(policy: Policy | Callable[[], Policy], answerer: Answerer | None = None) -> Session:
+    return Session.create(Place(MemoryStore(), "s"), policy, answerer=answerer)
+
+
+def writing(provider: Provider, *, report: Callable[[str], None] | None = None) -> Answerer:
+    """Summaries by a real client, from the same server."""
+    model = ProviderModel(OPENAI, base_url=base_of(OPENAI, provider))
+    return Answerer(model=model, patience=AT_ONCE, report=report)
+
+
+def holds_all(log: Session, calls: int) -> None:
+    """Every call of the tool and its result is in the log, once and in order."""
+    path = log.view.path
+    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
+    called = [call for message in said for call in calls_of(message) if call.name == "look"]
+    answered = [part.call for message in said if (part := result_of(message)) is not None and part.name == "look"]
+    assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
+    assert answered == [call.id for call in called]
+
+
+# -- summaries ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "fault"), PAIRS)
+def test_a_run_goes_on_whatever_becomes_of_its_summaries(policy: str, fault: str) -> None:
+    given = policy_for(policy, COUNTER)
+    if fault == "late":
+        given = replace(given, summary=replace(given.summary, timeout=0.2))
+    with Provider(STEPS, WINDOW, writes=lambda _: FAULTS[fault], kept=1) as provider:
+        made = agent(provider, session(given, writing(provider)))
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        newest = provider.got[-1].prompt
+        assert [refused.message for _, refused in provider.refused] == []
+        assert provider.summaries or fault == "late", "the model was asked"
+        assert len(provider.sizes) == STEPS + 1
+    assert RULE in newest
+    holds_all(made.session, STEPS)
+    assert blocks(made.session)
+
+
+@pytest.mark.parametrize("policy", ["tail", "tiers", "threshold", "clip", "tenfold"])
+def test_summaries_of_a_real_client_are_shown_to_the_model(policy: str) -> None:
+    with Provider(STEPS, WINDOW, kept=1) as provider:
+        made = agent(provider, session(policy_for(policy, COUNTER), writing(provider)))
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        newest = provider.got[-1].prompt
+        assert [refused.message for _, refused in provider.refused] == []
+        assert provider.overflows == 0
+        assert provider.summaries
+    assert "The parts were looked at in turn." in newest
+    assert RULE in newest
+    holds_all(made.session, STEPS)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
+    file, reports = tmp_path / "tenfold.toml", list[str]()
+    file.write_text('[tenfold]\npolicy = "tail"\n')
+    edits = {60: '[tenfold]\npolicy = "no-such"\n', 80: '[tenfold]\npolicy = "tiers"\n', 120: "[tenfold\n"}
+
+    def edit(done: int, got: Got) -> None:
+        del got
+        if done in edits:
+            file.write_text(edits.pop(done))
+
+    live = Live(COUNTER, file, environ={}, report=reports.append)
+    with Provider(150, WINDOW, also=edit, kept=1) as provider:
+        made = agent(provider, session(live))
+        assert asyncio.run(streamed(made, TASK)) == DONE
+        assert provider.refused == []
+        assert provider.overflows == 0
+    assert edits == {}
+    used = [block.policy for block in blocks(made.session)]
+    assert used == sorted(used), "one after the other"
+    assert set(used) == {"tail", "tiers"}
+    assert len(reports) == 2, "each unusable edit is told once"
+    assert "no policy is called 'no-such'" in reports[0]
+    assert "not TOML" in reports[1]
+    holds_all(made.session, 150)
+
+
+# -- compactions by request, and extensions ----------------------------------------------------------------------------
+
+
+def test_a_model_that_thinks_asks_for_a_compaction() -> None:
+    def asks(done: int, got: Got) -> Served | None:
+        if done != 18 or "toolu_c18" in got.prompt or not got.body.get("tools"):
+            return None
+        thought = ("There is little room left.", "signed-c18")
+        return Served("A moment.", "tool", call=("c18", "compact", {"focus": "values"}), thought=thought)
+
+    with Provider(40, 24_000, also=asks, thinks=True, several=6) as provider:
+        made = agent(provider, session(policy_for("tiers", COUNTER)), ANTHROPIC)
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert [refused.message for _, refused in provider.refused] == []
+        calls = provider.calls
+        after = next(got.prompt for got in provider.got if "toolu_c18" in got.prompt)
+    first = blocks(made.session)[0]
+    assert first.reason.startswith("tool")
+    assert "signed-c18" in after
+    holds_all(made.session, calls)
+
+
+def test_what_an_extension_vetoes_is_not_done_until_the_window_makes_it() -> None:
+    careful, asked = Extension("careful"), list[Consult]()
+
+    @careful.before
+    def veto(consult: Consult) -> Answer | None:
+        asked.append(consult)
+        return Answer(cancel=True, error="not while it works") if len(asked) <= 5 else None
+
+    with Provider(STEPS, WINDOW, kept=1) as provider:
+        made = agent(provider, session(policy_for("tenfold", COUNTER)), extensions=[careful])
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert provider.refused == []
+    assert len(asked) > 5
+    assert blocks(made.session)
+    holds_all(made.session, STEPS)
+
+
+def test_a_plug_in_that_raises_is_reported_and_ignored() -> None:
+    clumsy, reports = Extension("clumsy"), list[str]()
+
+    @clumsy.before
+    def before(consult: Consult) -> None:
+        raise RuntimeError(f"before {consult.target}")
+
+    @clumsy.after
+    def after(outcome: Outcome, block: Block) -> None:
+        raise KeyError(outcome.status, block.id)
+
+    @clumsy.on(Started, Ended)
+    def told(event: object) -> None:
+        raise ValueError(type(event).__name__)
+
+    with Provider(STEPS, WINDOW, kept=1) as provider:
+        answerer = writing(provider, report=reports.append)
+        made = agent(provider, session(policy_for("threshold", COUNTER), answerer), extensions=[clumsy])
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        assert provider.refused == []
+        assert provider.overflows == 0
+    assert blocks(made.session)
+    said = Counter(next(w for w in ("before-hook", "after-hook", "listener") if w in report) for report in reports)
+    assert said["after-hook"] == len(blocks(made.session))
+    assert said["before-hook"] >= said["after-hook"]
+    assert said["listener"] >= 2 * said["after-hook"]
+    holds_all(made.session, STEPS)
+
+
+# -- kills -------------------------------------------------------------------------------------------------------------
+
+
+class Killing(Provider):
+    """Kills the process that asks: at requests that a seed chose, while it waits or a moment after its answer."""
+
+    def __init__(self, steps: int, window: int, draw: random.Random, *, times: int) -> None:
+        super().__init__(steps, window, also=self._kills, thinks=True, several=5, kept=1)
+        self.moments = {done: draw.choice((0.0, draw.uniform(0.0, 0.03))) for done in draw.sample(range(3, 30), times)}
+        self.child: subprocess.Popen[str] | None = None
+
+    def _kills(self, done: int, got: Got) -> None:
+        del got
+        moment, child = self.moments.pop(done, None), self.child
+        if moment is None or child is None:
+            return
+        if moment:
+            threading.Timer(moment, child.kill).start()
+        else:
+            child.kill()
+
+
+def resumed(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> int:
+    """Starts the process again until it ends by itself; how often it was killed."""
+    arguments = (str(log), base_of(model, provider), model, str(ran), dies)
+    for kills in range(20):
+        command = [sys.executable, "-m", "tests.agent.killed", *arguments]
+        provider.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, err = provider.child.communicate()
+        if provider.child.returncode != -signal.SIGKILL:
+            assert (out.strip(), provider.child.returncode) == (DONE, 0), err
+            return kills
+    raise AssertionError("it was killed more often than anybody wanted")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize(("seed", "model"), [(1, OPENAI), (2, ANTHROPIC)])
+def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path: Path, seed: int, model: str) -> None:
+    draw = random.Random(seed)  # noqa: S311 - it chooses moments
+    dies = f"src/part{draw.randint(5, 25)}.py"
+    with Killing(40, 8_000, draw, times=3) as provider:
+        kills = resumed(provider, model, tmp_path / "log.db", tmp_path / "ran", dies)
+        assert [refused.message for _, refused in provider.refused] == []
+        assert provider.overflows == 0
+    assert kills >= 3
+    path = opened(tmp_path / "log.db").view.path
+    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
+    called = [json.loads(call.arguments)["path"] for message in said for call in calls_of(message)]
+    ids = {call.id: json.loads(call.arguments)["path"] for message in said for call in calls_of(message)}
+    answered = [ids[part.call] for message in said if (part := result_of(message)) is not None]
+    ran = (tmp_path / "ran").read_text().split()
+    assert sum(text_of(message) == TASK for message in said) == 1
+    assert len(set(ran)) == len(ran), "no call is run twice"
+    assert set(ran) <= set(called), "a call is in the log before it is run"
+    assert called == sorted(called, key=number), "and in order, each once"
+    assert len(set(called)) == len(called)
+    assert sorted(answered) == sorted(set(answered))
+    assert set(answered) <= set(ran)
+    assert dies in set(ran) - set(answered), "its outcome is not known"
+    assert RULE in "".join(text_of(message) for message in opened(tmp_path / "log.db").view.messages())
+
+
+def number(path: str) -> int:
+    """The number in a path of the task."""
+    return int(path.removeprefix("src/part").removesuffix(".py"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_an_open_call_is_shown_as_one_without_a_known_outcome_after_a_kill(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def watches(done: int, got: Got) -> None:
+        if done == 7:
+            seen.append(got.prompt)
+
+    with Provider(12, 32_000, also=watches, thinks=True) as provider:
+        command = [sys.executable, "-m", "tests.agent.killed", str(tmp_path / "log.db"), base_of(ANTHROPIC, provider)]
+        command += [ANTHROPIC, str(tmp_path / "ran"), "src/part7.py"]
+        first = subprocess.run(command, capture_output=True, text=True, check=False)
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (first.returncode, second.returncode, second.stdout.strip()) == (-signal.SIGKILL, 0, DONE), second.stderr
+        assert provider.refused == []
+    (request,) = seen
+    assert NO_RESULT in request
+    assert RESUMED in request
+    assert (tmp_path / "ran").read_text().split().count("src/part7.py") == 1

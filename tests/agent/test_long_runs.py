@@ -1,0 +1,141 @@
+"""Three hundred steps through the real clients, under every policy, in a small window and in a large one.
+
+The server holds each request against the rules of the real APIs, which know nothing of this project.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from pydantic_ai.run import AgentRunResultEvent
+
+from tenfold.agent import Agent
+from tenfold.llm.provider import client_for
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.policies import POLICIES
+from tenfold.record.block import Block
+from tenfold.record.message import calls_of, result_of
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, settings_for
+from tests.llm.conftest import SECRET
+from tests.llm.loopback import Got, base_of
+
+CHAT, RESPONSES, ANTHROPIC, GOOGLE = CLIENTS
+STEPS = 300
+SEVERAL = 20
+CALLS = STEPS + 2 * (STEPS // SEVERAL)
+SMALL, LARGE = 32_000, 200_000
+SHAPES = {SMALL: (4, 150, 600), LARGE: (2, 250, 4_000)}
+"""Bytes that count as a token, lines of a tool's result, bytes said with each step. All of it is more than 1.5 times
+the large window; bytes cost time, and many short steps cost the clients more of it than few long ones."""
+RUNS = (
+    # Anthropic's client takes the least time over a list, so it has the policies that leave many short messages.
+    ("tenfold", SMALL, ANTHROPIC, "stream"),
+    ("tenfold", LARGE, ANTHROPIC, "invoke"),
+    ("tiers", SMALL, ANTHROPIC, "invoke"),
+    ("tiers", LARGE, ANTHROPIC, "stream"),
+    ("blocks", SMALL, ANTHROPIC, "stream"),
+    ("blocks", LARGE, CHAT, "stream"),
+    ("tail", SMALL, CHAT, "invoke"),
+    ("tail", LARGE, RESPONSES, "stream"),
+    ("threshold", SMALL, RESPONSES, "invoke"),
+    ("threshold", LARGE, CHAT, "invoke"),
+    ("sliding", SMALL, GOOGLE, "stream"),
+    ("sliding", LARGE, GOOGLE, "invoke"),
+    ("clip", SMALL, GOOGLE, "invoke"),
+    ("clip", LARGE, GOOGLE, "stream"),
+)
+
+
+@pytest.fixture(autouse=True)
+def google_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", SECRET)
+
+
+async def streamed(agent: Agent, prompt: str) -> str:
+    """What the last event of a streamed run holds."""
+    events: AsyncIterator[object] = agent.stream(prompt)
+    output = ""
+    async for event in events:
+        if isinstance(event, AgentRunResultEvent):
+            output = event.result.output
+    return output
+
+
+def looking(lines: int) -> Callable[[str], str]:
+    """The tool, whose results have so many lines."""
+
+    def look(path: str) -> str:
+        """Reads a file.
+
+        Args:
+            path: Which one.
+        """
+        return f"# {path}\n" + "".join(f"line {n} of what stands there: value = {n * 37 % 101}\n" for n in range(lines))
+
+    return look
+
+
+def holds_all(log: Session, calls: int) -> None:
+    """Every call and its result is in the log, once and in order."""
+    path = log.view.path
+    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
+    called = [call for message in said for call in calls_of(message)]
+    answered = [part.call for message in said if (part := result_of(message)) is not None]
+    assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
+    assert answered == [call.id for call in called]
+    assert len(set(answered)) == calls
+
+
+def blocks(log: Session) -> list[Block]:
+    path = log.view.path
+    return [b for p in range(path.length) if isinstance(b := path.at(p), Block)]
+
+
+def test_every_client_is_in_both_windows_in_both_forms_and_every_policy_in_both_windows() -> None:
+    assert {(policy, window) for policy, window, _, _ in RUNS} == {(p, w) for p in POLICIES for w in (SMALL, LARGE)}
+    assert {(client, window) for _, window, client, _ in RUNS} == {(c, w) for c in CLIENTS for w in (SMALL, LARGE)}
+    assert {(client, form) for _, _, client, form in RUNS} == {(c, f) for c in CLIENTS for f in ("invoke", "stream")}
+
+
+@pytest.mark.parametrize(("policy", "window", "client", "form"), RUNS)
+def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -> None:
+    per, lines, says = SHAPES[window]
+    forgotten: list[int] = []
+
+    def watches(done: int, got: Got) -> None:
+        if done % 25 == 0 and RULE not in got.prompt:
+            forgotten.append(done)
+
+    place = Place(MemoryStore(), "s")
+    memory = Session.create(place, policy_for(policy, counter_for("claude").counter))
+    with Provider(STEPS, window, also=watches, per=per, says=says, thinks=True, several=SEVERAL, kept=1) as provider:
+        agent = Agent(
+            client_for(client, base_of(client, provider)),
+            session=memory,
+            window=window,
+            instructions="Be brief.",
+            settings=settings_for(client),
+            tools=[looking(lines)],
+        )
+        run = agent.invoke(TASK) if form == "invoke" else streamed(agent, TASK)
+        assert asyncio.run(run) == DONE
+        newest = provider.got[-1].prompt
+        assert [refused.message for _, refused in provider.refused] == []
+        assert provider.overflows == 0
+        assert len(provider.got) == STEPS + 1
+        assert window * 0.35 < max(provider.sizes) <= window - 1_000, "the answer asked for has room beside it"
+        assert provider.told > 1.5 * window
+    assert forgotten == []
+    assert RULE in newest
+    holds_all(memory, CALLS)
+    assert len(blocks(memory)) >= 3
+    assert agent.phase == "idle"
+    thought = {ANTHROPIC: "redacted-300", RESPONSES: "redacted-300", GOOGLE: "cmVkYWN0ZWQtMzAw"}.get(client, "")
+    assert thought in newest or policy == "tiers", "what was signed came back"
+    assert "c2tpcF90aG91Z2h0" not in newest, "no placeholder of a signature"

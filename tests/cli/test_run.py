@@ -1,0 +1,406 @@
+"""`tenfold run`: lines that programs can read, refusals, allowances, ends of every kind, and going on after a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from tenfold.agent.opening import Wanted, opened
+from tenfold.cli.headless import EVENTS, MOST, Lines, carried_out
+from tenfold.events import Ended, Failed, Overflowed, Skipped, Started, Warned
+from tenfold.log.memory import MemoryStore
+from tenfold.record.entry import Said
+from tenfold.record.message import text_of
+from tests.agent.bench import posix
+from tests.agent.test_workbench_commands import gone
+from tests.cli.conftest import Cli, Ran
+from tests.llm.conftest import SECRET
+from tests.llm.loopback import Got, Loopback, Served, base_of
+from tests.shape.scan import ROOT
+
+Line = dict[str, Any]
+OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
+COMPACTIONS = {kind.__struct_config__.tag: kind for kind in (Warned, Started, Ended, Skipped, Failed, Overflowed)}
+DEMONSTRATION = ("--model", "demonstration")
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that open nothing."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_BASE_URL", "_PROXY", "_proxy")):
+            monkeypatch.delenv(name)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, SECRET)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "prices.txt").write_text("".join(f"price of item {n}: {n}.99\n" for n in range(60)))
+    return folder
+
+
+def checked(lines: list[Line]) -> list[Line]:
+    """The lines, each as the table says."""
+    for line in lines:
+        keys = set(EVENTS[line["event"]]) | {"event"}
+        if line["event"] == "compaction":
+            keys |= set(COMPACTIONS[line["type"]].__struct_fields__)
+        assert set(line) == keys
+    return lines
+
+
+def of(lines: list[Line], event: str) -> list[Line]:
+    return [line for line in lines if line["event"] == event]
+
+
+def task(tenfold: Cli, folder: Path, words: str, *options: str) -> Ran:
+    return tenfold("run", "--task", words, "--folder", folder, *options)
+
+
+def served(loopback: Loopback, model: str = OPENAI) -> tuple[str, ...]:
+    return "--model", model, "--base-url", base_of(model, loopback)
+
+
+def wants(tool: str, **given: str) -> Served:
+    return Served("I do it.", finish="tool", call=("1", tool, given))
+
+
+# -- the demonstration -------------------------------------------------------------------------------------------------
+
+
+def test_without_any_key_or_setting_it_runs_the_demonstration(tmp_path: Path, folder: Path) -> None:
+    env = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **windows()}
+    store = str(tmp_path / "s.db")
+    program = [sys.executable, "-m", "tenfold", "run", "--task", "What is the price of item 7?", "--store", store]
+    ran = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    lines = checked([json.loads(line) for line in ran.stdout.splitlines()])
+    assert [line["event"] for line in lines] == [
+        *("started", "text", "call", "result", "text", "call", "result", "text", "call", "result", "text"),
+        *("usage", "finished"),
+    ]
+    started, finished = lines[0], lines[-1]
+    assert (started["model"], started["demonstration"], started["window"]) == ("demonstration", True, 16_000)
+    assert started["folder"] == str(folder.resolve())
+    assert [line["tool"] for line in of(lines, "call")] == ["list_files", "search_files", "read_file"]
+    assert finished["status"] == "ok"
+    assert "scripted demonstration" in finished["answer"]
+    assert finished["answer"] == of(lines, "text")[-1]["text"]
+
+
+def windows() -> dict[str, str]:
+    """What Python itself needs on Windows."""
+    return {name: os.environ[name] for name in ("SYSTEMROOT", "USERPROFILE") if name in os.environ}
+
+
+def test_a_small_window_is_compacted_and_told_with_its_numbers(tenfold: Cli, folder: Path) -> None:
+    lines: list[Line] = []
+    for _ in range(6):
+        more = ("--session", "last") if lines else ()
+        lines += checked(
+            task(tenfold, folder, "Which price is too low?", *DEMONSTRATION, "--window", "6000", *more).objects
+        )
+    told = [line["type"] for line in of(lines, "compaction")]
+    assert "started" in told
+    ended = next(line for line in lines if line.get("type") == "ended")
+    assert 0 < ended["outcome"]["tokens_after"] < ended["outcome"]["tokens_before"]
+    assert {line["session"] for line in lines if "session" in line} == {lines[0]["session"]}
+    assert [line["resumed"] for line in of(lines, "started")] == [False, *[True] * 5]
+
+
+def test_the_task_may_come_on_standard_input(tenfold: Cli, folder: Path) -> None:
+    del tenfold  # its store is the one of the environment
+    program = [sys.executable, "-m", "tenfold", "run", "--task", "-", *DEMONSTRATION]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ran = subprocess.run(program, env=env, cwd=folder, input=b"write a.txt x", capture_output=True, check=False)
+    assert ran.returncode == 0
+    assert b'"refused"' in ran.stdout
+    bad = subprocess.run(program, env=env, cwd=folder, input=b"\xff", capture_output=True, check=False)
+    assert bad.returncode == 3
+    assert b"not UTF-8 at byte 0" in bad.stderr
+
+
+# -- writes and commands -----------------------------------------------------------------------------------------------
+
+WRITE = wants("write_file", path="new.txt", content="mine\n")
+COMMAND = wants("run_command", command="echo mine > new.txt")
+KINDS: Mapping[str, Served] = {"write": WRITE, "command": COMMAND}
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("other", [True, False])
+def test_what_is_not_allowed_is_refused_and_the_model_is_told(
+    tenfold: Cli, folder: Path, model: str, kind: str, *, other: bool
+) -> None:
+    allowed = {"write": "--allow-commands", "command": "--allow-writes"}[kind]
+    with Loopback(KINDS[kind], "So be it.") as loopback:
+        ran = task(tenfold, folder, "Do it.", *served(loopback, model), *([allowed] if other else []))
+        assert "The user said no to this" in loopback.got[1].prompt
+    lines = checked(ran.objects)
+    assert ran.code == 0
+    (refused,) = of(lines, "refused")
+    assert refused["kind"] == kind
+    assert "new.txt" in refused["what"]
+    (result,) = of(lines, "result")
+    assert not result["ok"]
+    assert lines[-1]["answer"] == "So be it."
+    assert not (folder / "new.txt").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_allowed_is_done(tenfold: Cli, folder: Path, kind: str) -> None:
+    with Loopback(KINDS[kind], "Done.") as loopback:
+        ran = task(tenfold, folder, "Do it.", *served(loopback), f"--allow-{kind}s")
+    lines = checked(ran.objects)
+    assert of(lines, "refused") == []
+    assert of(lines, "result")[0]["ok"]
+    assert of(lines, "call")[0]["arguments"] == KINDS[kind].call[2]
+    assert (folder / "new.txt").read_text() == "mine\n"
+
+
+def test_a_long_result_is_printed_up_to_its_bound(tenfold: Cli, folder: Path) -> None:
+    (folder / "long.txt").write_text("word " * 2_000)
+    with Loopback(wants("read_file", path="long.txt"), "Done.") as loopback:
+        (result,) = of(checked(task(tenfold, folder, "Read.", *served(loopback)).objects), "result")
+    assert (len(result["text"]), result["characters"]) == (MOST, 10_000)
+
+
+# -- safe to print -----------------------------------------------------------------------------------------------------
+
+
+def test_no_secret_and_no_control_sequence_is_printed(tenfold: Cli, folder: Path) -> None:
+    token = "plain-looking-value-91"  # noqa: S105 - stands in the environment of the run only
+    os.environ["SHOP_TOKEN"] = token
+    (folder / "notes.txt").write_text(f"\x1b[31mred\x1b[0m {token} {SECRET} \u202eabc\n")
+    try:
+        with Loopback(
+            wants("read_file", path="notes.txt"), f"It says \x1b]0;title\x07{token} and {SECRET}"
+        ) as loopback:
+            ran = task(tenfold, folder, f"Say {token} {SECRET}", *served(loopback))
+            assert token in loopback.got[1].prompt, "the model itself sees the file"
+    finally:
+        del os.environ["SHOP_TOKEN"]
+    everything = ran.out + ran.err
+    assert token not in everything
+    assert SECRET not in everything
+    assert "\x1b" not in everything
+    assert "\\u001b" not in everything
+    assert "\u202e" not in everything
+    assert "red [redacted]" in of(checked(ran.objects), "result")[0]["text"]
+
+
+def test_every_kind_of_value_is_cleaned() -> None:
+    assert Lines(frozenset()).shown({"a\x1b[1m": [f"x {SECRET}", 1, None, ("\x07",)]}) == {
+        "a": ["x [redacted]", 1, None, [""]]
+    }
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_provider_that_refuses_ends_it_with_code_4_and_a_last_line(tenfold: Cli, folder: Path) -> None:
+    with Loopback(Served(status=401, error=f"Incorrect API key provided: {SECRET}")) as loopback:
+        ran = task(tenfold, folder, "Hello", *served(loopback))
+    lines = checked(ran.objects)
+    assert ran.code == 4
+    assert [line["event"] for line in lines] == ["started", "usage", "finished"]
+    assert lines[-1]["status"] == "failed"
+    assert "401" in lines[-1]["error"]
+    assert SECRET not in ran.out + ran.err
+    assert "tenfold: HTTP 401" in ran.err
+
+
+def test_a_stream_that_breaks_is_told_as_far_as_it_came(tenfold: Cli, folder: Path) -> None:
+    text = "One two three four five six seven eight nine ten."
+    with Loopback(Served(text, breaks=4)) as loopback:
+        ran = task(tenfold, folder, "Count", *served(loopback, ANTHROPIC))
+    lines = checked(ran.objects)
+    assert ran.code == 4
+    (told,) = of(lines, "text")
+    assert told["partial"]
+    assert text.startswith(told["text"])
+    assert lines[-1]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--model", "gpt-4o"), 2, "write PROVIDER:MODEL"),
+        (("--model", "groq:llama-3.3-70b-versatile"), 2, "GROQ_API_KEY"),
+        (("--base-url", "http://127.0.0.1:9"), 2, "name it with --model"),
+        (("--session", "zz"), 2, "holds no session yet"),
+        (("--policy", "tenfolt"), 2, "did you mean 'tenfold'"),
+        (("--window", "0"), 2, "--window"),
+        (("--folder", "not-there"), 3, "there is no such folder"),
+    ],
+)
+def test_what_cannot_begin_prints_no_line_and_names_the_next_step(
+    tenfold: Cli, options: tuple[str, ...], code: int, said: str
+) -> None:
+    ran = tenfold("run", "--task", "Hello", *options)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+
+
+def test_without_the_extra_it_names_what_to_install(tenfold: Cli) -> None:
+    del tenfold
+    program = (
+        "import sys; from tenfold.cli.main import run; loaded = 'pydantic_ai' in sys.modules\n"
+        "sys.modules['pydantic_ai'] = None; code = run(['run', '--task', 'x']); sys.exit(code + 10 * loaded)"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ran = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2, "and the other commands do not load it"
+    assert "pip install 'tenfold[models]'" in ran.stderr
+
+
+def test_an_empty_task_needs_a_session(tenfold: Cli, folder: Path) -> None:
+    ran = task(tenfold, folder, " ", *DEMONSTRATION)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--task is empty" in ran.err
+
+
+def test_a_pipe_that_is_closed_early_ends_it_quietly(tenfold: Cli, folder: Path) -> None:
+    del tenfold
+    program = [sys.executable, "-m", "tenfold", "run", "--task", "Which price is too low?", *DEMONSTRATION]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    with subprocess.Popen(program, env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        assert json.loads(ran.stdout.readline())["event"] == "started"
+        ran.stdout.close()
+        said = ran.stderr.read().decode()
+        assert ran.wait(timeout=60) == 0
+    assert "Traceback" not in said
+    assert "tenfold:" not in said
+
+
+# -- stopped, killed, and on -------------------------------------------------------------------------------------------
+
+
+class Child:
+    """`tenfold run` as a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        program = [sys.executable, "-m", "tenfold", "run", "--folder", str(folder), *arguments]
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self.process = subprocess.Popen(program, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def until(self, event: str) -> None:
+        """Reads lines up to the first of that event."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if json.loads(line)["event"] == event:
+                return
+        raise AssertionError(f"it ended without {event}")
+
+    def ended(self, sent: int) -> tuple[int, list[Line], str]:
+        """Sends a signal; the exit code, the lines that were left, and what it said."""
+        self.process.send_signal(sent)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
+
+
+@posix
+def test_ctrl_c_ends_the_command_that_runs_and_keeps_what_was_said(tenfold: Cli, folder: Path) -> None:
+    child = Child(folder, "--task", "run echo $$ > pid; sleep 600", "--allow-commands", *DEMONSTRATION)
+    child.until("call")
+    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+        time.sleep(0.02)
+    code, lines, err = child.ended(signal.SIGINT)
+    assert code == 130
+    assert [line["event"] for line in checked(lines)] == ["usage", "finished"]
+    assert lines[-1]["status"] == "interrupted"
+    assert "interrupted; what was stored before stays as it is" in err
+    assert "Traceback" not in err
+    assert gone(int((folder / "pid").read_text()))
+    tenfold.good("verify")
+    lines = checked(task(tenfold, folder, "What is this?", "--session", "last", *DEMONSTRATION).objects)
+    assert lines[-1]["status"] == "ok"
+
+
+def test_a_text_that_is_interrupted_is_printed_and_kept_as_far_as_it_came(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def interrupted() -> int:
+        reached = asyncio.Event()
+
+        async def endless(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+            del messages, info
+            yield "One "
+            yield "two"
+            reached.set()
+            await asyncio.Event().wait()
+
+        agent.use(FunctionModel(stream_function=endless), 16_000)
+        running = asyncio.create_task(carried_out(agent, "Count", wanted, lines))
+        await reached.wait()
+        running.cancel()
+        return await running
+
+    lines, wanted = Lines(frozenset()), Wanted(folder, "demonstration")
+    agent = opened(MemoryStore(), wanted, lines.approve)
+    assert asyncio.run(interrupted()) == 130
+    printed = checked([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert of(printed, "text") == [{"event": "text", "text": "One two", "partial": True}]
+    assert printed[-1]["status"] == "interrupted"
+    newest = agent.session.view.path.at(agent.session.view.path.length - 1)
+    assert isinstance(newest, Said)
+    assert (newest.message.status, text_of(newest.message)) == ("aborted", "One two")
+
+
+@posix
+def test_a_session_that_was_killed_goes_on_and_its_open_call_is_not_run_again(tenfold: Cli, folder: Path) -> None:
+    slow = wants("run_command", command="echo once >> ran.txt; echo $$ > pid; sleep 600")
+
+    def script(got: Got) -> Served:
+        return Served("It goes on.") if "interrupted" in got.prompt else slow
+
+    with Loopback(script=script) as loopback:
+        child = Child(folder, "--task", "Do it once.", "--allow-commands", *served(loopback))
+        child.until("call")
+        while not (folder / "pid").exists() or not (folder / "pid").read_text():
+            time.sleep(0.02)
+        os.kill(child.process.pid, signal.SIGKILL)
+        os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)  # what nobody could end any more
+        child.process.communicate(timeout=60)
+        assert child.process.returncode == -signal.SIGKILL
+        ran = task(tenfold, folder, "", "--session", "last", "--allow-commands", *served(loopback))
+        lines = checked(ran.objects)
+        assert lines[-1]["answer"] == "It goes on.", ran.err
+        assert "Do it once." in loopback.got[-1].prompt
+    assert lines[0]["resumed"]
+    assert (folder / "ran.txt").read_text() == "once\n"
+    tenfold.good("verify")
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_names_every_line_and_its_keys() -> None:
+    page = (ROOT / "docs" / "run.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", page, re.MULTILINE)
+    shown = {event: tuple(re.findall(r"`(\w+)`", keys)) for event, keys in rows if event != "event"}
+    assert shown == EVENTS
+    told = dict(re.findall(r"^\| compaction, `(\w+)` \| ([^|]*) \|", page, re.MULTILINE))
+    assert {tag: tuple(re.findall(r"`(\w+)`", keys)) for tag, keys in told.items()} == {
+        tag: tuple(f for f in kind.__struct_fields__ if f not in ("session", "time"))
+        for tag, kind in COMPACTIONS.items()
+    }

@@ -1,0 +1,211 @@
+"""What the commands of the chat do, over a recorded session in SQLite and without a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenfold.agent import Agent
+from tenfold.errors import UsageError
+from tenfold.log.base import Store
+from tenfold.log.memory import MemoryStore
+from tenfold.record.entry import Branch
+from tenfold.record.message import text_of
+from tenfold.shown import told
+from tenfold.tui.slash import COMMANDS, Reply, answered, parsed
+from tenfold.tui.trees import rows_of
+from tests.tui.recorded import agent_over, new, stored
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TENFOLD_CONFIG", "TENFOLD_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    made, _ = stored(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def agent(store: Store) -> Agent:
+    (row,) = store.sessions("default")
+    return agent_over(store, row.info.id)
+
+
+def typed(agent: Agent, line: str) -> Reply:
+    """What comes of a line that is a command."""
+    found = parsed(line)
+    assert found is not None, f"{line} is a command"
+    return asyncio.run(answered(agent, *found))
+
+
+def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -> None:
+    before = agent.session.reading().estimate
+    seen = [s.key for s in agent.session.view.shown()]
+    preview = typed(agent, "/preview").text
+    assert preview.startswith("would compact: ")
+    assert "plan: " in preview
+    assert [s.key for s in agent.session.view.shown()] == seen, "a preview changes nothing"
+    assert "no compaction is in force" in typed(agent, "/expand").text
+
+    made = typed(agent, "/compact the totals").text
+    found = re.match(r"([\d,]+) -> ([\d,]+) tokens, target [\d,]+; messages \d+ -> \d+; must-keep facts", made)
+    assert found is not None, made
+    assert int(found[1].replace(",", "")) == before
+    assert agent.session.reading().estimate == int(found[2].replace(",", "")) < before
+    block = re.search(r"Block (\S+):", made)
+    assert block is not None
+
+    behind = typed(agent, "/expand").text
+    assert behind == typed(agent, f"/expand {block[1]}").text
+    assert re.search(r"\((\d+) messages behind " + block[1], behind)
+    assert len(behind) < 21_000
+    assert "nothing: " in typed(agent, "/compact").text
+
+    undone = typed(agent, "/undo").text
+    assert undone == f"undone: Block {block[1]}; the view has {before:,} tokens, it had {found[2]}"
+    assert [s.key for s in agent.session.view.shown()] == seen
+    assert typed(agent, "/undo").text.startswith("/undo: there is nothing to undo")
+
+
+def test_a_search_gives_ids_that_can_be_expanded(agent: Agent) -> None:
+    found = typed(agent, "/search parse").text
+    assert re.search(r"^[0-9a-f-]{18}  \w+ at \d+: ", found)
+    assert re.search(r"\d+ found", found.splitlines()[-1])
+    whole = typed(agent, f"/expand {found.split()[0]}").text
+    assert "parse" in whole
+    assert typed(agent, "/search zzyzx-nowhere").text == "nothing in this conversation holds 'zzyzx-nowhere'"
+    assert "WORDS" in typed(agent, "/search").text
+    assert typed(agent, "/expand 0000").text.startswith("/expand: ")
+
+
+def test_the_tree_lists_what_was_said_and_leads_back_there(store: Store) -> None:
+    session = new(store, "first", "one", "second", "two", "third", "three")
+    agent = agent_over(store, "new")
+    ids = [row.id for row in rows_of(session)]
+    lines = typed(agent, "/tree").text.splitlines()
+    assert [line[20:] for line in lines] == ["● first", "● second", "● third", "◆ you are here, after: three"]
+
+    went = typed(agent, f"/tree {ids[1]}")
+    assert (went.input, went.moved) == ("second", True)
+    assert [text_of(m) for m in agent.session.view.messages()] == ["first", "one"]
+    asyncio.run(agent.invoke("second, otherwise"))
+    rows = rows_of(agent.session)
+    assert [(row.lead, row.kind, row.on) for row in rows] == [
+        ("", "said", True),
+        ("├─ ", "said", False),
+        ("│  ", "said", False),
+        ("│  ", "end", False),
+        ("└─ ", "said", True),
+        ("   ", "here", True),
+    ]
+    back = typed(agent, f"/tree {rows[3].id} summary")
+    assert back.moved
+    assert "told in a summary" in back.text
+    assert isinstance(agent.session.view.path.at(agent.session.view.length - 1), Branch)
+    assert "second, otherwise" in text_of(agent.session.view.messages()[-1])
+    assert typed(agent, f"/tree {agent.session.leaf}").text == "you are there already"
+    assert "only the word 'summary'" in typed(agent, f"/tree {ids[0]} please").text
+    assert typed(agent, "/tree 0000").text.startswith("/tree: ")
+
+
+def test_before_the_first_word_the_tree_says_where_one_is(store: Store) -> None:
+    session = new(store, "first", "one")
+    agent = agent_over(store, "new")
+    typed(agent, f"/tree {rows_of(session)[0].id}")
+    assert agent.session.leaf is None
+    assert [row.kind for row in rows_of(agent.session)] == ["said", "end", "here"]
+
+
+def test_settings_are_as_the_file_says_at_that_moment(agent: Agent, tmp_path: Path) -> None:
+    first = typed(agent, "/settings").text
+    assert "policy tenfold, compacts by itself" in first
+    assert "no settings file" in first
+    assert "window 32,000 tokens" in first
+    assert "warns at 22,400, compacts at 27,200 down to 12,800, must at 32,000" in first
+    assert "by code alone" in first
+    (tmp_path / "tenfold.toml").write_text('[tenfold]\npolicy = "tail"\n', "utf-8")
+    assert "settings: tenfold.toml" in typed(agent, "/settings").text
+    (tmp_path / "tenfold.toml").write_text('[tenfold]\npolicy = "tale"\n', "utf-8")
+    assert "did you mean 'tail'? There are: " in typed(agent, "/settings").text
+
+
+def test_the_model_is_shown_and_changed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert typed(agent, "/model").text == "the model is demonstration (function); its window: 32,000 tokens"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghij")
+    assert typed(agent, "/model openai:gpt-4o").text.startswith(
+        "from the next run on gpt-4o (openai); its window: 128,"
+    )
+    assert agent.model.model_name == "gpt-4o"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert "OPENAI_API_KEY" in typed(agent, "/model openai:gpt-4o-mini").text
+    assert "names no provider" in typed(agent, "/model gpt").text
+    assert agent.model.model_name == "gpt-4o", "a model that cannot be opened changes nothing"
+    assert "demonstration" in typed(agent, "/model demonstration").text
+
+
+def test_without_a_window_it_is_said_what_names_one(store: Store) -> None:
+    new(store, "first", "one")
+    agent = agent_over(store, "new", window=None)
+    assert "--window names it" in typed(agent, "/settings").text
+    assert "--window" in typed(agent, "/compact").text
+    assert "--window" in typed(agent, "/preview").text
+    assert "--window" in typed(agent, "/model").text
+
+
+def test_a_busy_agent_says_so(agent: Agent) -> None:
+    agent.phase = "running"
+    assert "phase 'running'" in typed(agent, "/compact").text
+
+
+def test_what_is_a_command_and_what_is_said_to_the_model() -> None:
+    assert parsed("what is /compact?") is None
+    assert parsed("/etc/hosts is wrong") is None
+    assert parsed("//") is None
+    for line, name, argument in (
+        ("/compact", "compact", ""),
+        ("/Compact the  api ", "compact", "the  api"),
+        ("/search a\nb", "search", "a\nb"),
+        ("/", "help", ""),
+    ):
+        found = parsed(line)
+        assert found is not None
+        assert (found[0].name, found[1]) == (name, argument)
+    with pytest.raises(UsageError, match=r"called /compat: did you mean 'compact'\? There are: compact, "):
+        parsed("/compat now")
+
+
+def test_the_help_names_every_command_on_lines_that_fit_a_small_terminal(store: Store) -> None:
+    new(store)
+    text = typed(agent_over(store, "new"), "/help").text
+    assert [c.name for c in COMMANDS if f"/{c.name}" not in text] == []
+    assert max(len(line) for line in text.splitlines() if line.startswith("/")) <= 76
+    assert "tenfold chat --session new" in typed(agent_over(store, "new"), "/quit").text
+
+
+def test_what_waits_for_an_idle_agent() -> None:
+    waiting = {c.name for c in COMMANDS if c.waits("")}
+    assert waiting == {"compact", "undo"}
+    assert {c.name for c in COMMANDS if c.waits("an-id")} == {"compact", "undo", "tree"}
+
+
+def test_a_tree_of_a_long_session_is_rows_and_nothing_recursive() -> None:
+    session = new(MemoryStore(), *("word" for _ in range(6_000)))
+    rows = rows_of(session)
+    assert len(rows) == 3_001
+    assert rows[-1].kind == "here"
+    assert {row.lead for row in rows} == {""}
+
+
+def test_what_a_session_holds_is_not_cleaned_twice_or_never(store: Store) -> None:
+    """The commands give it as it is; the screen cleans it, and `told` is what it cleans with."""
+    new(store, "\x1b[31mred\x1b[0m and password=hunter2hunter2", "one")
+    found = typed(agent_over(store, "new"), "/expand " + rows_of(agent_over(store, "new").session)[0].id).text
+    assert "\x1b" not in told(found)
+    assert "hunter2" not in told(found)
+    assert "red and password=[redacted]" in told(found)
