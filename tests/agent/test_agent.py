@@ -1,4 +1,4 @@
-"""The agent through real clients: runs of hundreds of steps in windows that hold a few dozen of them."""
+"""The agent through real clients; its runs of hundreds of steps are in `test_long_runs`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tenfold.llm.scripted import Reply, ScriptedModel
 from tenfold.log.memory import MemoryStore
 from tenfold.log.sqlite import SqliteStore
 from tenfold.meter.counters import counter_for
-from tenfold.policies import POLICIES
 from tenfold.record.ask import Answer, Consult
 from tenfold.record.block import Block
 from tenfold.record.message import calls_of, text_of
@@ -60,31 +59,6 @@ def holds_all(log: Session, steps: int) -> None:
 def blocks(log: Session) -> list[Block]:
     path = log.view.path
     return [b for p in range(path.length) if isinstance(b := path.at(p), Block)]
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_three_hundred_steps_in_a_small_window_under_every_policy(policy: str) -> None:
-    model = OPENAI if policy in {"threshold", "sliding"} else ANTHROPIC  # its client takes long over long lists
-    with Provider(300, WINDOW) as provider:
-        made = agent(provider, model, memory=session(policy))
-        assert asyncio.run(made.invoke(TASK)) == DONE
-        assert provider.refused == []
-        assert provider.overflows == 0
-        assert max(provider.sizes) <= WINDOW
-        assert len(provider.got) == 301
-    holds_all(made.session, 300)
-    assert len(blocks(made.session)) >= 3
-    assert "Never touch lib/old.py." in "".join(text_of(m) for m in made.session.view.messages())
-    assert made.phase == "idle"
-
-
-def test_a_large_window_is_used_before_anything_is_compacted() -> None:
-    with Provider(120, 200_000) as provider:
-        made = agent(provider, ANTHROPIC)
-        assert asyncio.run(made.invoke(TASK)) == DONE
-        assert provider.refused == []
-    assert blocks(made.session) == []
-    assert max(provider.sizes) > WINDOW
 
 
 def test_it_goes_on_where_it_was_in_another_process_and_an_open_call_is_not_run_again(tmp_path: Path) -> None:

@@ -38,15 +38,11 @@ from tests.agent.working import DONE, RULE, TASK, Provider, settings_for
 from tests.llm.loopback import Got, Served, base_of
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
-WINDOW = 12_000
-STEPS = 60
+WINDOW = 8_000
+STEPS = 40
 COUNTER = counter_for("claude").counter
 AT_ONCE = Patience(sleep=lambda _: None, asleep=lambda _: asyncio.sleep(0))
-FAULTS = {
-    "fails": Served(status=500, error="scripted"),
-    "late": Served("late", hang=600),
-    "empty": Served(""),
-}
+FAULTS = {"fails": Served(status=500, error="scripted"), "late": Served("late", hang=600), "empty": Served("")}
 PAIRS = (
     *((policy, fault) for policy in ("tail", "tenfold") for fault in FAULTS),
     ("tiers", "fails"),
@@ -129,7 +125,7 @@ def test_summaries_of_a_real_client_are_shown_to_the_model(policy: str) -> None:
 def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
     file, reports = tmp_path / "tenfold.toml", list[str]()
     file.write_text('[tenfold]\npolicy = "tail"\n')
-    edits = {60: '[tenfold]\npolicy = "no-such"\n', 80: '[tenfold]\npolicy = "tiers"\n', 120: "[tenfold\n"}
+    edits = {40: '[tenfold]\npolicy = "no-such"\n', 50: '[tenfold]\npolicy = "tiers"\n', 80: "[tenfold\n"}
 
     def edit(done: int, got: Got) -> None:
         del got
@@ -137,7 +133,7 @@ def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
             file.write_text(edits.pop(done))
 
     live = Live(COUNTER, file, environ={}, report=reports.append)
-    with Provider(150, WINDOW, also=edit, kept=1) as provider:
+    with Provider(110, WINDOW, also=edit, kept=1) as provider:
         made = agent(provider, session(live))
         assert asyncio.run(streamed(made, TASK)) == DONE
         assert provider.refused == []
@@ -149,7 +145,7 @@ def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
     assert len(reports) == 2, "each unusable edit is told once"
     assert "no policy is called 'no-such'" in reports[0]
     assert "not TOML" in reports[1]
-    holds_all(made.session, 150)
+    holds_all(made.session, 110)
 
 
 # -- compactions by request, and extensions ----------------------------------------------------------------------------
@@ -157,13 +153,13 @@ def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
 
 def test_a_model_that_thinks_asks_for_a_compaction() -> None:
     def asks(done: int, got: Got) -> Served | None:
-        if done != 18 or "toolu_c18" in got.prompt or not got.body.get("tools"):
+        if done != 25 or "toolu_c18" in got.prompt or not got.body.get("tools"):
             return None
         thought = ("There is little room left.", "signed-c18")
         return Served("A moment.", "tool", call=("c18", "compact", {"focus": "values"}), thought=thought)
 
     with Provider(40, 24_000, also=asks, thinks=True, several=6) as provider:
-        made = agent(provider, session(policy_for("tiers", COUNTER)), ANTHROPIC)
+        made = agent(provider, session(policy_for("tenfold", COUNTER)), ANTHROPIC)
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert [refused.message for _, refused in provider.refused] == []
         calls = provider.calls
@@ -180,13 +176,13 @@ def test_what_an_extension_vetoes_is_not_done_until_the_window_makes_it() -> Non
     @careful.before
     def veto(consult: Consult) -> Answer | None:
         asked.append(consult)
-        return Answer(cancel=True, error="not while it works") if len(asked) <= 5 else None
+        return Answer(cancel=True, error="not while it works") if len(asked) <= 2 else None
 
     with Provider(STEPS, WINDOW, kept=1) as provider:
         made = agent(provider, session(policy_for("tenfold", COUNTER)), extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
-    assert len(asked) > 5
+    assert len(asked) > 2
     assert blocks(made.session)
     holds_all(made.session, STEPS)
 
@@ -230,9 +226,10 @@ class Killing(Provider):
         super().__init__(steps, window, also=self._kills, thinks=True, several=5, kept=1)
         self.moments = {done: draw.choice((0.0, draw.uniform(0.0, 0.03))) for done in draw.sample(range(3, 30), times)}
         self.child: subprocess.Popen[str] | None = None
+        self.shown = 0
 
     def _kills(self, done: int, got: Got) -> None:
-        del got
+        self.shown += RESUMED in (asked := got.prompt) and NO_RESULT in asked
         moment, child = self.moments.pop(done, None), self.child
         if moment is None or child is None:
             return
@@ -256,12 +253,11 @@ def resumed(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> i
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-@pytest.mark.parametrize(("seed", "model"), [(1, OPENAI), (2, ANTHROPIC)])
-def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path: Path, seed: int, model: str) -> None:
-    draw = random.Random(seed)  # noqa: S311 - it chooses moments
+def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    draw = random.Random(2)  # noqa: S311 - it chooses moments
     dies = f"src/part{draw.randint(5, 25)}.py"
     with Killing(40, 8_000, draw, times=3) as provider:
-        kills = resumed(provider, model, tmp_path / "log.db", tmp_path / "ran", dies)
+        kills = resumed(provider, ANTHROPIC, tmp_path / "log.db", tmp_path / "ran", dies)
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
     assert kills >= 3
@@ -279,30 +275,10 @@ def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path
     assert sorted(answered) == sorted(set(answered))
     assert set(answered) <= set(ran)
     assert dies in set(ran) - set(answered), "its outcome is not known"
+    assert provider.shown, "and that is what the model is told"
     assert RULE in "".join(text_of(message) for message in opened(tmp_path / "log.db").view.messages())
 
 
 def number(path: str) -> int:
     """The number in a path of the task."""
     return int(path.removeprefix("src/part").removesuffix(".py"))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_an_open_call_is_shown_as_one_without_a_known_outcome_after_a_kill(tmp_path: Path) -> None:
-    seen: list[str] = []
-
-    def watches(done: int, got: Got) -> None:
-        if done == 7:
-            seen.append(got.prompt)
-
-    with Provider(12, 32_000, also=watches, thinks=True) as provider:
-        command = [sys.executable, "-m", "tests.agent.killed", str(tmp_path / "log.db"), base_of(ANTHROPIC, provider)]
-        command += [ANTHROPIC, str(tmp_path / "ran"), "src/part7.py"]
-        first = subprocess.run(command, capture_output=True, text=True, check=False)
-        second = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (first.returncode, second.returncode, second.stdout.strip()) == (-signal.SIGKILL, 0, DONE), second.stderr
-        assert provider.refused == []
-    (request,) = seen
-    assert NO_RESULT in request
-    assert RESUMED in request
-    assert (tmp_path / "ran").read_text().split().count("src/part7.py") == 1

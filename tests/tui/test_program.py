@@ -19,7 +19,7 @@ from tenfold.record.message import text_of
 from tenfold.session import Session
 from tenfold.tui.chat import Chat, failure
 from tenfold.tui.screens import QUIET, Asking
-from tenfold.tui.widgets import KEPT, Prompt, Rows, Said, StatusLine, Transcript
+from tenfold.tui.widgets import KEPT, Prompt, Rows, Said, StatusLine, Transcript, Waiting
 from tests.tui.recorded import new
 
 SECRET = "sk-test-0123456789abcdefghij"  # noqa: S105 - shaped as a key, so that masking has something to find
@@ -122,7 +122,7 @@ def test_what_is_typed_during_a_run_waits_and_is_sent_in_order() -> None:
         await sent(pilot, "third")
         await until(pilot, lambda: "3 queued" in status_of(chat), "three wait")
         assert "running" in status_of(chat)
-        waiting = str(chat.screen.query_one("#waiting", Said).render())
+        waiting = str(chat.screen.query_one(Waiting).render())
         assert waiting == "queued: second\nqueued: /undo\nqueued: third"
         await sent(pilot, "/model")
         await until(
@@ -133,7 +133,7 @@ def test_what_is_typed_during_a_run_waits_and_is_sent_in_order() -> None:
         await until(pilot, lambda: "idle" in status_of(chat), "all is done")
         mine = [line for line in shown(chat) if line.startswith("> ")]
         assert mine == ["> first", "> /model", "> second", "> /undo", "> third"]
-        assert not chat.screen.query_one("#waiting").display
+        assert not chat.screen.query_one(Waiting).display
 
     model = Held("Well", ", yes.")
     driven(lambda: chat_of(model), scenario)

@@ -61,7 +61,7 @@ def fill(terminal: Terminal) -> int:
 
 def test_a_first_conversation_without_a_key(home: Path) -> None:
     with Terminal(home, "chat", size=(80, 24)) as chat:
-        chat.shows("No model was named", "demonstration answers", "[ctx: 0%] idle")
+        chat.shows("The built-in demonstration answers: a script, not a language model", "[ctx: 0%] idle")
         chat.say("What prices are there?")
         chat.shows("* read_file path=prices.md", "→ # Prices", "I read prices.md, 41 lines", THE_END, "idle")
         chat.until(lambda: fill(chat) > 5, "the fill grows")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from pydantic_ai.exceptions import AgentRunError, UserError
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.theme import BUILTIN_THEMES
+from textual.widget import Widget
 
 from tenfold.agent import Agent
 from tenfold.agent.demonstration import NAME as DEMONSTRATION
@@ -29,11 +30,11 @@ from tenfold.tui.gauge import fill_of
 from tenfold.tui.screens import STAY, Asking, TreeScreen
 from tenfold.tui.slash import Command, answered, parsed
 from tenfold.tui.stream import Stream
-from tenfold.tui.widgets import Prompt, Said, StatusLine, Transcript
+from tenfold.tui.widgets import Prompt, StatusLine, Transcript, Waiting
 
-NO_KEY = (
-    "No model was named and no provider's key is set: the built-in demonstration answers. It is a script, not a "
-    "language model. --model PROVIDER:NAME, or a key such as ANTHROPIC_API_KEY, brings a real one."
+SCRIPTED = (
+    "The built-in demonstration answers: a script, not a language model. --model PROVIDER:NAME, or a provider's key "
+    "such as ANTHROPIC_API_KEY, brings a real one."
 )
 LEAVING = 5.0
 """Seconds that a run may take to end when the program is left."""
@@ -54,6 +55,7 @@ THEME = replace(
 """The terminal's own colours on its own ground: dark where it is dark, light where it is light."""
 
 __all__ = ["Chat", "Wanted", "failure", "run"]
+Part = TypeVar("Part", bound=Widget)
 Opening = Callable[["Chat"], Agent]
 """Makes the agent, with the chat's `approve`, `extension` and `report`."""
 
@@ -91,7 +93,7 @@ class Chat(App[None]):
     def compose(self) -> ComposeResult:
         """The transcript, what waits, the status line, the input."""
         yield Transcript()
-        yield Said("note", "", id="waiting")
+        yield Waiting()
         yield StatusLine()
         yield Prompt()
 
@@ -101,11 +103,15 @@ class Chat(App[None]):
         self._prompt.focus()
         await self._show_history()
         if self.agent.model.model_name == DEMONSTRATION:
-            self._say("mark", NO_KEY)
+            self._say("mark", SCRIPTED)
         for text in self._early:
             self._say("note", text)
         self._draw()
         self._measure()
+
+    def _find(self, kind: type[Part]) -> Part | None:
+        """A part of the chat's own screen, whatever stands over it; None when the program is ending."""
+        return next((part for screen in self.screen_stack[:1] for part in screen.query(kind)), None)
 
     @property
     def _transcript(self) -> Transcript:
@@ -116,7 +122,9 @@ class Chat(App[None]):
         return self.screen_stack[0].query_one(Prompt)
 
     def _say(self, kind: words.Kind, text: str) -> None:
-        self._transcript.say(kind, text)
+        transcript = self._find(Transcript)
+        if transcript is not None and transcript.is_attached:
+            transcript.say(kind, text)
 
     async def _show_history(self) -> None:
         for line in await asyncio.to_thread(words.history, self.agent.session):
@@ -136,14 +144,15 @@ class Chat(App[None]):
             self._on_loop(self._say, "note", text)
 
     def _on_loop(self, call: Callable[..., object], *given: object) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *given)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the program has ended meanwhile: nobody is there to be told
+                self._loop.call_soon_threadsafe(call, *given)
 
     def _heard(self, event: Event) -> None:
         self._compacting = isinstance(event, Started) or (
             self._compacting and not isinstance(event, Ended | Skipped | Failed | RunEnded)
         )
-        if isinstance(event, RunStarted | RunEnded) or not self.is_running:
+        if isinstance(event, RunStarted | RunEnded):
             return
         again = isinstance(event, Warned) and self._warned  # it is told of at every check; once is enough
         answers = isinstance(event, Skipped | Failed) and self._carried == "compact"  # the command's reply says it
@@ -207,7 +216,7 @@ class Chat(App[None]):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._beside.discard(task)
-        if not task.cancelled() and (exc := task.exception()) is not None and self.is_running:
+        if not task.cancelled() and (exc := task.exception()) is not None:
             self._say("trouble", failure(exc))
 
     async def _go_on(self) -> None:
@@ -279,25 +288,25 @@ class Chat(App[None]):
 
     async def action_quit(self) -> None:
         """Stops what is under way and leaves."""
-        if self._work is not None:
-            self._work.cancel()
-        if self._step is not None and not self._step.done():
-            self.agent.abort_compaction()
-            self._step.cancel()
-            await asyncio.wait({self._step}, timeout=LEAVING)
+        self.agent.abort_compaction()
+        step = {self._step} if self._step is not None else set()
+        under_way = {task for task in self._beside | step if task is not asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        if under_way:
+            await asyncio.wait(under_way, timeout=LEAVING)
         self.exit()
 
     # -- the status line -----------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        if not self.is_running:
+        line, said = self._find(StatusLine), self._find(Waiting)
+        if line is None or said is None:
             return
-        line = self.screen_stack[0].query_one(StatusLine)
         line.doing, line.queued, line.model = self._doing, tuple(self.queued), self.agent.model.model_name
         line.refresh()
         waiting = [f"queued: {one_line(text, 200)}" for text in list(self.queued)[:_SHOWN]]
         more = [f"and {len(self.queued) - _SHOWN} more"] if len(self.queued) > _SHOWN else []
-        said = self.screen_stack[0].query_one("#waiting", Said)
         said.display = bool(waiting)
         said.say("\n".join([*waiting, *more]))
 
@@ -321,7 +330,9 @@ class Chat(App[None]):
             while self._stale:
                 self._stale = False
                 fill = await asyncio.to_thread(fill_of, self.agent)
-                self.screen_stack[0].query_one(StatusLine).fill = fill
+                line = self._find(StatusLine)
+                if line is not None:
+                    line.fill = fill
                 self._draw()
         finally:
             self._measuring = False

@@ -43,13 +43,20 @@ def plain(text: str) -> Content:
 class Said(Static):
     """One message or line of the transcript."""
 
-    def __init__(self, kind: Kind, text: str, *, id: str | None = None) -> None:
-        super().__init__(plain(_LEADS.get(kind, "") + text), id=id, classes=kind, markup=False)
+    def __init__(self, kind: Kind, text: str) -> None:
+        super().__init__(plain(_LEADS.get(kind, "") + text), classes=kind, markup=False)
         self._lead = _LEADS.get(kind, "")
 
     def say(self, text: str) -> None:
         """Says something else in its place."""
         self.update(plain(self._lead + text))
+
+
+class Waiting(Said):
+    """What was typed and is not sent yet; there only while something waits."""
+
+    def __init__(self) -> None:
+        super().__init__("note", "")
 
 
 class Transcript(VerticalScroll, can_focus=False):

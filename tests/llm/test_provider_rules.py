@@ -1,0 +1,340 @@
+"""Each rule refuses a request that breaks it and takes the one beside it; what providers took once is taken."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.llm import provider_rows, provider_rules
+from tests.llm.loopback import SPOKEN, Api, Served
+from tests.llm.provider_rows import ROWS
+from tests.llm.provider_rules import Issued, refusal
+
+Json = dict[str, Any]
+Break = Callable[[Json], object]
+SESSIONS = Path(__file__).parents[2] / "examples" / "sessions"
+DATA = Path(os.environ.get("TENFOLD_SESSIONS", "/nonexistent"))
+APIS: tuple[Api, ...] = ("messages", "chat", "responses", "generate")
+WINDOW = 1_000
+
+
+def given() -> tuple[Issued, dict[str, Json]]:
+    """A good request of each API: a question, an answer with two calls and what was thought, their results, go on."""
+    issued, answers = Issued(), {}
+    for api in APIS:
+        calls = (("a1", "look", {"path": "a"}), ("a2", "look", {"path": "b"}))
+        said = "" if api == "responses" else "Looking."
+        served = Served(said, "tool", call=calls[0], also=calls[1:], thought=("I should look.", "signed"))
+        answers[api] = SPOKEN[api](served, "a-model")
+        issued.note(api, answers[api])
+    asked = "Look at a and b."
+    results = [{"type": "tool_result", "tool_use_id": f"toolu_a{n}", "content": "fine"} for n in (1, 2)]
+    output = answers["responses"]["output"]
+    parts = answers["generate"]["candidates"][0]["content"]["parts"]
+    responses = [{"functionResponse": {"name": "look", "response": {"result": "fine"}}} for _ in (1, 2)]
+    return issued, {
+        "messages": {
+            "max_tokens": 100,
+            "thinking": {"type": "enabled", "budget_tokens": 50},
+            "messages": [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": answers["messages"]["content"]},
+                {"role": "user", "content": [*results, {"type": "text", "text": "Go on."}]},
+            ],
+        },
+        "chat": {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": asked},
+                answers["chat"]["choices"][0]["message"],
+                {"role": "tool", "tool_call_id": "call_a1", "content": "fine"},
+                {"role": "tool", "tool_call_id": "call_a2", "content": ""},
+            ]
+        },
+        "responses": {
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": asked}]},
+                *output,
+                *({"type": "function_call_output", "call_id": f"call_a{n}", "output": "fine"} for n in (1, 2)),
+            ]
+        },
+        "generate": {
+            "contents": [
+                {"role": "user", "parts": [{"text": asked}]},
+                {"role": "model", "parts": parts},
+                {"role": "user", "parts": responses},
+            ]
+        },
+    }
+
+
+def put(*path: str | int | slice, value: object) -> Break:
+    """Puts a value at a place of a request."""
+
+    def change(body: Json) -> None:
+        inner: Any = body
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = value
+
+    return change
+
+
+def without(*path: str | int | slice) -> Break:
+    """Takes out what stands at a place of a request."""
+
+    def change(body: Json) -> None:
+        inner: Any = body
+        for step in path[:-1]:
+            inner = inner[step]
+        del inner[path[-1]]
+
+    return change
+
+
+def again(*path: str | int, at: int | None = None) -> Break:
+    """Repeats an item of a list, at its end or at a place in it."""
+
+    def change(body: Json) -> None:
+        inner: Any = body
+        for step in path[:-1]:
+            inner = inner[step]
+        inner.insert(len(inner) if at is None else at, deepcopy(inner[path[-1]]))
+
+    return change
+
+
+THOUGHTLESS = (
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "x", "name": "look", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": ""}]},
+)
+"""An answer that the server has given no thoughts to, and what came of its call."""
+SAID, THIRD = ("messages", 1, "content"), ("messages", 2, "content")
+MODEL = ("contents", 1, "parts")
+BREAKS: tuple[tuple[str, Break], ...] = (
+    ("messages.max_tokens", without("max_tokens")),
+    ("messages.none", put("messages", value=[])),
+    ("messages.role", put("messages", 0, "role", value="system")),
+    ("messages.role", put("messages", 2, "role", value="tool")),
+    ("messages.first", without("messages", 0)),
+    ("messages.last", put("messages", value=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
+    ("messages.empty", put("messages", 0, "content", value="")),
+    ("messages.empty", put(*SAID, value=[])),
+    ("messages.empty_text", put(*SAID, 1, "text", value="")),
+    ("messages.empty_text", put(*THIRD, 2, "text", value=" \n")),
+    ("messages.block", put(*SAID, 1, "type", value="tool_result")),
+    ("messages.block", put(*THIRD, 2, "type", value="input_text")),
+    ("messages.call_id", put(*SAID, 2, "id", value="a.b")),
+    ("messages.call_twice", again(*SAID, 2)),
+    ("messages.unanswered", without(*THIRD, 1)),
+    ("messages.unanswered", without("messages", 2)),
+    ("messages.unanswered", again(*THIRD, 2, at=0)),
+    ("messages.orphan", put(*THIRD, 0, "tool_use_id", value="toolu_a3")),
+    ("messages.orphan", without("messages", 1)),
+    ("messages.result_twice", again(*THIRD, 1, at=1)),
+    ("messages.thinking_first", again(*SAID, 1, at=0)),
+    ("messages.thinking_missing", put("messages", slice(1, 3), value=THOUGHTLESS)),
+    ("messages.signature_missing", without(*SAID, 0, "signature")),
+    ("messages.signature", put(*SAID, 0, "signature", value="forged")),
+    ("messages.signature", put(*SAID, 0, value={"type": "redacted_thinking", "data": "forged"})),
+    ("messages.thinking_changed", put(*SAID, 0, "thinking", value="I should not look.")),
+    ("messages.thinking_changed", without(*SAID, 0)),
+    ("chat.none", put("messages", value=[])),
+    ("chat.role", put("messages", 1, "role", value="model")),
+    ("chat.content_null", put("messages", 1, "content", value=None)),
+    ("chat.content_null", put("messages", 3, "content", value=None)),
+    ("chat.content_type", put("messages", 1, "content", value={"text": "a"})),
+    ("chat.orphan", without("messages", 2)),
+    ("chat.other_call", put("messages", 3, "tool_call_id", value="call_a3")),
+    ("chat.result_twice", again("messages", 3, at=4)),
+    ("chat.unanswered", without("messages", 4)),
+    ("chat.unanswered", again("messages", 1, at=3)),
+    ("chat.no_calls", put("messages", 2, "tool_calls", value=[])),
+    ("chat.call_id", put("messages", 2, "tool_calls", 0, "id", value="a" * 41)),
+    ("responses.none", put("input", value=[])),
+    ("responses.content", put("input", 0, "content", 0, "type", value="text")),
+    ("responses.id", put("input", 2, "id", value="call_a1")),
+    ("responses.twice", again("input", 2)),
+    ("responses.orphan", put("input", 4, "call_id", value="call_a3")),
+    ("responses.unanswered", without("input", 4)),
+    ("responses.reasoning_alone", without("input", slice(2, None))),
+    ("responses.reasoning_missing", without("input", 1)),
+    ("responses.encrypted", put("input", 1, "encrypted_content", value="forged-content")),
+    ("responses.unknown", put("input", 1, value={"type": "reasoning", "id": "rs_other", "summary": []})),
+    ("generate.none", put("contents", value=[])),
+    ("generate.role", put("contents", 1, "role", value="assistant")),
+    ("generate.empty", put("contents", 0, "parts", value=[])),
+    ("generate.part", put("contents", 0, "parts", value=[{}])),
+    ("generate.call_turn", without("contents", 0)),
+    ("generate.response_turn", without("contents", 1)),
+    ("generate.count", without("contents", 2, "parts", 1)),
+    ("generate.count", put("contents", 2, "parts", value=[{"text": "Go on."}])),
+    ("generate.last", without("contents", 2)),
+    ("generate.thought_missing", without(*MODEL, 1, "thoughtSignature")),
+    ("generate.thought", put(*MODEL, 1, "thoughtSignature", value="Zm9yZ2Vk")),
+    ("generate.thought", put(*MODEL, 1, "functionCall", "args", value={"path": "c"})),
+)
+
+
+SIZES = {
+    "messages.window": ("messages", 1_001),
+    "messages.window_with_answer": ("messages", 901),
+    "chat.window": ("chat", 1_001),
+    "responses.window": ("responses", 1_001),
+    "generate.window": ("generate", 1_001),
+}
+
+
+def test_every_rule_is_broken_here() -> None:
+    assert {rule for rule, _ in BREAKS} | set(SIZES) == set(ROWS)
+    assert all(row.seen and row.documented for row in ROWS.values())
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_good_request_is_taken(api: Api) -> None:
+    issued, good = given()
+    assert refusal(api, good[api], issued=issued, tokens=900, window=WINDOW) is None
+
+
+@pytest.mark.parametrize(("rule", "breaks"), BREAKS)
+def test_a_request_that_breaks_a_rule_is_refused_in_the_providers_words(rule: str, breaks: Break) -> None:
+    issued, good = given()
+    body = deepcopy(good[rule.partition(".")[0]])
+    breaks(body)
+    refused = refusal(rule.partition(".")[0], body, issued=issued)
+    assert refused is not None
+    assert (refused.rule, refused.status) == (rule, ROWS[rule].status)
+    assert refused.message.startswith(ROWS[rule].answer.partition("{")[0])
+    assert "{" not in refused.message
+
+
+@pytest.mark.parametrize("rule", SIZES)
+def test_what_is_too_long_is_refused_with_both_sizes(rule: str) -> None:
+    api, tokens = SIZES[rule]
+    issued, good = given()
+    refused = refusal(api, good[api], issued=issued, tokens=tokens, window=WINDOW)
+    assert refused is not None
+    assert refused.rule == rule
+    assert api == "responses" or ("1000" in refused.message and str(tokens) in refused.message)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_refusal_has_the_shape_of_its_api(api: Api) -> None:
+    refused = refusal(api, {})
+    assert refused is not None
+    error = refused.body["error"]
+    if api == "messages":
+        assert (refused.body["type"], error["type"]) == ("error", "invalid_request_error")
+    elif api == "generate":
+        assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+    else:
+        assert set(error) == {"message", "type", "param", "code"}
+
+
+def test_what_is_taken_although_it_looks_odd() -> None:
+    issued, good = given()
+    in_a_row = good["messages"]["messages"]
+    in_a_row[2:] = [{"role": "user", "content": [block]} for block in in_a_row[2]["content"]]
+    assert refusal("messages", good["messages"], issued=issued) is None, "turns of one role in a row are one turn"
+    old = [*in_a_row, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
+    without("messages", 1, "content", 0)({"messages": old})
+    assert refusal("messages", {"max_tokens": 1, "messages": old}, issued=issued) is None, (
+        "old thinking may be left out"
+    )
+    later = [*good["generate"]["contents"], {"role": "model", "parts": [{"text": "Done."}]}]
+    later.append({"role": "user", "parts": [{"text": "Thanks."}]})
+    without("contents", 1, "parts", 1, "thoughtSignature")({"contents": later})
+    assert refusal("generate", {"contents": later}, issued=issued) is None, "of earlier turns none is asked for"
+
+
+def test_the_rules_know_nothing_of_this_project() -> None:
+    for module in (provider_rules, provider_rows):
+        assert module.__file__ is not None
+        tree = ast.parse(Path(module.__file__).read_text())
+        names = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+        names += [alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names]
+        assert not [name for name in names if name.startswith("tenfold")]
+
+
+# -- what providers took -----------------------------------------------------------------------------------------------
+
+
+def lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def claude_code(path: Path) -> list[Json]:
+    """The messages of a session file, lines of one answer joined."""
+    messages: list[Json] = []
+    ids: list[object] = []
+    for line in lines(path):
+        if line.get("type") not in ("user", "assistant") or line.get("isSidechain") or line.get("isMeta"):
+            continue
+        message = line["message"]
+        if ids and message.get("id") is not None and message["id"] == ids[-1]:
+            messages[-1]["content"].extend(message["content"])
+            continue
+        ids.append(message.get("id"))
+        content = message["content"]
+        messages.append({"role": message["role"], "content": content if isinstance(content, str) else list(content)})
+    return messages
+
+
+def asked(messages: list[Json], role: str = "role", other: str = "assistant") -> list[list[Json]]:
+    """The lists that were sent: what stood before each answer, which a file may hold in several messages."""
+    mine = [message.get(role) == other for message in messages]
+    return [messages[:n] for n in range(1, len(messages)) if mine[n] and not mine[n - 1]]
+
+
+def test_recorded_chat_requests_are_taken() -> None:
+    messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text(encoding="utf-8"))
+    sent = asked(messages)
+    assert len(sent) > 10
+    assert [r for one in sent if (r := refusal("chat", {"messages": one})) is not None] == []
+
+
+def test_recorded_responses_requests_are_taken() -> None:
+    items = [line["payload"] for line in lines(SESSIONS / "tracker.codex.jsonl") if line["type"] == "response_item"]
+    ends = [n for n, item in enumerate(items) if item["type"] == "function_call_output"]
+    sent = [items[: n + 1] for n in ends if items[n + 1 : n + 2] and items[n + 1]["type"] != "function_call_output"]
+    assert len(sent) > 10
+    assert [r for one in sent if (r := refusal("responses", {"input": one})) is not None] == []
+
+
+def test_recorded_anthropic_requests_are_taken() -> None:
+    sent = asked(claude_code(SESSIONS / "pricing.claude-code.jsonl"))
+    assert len(sent) > 10
+    assert [r for m in sent if (r := refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
+
+
+@pytest.mark.skipif(not (DATA / "openhands-requests").is_dir(), reason="TENFOLD_SESSIONS is not set")
+def test_requests_of_others_that_providers_took_are_taken() -> None:
+    for path in (DATA / "openhands-requests").glob("django*.json"):
+        messages = json.loads(path.read_text(encoding="utf-8"))["messages"]
+        assert refusal("chat", {"messages": messages}) is None
+
+
+@pytest.mark.skipif(not (DATA / "claude-code").is_dir(), reason="TENFOLD_SESSIONS is not set")
+def test_a_session_of_others_that_anthropic_took_is_taken() -> None:
+    messages = claude_code(DATA / "claude-code" / "large-conversation.jsonl")
+    spoken = [
+        n for n, message in enumerate(messages) if message["role"] == "user" and "tool_result" not in str(message)
+    ]
+    sent = asked(messages[spoken[0] :])  # the file begins in the middle of an exchange
+    assert len(sent) > 10
+    assert [r for m in sent if (r := refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
+
+
+@pytest.mark.skipif(not (DATA / "gemini-cli").is_dir(), reason="TENFOLD_SESSIONS is not set")
+def test_a_history_of_google_that_was_taken_is_taken() -> None:
+    contents = json.loads((DATA / "gemini-cli" / "NotFollowingUserIntent.json").read_text(encoding="utf-8"))
+    sent = asked(contents, other="model")
+    assert len(sent) > 10
+    assert [r for one in sent if (r := refusal("generate", {"contents": one})) is not None] == []
