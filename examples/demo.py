@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from tenfold.cli.report import Result
-from tenfold.cli.screen import forgiving_streams, one_line, show, table, told, width
+from tenfold.cli.screen import forgiving_streams, show, table, width
 from tenfold.errors import TenfoldError
 from tenfold.log.base import DEFAULT_NAMESPACE, Store
 from tenfold.log.place import open_store
@@ -22,6 +22,7 @@ from tenfold.policies import policy_named
 from tenfold.record.block import MUST_KEEP, Block
 from tenfold.record.message import Message, text_of
 from tenfold.session import Place, Session
+from tenfold.shown import one_line, told
 from tenfold.transcripts import read_file
 from tenfold.transcripts.load import load
 from tenfold.wire.marks import summary_mark

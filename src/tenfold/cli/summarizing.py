@@ -33,7 +33,6 @@ _WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
 """A model string. Tags as in `qwen2.5:7b` and versions as in `amazon.nova-pro-v1:0` name no provider."""
 
 
-
 class Models(msgspec.Struct, frozen=True):
     """The agent's model ("" if none was named), and those that write summaries (none: by code alone)."""
 

@@ -16,12 +16,9 @@ from msgspec.structs import replace
 
 from tenfold import settings
 from tenfold.agent import Agent
-from tenfold.agent.demonstration import NAME as DEMONSTRATION
-from tenfold.agent.demonstration import demonstration
-from tenfold.agent.opening import WINDOW
+from tenfold.agent.opening import change
 from tenfold.branches import Wish, navigate
 from tenfold.errors import BadInput, TenfoldError, UsageError
-from tenfold.llm.provider import client_for
 from tenfold.recall.tools import rendered
 from tenfold.record.ask import Outcome
 from tenfold.record.block import MUST_KEEP
@@ -195,10 +192,8 @@ async def tree(agent: Agent, argument: str) -> Reply:
 
 async def model(agent: Agent, name: str) -> Reply:
     """Shows the model, or takes another one from the next run on."""
-    if name == DEMONSTRATION:
-        agent.use(demonstration(), WINDOW)
-    elif name:
-        agent.use(await asyncio.to_thread(client_for, name))
+    if name:
+        await asyncio.to_thread(change, agent, name)
     window = f"{agent.window:,} tokens" if agent.window else "not known: nothing is compacted until --window names it"
     verb = "from the next run on" if name else "the model is"
     return Reply(f"{verb} {agent.model.model_name} ({agent.model.system}); its window: {window}")
