@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from tenfold.drive import Answerer, arun
 from tenfold.engine import Call
+from tenfold.events import Skipped
 from tenfold.log.base import Hit
+from tenfold.log.ids import now
 from tenfold.meter.reading import Reading
 from tenfold.plan.draft import Recall
 from tenfold.plan.plan import Plan
 from tenfold.recall.expand import Line
-from tenfold.record.ask import Answer, Outcome, Summarize
+from tenfold.record.ask import Answer, Consult, Outcome, Summarize
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.redo import PLAIN, Again
@@ -44,6 +46,17 @@ class _OnLoop:
 
 _PAUSE = 0.005
 """Seconds between two looks at whether another compaction has ended."""
+T = TypeVar("T")
+
+
+async def to_its_end(work: Callable[[], T]) -> T:
+    """What appends, on a thread: none can be stopped, so a caller that is cancelled waits for its end."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 class AsyncSession:
@@ -52,6 +65,7 @@ class AsyncSession:
     def __init__(self, session: Session, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None) -> None:
         """Wraps an open session; both may be used side by side."""
         self.session = session
+        self._under_way: asyncio.Task[Outcome] | None = None
         self._answer = answer
         if answer is not None:
             session.awaited = answer
@@ -62,8 +76,8 @@ class AsyncSession:
         return self.session.view
 
     async def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
-        """See `Session.append`."""
-        return await asyncio.to_thread(self.session.append, *messages, usage=usage, run=run)
+        """See `Session.append`. What it was given is in the log, even where it is cancelled."""
+        return await to_its_end(lambda: self.session.append(*messages, usage=usage, run=run))
 
     async def sync(self, messages: Sequence[Message]) -> View:
         """See `Session.sync`."""
@@ -78,19 +92,57 @@ class AsyncSession:
         session = self.session
         call = session.known(call or session.call(to=to, window=window))
         async with self._alone():
-            return await self._carried_out(call)
+            return await self._abortable(call)
+
+    def abort(self) -> None:
+        """Ends the compaction under way, if any: nothing of it is appended, and who waits for it goes on."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+
+    async def _abortable(self, call: Call) -> Outcome:
+        task = self._under_way = asyncio.ensure_future(self._carried_out(call))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            mine = asyncio.current_task()
+            if not task.cancelled() or mine is None or mine.cancelling():
+                raise
+            return self._cancelled()
+        finally:
+            self._under_way = None
+
+    def _cancelled(self) -> Outcome:
+        tokens = sum(self.session.sizes().values())
+        return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
 
     async def _carried_out(self, call: Call) -> Outcome:
         session = self.session
-        ahead = await asyncio.to_thread(session.adopted, call)
-        if ahead is not None:
-            return ahead
+        ahead = await asyncio.to_thread(session.taken, call)
+        while ahead is not None and not ahead.done:  # noqa: ASYNC110 - its thread knows nothing of this loop
+            await asyncio.sleep(_PAUSE)
+        adopted = await self._appended(lambda: session.adopted(call)) if ahead is not None else None
+        if adopted is not None:
+            return adopted
         with compaction(session.place.session, session.policy.name) as tell:
             effects, view = await asyncio.to_thread(session.effects, call)
-            verdict = await arun(effects, session.answering(), answer=self._answer)
-            outcome = await asyncio.to_thread(session.install, verdict, view)
+            begun: list[Consult] = []
+            answerer = session.answering()
+            try:
+                listening = replace(answerer, before=(*answerer.before, begun.append))
+                verdict = await arun(effects, listening, answer=self._answer)
+            except asyncio.CancelledError:
+                if begun:
+                    answerer.tell(Skipped(session.place.session, self._cancelled(), now()))
+                raise
+            outcome = await self._appended(lambda: session.install(verdict, view))
             tell(outcome)
             return outcome
+
+    async def _appended(self, work: Callable[[], T]) -> T:
+        """What appends a Block. From here on it is too late for `abort`."""
+        if self._under_way is asyncio.current_task():
+            self._under_way = None
+        return await to_its_end(work)
 
     async def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
         """See `Session.redo`. Cancelling it leaves no Block."""
@@ -125,7 +177,7 @@ class AsyncSession:
 
     async def _checked(self, call: Call | None) -> None:
         if call is not None:
-            self.session.outcome = await self._carried_out(call)
+            self.session.outcome = await self._abortable(call)
             await asyncio.to_thread(self.session.prepare, call, self._threaded())
 
     async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK

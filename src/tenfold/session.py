@@ -187,14 +187,21 @@ class Session(Conversation):
         effects, view = self.effects(replace(call, demand="manual", to=to, consult=False))
         self.ahead = Preparation(lambda: (run(effects, answerer), view))
 
+    def taken(self, call: Call) -> Preparation | None:
+        """What was prepared, done or not, if this call takes it: the trigger fires or a person asks."""
+        if self.ahead is None or call.demand != "check":
+            return self.ahead
+        if call.window is None:
+            return None
+        reading, limits = self._against(call)
+        return self.ahead if limits.need(reading.tokens) in ("soft", "hard") else None
+
     def adopted(self, call: Call) -> Outcome | None:
-        """What was prepared, appended: if there is something, the trigger fires or a person asks, and it is enough."""
-        ahead = self.ahead
+        """What was prepared, appended: if there is something, this call takes it, and it is enough."""
+        ahead = self.taken(call)
         if ahead is None:
             return None
         reading, limits = self._against(call) if call.window is not None else (self.reading(), None)
-        if call.demand == "check" and (limits is None or limits.need(reading.tokens) not in ("soft", "hard")):
-            return None
         verdict, view = ahead.take()
         self.ahead = None
         if isinstance(verdict.entry, Block):

@@ -20,7 +20,7 @@ from tenfold.session import Place, Session
 from tenfold.settings import policy_for
 from tests.agent.working import TASK, settings_for
 
-WINDOW = 8_000
+WINDOW = 32_000
 
 
 def opened(log: Path) -> Session:
@@ -38,7 +38,7 @@ def main(log: str, server: str, model: str, ran: str, dies: str) -> None:
         os.close(written)
         if path in dies.split(","):
             os.kill(os.getpid(), signal.SIGKILL)
-        return f"# {path}\n" + "one more line of it\n" * 60
+        return f"# {path}\n" + "one more line of it\n" * 80
 
     session = opened(Path(log))
     agent = Agent(client_for(model, server), session=session, window=WINDOW, settings=settings_for(model), tools=[look])

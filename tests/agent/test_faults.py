@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ from tenfold.settings import Live, policy_for
 from tenfold.view.units import NO_RESULT
 from tests.agent.killed import opened
 from tests.agent.test_long_runs import blocks, looking, streamed
-from tests.agent.working import DONE, RULE, TASK, Provider, settings_for
+from tests.agent.working import DONE, RULE, TASK, Provider, settings_for, summary
 from tests.llm.loopback import Got, Served, base_of
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
@@ -216,6 +217,52 @@ def test_a_plug_in_that_raises_is_reported_and_ignored() -> None:
     holds_all(made.session, STEPS)
 
 
+# -- all of it, in the run of three hundred steps ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "then"), [("tenfold", "tail"), ("tail", "tiers")])
+def test_three_hundred_steps_in_which_everything_goes_wrong(policy: str, then: str, tmp_path: Path) -> None:
+    """Summaries fail, are late and empty in turn, settings change, the model asks, an extension objects and raises."""
+    file, reports = tmp_path / "tenfold.toml", list[str]()
+    file.write_text(f'[tenfold]\npolicy = "{policy}"\n')
+    edits = {120: "[tenfold\n", 150: f'[tenfold]\npolicy = "{then}"\n'}
+    answers = cycle((*FAULTS.values(), None))
+    careful, asked = Extension("careful"), list[Consult]()
+
+    @careful.before
+    def veto(consult: Consult) -> Answer | None:
+        asked.append(consult)
+        if len(asked) == 2:
+            raise RuntimeError("an extension with a fault")
+        return Answer(cancel=True, error="not now") if len(asked) == 1 else None
+
+    def also(done: int, got: Got) -> Served | None:
+        if done in edits:
+            file.write_text(edits.pop(done))
+        if done == 90 and "call_c90" not in got.prompt:
+            return Served("A moment.", "tool", call=("c90", "compact", {"focus": "values"}))
+        return None
+
+    live = Live(COUNTER, file, environ={}, report=reports.append)
+
+    def impatient() -> Policy:
+        given = live()
+        return replace(given, summary=replace(given.summary, timeout=0.2))
+
+    with Provider(300, 32_000, also=also, writes=lambda got: next(answers) or summary(got), kept=1) as provider:
+        made = agent(provider, session(impatient, writing(provider, report=reports.append)), extensions=[careful])
+        assert asyncio.run(made.invoke(TASK)) == DONE
+        newest = provider.got[-1].prompt
+        assert [refused.message for _, refused in provider.refused] == []
+    assert RULE in newest
+    assert edits == {}
+    assert any("not TOML" in report for report in reports)
+    assert any("an extension with a fault" in report for report in reports)
+    made_by = [block.policy for block in blocks(made.session)]
+    assert set(made_by) == {policy, then}
+    holds_all(made.session, 300)
+
+
 # -- kills -------------------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +271,9 @@ class Killing(Provider):
 
     def __init__(self, steps: int, window: int, draw: random.Random, *, times: int) -> None:
         super().__init__(steps, window, also=self._kills, thinks=True, several=5, kept=1)
-        self.moments = {done: draw.choice((0.0, draw.uniform(0.0, 0.03))) for done in draw.sample(range(3, 30), times)}
+        self.moments = {
+            done: draw.choice((0.0, draw.uniform(0.0, 0.03))) for done in draw.sample(range(3, steps - 10), times)
+        }
         self.child: subprocess.Popen[str] | None = None
         self.shown = 0
 
@@ -255,12 +304,12 @@ def resumed(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> i
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path: Path) -> None:
     draw = random.Random(2)  # noqa: S311 - it chooses moments
-    dies = f"src/part{draw.randint(5, 25)}.py"
-    with Killing(40, 8_000, draw, times=3) as provider:
+    dies = f"src/part{draw.randint(5, 250)}.py"
+    with Killing(300, 32_000, draw, times=5) as provider:
         kills = resumed(provider, ANTHROPIC, tmp_path / "log.db", tmp_path / "ran", dies)
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
-    assert kills >= 3
+    assert kills >= 5
     path = opened(tmp_path / "log.db").view.path
     said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
     called = [json.loads(call.arguments)["path"] for message in said for call in calls_of(message)]

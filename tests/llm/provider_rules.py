@@ -111,6 +111,8 @@ def _sizes(api: str, body: Json, tokens: int, window: int | None) -> Callable[[]
             return
         more = {"messages": body.get("max_tokens"), "chat": body.get("max_completion_tokens", body.get("max_tokens"))}
         wanted = more.get(api) or 0
+        if wanted >= window:  # a client's own default, for the model that a small window here stands for
+            wanted = 0
         named = {"sent": tokens, "limit": window, "more": wanted, "total": tokens + wanted}
         if tokens > window or (api == "chat" and tokens + wanted > window):
             raise _Broken(f"{api}.window", **named)

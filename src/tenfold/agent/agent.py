@@ -25,6 +25,7 @@ from tenfold.agent.messages import encoded
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
 from tenfold.engine import Call
+from tenfold.errors import UsageError
 from tenfold.events import RunEnded, RunStarted
 from tenfold.extensions import Extension, extended
 from tenfold.llm.provider import ProviderModel, client_for
@@ -33,10 +34,12 @@ from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
 from tenfold.meter.windows import window_of
 from tenfold.record.ask import Outcome
+from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text
 from tenfold.session import Place, Session
 from tenfold.settings import policy_for
 from tenfold.summarize.redact import redact
+from tenfold.view.units import shows
 
 UNLIMITED = UsageLimits(request_limit=None)
 """An agent that goes on for hours makes more calls than pydantic-ai allows one run by itself."""
@@ -75,7 +78,6 @@ class Agent:
         self._memory.ends = True
         self._aside = AsyncSession(self.session)
         self._asked: str | None = None
-        self._compacting: asyncio.Task[Outcome] | None = None
         self._runner: Runner[None, str] = Runner(
             self.model,
             instructions=instructions or None,
@@ -137,9 +139,9 @@ class Agent:
     async def invoke(self, prompt: str = "") -> str:
         """Says `prompt` and runs until the model has answered; the answer's text. "" goes on with what stands there.
 
-        Raises `RuntimeError` naming the phase unless it is idle, `ContextOverflow` where nothing makes the request
-        fit, and what pydantic-ai raises for a model that fails; what was said until then is in the session, the
-        beginning of an answer that broke off included.
+        Raises `RuntimeError` naming the phase unless it is idle, `UsageError` where "" finds nothing to go on with,
+        `ContextOverflow` where nothing makes the request fit, and what pydantic-ai raises for a model that fails; what
+        was said until then is in the session, the beginning of an answer that broke off included.
         """
         async with self._running(prompt) as given:
             result: AgentRunResult[str] = await self._runner.run(None, **given)
@@ -155,20 +157,37 @@ class Agent:
                 yield event
 
     async def _history(self, prompt: str) -> list[Any]:
-        session = self.session
-        interrupted = session.view.step is not None and not prompt
-        if prompt or interrupted:
-            said = Message("user", (Text(prompt or RESUMED),), "harness" if interrupted else "human")
-            await self._aside.append(said)
-        return await asyncio.to_thread(encoded, session.view.messages(), {})
+        if prompt:
+            await self._aside.append(Message("user", (Text(prompt),), "human"))
+        elif self._broken_off():
+            await self._aside.append(Message("user", (Text(RESUMED),), "harness"))
+        return await asyncio.to_thread(encoded, self.session.view.messages(), {})
+
+    def _broken_off(self) -> bool:
+        """Whether what stands there ends in an answer that was not finished, or in calls without all their results.
+
+        Raises `UsageError` where there is nothing to go on with.
+        """
+        view = self.session.view
+        if view.step is not None:
+            return True
+        entries = (view.path.at(at) for at in range(view.path.length - 1, -1, -1))
+        last = next((m for e in entries if (m := message_of(e)) is not None and (m.status != "ok" or shows(m))), None)
+        if last is None:
+            raise UsageError("nothing has been said yet: say what is to be done")
+        if last.role == "assistant" and last.status == "ok":
+            raise UsageError("the last answer is complete, and there is nothing to go on with: say something")
+        return last.role == "assistant"
 
     async def _ended(self) -> None:
         """The end of a run that went well: the check that the policy makes here, and what was asked for meanwhile."""
         asked, self._asked = self._asked, None
+        if self.window is None:
+            return
         if asked is not None:
             self.phase = "compaction"
             await self._compact(replace(self._call(), demand="manual", focus=asked))
-        elif self.window is not None and "end_of_run" in self.session.policy.checks:
+        elif "end_of_run" in self.session.policy.checks:
             self.phase = "compaction"
             await self._compact(self._call())
 
@@ -183,23 +202,18 @@ class Agent:
             return await self._compact(replace(self._call(), demand="manual", focus=focus))
 
     async def _compact(self, call: Call) -> Outcome:
-        self._compacting = asyncio.ensure_future(self._aside.compact(call))
-        try:
-            self.session.outcome = await self._compacting
-        except asyncio.CancelledError:
-            if not self._compacting.cancelled() or (task := asyncio.current_task()) is None or task.cancelling():
-                raise
-            tokens = sum(self.session.sizes().values())
-            self.session.outcome = Outcome("cancelled", "it was aborted", tokens, tokens, 0)
-        finally:
-            self._compacting = None
+        self.session.outcome = await self._aside.compact(call)
         return self.session.outcome
 
     def compact(self, focus: str = "") -> None:
-        """Asks for a compaction at the end of the run that is under way, or of the next one."""
+        """Asks for a compaction at the end of the run that is under way, or of the next one.
+
+        Raises `UsageError` for no known window.
+        """
+        self.session.known(self._call())
         self._asked = focus
 
     def abort_compaction(self) -> None:
-        """Cancels the compaction under way, if any: nothing of it is appended."""
-        if self._compacting is not None:
-            self._compacting.cancel()
+        """Cancels the compaction under way, if any, one inside a run included: nothing of it is appended."""
+        self._aside.abort()
+        self._memory.abort()

@@ -8,6 +8,7 @@ is compacted for and made once more.
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +37,7 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from tenfold.agent.messages import Reader, encoded
-from tenfold.aio import AsyncSession
+from tenfold.aio import AsyncSession, to_its_end
 from tenfold.designs.tiers import CompactTool
 from tenfold.engine import Call
 from tenfold.errors import ContextOverflow
@@ -49,15 +50,11 @@ from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.entry import Usage
 from tenfold.session import Session
 
-_WITHOUT_END = frozenset({None, "test", "function"})
-"""Models of pydantic-ai that are no provider's."""
-
-
-def _cut(response: ModelResponse) -> bool:
-    """Whether a streamed answer has no end: providers say at the end why it is one, and clients do not miss it."""
-    details = response.provider_details or {}  # `finish_reason` itself is "stop" where a client heard nothing
-    unsaid = response.finish_reason in {None, "stop"} and not details.get("finish_reason")
-    return unsaid and response.provider_name not in _WITHOUT_END
+ANSWER = 4_096
+"""Tokens kept free for an answer whose request names no most: what pydantic-ai then asks of Anthropic's models that
+count it into the window (`_LEGACY_DEFAULT_MAX_TOKENS`); in small windows a sixteenth."""
+_SAYING = frozenset({"anthropic", "bedrock", "google", "google-cloud", "groq", "mistral"})
+"""Providers that say at the end of every answer why it ended. Of servers that speak OpenAI's language not all do."""
 
 
 class _Results:
@@ -66,15 +63,20 @@ class _Results:
     def __init__(self, calls: tuple[str, ...] = ()) -> None:
         self._waiting = list(calls)
         self._there: dict[str, ToolReturnPart] = {}
-        self.alone = asyncio.Lock()
+        self._one = threading.Lock()
 
-    def done(self, part: ToolReturnPart) -> list[ToolReturnPart]:
-        """The results that may be appended now that this one is there."""
+    def came(self, part: ToolReturnPart) -> None:
+        """Notes a result."""
         self._there[part.tool_call_id] = part
-        ready: list[ToolReturnPart] = []
-        while self._waiting and self._waiting[0] in self._there:
-            ready.append(self._there.pop(self._waiting.pop(0)))
-        return ready
+
+    def append(self, session: Session, run: str, *, whole: bool = False) -> None:
+        """Appends the results up to the first call without one; all that are there where no more will come."""
+        with self._one:
+            ready: list[ModelMessage] = []
+            while self._waiting and (whole or self._waiting[0] in self._there):
+                part = self._there.pop(self._waiting.pop(0), None)
+                ready += [ModelRequest([part])] if part is not None else []
+            session.append(*Reader().read(ready)[0], run=run)
 
 
 @dataclass
@@ -95,6 +97,7 @@ class Memory(AbstractCapability[Any]):
     _results: _Results = field(init=False, repr=False)
     _reader: Reader = field(init=False, repr=False)
     _floors: dict[bytes, int] = field(init=False, repr=False, default_factory=dict)
+    _saying: set[str | None] = field(init=False, repr=False, default_factory=lambda: set(_SAYING))
 
     def __post_init__(self) -> None:
         self._aside = AsyncSession(self.session)
@@ -122,7 +125,7 @@ class Memory(AbstractCapability[Any]):
         settings = request.model_settings or {}
         known = self.window or request.model.context_window or window_of(request.model.model_name)
         recall: Recall = "tool" if self.tools else "none"
-        reserve = settings.get("max_tokens") or 0
+        reserve = settings.get("max_tokens") or min(ANSWER, (known or 0) // 16)
         return Call(window=known, floor=self._floor(request), output_reserve=reserve, recall=recall)
 
     def _floor(self, request: ModelRequestContext) -> int:
@@ -144,18 +147,24 @@ class Memory(AbstractCapability[Any]):
             cached = used.cache_read_tokens, used.cache_write_tokens
             name = response.model_name or request_context.model.model_name
             self.session.used(Usage(used.input_tokens, used.output_tokens, *cached, self.session.model or name))
-        if self.streams and _cut(response):
+        if self.streams and self._cut(response):
             ctx.messages.append(replace(response, state="interrupted"))
             name = request_context.model.model_name
             raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")
         self.answer = response.text or ""
         self._results = _Results(tuple(call.tool_call_id for call in response.tool_calls))
-        await self._append(response, response.run_id or "")
+        await self._aside.append(*Reader().read([response])[0], run=response.run_id or "")
         return response
 
-    async def _append(self, message: ModelMessage, run: str = "") -> None:
-        messages, _ = Reader().read([message])
-        await self._aside.append(*messages, run=run)
+    def _cut(self, response: ModelResponse) -> bool:
+        """Whether a streamed answer has no end: its provider says why one ended, and clients do not miss that.
+
+        A provider that was never heard to say it may be one that says nothing; clients then put "stop".
+        """
+        if (response.provider_details or {}).get("finish_reason"):
+            self._saying.add(response.provider_name)
+            return False
+        return response.finish_reason in {None, "stop"} and response.provider_name in self._saying
 
     async def wrap_tool_execute(
         self,
@@ -179,20 +188,21 @@ class Memory(AbstractCapability[Any]):
 
     async def _done(self, part: ToolReturnPart | RetryFeedbackPart, run: str | None) -> None:
         if isinstance(part, ToolReturnPart):
-            async with self._results.alone:
-                for ready in self._results.done(part):
-                    await self._append(ModelRequest([ready]), run or "")
+            results, session = self._results, self.session
+            results.came(part)
+            await to_its_end(lambda: results.append(session, run or ""))
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Keeps the beginning of an answer that broke off, or that nobody waited for."""
-        self._messages = []
+        """Keeps the beginning of an answer that broke off, or that nobody waited for, and results after a lost one."""
+        self._messages, self._results = [], _Results()
         try:
             return await handler()
         except BaseException:
             last = self._messages[-1] if self._messages else None
+            run = ctx.run_id or ""
+            self._results.append(self.session, run, whole=True)  # at once: a cancelled task may not wait
             if isinstance(last, ModelResponse) and last.state == "interrupted":
-                messages, _ = Reader().read([last])
-                self.session.append(*messages, run=ctx.run_id or "")  # at once: a cancelled task may not wait
+                self.session.append(*Reader().read([last])[0], run=run)
             raise
 
     async def on_model_request_error(
@@ -223,6 +233,10 @@ class Memory(AbstractCapability[Any]):
             f"instructions and tools as too long, on try {request_context.attempt} of 2; the last compaction: {why}. "
             "Use a model with a larger window, or make the newest messages smaller"
         ) from error
+
+    def abort(self) -> None:
+        """Cancels the compaction under way, if any: nothing of it is appended, and the run goes on."""
+        self._aside.abort()
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 

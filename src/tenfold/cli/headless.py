@@ -134,6 +134,8 @@ async def carried_out(agent: Agent, words: str, wanted: Wanted, lines: Lines) ->
         raise
     except (TenfoldError, OSError) as exc:
         status, error = "failed", str(exc)
+    except Exception as exc:  # noqa: BLE001 - a client, a tool or a listener may raise anything: there is a last line
+        status, error = "failed", f"{type(exc).__name__}: {exc}"
     run.broke_off()
     lines("usage", **_usage(agent, before))
     lines("finished", status=status, answer=run.answer, error=error)

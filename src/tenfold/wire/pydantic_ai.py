@@ -132,6 +132,8 @@ def _output(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
     listed = splice.items(raw)
     if listed is not None and any(isinstance(_content(item), Image | Document) for item in listed):
         return tuple(_content(item) for item in listed)
+    if listed is None and isinstance(only := _content(raw), Image | Document):
+        return (only,)
     return (Text(bytes(raw).decode("utf-8", "replace")),)
 
 

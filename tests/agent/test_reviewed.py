@@ -1,0 +1,277 @@
+"""What a review of the agent found: each of these went wrong once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic_ai import Agent as Runner
+from pydantic_ai import BinaryContent, DeferredToolRequests, DeferredToolResults, Tool
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
+
+from tenfold.agent import Agent, Memory
+from tenfold.agent.agent import RESUMED
+from tenfold.agent.opening import Wanted
+from tenfold.cli.headless import FAILED, Lines, carried_out
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.events import Ended, Event, RunEnded, Skipped, Started
+from tenfold.extensions import Extension
+from tenfold.llm.provider import client_for
+from tenfold.llm.scripted import Reply, ScriptedModel
+from tenfold.meter.counters import counter_for
+from tenfold.record.message import Image, result_of, text_of
+from tenfold.session import Session
+from tenfold.view.units import NO_RESULT
+from tests.agent.test_agent import OPENAI, TASK, WINDOW, blocks, session
+from tests.agent.test_interrupted import of_three, said, streamed
+from tests.llm.conftest import SECRET
+from tests.llm.loopback import Loopback, Served, base_of
+
+COUNT = counter_for("gpt-4o").counter.count
+
+
+def says(*, steps: int = 0) -> FunctionModel:
+    """A model that makes a call in each of so many steps and then says what it was told last, at length."""
+    made: list[int] = []
+
+    def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del info
+        sizes = COUNT([str(getattr(part, "content", "")) for m in messages for part in m.parts])
+        made.append(len(messages))
+        text = TextPart(f"Answer {len(made)}. " + "The parts repeat. " * 150)
+        calls = [ToolCallPart("step", {"number": len(made)}, f"s{len(made)}")] if len(made) <= steps else []
+        return ModelResponse([text, *calls], usage=RequestUsage(input_tokens=sum(sizes) + 20, output_tokens=600))
+
+    return FunctionModel(answers)
+
+
+async def breaks(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    del messages, info
+    yield "Let me "
+    raise OSError("the cable was pulled out")
+
+
+def off_the_path(log: Session) -> int:
+    """How many entries stand on other branches."""
+    return len(log.place.store.original(log.place.namespace, log.place.session)) - log.view.path.length
+
+
+# -- going on without words --------------------------------------------------------------------------------------------
+
+
+def test_without_words_it_goes_on_from_an_answer_that_broke_off() -> None:
+    seen: list[str] = []
+
+    def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del info
+        seen.append(str(messages[-1].parts[-1]))
+        return ModelResponse([TextPart("All of it.")])
+
+    made = Agent(FunctionModel(answers, stream_function=breaks), session=session(), window=WINDOW)
+    with pytest.raises(OSError, match="cable"):
+        asyncio.run(streamed(made, TASK))
+    assert asyncio.run(made.invoke()) == "All of it.", "and not the marker of what broke off"
+    assert [RESUMED in prompt for prompt in seen] == [True]
+    assert [m.origin for m in said(made.session)] == ["human", "model", "harness", "model"]
+
+
+@pytest.mark.parametrize("instructions", ["", "Be brief."])
+def test_without_words_there_must_be_something_to_go_on_with(instructions: str) -> None:
+    made = Agent(says(), session=session(), window=WINDOW, instructions=instructions)
+    with pytest.raises(UsageError, match="nothing has been said"):
+        asyncio.run(made.invoke())
+    answer = asyncio.run(made.invoke("Hello."))
+    with pytest.raises(UsageError, match="last answer is complete"):
+        asyncio.run(made.invoke())
+    assert made.phase == "idle"
+    assert [text_of(m) for m in said(made.session)] == ["Hello.", answer]
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def test_results_that_are_there_are_kept_when_a_call_before_them_fails() -> None:
+    there = asyncio.Event()
+
+    async def step(number: int) -> str:
+        """Works."""
+        if number == 2:
+            await there.wait()
+            raise ValueError("the disk is full")
+        if number == 3:
+            there.set()
+        return f"result {number}"
+
+    made = Agent(FunctionModel(of_three), session=session(), window=WINDOW, tools=[step])
+    with pytest.raises(ValueError, match="disk"):
+        asyncio.run(made.invoke(TASK))
+    assert [text_of(m) for m in said(made.session) if m.role == "tool"] == ["result 1", "result 3"]
+    assert asyncio.run(made.invoke("Go on.")) == "3 results"
+    shown = [(text_of(m), found.call) for m in made.session.view.messages() if (found := result_of(m)) is not None]
+    assert {call: text for text, call in shown} == {"c1": "result 1", "c2": NO_RESULT, "c3": "result 3"}
+    assert off_the_path(made.session) == 0
+
+
+def test_results_of_calls_that_waited_for_approval_stand_in_the_log_once() -> None:
+    def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del info
+        if any(part.part_kind == "tool-return" for m in messages for part in m.parts):
+            return ModelResponse([TextPart("Done.")])
+        return ModelResponse([ToolCallPart("risky", {}, "c1"), ToolCallPart("plain", {}, "c2")])
+
+    def risky() -> str:
+        """Asks first."""
+        return "risked"
+
+    def plain() -> str:
+        """Does not."""
+        return "fine"
+
+    log = session()
+    runner = Runner(
+        FunctionModel(answers),
+        output_type=[str, DeferredToolRequests],
+        tools=[Tool(risky, requires_approval=True), plain],
+        capabilities=[Memory(log, WINDOW)],
+    )
+    first = asyncio.run(runner.run(TASK))
+    yes = DeferredToolResults(approvals={"c1": True})
+    asyncio.run(runner.run(message_history=first.all_messages(), deferred_tool_results=yes))
+    assert sorted(text_of(m) for m in said(log) if m.role == "tool") == ["fine", "risked"]
+    assert off_the_path(log) == 0
+
+
+def test_an_image_that_is_all_a_tool_gives_is_an_image() -> None:
+    def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del info
+        if len(messages) > 1:
+            return ModelResponse([TextPart("Seen.")])
+        return ModelResponse([ToolCallPart("picture", {}, "c1")])
+
+    def picture() -> BinaryContent:
+        """Takes one."""
+        return BinaryContent(b"\x89PNG" + bytes(6_000), media_type="image/png")
+
+    made = Agent(FunctionModel(answers), session=session(), window=WINDOW, tools=[picture])
+    asyncio.run(made.invoke(TASK))
+    (result,) = [found for m in said(made.session) if (found := result_of(m)) is not None]
+    assert [type(part) for part in result.content] == [Image]
+    assert off_the_path(made.session) == 0
+
+
+# -- compacting --------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_compacted_is_refused_when_it_is_asked_for_and_costs_no_answer() -> None:
+    made = Agent(says(), session=session())
+    assert made.window is None
+    with pytest.raises(UsageError, match="window"):
+        made.compact("the prices")
+    assert asyncio.run(made.invoke(TASK)).startswith("Answer 1.")
+
+
+def slow() -> tuple[ScriptedModel, threading.Event]:
+    gate = threading.Event()
+    waits = ScriptedModel([Reply(text="late", delay=1.0)], repeat=True, sleep=lambda _: (gate.wait(60), None)[1])
+    return waits, gate
+
+
+async def until_asked(model: ScriptedModel, task: asyncio.Task[object]) -> None:
+    while not model.asked and not task.done():  # noqa: ASYNC110 - the model is asked on another thread
+        await asyncio.sleep(0.005)
+
+
+def watching(*kinds: type[Event]) -> tuple[Extension, list[Event]]:
+    told: list[Event] = []
+    watch = Extension("watch")
+    watch.on(*kinds)(told.append)
+    return watch, told
+
+
+def test_a_compaction_that_was_prepared_is_not_appended_after_its_abort() -> None:
+    model, gate = slow()
+    made = Agent(says(), session=session(answerer=Answerer(model=model)), window=8_000)
+
+    async def aborted() -> str:
+        number = 0
+        while made.session.ahead is None:
+            number += 1
+            await made.invoke(f"Prompt {number}.")
+        ahead = made.session.ahead
+        task = asyncio.create_task(made.run_compaction())
+        await asyncio.sleep(0.05)
+        assert not task.done(), "it waits for what is being prepared"
+        made.abort_compaction()
+        status = (await task).status
+        gate.set()
+        ahead.take()
+        return status
+
+    assert asyncio.run(aborted()) == "cancelled"  # its threads have ended with the loop
+    assert blocks(made.session) == []
+    assert not made.session.compacting.locked()
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_compaction_in_a_run_can_be_aborted_too_and_every_one_that_started_is_told_to_have_ended(
+    *, stopped: bool
+) -> None:
+    model, gate = slow()
+    watch, told = watching(Started, Ended, Skipped, RunEnded)
+    log = session("threshold", answerer=Answerer(model=model))
+    made = Agent(says(), session=log, window=8_000, extensions=[watch])
+
+    async def run() -> None:
+        while True:
+            task = asyncio.create_task(made.invoke("Go on."))
+            await until_asked(model, task)
+            if not task.done():
+                break
+            await task
+        del told[: -1 if isinstance(told[-1], Started) else None]
+        if stopped:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            made.abort_compaction()
+            assert (await task).startswith("Answer")
+        gate.set()
+
+    asyncio.run(run())
+    assert [type(event).__name__ for event in told] == ["Started", "Skipped", "RunEnded"]
+    assert [event.outcome.status for event in told if isinstance(event, Skipped)] == ["cancelled"]
+    assert blocks(log) == []
+    assert made.phase == "idle"
+
+
+def test_an_error_of_any_kind_is_told_in_the_last_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    async def fails(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        del messages, info
+        yield "Let me "
+        raise ValueError(f"a client's own, with {SECRET}")
+
+    made = Agent(FunctionModel(stream_function=fails), session=session(), window=WINDOW)
+    wanted, lines = Wanted(tmp_path), Lines(frozenset())
+    assert asyncio.run(carried_out(made, TASK, wanted, lines)) == FAILED
+    told = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["event"] for line in told] == ["started", "text", "usage", "finished"]
+    assert told[-1]["error"] == "ValueError: a client's own, with [redacted]"
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_never_says_why_an_answer_ended_can_be_streamed_from() -> None:
+    with Loopback(Served("Four of them.", breaks=3, smoothly=True)) as provider:
+        made = Agent(client_for(OPENAI, base_of(OPENAI, provider)), session=session(), window=WINDOW)
+        asyncio.run(streamed(made, TASK))
+    assert [m.status for m in said(made.session)] == ["ok", "ok"]
+    assert text_of(said(made.session)[-1])
