@@ -25,7 +25,7 @@ from tests.llm.loopback import ANSWERS, Got, Loopback, Served, base_of
 from tests.shape.scan import ROOT
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
-LONG = "Remember the price list. " + "The price of an item is what is paid for it. " * 400
+LONG = "Remember the price list. " + "The price of an item is what is paid for it. " * 120
 heard: list[Event] = []
 listening = Extension("listening")
 listening.on(RunEnded)(heard.append)
@@ -225,7 +225,7 @@ def summarizing(got: Got) -> Served:
 
 def filled(made: Agent) -> None:
     """Says so much that its window is outgrown."""
-    for _ in range(5):
+    for _ in range(14):
         asyncio.run(made.invoke(LONG))
 
 

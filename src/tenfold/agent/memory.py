@@ -48,6 +48,7 @@ from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.record.entry import Usage
+from tenfold.record.message import Message, Text, text_of
 from tenfold.session import Session
 
 ANSWER = 4_096
@@ -95,6 +96,7 @@ class Memory(AbstractCapability[Any]):
     answer: str = field(init=False, repr=False, default="")
     _messages: list[ModelMessage] = field(init=False, repr=False, default_factory=list)
     _results: _Results = field(init=False, repr=False)
+    _beside: set[str] = field(init=False, repr=False, default_factory=set)
     _reader: Reader = field(init=False, repr=False)
     _floors: dict[bytes, int] = field(init=False, repr=False, default_factory=dict)
     _saying: set[str | None] = field(init=False, repr=False, default_factory=lambda: set(_SAYING))
@@ -113,12 +115,19 @@ class Memory(AbstractCapability[Any]):
         self._messages = ctx.messages
         self.session.model = request_context.model.model_name
         given, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
+        given = [self._labelled(message) for message in given]
         messages = await self._aside.before_call(given, self.call(request_context), ends=self.ends)
         if messages is None:
             return request_context
         sent = await asyncio.to_thread(encoded, messages, objects)
         ctx.messages[:] = sent  # the run goes on from what the model sees: what is hidden stands in the log
         return replace(request_context, messages=sent)
+
+    def _labelled(self, message: Message) -> Message:
+        """pydantic-ai puts what a tool gives beside its result into a prompt: those are not the user's words."""
+        if message.origin == "human" and text_of(message) in self._beside:
+            return msgspec.structs.replace(message, origin="tool")
+        return message
 
     def call(self, request: ModelRequestContext) -> Call:
         """What the session must know of a request: its window, what is sent beside the list, room for the answer."""
@@ -183,6 +192,10 @@ class Memory(AbstractCapability[Any]):
             await self._done(exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry, ctx.run_id)
             raise
         content = result.return_value if isinstance(result, ToolReturn) else result
+        if isinstance(result, ToolReturn) and result.content:
+            beside = [result.content] if isinstance(result.content, str) else result.content
+            said = text_of(Message("user", tuple(Text(t) for t in beside if isinstance(t, str)), "tool"))
+            self._beside |= {said} if said else set()
         await self._done(ToolReturnPart(call.tool_name, content, call.tool_call_id), ctx.run_id)
         return result
 
