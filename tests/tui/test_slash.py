@@ -127,7 +127,7 @@ def test_settings_are_as_the_file_says_at_that_moment(agent: Agent, tmp_path: Pa
     assert "policy tenfold, compacts by itself" in first
     assert "no settings file" in first
     assert "window 32,000 tokens" in first
-    assert "warns at 22,400, compacts at 27,200 down to 12,800, must at 32,000" in first
+    assert "warns at 21,000, compacts at 25,500 down to 12,000, must at 30,000" in first
     assert "by code alone" in first
     (tmp_path / "tenfold.toml").write_text('[tenfold]\npolicy = "tail"\n', "utf-8")
     assert "settings: tenfold.toml" in typed(agent, "/settings").text

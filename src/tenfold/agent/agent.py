@@ -20,7 +20,7 @@ from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
-from tenfold.agent.memory import Memory
+from tenfold.agent.memory import Memory, room
 from tenfold.agent.messages import encoded
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
@@ -73,6 +73,7 @@ class Agent:
         self.session = session or self._kept_in_memory(model)
         self.session.model = self.session.model or self.model.model_name
         self.session.answerer = extended(self.session.answerer, extensions)
+        self._settings = settings
         self.phase: Phase = "idle"
         self._memory = Memory(self.session, window=self.window)
         self._memory.ends = True
@@ -101,6 +102,11 @@ class Agent:
         """Takes this model from the next run on. Raises `UsageError` for one that cannot be opened."""
         self.model = client_for(model) if isinstance(model, str) else model
         self.window = window or self.model.context_window or window_of(self.model.model_name)
+
+    @property
+    def output_reserve(self) -> int:
+        """Tokens of the window that are kept free for an answer."""
+        return room(self._settings, self.window)
 
     # -- runs ----------------------------------------------------------------------------------------------------------
 
@@ -194,7 +200,7 @@ class Agent:
     # -- compacting ----------------------------------------------------------------------------------------------------
 
     def _call(self) -> Call:
-        return replace(self.session.call(window=self.window), recall="tool")
+        return replace(self.session.call(window=self.window), recall="tool", output_reserve=self.output_reserve)
 
     async def run_compaction(self, focus: str = "") -> Outcome:
         """Compacts now. Raises `RuntimeError` naming the phase unless it is idle, `UsageError` for no known window."""

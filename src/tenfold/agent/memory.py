@@ -33,6 +33,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.run import AgentRunResult
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
@@ -56,6 +57,11 @@ ANSWER = 4_096
 count it into the window (`_LEGACY_DEFAULT_MAX_TOKENS`); in small windows a sixteenth."""
 _SAYING = frozenset({"anthropic", "bedrock", "google", "google-cloud", "groq", "mistral"})
 """Providers that say at the end of every answer why it ended. Of servers that speak OpenAI's language not all do."""
+
+
+def room(settings: ModelSettings | None, window: int | None) -> int:
+    """Tokens kept free for an answer: the most that the settings allow one, else `ANSWER`."""
+    return (settings or {}).get("max_tokens") or min(ANSWER, (window or 0) // 16)
 
 
 class _Results:
@@ -131,10 +137,9 @@ class Memory(AbstractCapability[Any]):
 
     def call(self, request: ModelRequestContext) -> Call:
         """What the session must know of a request: its window, what is sent beside the list, room for the answer."""
-        settings = request.model_settings or {}
         known = self.window or request.model.context_window or window_of(request.model.model_name)
         recall: Recall = "tool" if self.tools else "none"
-        reserve = settings.get("max_tokens") or min(ANSWER, (known or 0) // 16)
+        reserve = room(request.model_settings, known)
         return Call(window=known, floor=self._floor(request), output_reserve=reserve, recall=recall)
 
     def _floor(self, request: ModelRequestContext) -> int:

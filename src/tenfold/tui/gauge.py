@@ -42,7 +42,7 @@ def fill_of(agent: Agent) -> Fill:
     if window is None:
         return Fill()
     reading = session.reading(window=window)
-    limits = session.policy.trigger.limits(window, output_reserve=0, floor=reading.floor)
+    limits = session.policy.trigger.limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
     return Fill(reading.fill, limits.need(reading.tokens))
 
 

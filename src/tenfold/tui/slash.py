@@ -116,7 +116,8 @@ async def preview(agent: Agent, argument: str) -> Reply:
     """What `/compact` would do; nothing is changed and no model is asked."""
     del argument
     session = agent.session
-    call = replace(session.call(window=agent.window), demand="manual", recall="tool")
+    known = session.call(window=agent.window)
+    call = replace(known, demand="manual", recall="tool", output_reserve=agent.output_reserve)
     decision, plan = await asyncio.to_thread(session.preview, call)
     what = "would compact" if decision.act else decision.status or "nothing to do"
     lines = [f"{what}: {decision.reason}", *([plan.explain()] if plan is not None else []), "nothing was changed"]
@@ -219,7 +220,7 @@ def _settings(agent: Agent) -> list[str]:
         lines.append(f"window of {agent.model.model_name}: not known, so nothing is compacted; --window names it")
     else:
         reading = session.reading(window=window)
-        limits = policy.trigger.limits(window, output_reserve=0, floor=reading.floor)
+        limits = policy.trigger.limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
         sizes = f"warns at {limits.warn:,}, compacts at {limits.soft:,} down to {limits.target:,}"
         lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
         lines.append(f"limits: {sizes}, must at {limits.hard:,}")
