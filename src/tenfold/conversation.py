@@ -189,10 +189,10 @@ class Conversation:
         self._synced(messages)
         return self.view
 
-    def _synced(self, messages: Sequence[Message]) -> tuple[View, tuple[Key, ...]]:
-        """The view, and the `Shown.key` of each message of the list."""
+    def _synced(self, messages: Sequence[Message], *, floor: bool = False) -> tuple[View, tuple[Key, ...]]:
+        """The view, and the `Shown.key` of each message of the list. For `floor` see `matched`."""
         with self._lock:
-            match = matched(messages, self.view, self._key)
+            match = matched(messages, self.view, self._key, floor=floor)
             differs = next_message(self.view.path, match.position)
             if differs is not None:  # what stands silently before it, Blocks included, stays on the branch
                 self._head.rewind(differs - 1)

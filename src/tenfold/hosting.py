@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -45,9 +46,16 @@ class Match(Struct, frozen=True, order=True):
     keys: tuple[Key, ...] = ()
 
 
-def matched(messages: Sequence[Message], view: View, key_of: KeyOf) -> Match:
-    """The best match of a host's list: the path's raw history, this view, or an older view and what came after it."""
+def matched(messages: Sequence[Message], view: View, key_of: KeyOf, *, floor: bool = False) -> Match:
+    """The best match of a host's list: the path's raw history, this view, or an older view and what came after it.
+
+    With `floor` the system prompts that a list and the path begin with are the same, whatever they say: hosts put the
+    time into them.
+    """
     keys = [same_key(m) for m in messages]
+    if floor:
+        known = _prompts(messages, view.path, key_of)
+        keys[: len(known)] = known
     best = _as_history(keys, view.path, key_of)
     if not view.marks.live and best.count == len(keys):
         return best
@@ -63,6 +71,14 @@ def matched(messages: Sequence[Message], view: View, key_of: KeyOf) -> Match:
             if isinstance(entry, Block) and entry.id in blocks:
                 return max(best, _as_view(keys, View.of(path.fork(position + 1)), key_of, then=path))
     return best
+
+
+def _prompts(messages: Sequence[Message], path: Path, key_of: KeyOf) -> list[bytes]:
+    """The keys of the system prompts that the path begins with, if the list begins with as many."""
+    given = list(takewhile(lambda m: m.role == "system" and m.origin != "tenfold", messages))
+    said = ((at, m) for at in range(path.length) if (m := message_of(path.at(at))) is not None)
+    known = [key_of(at, m) for at, m in takewhile(lambda one: one[1].role == "system", said)] if given else []
+    return known if len(known) == len(given) else []
 
 
 def next_message(path: Path, position: int) -> int | None:

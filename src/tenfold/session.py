@@ -84,15 +84,16 @@ class Session(Conversation):
         """A host's whole list synced, as `Shown.key`s, and the check that a call with it makes, if one is due.
 
         Of `call` the window, the floor (what is sent besides the list), the output reserve and `recall` are taken.
-        `ends` is of a host that makes the check at the end of a run itself.
+        `ends` is of a host that makes the check at the end of a run itself. System prompts in front may change from
+        request to request: the newest are sent, the log keeps the first.
         """
-        _, keys = self._synced(messages)
+        _, keys = self._synced(messages, floor=True)
         self._apart = call.floor
         known = self.call(window=call.window, floor=call.floor)
         check = replace(known, demand="check", output_reserve=call.output_reserve, recall=call.recall)
-        return keys, check if self._due(check, ends=ends) else None
+        return keys, check if self.due(check, ends=ends) else None
 
-    def _due(self, call: Call, *, ends: bool) -> bool:
+    def due(self, call: Call, *, ends: bool = False) -> bool:
         """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
         points = {"before_call", check_point(self.view.path)}
         if "user_message" in points and not ends:  # the run before it has ended, which other hosts say nowhere
