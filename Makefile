@@ -7,7 +7,7 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
-.PHONY: help demo test lint bench cover clean
+.PHONY: help demo test lint bench peers cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,8 +15,9 @@ help:
 	@echo 'make test    everything that has to hold: lint, format, types, architecture, tests'
 	@echo 'make lint    all of that except the tests'
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
+	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
 	@echo 'make cover   the tests with branch coverage'
-	@echo 'make clean   remove .venv and everything that was generated'
+	@echo 'make clean   remove .venv, .peers and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
@@ -36,6 +37,9 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@$(PY) -m bench
 
+peers: $(STAMP)
+	@VENV='$(VENV)' sh scripts/make_peers.sh
+
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term
 
@@ -45,5 +49,5 @@ $(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,6 +22,7 @@ from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
 from tenfold.policy import Policy
 from tenfold.preparing import Preparation
+from tenfold.recall.asking import asked
 from tenfold.recall.expand import Line, expand
 from tenfold.record.ask import Outcome
 from tenfold.record.entry import Entry, Pin, Retraction, Said, Usage
@@ -75,6 +76,7 @@ class Conversation:
         self.awaited: object = None  # the model call of a host on the async side, which stands for the answerer's model
         self._force: tuple[Policy, object, Policy] | None = None
         self.answerer, self.archive = answerer or Answerer(), archive
+        self.new_id = IDS.new
         self._lock = threading.RLock()
         self.compacting = threading.Lock()
         self.outcome: Outcome | None = None
@@ -144,9 +146,9 @@ class Conversation:
             return dict(zip((s.key for s in shown), self.bench().sizes.each(shown), strict=True))
 
     def search(self, words: str, *, limit: int = 20) -> list[Hit]:
-        """Finds originals and summaries of this session that hold all the words, best first."""
+        """Finds originals and summaries of this session: what holds all the words first, then what holds some."""
         place = self.place
-        return place.store.search(place.namespace, words, session=place.session, limit=limit)
+        return asked(place.store, place.namespace, words, session=place.session, limit=limit)
 
     def expand(self, id: str, *, deep: bool = False) -> list[Line]:
         """What a Block stands for, one level down or (`deep`) as the originals; for a message's id, that message."""
@@ -172,7 +174,7 @@ class Conversation:
             entries: list[Entry] = []
             parent = self._head.leaf
             for index, message in enumerate(messages):
-                entries.append(Said(IDS.new(), parent, run, now(), message, took.get(index)))
+                entries.append(Said(self.new_id(), parent, run, now(), message, took.get(index)))
                 parent = entries[-1].id
             if entries:
                 self._head.append(entries)
@@ -245,7 +247,7 @@ class Conversation:
             if not live:
                 raise UsageError("there is nothing to undo: no compaction is in force on this path")
             block = self.view.path.at(live[-1]).id
-            self._head.append([Retraction(IDS.new(), self.leaf, "", now(), block)])
+            self._head.append([Retraction(self.new_id(), self.leaf, "", now(), block)])
             return block
 
     def pin(self, entry: str, *, on: bool = True) -> str:
@@ -262,7 +264,7 @@ class Conversation:
                     "`tenfold show` lists them, and what is hidden can be expanded"
                 )
             at = found.pop()
-            self._head.append([Pin(IDS.new(), self.leaf, "", now(), path.at(at).id, at, on)])
+            self._head.append([Pin(self.new_id(), self.leaf, "", now(), path.at(at).id, at, on)])
             return path.at(at).id
 
     def refresh(self) -> View:

@@ -18,7 +18,7 @@ from tenfold.engine import Bench, Call, Effects, compact, measure, preview
 from tenfold.errors import LostRace, NotFound, UsageError
 from tenfold.events import Started, Warned, news_of
 from tenfold.hosting import Key, Request, check_point, read_request, renewed, usage_of, with_list
-from tenfold.log.ids import IDS, now
+from tenfold.log.ids import now
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
@@ -240,7 +240,7 @@ class Session(Conversation):
             if not newest.startswith(block):
                 what = newest or "and there is none"
                 raise UsageError(f"only the newest Block in force can be written again, {what}")
-            return redo(view, self.policy, again, self.fixed(view), now=now(), new_id=IDS.new), view
+            return redo(view, self.policy, again, self.fixed(view), now=now(), new_id=self.new_id), view
 
     def reader(self) -> Answerer:
         """The answerer, able to read this session's entries for Asks that want originals."""
@@ -263,7 +263,7 @@ class Session(Conversation):
         with self._lock:
             view = self.view
             self._warn(call)
-            return compact(view, self.policy, call, self.fixed(view), now=now(), new_id=IDS.new), view
+            return compact(view, self.policy, call, self.fixed(view), now=now(), new_id=self.new_id), view
 
     def preview(
         self, call: Call | None = None, *, to: int | None = None, window: int | None = None

@@ -13,7 +13,7 @@ from tenfold.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.hosting import returned
 from tenfold.llm.model import Model
-from tenfold.log.ids import IDS
+from tenfold.log.ids import IDS, Derived
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
 from tenfold.meter.windows import window_of
@@ -88,6 +88,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     store = MemoryStore()
     place = Place(store, IDS.new())
     session = Session.create(place, chosen, model=model or "", answerer=Answerer(model=summarizer))
+    asked = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
+    session.new_id = Derived(b"\0".join((asked, *items))).new  # the same list gives the same bytes: caches hold
     session.append(*WIRES[wire].decode(items, confirm=_ours)) if items else None
     floor = sum(chosen.counter.count([_text(t) for t in (system, tools) if t is not None]))
     call = msgspec.structs.replace(

@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -53,19 +54,24 @@ def readme() -> str:
 
 def page() -> str:
     """The page as it should be."""
-    group: Described = typer.main.get_command(app)
-    context = group.context_class(group, info_name="tenfold")
-    return "\n".join(
-        [_INTRODUCTION, *(_section(group.get_command(context, name)) for name in group.list_commands(context))]
-    )
+    return "\n".join([_INTRODUCTION, *_sections(typer.main.get_command(app), "tenfold")])
 
 
-def _section(command: Described) -> str:
-    lines = [f"## tenfold {command.name}", "", " ".join(str(command.help).split()), ""]
+def _sections(group: Described, name: str) -> Iterator[str]:
+    """A section for each command, those of a group of commands included."""
+    context = group.context_class(group, info_name=name)
+    for each in group.list_commands(context):
+        command: Described = group.get_command(context, each)
+        if hasattr(command, "list_commands"):
+            yield from _sections(command, f"{name} {each}")
+        else:
+            yield _section(command, f"{name} {each}")
+
+
+def _section(command: Described, name: str) -> str:
+    lines = [f"## {name}", "", " ".join(str(command.help).split()), ""]
     example = str(command.epilog).removeprefix("Example: ")
-    usage = " ".join(
-        [f"tenfold {command.name}", *(_metavar(p) for p in command.params if p.param_type_name == "argument")]
-    )
+    usage = " ".join([name, *(_metavar(p) for p in command.params if p.param_type_name == "argument")])
     lines += [f"    {usage} [OPTIONS]", f"    {example}", "", "| | |", "|---|---|"]
     for parameter in command.params:
         if parameter.name == "help":

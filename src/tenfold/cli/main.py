@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from tenfold import __version__
-from tenfold.cli import changing, chatting, compacting, diffing, exporting, reading, showing, tasking
+from tenfold.cli import changing, chatting, compacting, diffing, evaluating, exporting, reading, showing, tasking
 from tenfold.cli.screen import forgiving_streams, note
 from tenfold.errors import BadInput, NotFound, TenfoldError, UsageError
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (compacting, showing, diffing, reading, changing, exporting, chatting, tasking):
+for module in (compacting, showing, diffing, reading, changing, exporting, chatting, tasking, evaluating):
     module.register(app)
 
 # Releases of typer differ in where they keep the root of the errors in arguments: it is found by its name.

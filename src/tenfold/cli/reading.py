@@ -18,6 +18,7 @@ from tenfold.log.finding import row_of
 from tenfold.log.place import default_place
 from tenfold.meter.counters import counter_for
 from tenfold.policies import POLICIES
+from tenfold.recall.asking import asked
 from tenfold.recall.expand import Line, expand
 from tenfold.recall.tools import rendered
 from tenfold.record.message import calls_of, text_of
@@ -87,17 +88,20 @@ def _session(row: SessionRow) -> bytes:
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words that must all occur; quote a phrase.", metavar="WORDS...")],
+    words: Annotated[list[str], typer.Argument(help="Words or a question; quote a phrase.", metavar="WORDS...")],
     *,
     session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many results.")] = 20,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Finds original messages and summaries, also those that no view shows any more."""
+    """Finds original messages and summaries, also those that no view shows any more.
+
+    What holds all the words comes first, then what holds some.
+    """
     with opened(store) as place:
         only = row_of(place, session).info.id if session is not None else None
-        hits = place.search(NAMESPACE, " ".join(words), session=only, limit=limit)
+        hits = asked(place, NAMESPACE, " ".join(words), session=only, limit=limit)
     for hit in hits:
         if json:
             json_line(msgspec.json.encode(msgspec.structs.replace(hit, snippet=told(hit.snippet))))

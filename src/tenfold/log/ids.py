@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import threading
 import time
@@ -22,10 +24,30 @@ class Ids:
         with self._lock:
             tick = max((time.time_ns() // 1_000_000) << 12, self._last + 1)
             self._last = tick
-        value = (tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62
-        value |= int.from_bytes(os.urandom(8)) & (1 << 62) - 1
-        text = f"{value:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        return _text(tick, os.urandom(8))
+
+
+class Derived:
+    """Ids that follow from a content: the same for the same content, so that two runs over it give the same bytes.
+
+    They have the form of the others and sort in the order they were made, in a time before all of them.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._seed = hashlib.blake2b(content, digest_size=32).digest()
+        self._last = itertools.count(1)
+
+    def new(self) -> str:
+        """The next id."""
+        tick = next(self._last)
+        return _text(tick, hashlib.blake2b(tick.to_bytes(8), key=self._seed, digest_size=8).digest())
+
+
+def _text(tick: int, rest: bytes) -> str:
+    value = (tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62
+    value |= int.from_bytes(rest) & (1 << 62) - 1
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 IDS = Ids()

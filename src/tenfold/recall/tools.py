@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tenfold.errors import NotFound, UsageError
 from tenfold.log.base import Store
+from tenfold.recall.asking import asked
 from tenfold.recall.expand import Line, expand
 from tenfold.record.message import calls_of, text_of
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
-    SEARCH: ("words", "Find earlier messages of this conversation that you no longer see.", "Words that must occur."),
+    SEARCH: ("words", "Find earlier messages of this conversation that you no longer see.", "Words, or a question."),
     READ: ("entry", "Read one earlier message exactly as it was.", "The entry id that a search result or stub names."),
     EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
 }
@@ -65,7 +66,7 @@ class RecallTools:
         if not isinstance(value, str) or not value.strip():
             return f"{name} needs the argument {key!r}, a string"
         if name == SEARCH:
-            hits = self._store.search(self._namespace, value, session=self._session, limit=10)
+            hits = asked(self._store, self._namespace, value, session=self._session, limit=10)
             lines = [f"{h.entry} ({h.kind}, position {h.position}): {h.snippet}" for h in hits]
             return self._parts("\n".join(lines))[0] if lines else f"nothing in this conversation holds {value!r}"
         try:

@@ -1,0 +1,65 @@
+"""agno: `CompressionManager`, which rewrites the results of tools and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agno.compression import CompressionManager
+from agno.models.base import Model
+from agno.models.message import Message
+from agno.models.response import ModelResponse
+from serving import Chat, Spent, Tried, call_names, fitted, serve, text_of
+from standin import summary
+
+
+@dataclass
+class StandIn(Model):
+    """Shortens one tool result to `allowed` tokens: the whole is one message, and its lines are what it says."""
+
+    allowed: int = 0
+
+    def response(self, messages: list[Message], **_: Any) -> ModelResponse:
+        """The shortened result."""
+        prompt = str(messages[-1].content).removeprefix("Tool Results to Compress: ")
+        lines = [line for line in prompt.splitlines() if line.strip()]
+        return ModelResponse(content=Spent.add(prompt, summary(lines, self.allowed)))
+
+    def invoke(self, *_: Any, **__: Any) -> Any:
+        """Not asked for: `response` answers."""
+        raise NotImplementedError
+
+    ainvoke = invoke_stream = ainvoke_stream = invoke
+    _parse_provider_response = _parse_provider_response_delta = invoke
+
+
+def tool_results(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: the tokens that one shortened result may take. All results are shortened, as it does."""
+    names = call_names(past)
+
+    def run(allowed: int) -> list[Chat]:
+        given = [
+            Message(
+                role=m["role"],
+                content=text_of(m),
+                tool_calls=m.get("tool_calls"),
+                tool_call_id=m.get("tool_call_id"),
+                tool_name=names.get(m.get("tool_call_id", "")),
+            )
+            for m in past
+        ]
+        manager = CompressionManager(
+            model=StandIn(id="standin", allowed=max(1, allowed)), compress_tool_results_limit=1
+        )
+        if manager.should_compress(given):
+            manager.compress(given)
+        return [
+            {**old, "content": new.get_content(use_compressed_content=True)} if new.role == "tool" else old
+            for old, new in zip(past, given, strict=True)
+        ]
+
+    return fitted(run, past, budget, budget, first=max(1, budget // max(1, sum(m["role"] == "tool" for m in past))))
+
+
+if __name__ == "__main__":
+    serve({"tool-results": tool_results}, ["agno"])

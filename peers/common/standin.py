@@ -1,0 +1,90 @@
+"""The stand-in for a language model that every peer summarises with: deterministic and extractive.
+
+It gives the first and the last sentence of each message, shortened evenly until the whole lies within its allotment.
+Where even that is too much, messages go from the middle outwards. It knows nothing of any peer and of Tenfold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from serving import tokens
+
+SHARE = 4
+"""A summary may take a quarter of the budget: the rest is for what a peer keeps as it is."""
+
+LONGEST = 240
+"""Characters of one sentence at most: a log line or a blob without a full stop is no sentence."""
+
+SHORTEST = 32
+"""Characters below which a shortened sentence says nothing, so that messages are left out instead."""
+
+_SENTENCE = re.compile(r"(?<=\D[.!?])\s+|\n+")
+_MARKUP = re.compile(r"</?[A-Za-z_][^<>]*>")
+"""A line of this alone is a peer's frame around a message, no sentence."""
+
+_SPEAKER = re.compile(
+    r"^\s*(?:\d+[.)]\s*)?(?:<(?:message|event|user|assistant|tool)\b"
+    r"|\[?(?:human|ai|user|assistant|model|tool|agent|system)\b[^:\n\]]{0,60}[\]:])",
+    re.IGNORECASE,
+)
+"""A line that names who speaks: `Human: ...`, `[Tool result] ...`, `3. [user] ...`, `<message type="ai">`."""
+
+
+def allotment(budget: int) -> int:
+    """Tokens that a summary may take where the whole may take `budget`."""
+    return max(1, budget // SHARE)
+
+
+def messages_in(prompt: str) -> list[str]:
+    """The messages of a conversation that was rendered into one text: a new one begins where a line names a speaker."""
+    found: list[list[str]] = []
+    for line in prompt.splitlines():
+        if _SPEAKER.match(line) or not found:
+            found.append([])
+        found[-1].append(line)
+    return ["\n".join(lines) for lines in found]
+
+
+def summary(messages: str | Sequence[str], allowed: int) -> str:
+    """First and last sentence of each message, a message a line, in at most `allowed` tokens.
+
+    Args:
+        messages: The texts of the messages, or the one text a peer rendered them into.
+        allowed: Tokens the answer may take, at least 1.
+    """
+    texts = messages_in(messages) if isinstance(messages, str) else list(messages)
+    ends = [pair for text in texts if (pair := _ends(text))]
+    length = LONGEST
+    while True:
+        written = "\n".join(_line(pair, length) for pair in ends)
+        over = tokens(written) / allowed
+        if over <= 1 or not ends:
+            return written
+        if length > SHORTEST:
+            length = max(SHORTEST, min(length - 1, int(length / over)))
+        elif len(ends) == 1:
+            return _clipped(written, allowed)
+        else:
+            ends = _thinned(ends, max(1, min(len(ends) - 1, int(len(ends) / over))))
+
+
+def _ends(text: str) -> tuple[str, ...]:
+    said = [piece.strip() for piece in _SENTENCE.split(text) if piece.strip() and not _MARKUP.fullmatch(piece.strip())]
+    return tuple(dict.fromkeys((said[0], said[-1]))) if said else ()
+
+
+def _line(pair: tuple[str, ...], length: int) -> str:
+    return " ... ".join(each if len(each) <= length else each[:length].rstrip() + "..." for each in pair)
+
+
+def _thinned(ends: list[tuple[str, ...]], keep: int) -> list[tuple[str, ...]]:
+    first = keep // 2
+    return ends[:first] + ends[len(ends) - (keep - first) :]
+
+
+def _clipped(text: str, allowed: int) -> str:
+    while text and tokens(text) > allowed:
+        text = text[: len(text) * 3 // 4]
+    return text

@@ -1,0 +1,61 @@
+"""deepagents: its `SummarizationMiddleware` with a backend in a folder of its own, as `wrap_model_call` sends it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+
+from deepagents.backends import FilesystemBackend
+from deepagents.middleware.summarization import SummarizationMiddleware
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages
+from serving import Chat, Spent, Tried, fitted, rendered, serve, size
+from standin import allotment, summary
+
+
+def chat(messages: Sequence[BaseMessage]) -> list[Chat]:
+    """LangChain's messages as OpenAI Chat messages, by LangChain's own conversion."""
+    return [m for m in convert_to_openai_messages(list(messages)) if isinstance(m, dict)]
+
+
+def count(messages: Sequence[BaseMessage], **_: object) -> int:
+    """The yardstick's counter, in the place where LangChain takes one."""
+    return size(chat(list(messages)))
+
+
+def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `keep` in tokens. Older arguments are shortened first, as its factory sets it up."""
+
+    def written(messages: list[AnyMessage]) -> str:
+        texts = rendered(chat(messages))
+        return Spent.add("\n".join(texts), summary(texts, allotment(budget)))
+
+    def run(keep: int) -> list[Chat]:
+        with tempfile.TemporaryDirectory() as folder:
+            middleware = SummarizationMiddleware(
+                FakeListChatModel(responses=[""]),
+                backend=FilesystemBackend(root_dir=folder, virtual_mode=True),
+                trigger=("tokens", budget),
+                keep=("tokens", max(1, keep)),
+                token_counter=count,
+                trim_tokens_to_summarize=None,
+                truncate_args_settings={"trigger": ("tokens", budget), "keep": ("messages", 20)},
+                summarizer=written,
+            )
+            sent: list[AnyMessage] = []
+
+            def model(request: ModelRequest) -> ModelResponse:
+                sent.extend(request.messages)
+                return ModelResponse(result=[AIMessage("Done.")])
+
+            given = convert_to_messages(past)
+            middleware.wrap_model_call(ModelRequest(model=middleware.model, messages=given, state={}), model)
+        return chat(sent)
+
+    return fitted(run, past, budget, budget)
+
+
+if __name__ == "__main__":
+    serve({"summarization": summarization}, ["deepagents", "langchain"])

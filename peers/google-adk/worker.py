@@ -1,0 +1,127 @@
+"""google-adk: an `App` with `EventsCompactionConfig`, run by its `Runner`; what reaches the model is the result."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+from google.adk.agents import LlmAgent
+from google.adk.apps.app import App, EventsCompactionConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.events import Event
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+from serving import Chat, Spent, Tried, call, call_names, fitted, pieces, serve, text_of
+from standin import allotment, summary
+
+AGENT = "agent"
+FULL = 0.9
+"""Of the past's size (characters / 4, its own estimate): it compacts once, and not again what it has just written."""
+
+NEXT = "Go on."
+"""What starts the run in which the compaction happens. It is taken off again."""
+
+
+class StandIn(BaseLlm):
+    """Answers a summary's prompt."""
+
+    budget: int
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse]:
+        """The summary."""
+        prompt = llm_request.contents[-1].parts[0].text
+        text = Spent.add(prompt, summary(prompt, allotment(self.budget)))
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
+
+
+class Listener(BaseLlm):
+    """The agent's model: keeps what it is sent."""
+
+    heard: list[list[types.Content]]
+    spent: tuple[int, int] = (0, 0)
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse]:
+        """Says one word."""
+        self.heard.append(list(llm_request.contents))
+        self.spent = (Spent.read, Spent.written)
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Done.")]))
+
+
+def events(past: list[Chat]) -> list[Event]:
+    """OpenAI Chat messages as events of a session, a second apart."""
+    names, made = call_names(past), list[Event]()
+    for at, message in enumerate(past):
+        text = text_of(message)
+        if message["role"] == "tool":
+            called = message["tool_call_id"]
+            response = types.FunctionResponse(id=called, name=names.get(called, "tool"), response={"result": text})
+            content, author = types.Content(role="user", parts=[types.Part(function_response=response)]), AGENT
+        elif message["role"] == "assistant":
+            parts = [types.Part(text=text)] if text else []
+            for each in message.get("tool_calls") or ():
+                arguments = json.loads(each["function"]["arguments"] or "{}")
+                made_call = types.FunctionCall(id=each["id"], name=each["function"]["name"], args=arguments)
+                parts.append(types.Part(function_call=made_call))
+            content, author = types.Content(role="model", parts=parts), AGENT
+        else:
+            content, author = types.Content(role="user", parts=[types.Part(text=text)]), "user"
+        made.append(Event(author=author, content=content, timestamp=float(at + 1), invocation_id=f"i{at // 8}"))
+    return made
+
+
+def chat(contents: list[types.Content]) -> list[Chat]:
+    """What reached the model, as OpenAI Chat messages."""
+    made: list[Chat] = []
+    for content in contents:
+        text = "\n".join(p.text for p in content.parts or () if p.text)
+        calls = [
+            call(p.function_call.id, p.function_call.name, json.dumps(p.function_call.args, ensure_ascii=False))
+            for p in content.parts or ()
+            if p.function_call
+        ]
+        for part in content.parts or ():
+            if part.function_response:
+                result = (part.function_response.response or {}).get("result", "")
+                made.append({"role": "tool", "tool_call_id": part.function_response.id, "content": str(result)})
+        if content.role == "model":
+            made.append({"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})})
+        elif text:
+            made.append({"role": "user", "content": text})
+    return made
+
+
+async def _run(past: list[Chat], budget: int, keep: int) -> list[Chat]:
+    standin, listener = StandIn(model="standin", budget=budget), Listener(model="listener", heard=[])
+    config = EventsCompactionConfig(
+        token_threshold=max(1, int(FULL * sum(len(piece) for message in past for piece in pieces(message)) / 4)),
+        event_retention_size=keep,
+        summarizer=LlmEventSummarizer(llm=standin, prompt_template="{conversation_history}"),
+    )
+    app = App(name="app", root_agent=LlmAgent(name=AGENT, model=listener), events_compaction_config=config)
+    service = InMemorySessionService()
+    session = await service.create_session(app_name="app", user_id="u")
+    for event in events(past):
+        await service.append_event(session, event)
+    asked = types.Content(role="user", parts=[types.Part(text=NEXT)])
+    runner = Runner(app=app, session_service=service)
+    async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=asked):
+        pass
+    Spent.read, Spent.written = listener.spent  # what follows the answer (a second compaction) is of the next request
+    heard = chat(listener.heard[0])
+    return [m for m in heard if not (m["role"] == "user" and m["content"] == NEXT)]
+
+
+def token_threshold(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `event_retention_size`, the number of events that stay."""
+    return fitted(lambda keep: asyncio.run(_run(past, budget, keep)), past, budget, len(past))
+
+
+if __name__ == "__main__":
+    serve({"token-threshold": token_threshold}, ["google-adk"])

@@ -1,0 +1,114 @@
+"""inspect-ai: `CompactionSummary`, `CompactionEdit` and `CompactionTrim`, each through `compact`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageTool,
+    ChatMessageUser,
+    CompactionEdit,
+    CompactionStrategy,
+    CompactionSummary,
+    CompactionTrim,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    get_model,
+    modelapi,
+)
+from inspect_ai.tool import ToolCall
+from serving import Chat, Spent, Tried, call, call_names, fitted, rendered, serve, text_of, tokens
+from standin import summary
+
+STEPS = 400
+"""Ratios that `CompactionTrim` is tried with."""
+
+
+def native(past: list[Chat]) -> list[ChatMessage]:
+    """OpenAI Chat messages as inspect's."""
+    names, made = call_names(past), list[ChatMessage]()
+    for at, message in enumerate(past):
+        text, identifier = text_of(message), f"m{at}"
+        if message["role"] == "tool":
+            called = message["tool_call_id"]
+            made.append(ChatMessageTool(id=identifier, content=text, tool_call_id=called, function=names.get(called)))
+        elif message["role"] == "assistant":
+            calls = [
+                ToolCall(
+                    id=c["id"], function=c["function"]["name"], arguments=json.loads(c["function"]["arguments"] or "{}")
+                )
+                for c in message.get("tool_calls") or ()
+            ]
+            made.append(ChatMessageAssistant(id=identifier, content=text, tool_calls=calls or None))
+        else:
+            made.append(ChatMessageUser(id=identifier, content=text))
+    return made
+
+
+def chat(messages: list[ChatMessage]) -> list[Chat]:
+    """The same back."""
+    made: list[Chat] = []
+    for message in messages:
+        entry: Chat = {"role": message.role, "content": message.text}
+        if isinstance(message, ChatMessageTool):
+            entry["tool_call_id"] = message.tool_call_id
+        elif isinstance(message, ChatMessageAssistant) and message.tool_calls:
+            entry["tool_calls"] = [
+                call(c.id, c.function, json.dumps(c.arguments, ensure_ascii=False)) for c in message.tool_calls
+            ]
+        made.append(entry)
+    return made
+
+
+@modelapi(name="standin")
+class StandIn(ModelAPI):
+    """The stand-in as a model; the last message it gets is the request for the summary."""
+
+    def __init__(self, model_name: str, base_url: Any = None, api_key: Any = None, **args: Any) -> None:
+        super().__init__(model_name, base_url, api_key, [], args.get("config") or GenerateConfig())
+        self.allowed = int(args["allowed"])
+
+    async def generate(self, input: list[ChatMessage], *_: Any, **__: Any) -> ModelOutput:
+        """The summary."""
+        texts = rendered(chat(input[:-1]))
+        return ModelOutput.from_content("standin", Spent.add("\n".join(texts), summary(texts, self.allowed)))
+
+    async def count_text_tokens(self, text: str) -> int:
+        """Tokens of a text as the yardstick counts them: inspect's own count downloads a vocabulary."""
+        return tokens(text)
+
+
+def compacted(strategy: CompactionStrategy, past: list[Chat], allowed: int) -> list[Chat]:
+    """What the strategy leaves for the model."""
+    model = get_model("standin/model", memoize=False, allowed=allowed)
+    made, _ = asyncio.run(strategy.compact(model, native(past), []))
+    return chat(made)
+
+
+def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """It keeps nothing beside the summary and the first request, so the summary may take all. Searched: its tokens."""
+    return fitted(lambda allowed: compacted(CompactionSummary(), past, max(1, allowed)), past, budget, budget)
+
+
+def edit(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `keep_tool_uses`. Inputs go too where no use may stay."""
+
+    def run(setting: int) -> list[Chat]:
+        strategy = CompactionEdit(keep_tool_uses=max(0, setting - 1), keep_tool_inputs=setting > 0)
+        return compacted(strategy, past, 1)
+
+    return fitted(run, past, budget, 1 + len(call_names(past)))
+
+
+def trim(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `preserve`, the share of messages that stays."""
+    return fitted(lambda share: compacted(CompactionTrim(preserve=share / STEPS), past, 1), past, budget, STEPS)
+
+
+if __name__ == "__main__":
+    serve({"summary": summarizing, "edit": edit, "trim": trim}, ["inspect-ai"])

@@ -1,0 +1,76 @@
+"""LangChain: `SummarizationMiddleware`, `ClearToolUsesEdit` and `trim_messages`, each with the yardstick's counter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain.agents.middleware import ClearToolUsesEdit, SummarizationMiddleware
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, trim_messages
+from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages
+from serving import Chat, Spent, Tried, fitted, rendered, serve, size
+from standin import allotment, summary
+
+
+def chat(messages: Sequence[BaseMessage]) -> list[Chat]:
+    """LangChain's messages as OpenAI Chat messages, by LangChain's own conversion."""
+    return [m for m in convert_to_openai_messages(list(messages)) if isinstance(m, dict)]
+
+
+def count(messages: Sequence[BaseMessage]) -> int:
+    """The yardstick's counter, in the place where LangChain takes one."""
+    return size(chat(list(messages)))
+
+
+def summarization(past: list[Chat], budget: int, window: int | None) -> Tried:
+    """Searched: `keep` in tokens. The whole older part is summarised (`trim_tokens_to_summarize=None`)."""
+
+    def written(messages: list[AnyMessage]) -> str:
+        texts = rendered(chat(messages))
+        return Spent.add("\n".join(texts), summary(texts, allotment(budget)))
+
+    def run(keep: int) -> list[Chat]:
+        middleware = SummarizationMiddleware(
+            FakeListChatModel(responses=[""]),
+            trigger=("tokens", budget),
+            keep=("tokens", max(1, keep)),
+            token_counter=count,
+            trim_tokens_to_summarize=None,
+            summarizer=written,
+        )
+        given = convert_to_messages(past)
+        update = middleware.before_model({"messages": given}, None)
+        made = given if update is None else [m for m in update["messages"] if not isinstance(m, RemoveMessage)]
+        return chat(made)
+
+    return fitted(run, past, budget, budget)
+
+
+def clear_tool_uses(past: list[Chat], budget: int, window: int | None) -> Tried:
+    """Searched: `keep`, the number of newest tool results that stay. Inputs go too where no result may stay."""
+
+    def run(setting: int) -> list[Chat]:
+        given = convert_to_messages(past)
+        edit = ClearToolUsesEdit(trigger=budget, keep=max(0, setting - 1), clear_tool_inputs=setting == 0)
+        edit.apply(given, count_tokens=count)
+        return chat(given)
+
+    return fitted(run, past, budget, 1 + sum(m["role"] == "tool" for m in past))
+
+
+def trim(past: list[Chat], budget: int, window: int | None) -> list[Chat]:
+    """The newest messages that fit, beginning at a user's or the model's message."""
+    return chat(
+        trim_messages(
+            convert_to_messages(past),
+            max_tokens=budget,
+            token_counter=count,
+            strategy="last",
+            start_on=("human", "ai"),
+            end_on=("human", "tool", "ai"),
+        )
+    )
+
+
+if __name__ == "__main__":
+    serve({"summarization": summarization, "clear-tool-uses": clear_tool_uses, "trim": trim}, ["langchain"])

@@ -1,0 +1,97 @@
+"""llama-index-core: `ChatSummaryMemoryBuffer` (summarises what no longer fits) and `Memory` (drops it)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
+from llama_index.core.llms import CompletionResponse, CustomLLM
+from llama_index.core.memory import ChatSummaryMemoryBuffer, Memory
+from serving import Chat, Spent, Tried, fitted, serve, text_of, tokens
+from standin import allotment, summary
+
+
+class StandIn(CustomLLM):
+    """Answers with the summary of the transcript in the last message."""
+
+    budget: int
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """A window that never limits."""
+        return LLMMetadata(context_window=10_000_000)
+
+    def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
+        """The summary."""
+        prompt = str(messages[-1].content)
+        text = Spent.add(prompt, summary(prompt, allotment(self.budget)))
+        return ChatResponse(message=ChatMessage(role="assistant", content=text))
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        """The same for a plain prompt."""
+        return CompletionResponse(text=Spent.add(prompt, summary(prompt, allotment(self.budget))))
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        """Not asked for."""
+        raise NotImplementedError
+
+
+def native(past: Sequence[Chat]) -> list[ChatMessage]:
+    """OpenAI Chat messages as llama-index's: calls and ids in `additional_kwargs`, as its OpenAI client writes them."""
+    return [
+        ChatMessage(
+            role=m["role"],
+            content=text_of(m) or None,
+            additional_kwargs={k: m[k] for k in ("tool_calls", "tool_call_id", "name") if m.get(k)},
+        )
+        for m in past
+    ]
+
+
+def chat(messages: Sequence[ChatMessage]) -> list[Chat]:
+    """The same back."""
+    return [{"role": m.role.value, "content": m.content, **m.additional_kwargs} for m in messages]
+
+
+def counted(text: str) -> list[int]:
+    """As many items as the yardstick counts tokens: llama-index asks for a list."""
+    return [0] * tokens(text)
+
+
+def chat_summary(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `token_limit`, the tokens that stay beside the summary.
+
+    The summary is a system message at the front; it is given as a user's, so that the next round summarises it again
+    and does not take it for a system prompt.
+    """
+
+    def run(limit: int) -> list[Chat]:
+        memory = ChatSummaryMemoryBuffer.from_defaults(
+            chat_history=native(past), llm=StandIn(budget=budget), token_limit=max(1, limit), tokenizer_fn=counted
+        )
+        return [{**m, "role": "user"} if m["role"] == "system" else m for m in chat(memory.get())]
+
+    return fitted(run, past, budget, 2 * budget, first=budget)
+
+
+def memory(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Without memory blocks, so that nothing but its history is measured. Searched: `token_limit`."""
+
+    def run(limit: int) -> list[Chat]:
+        kept = Memory.from_defaults(
+            session_id=uuid.uuid4().hex,
+            token_limit=max(2, limit),
+            chat_history_token_ratio=1.0,
+            token_flush_size=max(1, limit // 50),
+            tokenizer_fn=counted,
+        )
+        kept.put_messages(native(past))
+        return chat(kept.get())
+
+    return fitted(run, past, budget, 2 * budget, first=budget)
+
+
+if __name__ == "__main__":
+    serve({"chat-summary": chat_summary, "memory": memory}, ["llama-index-core"])

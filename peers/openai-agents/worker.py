@@ -1,0 +1,94 @@
+"""openai-agents: `ToolOutputTrimmer`, and a session's `limit` of items. Its compaction session asks OpenAI's server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agents import Agent, SessionSettings, SQLiteSession
+from agents.extensions.tool_output_trimmer import ToolOutputTrimmer
+from agents.run_config import CallModelData, ModelInputData
+from serving import Chat, Tried, Unable, call, fitted, serve, text_of
+
+Item = dict[str, Any]
+"""An input item of the Responses API."""
+
+
+def items(past: list[Chat]) -> list[Item]:
+    """OpenAI Chat messages as Responses items: each call is an item of its own."""
+    made: list[Item] = []
+    for message in past:
+        if message["role"] == "tool":
+            made.append(
+                {"type": "function_call_output", "call_id": message["tool_call_id"], "output": text_of(message)}
+            )
+            continue
+        if text_of(message) or not message.get("tool_calls"):
+            made.append({"role": message["role"], "content": text_of(message)})
+        for each in message.get("tool_calls") or ():
+            inner = each["function"]
+            made.append(
+                {"type": "function_call", "call_id": each["id"], "name": inner["name"], "arguments": inner["arguments"]}
+            )
+    return made
+
+
+def chat(found: list[Item]) -> list[Chat]:
+    """The same back: calls join the message before them."""
+    made: list[Chat] = []
+    for item in found:
+        if item.get("type") == "function_call_output":
+            made.append({"role": "tool", "tool_call_id": item["call_id"], "content": str(item["output"])})
+        elif item.get("type") == "function_call":
+            if not made or made[-1]["role"] != "assistant":
+                made.append({"role": "assistant", "content": None})
+            made[-1].setdefault("tool_calls", []).append(call(item["call_id"], item["name"], item["arguments"]))
+        else:
+            made.append({"role": item["role"], "content": item["content"]})
+    return made
+
+
+def tool_output_trimmer(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `recent_turns`, the user's messages from which on nothing is trimmed; then `preview_chars`."""
+    turns, given = sum(m["role"] == "user" for m in past), items(past)
+
+    def run(setting: int) -> list[Chat]:
+        preview, recent = (setting, 1) if setting <= 200 else (200, setting - 200)
+        trimmer = ToolOutputTrimmer(recent_turns=recent, preview_chars=preview, max_output_chars=max(1, 2 * preview))
+        data = CallModelData(
+            model_data=ModelInputData(input=given, instructions=None), agent=Agent(name="a"), context=None
+        )
+        return chat(list(trimmer(data).input))
+
+    return fitted(run, past, budget, 200 + turns)
+
+
+def session_limit(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `SessionSettings(limit=...)`, the newest items a session gives back."""
+    given = items(past)
+
+    async def stored(limit: int) -> list[Item]:
+        session = SQLiteSession("s", ":memory:", session_settings=SessionSettings(limit=max(1, limit)))
+        await session.add_items(given)
+        try:
+            return list(await session.get_items())
+        finally:
+            session.close()
+
+    return fitted(lambda limit: chat(asyncio.run(stored(limit))), past, budget, len(given))
+
+
+def responses_compaction(_past: list[Chat], _budget: int, _window: int | None) -> list[Chat]:
+    """`OpenAIResponsesCompactionSession`."""
+    raise Unable("OpenAIResponsesCompactionSession compacts on OpenAI's server: it needs a key and the network")
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "tool-output-trimmer": tool_output_trimmer,
+            "session-limit": session_limit,
+            "responses-compaction": responses_compaction,
+        },
+        ["openai-agents"],
+    )

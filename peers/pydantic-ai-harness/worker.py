@@ -1,0 +1,133 @@
+"""pydantic-ai-harness: `SummarizingCompaction` and `TieredCompaction` through `compact_now`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai_harness.compaction import (
+    ClearToolResults,
+    DeduplicateFileReads,
+    SummarizingCompaction,
+    TieredCompaction,
+    compact_now,
+)
+from serving import Chat, Spent, Tried, call, call_names, fitted, serve, text_of, tokens
+from standin import allotment, summary
+
+STEPS = 50
+"""Sizes of the last tier's tail that are tried, evenly up to the budget."""
+
+
+def native(past: list[Chat]) -> list[ModelMessage]:
+    """OpenAI Chat messages as pydantic-ai's: the results of parallel calls share one request."""
+    names, made = call_names(past), list[ModelMessage]()
+    for message in past:
+        text = text_of(message)
+        if message["role"] == "assistant":
+            said = [TextPart(text)] if text else []
+            calls = [
+                ToolCallPart(c["function"]["name"], c["function"]["arguments"], c["id"])
+                for c in message.get("tool_calls") or ()
+            ]
+            made.append(ModelResponse(parts=[*said, *calls]))
+        elif message["role"] == "tool":
+            part = ToolReturnPart(names.get(message["tool_call_id"], "tool"), text, message["tool_call_id"])
+            last = made[-1] if made else None
+            if isinstance(last, ModelRequest) and all(isinstance(p, ToolReturnPart) for p in last.parts):
+                made[-1] = ModelRequest(parts=[*last.parts, part])
+            else:
+                made.append(ModelRequest(parts=[part]))
+        else:
+            made.append(ModelRequest(parts=[UserPromptPart(text)]))
+    return made
+
+
+def chat(messages: list[ModelMessage]) -> list[Chat]:
+    """The same back. A part that stands for earlier messages (a summary, a receipt) is a user's message."""
+    made: list[Chat] = []
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            text = "\n".join(p.content for p in message.parts if isinstance(p, TextPart))
+            calls = [
+                call(p.tool_call_id, p.tool_name, p.args_as_json_str())
+                for p in message.parts
+                if isinstance(p, ToolCallPart)
+            ]
+            made.append({"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})})
+            continue
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                made.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()})
+            elif isinstance(part, SystemPromptPart):
+                made.append({"role": "system", "content": part.content})
+            else:
+                made.append({"role": "user", "content": str(getattr(part, "content", ""))})
+    return made
+
+
+def standin(budget: int) -> FunctionModel:
+    """The stand-in as a model: the last user prompt is the rendered conversation."""
+
+    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        asked = [p for p in messages[-1].parts if isinstance(p, UserPromptPart)][-1]
+        prompt = str(asked.content)
+        return ModelResponse(parts=[TextPart(Spent.add(prompt, summary(prompt, allotment(budget))))])
+
+    return FunctionModel(answer)
+
+
+def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `keep_tokens`. The prompt is the conversation alone, since the stand-in follows no instructions."""
+
+    def run(keep: int) -> list[Chat]:
+        strategy = SummarizingCompaction(
+            max_tokens=budget, keep_tokens=max(1, keep), tokenizer=tokens, summary_prompt="{messages}"
+        )
+        return chat(asyncio.run(compact_now(strategy, native(past), model=standin(budget), tokenizer=tokens)))
+
+    return fitted(run, past, budget, budget)
+
+
+def tiered(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Clear tool results, drop repeated reads, then summarise: the order of its documentation.
+
+    Searched: `keep_pairs` of the first tier; where even 0 is too much, `keep_tokens` of the last.
+    """
+
+    def run(setting: int) -> list[Chat]:
+        keep, pairs = budget * min(setting, STEPS) // STEPS, max(0, setting - STEPS - 1)
+        target = budget if setting > STEPS else 1
+        tiers = [
+            ClearToolResults(max_tokens=1, keep_pairs=pairs, tokenizer=tokens),
+            DeduplicateFileReads(file_key=file_key),
+            SummarizingCompaction(
+                max_tokens=1, keep_tokens=max(1, keep), tokenizer=tokens, summary_prompt="{messages}"
+            ),
+        ]
+        strategy = TieredCompaction(tiers=tiers, target_tokens=target, tokenizer=tokens)
+        return chat(asyncio.run(compact_now(strategy, native(past), model=standin(budget), tokenizer=tokens)))
+
+    return fitted(run, past, budget, STEPS + 1 + sum(m["role"] == "tool" for m in past))
+
+
+def file_key(made: ToolCallPart) -> str | None:
+    """Which file a call reads, for tools that name it `path` or `file_path`."""
+    if not made.tool_name.lower().startswith(("read", "view", "open")):
+        return None
+    arguments = made.args_as_dict()
+    return next((str(arguments[k]) for k in ("path", "file_path", "filename") if k in arguments), None)
+
+
+if __name__ == "__main__":
+    serve({"summarizing": summarizing, "tiered": tiered}, ["pydantic-ai-harness", "pydantic-ai-slim"])

@@ -1,0 +1,123 @@
+"""strands-agents: `SummarizingConversationManager` and `SlidingWindowConversationManager` on an `Agent`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from serving import Chat, Spent, Tried, call, fitted, rendered, serve, text_of
+from standin import allotment, summary
+from strands import Agent
+from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
+from strands.models.model import Model
+from strands.types.exceptions import ContextWindowOverflowException
+
+Native = dict[str, Any]
+"""A message in the form of Bedrock's Converse."""
+
+
+class StandIn(Model):
+    """Answers with the summary of the messages it is sent, the last of which is the request for it."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+
+    def update_config(self, **_: Any) -> None:
+        """Has none."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Has none."""
+        return {"model_id": "standin"}
+
+    async def structured_output(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
+        """Not asked for."""
+        raise NotImplementedError
+        yield
+
+    async def stream(self, messages: list[Native], *_: Any, **__: Any) -> AsyncIterator[Any]:
+        """The summary, as one delta."""
+        texts = rendered(chat(messages[:-1]))
+        text = Spent.add("\n".join(texts), summary(texts, allotment(self.budget)))
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockStart": {"start": {}}}
+        yield {"contentBlockDelta": {"delta": {"text": text or "Nothing."}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+def native(past: list[Chat]) -> list[Native]:
+    """OpenAI Chat messages as Converse messages: results are a user's, those of parallel calls share a message."""
+    made: list[Native] = []
+    for message in past:
+        text = text_of(message)
+        if message["role"] == "tool":
+            result = {"toolUseId": message["tool_call_id"], "status": "success", "content": [{"text": text}]}
+            last = made[-1] if made else None
+            if last and last["role"] == "user" and all("toolResult" in b for b in last["content"]):
+                last["content"].append({"toolResult": result})
+            else:
+                made.append({"role": "user", "content": [{"toolResult": result}]})
+            continue
+        blocks: list[Native] = [{"text": text}] if text else []
+        for each in message.get("tool_calls") or ():
+            inner = each["function"]
+            use = {"toolUseId": each["id"], "name": inner["name"], "input": json.loads(inner["arguments"] or "{}")}
+            blocks.append({"toolUse": use})
+        made.append({"role": "assistant" if message["role"] == "assistant" else "user", "content": blocks})
+    return made
+
+
+def chat(messages: list[Native]) -> list[Chat]:
+    """The same back."""
+    made: list[Chat] = []
+    for message in messages:
+        text = "\n".join(b["text"] for b in message["content"] if "text" in b)
+        uses = [b["toolUse"] for b in message["content"] if "toolUse" in b]
+        for block in message["content"]:
+            if "toolResult" in block:
+                result = block["toolResult"]
+                said = "\n".join(c.get("text", "") for c in result["content"])
+                made.append({"role": "tool", "tool_call_id": result["toolUseId"], "content": said})
+        if message["role"] == "assistant":
+            calls = [call(u["toolUseId"], u["name"], json.dumps(u["input"], ensure_ascii=False)) for u in uses]
+            made.append({"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})})
+        elif text:
+            made.append({"role": "user", "content": text})
+    return made
+
+
+def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `preserve_recent_messages`. Reduced as often as it goes, as on a window that overflows again."""
+
+    def run(keep: int) -> list[Chat]:
+        manager = SummarizingConversationManager(summary_ratio=0.8, preserve_recent_messages=max(1, keep))
+        agent = Agent(model=StandIn(budget), messages=native(past), conversation_manager=manager, callback_handler=None)
+        overflow = ContextWindowOverflowException("too long")
+        while len(agent.messages) > max(1, keep) + 1:
+            before = len(agent.messages)
+            try:
+                manager.reduce_context(agent, e=overflow)
+            except ContextWindowOverflowException:
+                break
+            if len(agent.messages) >= before:
+                break
+        return chat(list(agent.messages))
+
+    return fitted(run, past, budget, len(past))
+
+
+def sliding_window(past: list[Chat], budget: int, _window: int | None) -> Tried:
+    """Searched: `window_size` in messages."""
+
+    def run(size: int) -> list[Chat]:
+        manager = SlidingWindowConversationManager(window_size=max(1, size))
+        agent = Agent(model=StandIn(budget), messages=native(past), conversation_manager=manager, callback_handler=None)
+        manager.apply_management(agent)
+        return chat(list(agent.messages))
+
+    return fitted(run, past, budget, len(past))
+
+
+if __name__ == "__main__":
+    serve({"summarizing": summarizing, "sliding-window": sliding_window}, ["strands-agents"])

@@ -1,0 +1,185 @@
+"""`tenfold eval`: the yardstick on session files of one's own. Nothing is stored, no model and no network is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tenfold import __version__
+from tenfold.cli.asked import sources_of
+from tenfold.cli.screen import json_line, note, progress, show, table
+from tenfold.errors import UnknownFormat, UsageError
+from tenfold.evals.bill import LISTS, prices_of
+from tenfold.evals.cases import Case, Conversation, conversations, counter, cuts_of
+from tenfold.evals.future import BUDGETS, Recall, recalls
+from tenfold.evals.methods import ALL, Method, methods
+from tenfold.evals.peers import PEERS, peers
+from tenfold.evals.players import PREFIX, starts, track_of
+from tenfold.evals.replay import Replayed, Replays, replay
+from tenfold.evals.replay import tables as replay_tables
+from tenfold.evals.report import Table, as_json, report, tables
+from tenfold.evals.searching import asked
+from tenfold.evals.searching import table as search_table
+
+app = typer.Typer(
+    name="eval",
+    help="Measures compaction on sessions of your own: what an agent goes on to need, and what is left of it.",
+    no_args_is_help=True,
+)
+
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILES...", help="Session files, or folders of them.")]
+MethodsOption = Annotated[
+    str,
+    typer.Option(
+        "--methods", metavar="NAMES", help="all, or names with commas, as in tenfold,keep-last; peers by their names."
+    ),
+]
+BudgetsOption = Annotated[
+    str, typer.Option("--budgets", metavar="TOKENS", help="Sizes to compact to, with commas, as in 4k,8k.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object with every score, instead of tables.")]
+
+_PEERS = frozenset(name for peer in PEERS for name in (peer.name, peer.worker))
+_BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the commands."""
+    root.add_typer(app)
+
+
+@app.command("quality", epilog="Example: tenfold eval quality session.jsonl --methods tenfold,keep-last")
+def quality(
+    files: FilesArgument,
+    *,
+    methods_: MethodsOption = ALL,
+    budgets: BudgetsOption = _BUDGETS,
+    rounds: Annotated[int, typer.Option(min=1, help="Compactions one after the other, up to each cut.")] = 1,
+    json: JsonOption = False,
+) -> None:
+    """Cuts each session, compacts what is before the cut, and looks up what its real future went on to use."""
+    sizes = sizes_in(budgets)
+    names = [name.strip() for name in methods_.split(",") if name.strip()]
+    ours = [name for name in names if name not in _PEERS]
+    methods(ours)
+    others = [name for name in names if name not in ours]
+    asked_too = peers(others) if others else []
+    found = cases_in(files)
+    chosen = [*methods(ours, found), *asked_too]
+    made = report([m.name for m in chosen], sizes, rounds, _scores(found, chosen, sizes, rounds))
+    if not made.recall:
+        note("nothing to measure: no past above the smallest budget whose future needed anything from it")
+    if json:
+        json_line(as_json(made))
+        return
+    for each in tables(made) if made.recall else ():
+        draw(each)
+
+
+@app.command("replay", epilog="Example: tenfold eval replay session.jsonl --windows 100k --methods none,tenfold")
+def replaying(
+    files: FilesArgument,
+    *,
+    methods_: Annotated[
+        str,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help="all, or names with commas, as in none,tenfold; tenfold+model has a stand-in write its summaries; "
+            "peers by their names.",
+        ),
+    ] = ALL,
+    windows: Annotated[str, typer.Option(metavar="TOKENS", help="The model's windows, as in 100k,30k.")] = "100k",
+    prices: Annotated[str, typer.Option(metavar="MODELS", help="Whose prices, PROVIDER:MODEL with commas.")] = ",".join(
+        LISTS
+    ),
+    prefix: Annotated[
+        int, typer.Option(min=0, help="Tokens of system prompt and tools that the files do not hold.")
+    ] = PREFIX,
+    json: JsonOption = False,
+) -> None:
+    """Plays each session request by request, as its agent made them: cached tokens, what is rewritten, the bill."""
+    names = [name.strip() for name in methods_.split(",") if name.strip()]
+    others = [name for name in names if name in _PEERS]
+    chosen = starts(names, peers(others) if others else ())
+    lists = [prices_of(name.strip()) for name in prices.split(",") if name.strip()]
+    sizes = sizes_in(windows)
+    played: list[Replayed] = []
+    found = conversations_in(files)
+    with progress() as bar:
+        task = bar.add_task("sessions", total=len(found) * len(sizes) * len(chosen))
+        for track in (track_of(conversation, prefix=prefix) for conversation in found):
+            for window in sizes:
+                for name, start in chosen.items():
+                    played.append(replay(track, name, start, window=window, prices=lists))
+                    bar.advance(task)
+    made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played))
+    if json:
+        json_line(msgspec.json.encode(made))
+        return
+    for each in replay_tables(made):
+        draw(each)
+
+
+@app.command("search", epilog="Example: tenfold eval search scenarios/")
+def searching(files: FilesArgument, *, json: JsonOption = False) -> None:
+    """Asks the questions that files bring with them, and looks whether search finds the messages that answer them."""
+    scores = [one for source in sources_of(files) for one in asked(source.path)]
+    if json:
+        json_line(msgspec.json.encode(scores))
+    elif scores:
+        draw(search_table(scores))
+    if not scores:
+        note("nothing to measure: no file brings questions with texts that their answers must hold")
+
+
+def _scores(found: Sequence[Case], chosen: Sequence[Method], sizes: Sequence[int], rounds: int) -> Iterator[Recall]:
+    with progress() as bar:
+        task = bar.add_task("cuts", total=len(found))
+        for case in found:
+            yield from recalls(case, chosen, budgets=sizes, rounds=rounds)
+            bar.advance(task)
+
+
+def cases_in(files: Sequence[Path]) -> list[Case]:
+    """The cases of the files named; files found in folders that hold no session are left out with a note."""
+    return [case for conversation in conversations_in(files) for case in cuts_of(conversation)]
+
+
+def conversations_in(files: Sequence[Path]) -> list[Conversation]:
+    """The sessions of the files named; files found in folders that hold no session are left out with a note."""
+    out: list[Conversation] = []
+    for source in sources_of(files):
+        try:
+            out.extend(conversations(source.path))
+        except UnknownFormat as exc:
+            if source.named:
+                raise
+            note(f"left out: {exc}")
+    return out
+
+
+def sizes_in(text: str) -> list[int]:
+    """`4k,8000` as numbers of tokens, smallest first. Raises `UsageError` for anything else."""
+    out: set[int] = set()
+    for word in filter(None, (w.strip().lower().replace("_", "") for w in text.split(","))):
+        digits, scale = (word[:-1], 1_000) if word.endswith("k") else (word, 1)
+        if not digits.isdecimal() or not int(digits):
+            raise UsageError(f"{word!r} is no size in tokens: give them as in 4k,8k or 4000,8000")
+        out.add(int(digits) * scale)
+    if not out:
+        raise UsageError("no budget is named: give sizes in tokens, as in 4k,8k")
+    return sorted(out)
+
+
+def draw(each: Table) -> None:
+    """Prints one table with its title and its note."""
+    show(each.title, style="bold")
+    table(each.columns, each.rows, right=each.columns[1:])
+    if each.note:
+        show(each.note, style="dim")
+    show()

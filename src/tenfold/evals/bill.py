@@ -1,0 +1,150 @@
+"""What the requests of a session cost: tokens read from a provider's cache, written to it, sent without it, answered.
+
+Prices are list prices out of `genai-prices`, which ships them as data: no network. Some providers charge for writing
+to the cache (Anthropic: 1.25 times the input), some do not (OpenAI); some charge all of a long request dearer. Tokens
+are those of the one counter that all measures use, not the provider's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tenfold.errors import UsageError
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice, TieredPrices
+
+CACHEABLE = 1_024
+"""Tokens that a prefix must have to be cached, at least: what OpenAI's and most of Anthropic's models ask for."""
+LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
+"""Price lists where none is named: one with a surcharge for cache writes, and one without."""
+_MILLION = 1_000_000
+
+
+class Request(Struct, frozen=True):
+    """What one request sent and got, in tokens.
+
+    `same` is what it shares with the request before, from the beginning on; `total` all that it sent; `new` what the
+    conversation gained since that request; `output` the answer. The `summary` tokens are those of model calls that
+    were made to compact before it.
+    """
+
+    same: int
+    total: int
+    new: int
+    output: int
+    summary_input: int = 0
+    summary_output: int = 0
+
+    @property
+    def read(self) -> int:
+        """Tokens that come from the cache: what is the same, if it is enough to be cached."""
+        return self.same if self.same >= CACHEABLE else 0
+
+    @property
+    def written(self) -> int:
+        """Tokens that the provider caches anew: all behind what it read, where the whole can be cached."""
+        return self.total - self.read if self.total >= CACHEABLE else 0
+
+    @property
+    def uncached(self) -> int:
+        """Tokens that are neither read from the cache nor written to it: a request too short to be cached."""
+        return self.total - self.read - self.written
+
+    @property
+    def rewritten(self) -> int:
+        """Tokens that are not new and are sent as if they were, because something before them changed."""
+        return max(0, self.total - self.same - self.new)
+
+
+class Tier(Struct, frozen=True):
+    """Dollars for a million tokens in a request with more input than `above` tokens."""
+
+    above: int
+    dollars: float
+
+
+class Prices(Struct, frozen=True):
+    """A model's price list: per kind of token its tiers, the lowest first. `write` () means no surcharge."""
+
+    model: str
+    input: tuple[Tier, ...]
+    read: tuple[Tier, ...]
+    write: tuple[Tier, ...]
+    output: tuple[Tier, ...]
+
+
+class Bill(Struct, frozen=True):
+    """What a session's requests cost by one price list, in US dollars. `total` is the sum of the others."""
+
+    model: str
+    cache_reads: float
+    cache_writes: float
+    uncached_input: float
+    output: float
+    summaries: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.cache_reads + self.cache_writes + self.uncached_input + self.output + self.summaries
+
+
+def billed(requests: Iterable[Request], prices: Prices) -> Bill:
+    """The bill of these requests. What a provider caches without a surcharge is charged, and listed, as input."""
+    reads = writes = uncached = output = summaries = 0.0
+    for one in requests:
+        size = one.total
+        reads += one.read * _rate(prices.read or prices.input, size)
+        if prices.write:
+            writes += one.written * _rate(prices.write, size)
+        uncached += (one.uncached if prices.write else one.uncached + one.written) * _rate(prices.input, size)
+        output += one.output * _rate(prices.output, size)
+        summaries += one.summary_input * _rate(prices.input, one.summary_input)
+        summaries += one.summary_output * _rate(prices.output, one.summary_input)
+    return Bill(prices.model, *(each / _MILLION for each in (reads, writes, uncached, output, summaries)))
+
+
+def prices_of(name: str) -> Prices:
+    """The list prices of `PROVIDER:MODEL`. Raises `UsageError` where none are known, with the next step."""
+    provider, colon, model = name.partition(":")
+    if not (provider and colon and model):
+        raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in {LISTS[0]}")
+    try:
+        from genai_prices import Usage, calc_price  # noqa: PLC0415 - an optional package, and slow to load
+    except ImportError as exc:
+        raise UsageError("prices need the package genai-prices: pip install 'tenfold[models]'") from exc
+    try:
+        found = calc_price(Usage(input_tokens=1), model, provider_id=provider).model_price
+    except LookupError as exc:
+        raise UsageError(f"no prices are known for {name!r}: genai-prices lists no such model ({exc})") from exc
+    return _listed(name, found)
+
+
+def _listed(name: str, found: ModelPrice) -> Prices:
+    lists = {
+        "input": _tiers(found.input_mtok),
+        "read": _tiers(found.cache_read_mtok),
+        "write": _tiers(found.cache_write_mtok),
+        "output": _tiers(found.output_mtok),
+    }
+    if not lists["input"] or not lists["output"]:
+        raise UsageError(f"{name!r} is not charged by input and output tokens: choose another model's prices")
+    return Prices(name, **lists)
+
+
+def _tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
+    if price is None:
+        return ()
+    if isinstance(price, Decimal):
+        return (Tier(-1, float(price)),)
+    return (Tier(-1, float(price.base)), *(Tier(tier.start, float(tier.price)) for tier in price.tiers))
+
+
+def _rate(tiers: tuple[Tier, ...], size: int) -> float:
+    """Dollars for a million tokens in a request of this size: the last tier that it exceeds holds for all of it."""
+    return next(tier.dollars for tier in reversed(tiers) if size > tier.above)

@@ -1,0 +1,267 @@
+"""Recorded sessions as cases: a conversation in OpenAI Chat form, and a cut in it.
+
+What lies before the cut is compacted, what follows is the real future. Cuts are made only where an agent is about to
+call its model with no tool call open, which is where compaction happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.errors import BadInput
+from tenfold.meter.counters import Counter, counter_for, sizes
+from tenfold.record.entry import Custom, Entry
+from tenfold.record.message import Message, calls_of, result_of
+from tenfold.transcripts import Recorded, read_file
+from tenfold.view.path import Path as LogPath
+from tenfold.view.view import View
+from tenfold.wire import WIRES
+
+ChatMessage = dict[str, object]
+"""A message of OpenAI Chat as its JSON: role, content, tool_calls, tool_call_id."""
+MODEL = "gpt-4o"
+"""The model whose vocabulary counts for all methods alike (o200k)."""
+SHARES = (0.5, 0.75)
+"""Where a session is cut, in messages."""
+COMPACTION = "compaction"
+_CHAT = "openai-chat"
+_SUMMARIES = frozenset({"compaction", "compact_summary"})
+_FUTURE = 4
+"""Messages that must follow a cut, at least: with fewer there is no future to speak of."""
+
+
+class Conversation(Struct, frozen=True):
+    """A session in chat form. `legal` are the indexes at which it may be cut, `real` its own compactions."""
+
+    name: str
+    messages: tuple[ChatMessage, ...]
+    legal: tuple[int, ...]
+    real: tuple[RealSummary, ...]
+    model: str
+
+
+class RealSummary(Struct, frozen=True):
+    """A summary that a model wrote when the session was really compacted at `at`; from `kept` on all was kept."""
+
+    at: int
+    kept: int
+    text: str
+
+
+class Case(Struct, frozen=True):
+    """One cut of one session: `messages[:cut]` is compacted, `messages[cut:]` is the real future.
+
+    `session` is the file's short name, with `#n` where it holds several; `kind` is "50%", "75%" or "compaction".
+    `summary` is the real summary of a "compaction", which kept the messages from `kept` on.
+    """
+
+    session: str
+    cut: int
+    kind: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ChatMessage, ...] = ()
+    model: str = ""
+    summary: str = ""
+    kept: int = 0
+
+    @property
+    def past(self) -> tuple[ChatMessage, ...]:
+        """What is compacted."""
+        return self.messages[: self.cut]
+
+    @property
+    def future(self) -> tuple[ChatMessage, ...]:
+        """What really followed."""
+        return self.messages[self.cut :]
+
+
+# -- making them -------------------------------------------------------------------------------------------------------
+
+
+def cases(files: Sequence[Path]) -> list[Case]:
+    """Every cut of every session of the files, in their order. Raises what `read_file` raises."""
+    return [case for path in files for conversation in conversations(path) for case in cuts_of(conversation)]
+
+
+def conversations(path: Path) -> list[Conversation]:
+    """The sessions of a file in chat form: its main path, broken calls repaired as Tenfold would show them."""
+    found = read_file(path)
+    names = [path.name if len(found) == 1 else f"{path.name}#{number}" for number in range(len(found))]
+    return [_conversation(recorded, name) for recorded, name in zip(found, names, strict=True)]
+
+
+def cuts_of(conversation: Conversation) -> list[Case]:
+    """The cases of one session: at shares of its messages, and where it was really compacted."""
+    made: dict[int, Case] = {}
+    for real in conversation.real:
+        cut = _back(conversation, real.at)
+        if cut:
+            kept = max((i for i in conversation.legal if i <= real.kept), default=0)
+            made[cut] = _case(conversation, cut, COMPACTION, summary=real.text, kept=kept)
+    for share in SHARES:
+        cut = _back(conversation, int(len(conversation.messages) * share))
+        if cut and cut not in made:
+            made[cut] = _case(conversation, cut, f"{share:.0%}")
+    return [made[cut] for cut in sorted(made)]
+
+
+def _case(conversation: Conversation, cut: int, kind: str, *, summary: str = "", kept: int = 0) -> Case:
+    name, messages, model = conversation.name, conversation.messages, conversation.model
+    return Case(name, cut, kind, messages, (), model, summary, kept)
+
+
+def _back(conversation: Conversation, wanted: int) -> int:
+    """The last legal cut up to `wanted` that leaves a past and a future; 0: there is none."""
+    last = len(conversation.messages) - _FUTURE
+    return max((i for i in conversation.legal if 0 < i <= min(wanted, last)), default=0)
+
+
+def _conversation(recorded: Recorded, name: str) -> Conversation:
+    entries = _main_path(recorded.entries)
+    shown = list(View.of(LogPath(entries)).shown())
+    items = WIRES[_CHAT].encode([s.message for s in shown]).items
+    messages = tuple(msgspec.json.decode(item.raw, type=ChatMessage) for item in items)
+    first = [shown[item.of[0]] if item.of else None for item in items]
+    at = [s.at if s is not None else 0 for s in first]
+    legal = tuple(_legal([s.message if s is not None else None for s in first]))
+    real = tuple(_real(entries, at))
+    return Conversation(name, messages, legal, real, recorded.info.model)
+
+
+def _main_path(entries: Sequence[Entry]) -> list[Entry]:
+    """From the root to the newest entry: what the agent's model was last sent, branches that it left apart."""
+    by_id = {entry.id: entry for entry in entries}
+    path: list[Entry] = []
+    entry = entries[-1] if entries else None
+    while entry is not None:
+        path.append(entry)
+        entry = by_id.get(entry.parent) if entry.parent is not None else None
+    return path[::-1]
+
+
+def _legal(messages: Sequence[Message | None]) -> Iterator[int]:
+    """Where a model is about to answer: before an assistant message, with every call before it answered."""
+    waiting: set[str] = set()
+    for index, message in enumerate(messages):
+        if message is None:
+            continue
+        if message.role == "assistant" and not waiting and index:
+            yield index
+        waiting.update(call.id for call in calls_of(message))
+        result = result_of(message)
+        if result is not None:
+            waiting.discard(result.call)
+
+
+def _real(entries: Sequence[Entry], at: Sequence[int]) -> Iterator[RealSummary]:
+    """The summaries that the session's own tool had a model write, by index into the chat messages."""
+    places = {entry.source or entry.id: position for position, entry in enumerate(entries) if hasattr(entry, "source")}
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, Custom) or entry.kind not in _SUMMARIES:
+            continue
+        text, kept = _summary_in(entry.native.body, position, places)
+        if text:
+            yield RealSummary(sum(a < position for a in at), sum(a < kept for a in at), text)
+
+
+def _summary_in(body: bytes, position: int, places: Mapping[str, int]) -> tuple[str, int]:
+    """A compaction line's summary, and the position from which on messages were kept beside it."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError as exc:
+        raise BadInput(f"a compaction line cannot be read: {exc}") from exc
+    if not isinstance(found, dict):
+        return "", position
+    kept = position
+    if isinstance(index := found.get("firstKeptEntryIndex"), int):
+        kept = index - 1  # pi counts the header line as well
+    elif (source := found.get("firstKeptEntryId")) in places:
+        kept = places[str(source)]
+    text = found.get("summary")
+    if not isinstance(text, str):
+        message = found.get("message")
+        text = text_of_message(message) if isinstance(message, dict) else ""
+    return text, kept
+
+
+# -- reading them ------------------------------------------------------------------------------------------------------
+
+
+def text_of_message(message: ChatMessage) -> str:
+    """All that a model reads of a message: its text, and the names and arguments of its calls as their strings are."""
+    parts = [*_texts(message.get("content"))]
+    for name, arguments in calls_in(message):
+        parts.append(name)
+        parts.append(arguments_text(arguments))
+    return "\n".join(part for part in parts if part)
+
+
+def calls_in(message: ChatMessage) -> Iterator[tuple[str, str]]:
+    """Name and raw arguments of each call of a message."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            yield str(function.get("name", "")), str(function.get("arguments", ""))
+
+
+def arguments_text(arguments: str) -> str:
+    """A call's arguments with nothing escaped: a line for each key and value. Raw where they are no JSON."""
+    try:
+        return "\n".join(_strings(msgspec.json.decode(arguments)))
+    except msgspec.DecodeError:
+        return arguments
+
+
+def role_of(message: ChatMessage) -> str:
+    """The message's role."""
+    return str(message.get("role", ""))
+
+
+def sizes_of(messages: Sequence[ChatMessage]) -> list[int]:
+    """Tokens of each message by the one counter that all methods are measured with."""
+    raw = [msgspec.json.encode(message) for message in messages]
+    owners: list[int] = []
+    decoded: list[Message] = []
+    for index, each in enumerate(raw):
+        for message in WIRES[_CHAT].decode([each]):
+            owners.append(index)
+            decoded.append(message)
+    totals = [0] * len(messages)
+    for owner, tokens in zip(owners, sizes(decoded, counter()), strict=True):
+        totals[owner] += tokens
+    return totals
+
+
+def tokens_of(messages: Sequence[ChatMessage]) -> int:
+    """Tokens of all the messages together."""
+    return sum(sizes_of(messages))
+
+
+def counter() -> Counter:
+    """The counter of all measures."""
+    return counter_for(MODEL).counter
+
+
+def _texts(content: object) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for part in content:
+            if isinstance(part, dict):
+                yield str(part.get("text") or part.get("refusal") or "")
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"{key}: " + "\n".join(_strings(inner))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+    else:
+        yield value if isinstance(value, str) else msgspec.json.encode(value).decode()

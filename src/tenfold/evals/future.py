@@ -1,0 +1,336 @@
+"""Future-use recall: of what an agent really went on to need, how much does a compaction leave within reach?
+
+An identifier is a needed fact when the agent used it after the cut, it occurred before the cut, and neither a user nor
+a tool brought it back in between. No fact is made up and no model judges: the session's own future decides.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.evals.cases import (
+    MODEL,
+    Case,
+    ChatMessage,
+    calls_in,
+    counter,
+    role_of,
+    sizes_of,
+    text_of_message,
+    tokens_of,
+)
+from tenfold.evals.identifiers import holds, identifiers, place_of
+from tenfold.evals.methods import Compacted, Method, Preset, RealSummaries, Unable
+from tenfold.evals.rounds import grown
+from tenfold.log.ids import IDS
+from tenfold.log.memory import MemoryStore
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+from tenfold.wire import WIRES
+
+BUDGETS = (4_000, 8_000, 16_000, 32_000)
+"""The sizes between which the headline's area is taken, in tokens."""
+TOLERANCE = 1.02
+"""A result above this share of its budget scores 0: it would not have been sent."""
+HITS = 5
+HIT_TOKENS = 1_000
+"""What one search may bring back."""
+QUARTERS = 4
+_TRIVIAL = 0.5
+"""An identifier in more than this share of the past's messages is known to everyone."""
+_QUERY_WORDS = 24
+"""Words of a query, at most: about three sentences, as an agent would ask."""
+_PLAIN = re.compile(r"\w{3,}")
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        "about after all also and any are because been before but can could did does doing done each for from get had "
+        "has have here how into its just let make more need not now off one only our out over own please see should "
+        "some such than that the their them then there these they this those too use using very want was were what "
+        "when where which while who why will with would you your",
+    )
+)
+
+Search = Callable[[str], Sequence[str]]
+"""What a query brings back from the past, best first."""
+
+
+class Fact(Struct, frozen=True):
+    """Something the agent needed. `use` is the index of the message that used it first after the cut.
+
+    Its age runs from its last occurrence to the cut, in messages and in tokens; `quarter` is where in the past's
+    tokens that lies (1: oldest). `source` is the smallest past message that holds it, which takes `fetch` tokens to
+    read again. `query` is what the surrounding request asks for, the identifier itself left out.
+    """
+
+    text: str
+    kind: str
+    use: int
+    age: int
+    age_tokens: int
+    quarter: int
+    source: int
+    fetch: int
+    query: str
+
+
+class Recall(Struct, frozen=True):
+    """The score of one method on one case at one budget. Counts are of needed facts.
+
+    `within` counts those present in the view or one search away (None: the method has no search); `refetch` is what
+    reading the others' sources again takes, in tokens. `kinds` and `quarters` map to (present, needed). `over` says
+    that the result was above its budget, `own` that the budget is the size of the session's real summary, `unable`
+    why the method gave no result.
+    """
+
+    session: str
+    cut: int
+    kind: str
+    method: str
+    budget: int
+    rounds: int
+    needed: int
+    past_tokens: int
+    tokens: int = 0
+    seconds: float = 0.0
+    present: int = 0
+    within: int | None = None
+    refetch: int = 0
+    kinds: dict[str, tuple[int, int]] = {}
+    quarters: dict[str, tuple[int, int]] = {}
+    over: bool = False
+    own: bool = False
+    unable: str = ""
+
+
+# -- what was needed ---------------------------------------------------------------------------------------------------
+
+
+def needed(case: Case) -> list[Fact]:
+    """The facts that the real future of a case needed, in the order of their use."""
+    past = _Past(case)
+    brought: list[str] = []
+    decided: set[str] = set()
+    facts: list[Fact] = []
+    users = [_words_of(m) for m in case.past if role_of(m) == "user"]
+    request, spoken = (users or [""])[-1], next((_said(m) for m in reversed(case.past) if _is_agent(m)), "")
+    for index, message in enumerate(case.future, case.cut):
+        if not _is_agent(message):
+            brought.append(text_of_message(message))
+            request = _words_of(message) if role_of(message) == "user" else request
+            continue
+        said = _said(message)
+        new = {i.text: i.kind for i in identifiers(said) if i.text not in decided}
+        decided |= new.keys()
+        back = "\n".join(brought) if new else ""
+        for text, kind in new.items():
+            found = past.holders(text) if not holds(back, text) else []
+            if found and not past.trivial(text, found):
+                before = said[: max(0, place_of(said, text))]
+                facts.append(past.fact(text, kind, index, found, query_of(text, request, spoken, before)))
+        spoken = said
+    return facts
+
+
+class _Past:
+    """The past of a case, to be asked where it holds what."""
+
+    def __init__(self, case: Case) -> None:
+        self.texts = [text_of_message(m) for m in case.past]
+        self.whole = "\n".join(self.texts)
+        self.sizes = sizes_of(case.past)
+        self.system = "\n".join(t for t, m in zip(self.texts, case.past, strict=True) if role_of(m) == "system")
+        self.before = [0]
+        for size in self.sizes:
+            self.before.append(self.before[-1] + size)
+
+    def holders(self, text: str) -> list[int]:
+        """The messages that hold it."""
+        if text not in self.whole:
+            return []
+        return [i for i, each in enumerate(self.texts) if holds(each, text)]
+
+    def trivial(self, text: str, found: Sequence[int]) -> bool:
+        """Whether everyone knows it: from the system prompt, or from most messages."""
+        return len(found) > _TRIVIAL * len(self.texts) or holds(self.system, text)
+
+    def fact(self, text: str, kind: str, use: int, found: Sequence[int], query: str) -> Fact:
+        last, total = found[-1], self.before[-1]
+        source = min(found, key=self.sizes.__getitem__)
+        quarter = min(QUARTERS, 1 + self.before[last] * QUARTERS // max(1, total))
+        age = len(self.texts) - last
+        return Fact(text, kind, use, age, total - self.before[last], quarter, source, self.sizes[source], query)
+
+
+def query_of(wanted: str, request: str, spoken: str, before: str) -> str:
+    """What an agent would search for at that moment: words of the last request and of its own text so far.
+
+    The newest words come first; the needed identifier is cut out wherever it stands, so the answer never asks.
+    """
+    near = before if _PLAIN.search(before) else spoken
+    words: dict[str, None] = {}
+    for text in (near, request):
+        for word in reversed(_PLAIN.findall(text.replace(wanted, " "))):
+            if word.lower() not in _STOP:
+                words.setdefault(word.lower())
+    return " ".join(list(words)[:_QUERY_WORDS])
+
+
+def _is_agent(message: ChatMessage) -> bool:
+    return role_of(message) == "assistant"
+
+
+def _said(message: ChatMessage) -> str:
+    """What the agent itself wrote: its text and the values of its arguments, not the names that a schema gives."""
+    parts = [text_of_message({"content": message.get("content")})]
+    for _, arguments in calls_in(message):
+        try:
+            parts.extend(_values(msgspec.json.decode(arguments)))
+        except msgspec.DecodeError:
+            parts.append(arguments)
+    return "\n".join(parts)
+
+
+def _values(value: object) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _values(inner)
+    elif value is not None:
+        yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _words_of(message: ChatMessage) -> str:
+    return text_of_message(message)[-2_000:]
+
+
+# -- what is left of it ------------------------------------------------------------------------------------------------
+
+
+def search_of(case: Case) -> Search:
+    """One search in Tenfold's own index of the past: `HITS` snippets, at most `HIT_TOKENS` tokens in all."""
+    store = MemoryStore()
+    place = Place(store, IDS.new())
+    session = Session.create(place, policy_for("tenfold", counter()), model=MODEL)
+    session.append(*WIRES["openai-chat"].decode([msgspec.json.encode(m) for m in case.past]))
+
+    def search(query: str) -> list[str]:
+        if not query.strip():
+            return []
+        hits = store.search(place.namespace, query, session=place.session, limit=HITS)
+        return within([hit.snippet for hit in hits], HIT_TOKENS)
+
+    return search
+
+
+def within(texts: Sequence[str], tokens: int) -> list[str]:
+    """The first of the texts that together take no more than that many tokens."""
+    kept: list[str] = []
+    for text, size in zip(texts, counter().count(list(texts)), strict=True):
+        tokens -= size
+        if tokens < 0:
+            break
+        kept.append(text)
+    return kept
+
+
+def found_by(facts: Sequence[Fact], search: Search) -> set[str]:
+    """The facts that one search each would bring back."""
+    return {f.text for f in facts if any(holds(hit, f.text) for hit in search(f.query))}
+
+
+def recalls(
+    case: Case, methods: Sequence[Method], *, budgets: Sequence[int] = BUDGETS, rounds: int = 1
+) -> Iterator[Recall]:
+    """Every score of one case: each method at each budget below the size of its past.
+
+    Where the session holds a real summary at this cut, also at that summary's own size. A case of which the future
+    needed nothing gives no score.
+    """
+    facts = needed(case)
+    size = tokens_of(case.past)
+    real = own_size(case)
+    sizes = [(b, False) for b in budgets if b < size] + [(real, True)] * bool(real)
+    if not facts or not sizes:
+        return
+    ours = any(isinstance(m, Preset) for m in methods)
+    away = frozenset(found_by(facts, search_of(case))) if ours else frozenset[str]()
+    for method in methods:
+        for budget, own in sizes:
+            if own or not isinstance(method, RealSummaries):
+                score = recall(
+                    case, facts, method, budget=budget, rounds=rounds, away=away if isinstance(method, Preset) else None
+                )
+                yield msgspec.structs.replace(score, own=own)
+
+
+def own_size(case: Case) -> int:
+    """What the session's real summary and the messages kept beside it take, in tokens; 0 where there is none."""
+    return RealSummaries((case,)).compact(case.past, budget=0).tokens if case.summary else 0
+
+
+def recall(
+    case: Case,
+    facts: Sequence[Fact],
+    method: Method,
+    *,
+    budget: int,
+    rounds: int = 1,
+    away: frozenset[str] | None = None,
+) -> Recall:
+    """Scores one method on one case. `away` are the facts one search away, None for a method without a search."""
+    score = Recall(case.session, case.cut, case.kind, method.name, budget, rounds, len(facts), sum(sizes_of(case.past)))
+    try:
+        made = grown(method, case.past, budget=budget, rounds=rounds)
+    except Unable as exc:
+        return msgspec.structs.replace(score, unable=str(exc))
+    return scored(score, made, facts, away)
+
+
+def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: frozenset[str] | None) -> Recall:
+    """The score with what a compaction left of the facts; none where it is over its budget."""
+    over = made.tokens > score.budget * TOLERANCE
+    kept = set() if over else present(made.messages, facts)
+    near = None if away is None else 0 if over else len(kept | away)
+    lost = {f.source: f.fetch for f in facts if f.text not in kept}
+    return msgspec.structs.replace(
+        score,
+        tokens=made.tokens,
+        seconds=round(made.seconds, 4),
+        present=len(kept),
+        within=near,
+        refetch=sum(lost.values()),
+        kinds=_tally(facts, kept, lambda f: f.kind),
+        quarters=_tally(facts, kept, lambda f: str(f.quarter)),
+        over=over,
+    )
+
+
+def present(messages: Sequence[ChatMessage], facts: Sequence[Fact]) -> set[str]:
+    """The facts that a view still shows, word for word."""
+    text = "\n".join(text_of_message(m) for m in messages)
+    return {f.text for f in facts if holds(text, f.text)}
+
+
+def _tally(facts: Sequence[Fact], kept: set[str], key: Callable[[Fact], str]) -> dict[str, tuple[int, int]]:
+    out: dict[str, tuple[int, int]] = {}
+    for fact in facts:
+        have, of = out.get(key(fact), (0, 0))
+        out[key(fact)] = (have + (fact.text in kept), of + 1)
+    return dict(sorted(out.items()))
+
+
+def area(points: Mapping[int, float]) -> float:
+    """The mean height of a score over the logarithm of its budgets: trapezoids, 0 to 1. One point: its height."""
+    budgets = sorted(points)
+    if len(budgets) < 2:
+        return points[budgets[0]] if budgets else 0.0
+    total = 0.0
+    for low, high in pairwise(budgets):
+        total += (points[low] + points[high]) / 2 * math.log(high / low)
+    return total / math.log(budgets[-1] / budgets[0])

@@ -1,0 +1,131 @@
+"""The identifiers in a text: what an agent must have verbatim to go on, and cannot guess.
+
+Made for measuring only: it shares nothing with the facts that summaries are made from (import-linter checks that), so
+that a compaction is never measured by its own patterns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["url", "path", "symbol", "id", "number"]
+KINDS: tuple[Kind, ...] = ("path", "symbol", "id", "number", "url")
+
+_TOKEN = re.compile(
+    r"(?P<url>https?://[^\s\"'`<>()\[\]{}|\\^]+)"
+    r"|(?P<path>(?:~|\.{1,2})?/?[\w.@+-]+(?:/[\w.@+-]+)+|/[\w.@+-]{2,})"
+    r"|(?P<uuid>\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b)"
+    r"|(?P<compound>(?<![\w.-])\d\w*(?:-\w+)+)"
+    r"|(?P<number>(?<![\w.,-])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w,])|(?<![\w.-])\d{4,}(?:\.\d+)?(?!\w))"
+    r"|(?P<word>[A-Za-z_#$][\w$]*(?:[-.][\w$]+)*|\d+[A-Za-z]\w*)"
+)
+_FILE = re.compile(
+    r"[\w@+-][\w.@+-]*\.(?:c|cc|cfg|conf|cpp|cs|css|csv|go|h|hpp|html?|ini|ipynb|java|jsx?|json|jsonl|kt|lock|log|lua"
+    r"|md|mjs|php|pl|png|pyi?|r|rb|rs|rst|scss|sh|sql|svg|swift|toml|tsx?|txt|vue|xml|ya?ml|zig)"
+)
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_TRAILING = ".,:;!?-+"
+_DATED = 8
+SHORTEST = 4
+"""Characters of the shortest identifier, and digits of the shortest number: what is shorter is found by chance."""
+LONGEST = 200
+"""Characters of the longest: what is longer is data (base64, minified code), not a name."""
+
+
+class Identifier(Struct, frozen=True):
+    """One identifier as it is written, and where in the text it stands."""
+
+    text: str
+    kind: Kind
+    at: int
+
+
+def identifiers(text: str) -> Iterator[Identifier]:
+    """Every identifier in the text, in order, repetitions included. A dotted name gives each part that is one."""
+    for match in _TOKEN.finditer(text):
+        token, at = match.group(), match.start()
+        if len(token) > LONGEST:
+            continue
+        match match.lastgroup:
+            case "url":
+                yield Identifier(token.rstrip(_TRAILING + "/*"), "url", at)
+            case "uuid":
+                yield Identifier(token, "id", at)
+            case "number":
+                yield Identifier(token, "number", at)
+            case "compound":
+                yield from [Identifier(token, "id", at)] if _is_id(token) or _is_dated(token) else ()
+            case "path":
+                yield from _path(token, at)
+            case _:
+                yield from _word(token, at)
+
+
+def holds(text: str, wanted: str) -> bool:
+    """Whether the text holds the identifier as a whole: a name not inside a longer one, a path also as an ending."""
+    return place_of(text, wanted) >= 0
+
+
+def place_of(text: str, wanted: str, start: int = 0) -> int:
+    """Where the text first holds the identifier as a whole, -1 if nowhere."""
+    size = len(wanted)
+    at = text.find(wanted, start)
+    while at >= 0:
+        before = text[at - 1] if at else " "
+        after = text[at + size] if at + size < len(text) else " "
+        if not (_glued(before) and _glued(wanted[0])) and not (_glued(after) and _glued(wanted[-1])):
+            return at
+        at = text.find(wanted, at + 1)
+    return -1
+
+
+def _glued(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _path(token: str, at: int) -> Iterator[Identifier]:
+    clean = token.rstrip(_TRAILING)
+    last = clean.rsplit("/", 1)[-1]
+    rooted = clean.startswith(("/", "./", "../", "~/"))
+    if len(clean) >= SHORTEST and (rooted or clean.count("/") > 1 or _FILE.fullmatch(last)):
+        yield Identifier(clean, "path", at)
+        return
+    for match in re.finditer(r"[^/]+", clean):  # `and/or`, `read/write`: no path, but its sides may be names
+        yield from _word(match.group(), at + match.start())
+
+
+def _word(token: str, at: int) -> Iterator[Identifier]:
+    clean = token.rstrip(_TRAILING)
+    if _FILE.fullmatch(clean) and not clean.startswith("."):
+        yield Identifier(clean, "path", at)
+        return
+    if _is_id(clean):
+        yield Identifier(clean, "id", at)
+        return
+    for match in re.finditer(r"[\w$]+", clean):
+        part = match.group()
+        if len(part) >= SHORTEST and _is_symbol(part):
+            yield Identifier(part, "symbol", at + match.start())
+
+
+def _is_id(token: str) -> bool:
+    """Letters and at least two digits, not a dotted name: a commit, an order, a ticket, a call."""
+    digits = sum(map(str.isdigit, token))
+    letters = any(map(str.isalpha, token))
+    return len(token) >= SHORTEST and digits > 1 and letters and "." not in token
+
+
+def _is_dated(token: str) -> bool:
+    """Digits in groups, enough of them for a date or a telephone number and too many for a range of lines."""
+    return sum(map(str.isdigit, token)) >= _DATED
+
+
+def _is_symbol(part: str) -> bool:
+    """A name that is no plain word: with an underscore inside, or with a capital inside."""
+    if not any(map(str.isalpha, part)):
+        return False
+    return "_" in part.strip("_") or part.startswith("__") or _CAMEL.search(part) is not None

@@ -1,0 +1,197 @@
+"""What is compared: Tenfold's policies, the baselines everyone writes first, and the summaries that sessions hold.
+
+A method gets the past as OpenAI Chat messages and a budget in tokens, and gives back such messages. None of these
+calls a model; the peers, which run in processes of their own, are in `peers.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from tenfold.errors import TenfoldError, UsageError
+from tenfold.evals.cases import MODEL, Case, ChatMessage, calls_in, role_of, sizes_of, tokens_of
+from tenfold.policies import POLICIES
+from tenfold.stateless import compact
+
+ALL = "all"
+GAP = "[{count:,} earlier messages were left out]"
+MASKED = "[tool output left out: {tokens:,} tokens]"
+SUMMARY = "The conversation before this point was summarized:\n\n{text}"
+_MARK = 16
+"""Tokens kept free for the marker in the middle."""
+
+
+class Compacted(Struct, frozen=True):
+    """What a method made of a past. `spent_input` and `spent_output` are the tokens of its model calls."""
+
+    messages: tuple[ChatMessage, ...]
+    tokens: int
+    seconds: float
+    spent_input: int = 0
+    spent_output: int = 0
+    note: str = ""
+
+
+class Unable(TenfoldError):
+    """Raised by a method that cannot compact this past; the message is the reason that reports give."""
+
+
+class Method(Protocol):
+    """One way to bring a conversation down to size."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it, and what `--methods` names."""
+        ...
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+        """The messages to send in place of `past`, meant to take at most `budget` tokens. Raises `Unable`."""
+        ...
+
+
+class Preset(Struct, frozen=True):
+    """A policy of Tenfold through the public `compact`, with code alone: no model writes a summary."""
+
+    name: str
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+        """See `Method.compact`."""
+        start = time.perf_counter()
+        made = compact(past, to=budget, model=MODEL, format="openai-chat", policy=self.name)
+        seconds = time.perf_counter() - start
+        out = made.outcome
+        if out.status not in ("compacted", "nothing"):
+            raise Unable(f"{out.status}: {out.reason}")
+        note = "" if out.status == "compacted" else f"nothing: {out.reason}"
+        spent = (out.spent.input_tokens, out.spent.output_tokens)
+        return Compacted(tuple(made.messages), tokens_of(made.messages), seconds, *spent, note)
+
+
+class Baseline(Struct, frozen=True):
+    """A method of a few lines: a function from messages and a budget to messages."""
+
+    name: str
+    made: Callable[[Sequence[ChatMessage], int], list[ChatMessage]]
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+        """See `Method.compact`."""
+        start = time.perf_counter()
+        messages = self.made(past, budget)
+        return Compacted(tuple(messages), tokens_of(messages), time.perf_counter() - start)
+
+
+class RealSummaries(Struct, frozen=True):
+    """The summaries that models really wrote in these sessions, each with the messages that were kept beside it.
+
+    It has one size only, its own, whatever the budget.
+    """
+
+    cases: tuple[Case, ...]
+    name: str = "real-summary"
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+        """See `Method.compact`. Raises `Unable` where the session holds no summary at this cut."""
+        del budget
+        case = next((c for c in self.cases if c.summary and c.cut == len(past) and c.past == tuple(past)), None)
+        if case is None:
+            raise Unable("the session holds no model-written summary at this cut")
+        head = [m for m in past[: case.kept] if role_of(m) == "system"]
+        summary: ChatMessage = {"role": "user", "content": SUMMARY.format(text=case.summary)}
+        messages = (*head, summary, *past[case.kept :])
+        return Compacted(messages, tokens_of(messages), 0.0, note="written by the session's own model")
+
+
+# -- the baselines -----------------------------------------------------------------------------------------------------
+
+
+def keep_all(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
+    """The past as it is, within the budget or not."""
+    return list(past)
+
+
+def keep_last(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
+    """The system prompt, and the newest steps that fit beside it."""
+    head, steps = steps_of(past)
+    room = budget - tokens_of(head)
+    return [*head, *_fitting(steps, room)]
+
+
+def truncate_middle(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
+    """The system prompt, the oldest steps for half of what room is left, a marker, the newest for the other half."""
+    head, steps = steps_of(past)
+    room = budget - tokens_of(head) - _MARK
+    if tokens_of(past) <= budget:
+        return list(past)
+    first = _fitting(steps, room // 2, oldest=True)
+    last = _fitting(steps, room - tokens_of(first))
+    gap: ChatMessage = {"role": "user", "content": GAP.format(count=len(past) - len(head) - len(first) - len(last))}
+    return [*head, *first, gap, *last]
+
+
+def mask_10(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
+    """Every tool output but the newest ten replaced by a marker; then, where that is not enough, `keep_last`."""
+    outputs = [i for i, m in enumerate(past) if role_of(m) == "tool"]
+    old = set(outputs[:-10])
+    sizes = sizes_of(past)
+    masked = [{**m, "content": MASKED.format(tokens=sizes[i])} if i in old else m for i, m in enumerate(past)]
+    return keep_last(masked, budget)
+
+
+def steps_of(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[list[ChatMessage]]]:
+    """The leading system messages, and the rest in pieces that may not be split: calls stay with their results."""
+    start = next((i for i, m in enumerate(past) if role_of(m) != "system"), len(past))
+    steps: list[list[ChatMessage]] = []
+    for message in past[start:]:
+        if role_of(message) == "tool" and steps and any(True for _ in calls_in(steps[-1][0])):
+            steps[-1].append(message)
+        else:
+            steps.append([message])
+    return list(past[:start]), steps
+
+
+def _fitting(steps: Sequence[list[ChatMessage]], room: int, *, oldest: bool = False) -> list[ChatMessage]:
+    """The messages of as many steps from one end as fit into `room` tokens."""
+    kept: list[list[ChatMessage]] = []
+    for step in steps if oldest else reversed(steps):
+        room -= tokens_of(step)
+        if room < 0:
+            break
+        kept.append(step)
+    return [message for step in (kept if oldest else kept[::-1]) for message in step]
+
+
+BASELINES: Mapping[str, Baseline] = {
+    b.name: b
+    for b in (
+        Baseline("keep-all", keep_all),
+        Baseline("keep-last", keep_last),
+        Baseline("truncate-middle", truncate_middle),
+        Baseline("mask-10", mask_10),
+    )
+}
+"""What everyone writes first."""
+
+
+def methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
+    """The methods of these names in order, each once; "all" is every one there is. `cases` hold the real summaries.
+
+    Raises `UsageError` naming those there are.
+    """
+    real = RealSummaries(tuple(c for c in cases if c.summary))
+    known: dict[str, Method] = {"tenfold": Preset("tenfold")}
+    known |= {name: Preset(name) for name in POLICIES}
+    known |= BASELINES
+    known[real.name] = real
+    chosen: dict[str, Method] = {}
+    for name in names:
+        if name == ALL:
+            chosen |= {k: m for k, m in known.items() if m is not real or real.cases}
+        elif name in known:
+            chosen[name] = known[name]
+        else:
+            raise UsageError(f"no method is called {name!r}; there are {ALL}, {', '.join(known)}")
+    return list(chosen.values())

@@ -1,0 +1,28 @@
+"""Typed probes: what a careful reader would ask about a session after its compaction, and whether the view answers.
+
+The probes are taken from the past before anything is compacted, by extractors of their own. Nothing here knows how
+Tenfold makes its facts, its plans or its calls: import-linter keeps it so, else the yardstick would measure agreement
+with itself. `probes_of` takes them, `judge` asks a view, `tallies` counts; `plant` puts rules into a session.
+"""
+
+from __future__ import annotations
+
+from tenfold.evals.probes.anchored import Shown, judge, tallies
+from tenfold.evals.probes.extract import probes_of
+from tenfold.evals.probes.kinds import KINDS, ChatMessage, Kind, Probe, Tally, Verdict
+from tenfold.evals.probes.planted import Planted, plant
+
+__all__ = [
+    "KINDS",
+    "ChatMessage",
+    "Kind",
+    "Planted",
+    "Probe",
+    "Shown",
+    "Tally",
+    "Verdict",
+    "judge",
+    "plant",
+    "probes_of",
+    "tallies",
+]

@@ -1,0 +1,132 @@
+"""Takes the probes from a past: one call that runs every extractor, and the extractor of what was said.
+
+Rules, corrections, decisions and tasks are sentences, found by their wording. Each extractor errs towards few and
+right: a probe that asks for nothing worth keeping would reward a view that keeps everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tenfold.evals.probes.acting import acted
+from tenfold.evals.probes.anchored import Shown, judge
+from tenfold.evals.probes.kinds import ChatMessage, Kind, Probe, content_words, halves, words
+from tenfold.evals.probes.naming import named
+from tenfold.evals.probes.reading import human, said, sentences, text_of
+
+_RULE = re.compile(
+    r"\b(?:never|always|must|must(?:n't| not)|from now on|make sure|ensure|avoid|at (?:most|least)|no more than|"
+    r"under an? \w+|no longer than|not allowed|forbidden|critical rule|prefer|"
+    r"should (?:always|never|only|not)|"
+    r"shouldn't|only (?:use|the|by|when|if|show)|leave .{2,60}? (?:alone|as (?:they are|it is|is))|"
+    r"(?:every|each) \w+ (?:gets?|has|needs?|goes))\b|"
+    r"(?:^|[,;:.(]|\bplease|\band|\bbut|\bso) *(?:do not|don'?t|no) (?!such|problem|idea|one\b|know\b|"
+    r"think|remember|have the|see\b|get\b|"
+    r"understand|want\b|need to worry|worry)\w+|\bkeep (?:the|it|them|both|to|all|old)\b|"
+    r"\buse (?:plain|only)\b|\bi hate\b|"
+    r"^(?:critical |hard )?(?:rule|constraint)\b",
+    re.IGNORECASE,
+)
+_CORRECTS = re.compile(
+    r"^(?:no\b|nope\b|wait\b|actually\b|sorry\b|ah+\b,? no|stop\b|careful\b|small change|correction\b)|"
+    r"\b(?:instead|revert|undo|take that back|put it back|that's (?:not|wrong)|"
+    r"is(?:n't| not) (?:what|right)|(?:rather than|should be|not) .{1,40}(?: instead|, not )|"
+    r"i (?:said|meant|actually want)|"
+    r"why (?:do|did|would|are|does) (?:you|it|we)|you (?:havn?e?'?n?t|haven't|forgot|missed|didn'?t|broke|still)|"
+    r"is(?:n't| not) that|isn't)\b|\w(?:'d| would) rather\b|\bcorrection from my side\b",
+    re.IGNORECASE,
+)
+_DECIDES = re.compile(
+    r"\b(?:(?:i|we)(?:'ve| have)? (?:decided|chose|settled on|opted)|decided (?:to|on|against)|"
+    r"(?:i|we)(?:'ll| will| am|'m) (?:go(?:ing)? with|keep(?:ing)?|stick(?:ing)? (?:with|to)|leave|leaving) |"
+    r"we(?:'ll| will) use |let'?s (?:use|go with|keep|stick|leave|rename|call|drop)|decision:|"
+    r"settled on|the (?:best|right|simplest) (?:approach|way|solution|fix) (?:is|would be))",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:please|can you|could you|help|fix|implement|add|make|change|find|read|create|write|i want|i need|let'?s|"
+    r"your task|refactor|rename|cancel|exchange|refund|return|update|remove|check|tell|show|look)\b",
+    re.IGNORECASE,
+)
+"""What a sentence that asks for something holds."""
+_WORDS = (4, 60)
+"""Of a sentence that is probed: shorter ones say nothing alone, longer ones are pasted."""
+
+
+def probes_of(past: Sequence[ChatMessage]) -> tuple[Probe, ...]:
+    """Every probe of a past, ordered by where its answer stands. Deterministic.
+
+    One that the whole past does not answer by the same rule is left out (an error a thousand lines below its command, a
+    list whose newest state is unclear): so a view that keeps everything scores 1, and a miss is a loss.
+    """
+    common = Counter(word for message in past for word in set(words(text_of(message))))
+    found = [*acted(past), *_said(past, common), *named(past)]
+    whole = Shown(past)
+    kept = [probe for probe in _distinct(found) if judge(probe, whole) == "present"]
+    return tuple(sorted(kept, key=lambda probe: (probe.at, probe.kind, probe.text)))
+
+
+def _distinct(found: Sequence[Probe]) -> Iterator[Probe]:
+    seen: dict[tuple[str, object, object], Probe] = {}
+    for probe in found:
+        seen[probe.kind, probe.answer, probe.anchor if probe.rivals else ()] = probe
+    yield from seen.values()
+
+
+def _said(past: Sequence[ChatMessage], common: Counter[str]) -> Iterator[Probe]:
+    asked = [(at, text) for at, message in enumerate(past) if (text := human(message))]
+    for number, (at, text) in enumerate(asked):
+        found = sentences(text)
+        for index, sentence in enumerate(found):
+            kind = _kind(sentence, first=number == 0, opening=index == 0)
+            if kind is not None:
+                yield from _sentence(kind, at, _with_next(found, index), common)
+    yield from _tasks(asked, common)
+    for at, message in enumerate(past):
+        if message.get("role") == "assistant":
+            for sentence in sentences(_unfenced(said(message))):
+                if _DECIDES.search(sentence) and not sentence.endswith("?"):
+                    yield from _sentence("decision", at, sentence, common)
+
+
+def _kind(sentence: str, *, first: bool, opening: bool) -> Kind | None:
+    """What a sentence of the user is. Nothing of the first message corrects: nothing was done before it."""
+    question = sentence.rstrip().endswith("?")
+    corrects = _CORRECTS.search(sentence)
+    if corrects and not first and (opening or corrects.start() > 0 or not question):
+        return "correction"
+    if question:
+        return None
+    if _RULE.search(sentence):
+        return "constraint"
+    return "decision" if _DECIDES.search(sentence) else None
+
+
+def _with_next(found: Sequence[str], index: int) -> str:
+    """A sentence too short to be told from others is taken with the one after it."""
+    sentence = found[index]
+    if len(content_words(sentence)) < _WORDS[0] and index + 1 < len(found):
+        return f"{sentence} {found[index + 1]}"
+    return sentence
+
+
+def _tasks(asked: Sequence[tuple[int, str]], common: Counter[str]) -> Iterator[Probe]:
+    """What was asked for first, and what was asked for last."""
+    wanted = [asked[0], asked[-1]] if len(asked) > 1 else asked
+    for at, text in wanted:
+        long = [s for s in sentences(text) if len(content_words(s)) >= _WORDS[0] <= len(s.split())]
+        sentence = next((s for s in long if _ASKS.search(s)), long[0] if long else "")
+        yield from _sentence("task", at, sentence, common)
+
+
+def _sentence(kind: Kind, at: int, sentence: str, common: Counter[str]) -> Iterator[Probe]:
+    sentence = " ".join(sentence.split()[: _WORDS[1]])
+    if len(content_words(sentence)) >= _WORDS[0] - 1:
+        answer, anchor = halves(sentence, common)
+        yield Probe(kind, at, sentence, answer, anchor)
+
+
+def _unfenced(text: str) -> str:
+    return re.sub(r"```.*?(?:```|\Z)|<(\w+)>.*?</\1>", "\n", text, flags=re.DOTALL)

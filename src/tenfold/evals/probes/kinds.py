@@ -1,0 +1,110 @@
+"""The nouns of the probes: their kinds, a Probe, what a view makes of it, and the words that stand for a text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+ChatMessage = dict[str, object]
+"""A message of OpenAI Chat as its JSON: role, content, tool_calls, tool_call_id."""
+Kind = Literal[
+    "edited",
+    "read",
+    "error",
+    "outcome",
+    "constraint",
+    "correction",
+    "decision",
+    "identifier",
+    "url",
+    "number",
+    "task",
+    "todo",
+    "planted",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Verdict = Literal["present", "stale", "missing"]
+"""`stale`: the view answers, but with what was superseded."""
+Term = tuple[str, ...]
+"""A word or phrase in lower case, with those that may stand for it: one of them is enough."""
+MOST_ANSWER, MOST_ANCHOR = 6, 10
+"""Words of a sentence that become answer and anchor: a window of 600 characters holds about 90 words of any kind."""
+
+
+class Probe(Struct, frozen=True):
+    """One question to a view. `answer` must lie, all of it, in a window with at least half of `anchor`.
+
+    `old` are earlier answers to the same question, oldest first. `rivals` are words that would say the opposite of
+    the answer's first term, where only nearness tells which one is meant (the statuses of a list of to-dos).
+    `at` is the index of the message that holds the answer, `text` what a person reads in a report of misses.
+    `place` divides a kind further: top, middle or bottom of what was planted, open or resolved of errors.
+    """
+
+    kind: Kind
+    at: int
+    text: str
+    answer: tuple[Term, ...]
+    anchor: tuple[Term, ...] = ()
+    old: tuple[tuple[Term, ...], ...] = ()
+    rivals: Term = ()
+    place: str = ""
+
+
+class Tally(Struct, frozen=True):
+    """The verdicts on the probes of one kind and age quarter (1 is the oldest). `bare` counts words without anchor."""
+
+    kind: Kind
+    quarter: int
+    asked: int
+    present: int
+    stale: int
+    bare: int
+
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)+|[a-z]+-\d+|\w+")
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """a about after again all also am an and any are as at be because been before being both but by can cannot
+        could did do does doing done down each else few for from further get gets give go goes going got
+        had has have having he her here him his how i if in into is it its just let lets like ll made make
+        may me might more most much my no nor not now of off ok on once one only or other our out over own
+        per please put re really s said same say see she should so some such t take than that the their
+        them then there these they thing this those through to too try two up us use used using very want
+        was way we well were what when where which while who will with would yes yet you your ve d m don
+        doesn didn isn wasn won""",
+    )
+)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in lower case, in order."""
+    return _WORD.findall(text.lower())
+
+
+def content_words(text: str) -> list[str]:
+    """The words that carry meaning, each once: no stop words, and none below three letters unless it has a digit."""
+    found = (w for w in words(text) if w not in _STOP and (len(w) > 2 or any(c.isdigit() for c in w)))
+    return list(dict.fromkeys(found))
+
+
+def terms(found: Iterable[str]) -> tuple[Term, ...]:
+    """Words as terms without alternatives."""
+    return tuple((word,) for word in found)
+
+
+def halves(text: str, common: Counter[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """A sentence as answer and anchor: the half of its content words that the session uses least, and the rest.
+
+    A summary that says it in other words thus need not repeat the sentence, but must hold what is particular to it.
+    """
+    found = content_words(text)
+    ranked = sorted(range(len(found)), key=lambda i: (common[found[i]], i))
+    own = set(ranked[: min(MOST_ANSWER, (len(found) + 1) // 2)])
+    answer = [w for i, w in enumerate(found) if i in own]
+    anchor = [w for i, w in enumerate(found) if i not in own]
+    return terms(answer), terms(anchor[:MOST_ANCHOR])

@@ -1,0 +1,95 @@
+"""Side rules planted into real sessions, at the top, in the middle and at the bottom, and the probes that ask.
+
+Real sessions hold few rules, and those mostly at their beginning. A planted one stands anywhere, is said in passing,
+and nothing that follows mentions it again: a method keeps it only if it keeps what users say. Which rules a session
+gets follows from its name, so that two runs plant the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tenfold.evals.probes.kinds import ChatMessage, Probe, terms
+from tenfold.evals.probes.reading import calls_of
+
+PLACES = (("top", 0.1), ("middle", 0.5), ("bottom", 0.85))
+"""Where in the past, as a share of its messages."""
+Rule = tuple[str, str, str]
+"""What is said; the words of the answer; the words of the anchor."""
+RULES: tuple[Rule, ...] = (
+    (
+        "By the way: never restart heron-17 between 02:00 and 03:10, the backup runs then.",
+        "heron-17 02:00 03:10",
+        "never restart backup",
+    ),
+    (
+        "One more thing, all dates that customers see are written day first, as in 31.12.2025.",
+        "31.12.2025",
+        "dates customers day first",
+    ),
+    (
+        "Before I forget, only Ines Falk may approve anything above 4,250 euros.",
+        "ines falk 4,250",
+        "approve above euros",
+    ),
+    (
+        "Oh, and please don't touch vendor/quartz, it is maintained by another team.",
+        "vendor/quartz",
+        "touch maintained another team",
+    ),
+    ('Side note: the word "sunset" is banned in our texts, say "retire" there.', "sunset retire", "word banned texts"),
+    (
+        "Just so you know, log lines must stay below 180 characters or the collector drops them.",
+        "180 collector",
+        "log lines below characters",
+    ),
+    (
+        "While you are at it, keep every file in ASCII, the printer in hall 9 chokes on the rest.",
+        "ascii printer",
+        "keep file hall chokes",
+    ),
+    (
+        "And another thing: nobody but the nightly job may write to bucket marlin-prod-3.",
+        "marlin-prod-3",
+        "nobody nightly job write bucket",
+    ),
+    ("Also, port 7463 is taken by the badge reader, so leave it alone.", "7463 badge", "port taken reader"),
+)
+"""Invented, so that no session holds them already: names and numbers that occur nowhere else."""
+
+
+class Planted(Struct, frozen=True):
+    """A past with rules in it, and the probe of each; `place` of a probe is top, middle or bottom."""
+
+    messages: tuple[ChatMessage, ...]
+    probes: tuple[Probe, ...]
+
+
+def plant(past: Sequence[ChatMessage], session: str) -> Planted:
+    """The past with three more user messages, put where no tool call is open. The past itself is unchanged."""
+    legal = _legal(past)
+    first = zlib.crc32(session.encode()) % len(RULES)
+    messages = list(past)
+    probes: list[Probe] = []
+    wanted = [(place, max((i for i in legal if i <= share * len(past)), default=legal[0])) for place, share in PLACES]
+    for number, (place, at) in reversed(list(enumerate(wanted))):
+        text, answer, anchor = RULES[(first + number) % len(RULES)]
+        messages.insert(at, {"role": "user", "content": text})
+        probe = Probe("planted", at + number, text, terms(answer.split()), terms(anchor.split()), place=place)
+        probes.insert(0, probe)
+    return Planted(tuple(messages), tuple(probes))
+
+
+def _legal(past: Sequence[ChatMessage]) -> list[int]:
+    """Where a user may speak: after the opening, with every call answered; the end of the past always is."""
+    waiting: set[str] = set()
+    found: list[int] = []
+    for index, message in enumerate(past):
+        if index and not waiting and message.get("role") == "assistant" and past[index - 1].get("role") != "system":
+            found.append(index)
+        waiting.update(call for call, _, _ in calls_of(message))
+        waiting.discard(str(message.get("tool_call_id")))
+    return found or [len(past)]

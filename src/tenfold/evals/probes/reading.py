@@ -1,0 +1,182 @@
+"""Chat messages as the extractors read them: text with nothing escaped, calls with their results, the user's words.
+
+Written apart from every other reader of this package, on purpose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.evals.probes.kinds import ChatMessage
+
+Args = dict[str, object]
+_HARNESS = re.compile(
+    r"^\s*(?:<command-|<local-command|<bash-|<session_context|<system|<environment|<task-notification|Caveat: The mess|"
+    r"\[Request interrupted|\[result of a tool|\[tool|This session is being continued|Base directory for this skill|"
+    r"Another language model|The conversation (?:history )?before|# AGENTS\.md)",
+    re.IGNORECASE,
+)
+_TERMINAL = re.compile(r"\n(?:\(Open file: .*\)\s*)?\(Current directory: .*\)\s*bash-\$\s*$")
+_FENCE = re.compile(r"```\w*\n(.*?)\n?```|<command>\n(.*?)\n?</command>", re.DOTALL)
+_QUOTED = (
+    re.compile(r"```.*?(?:```|\Z)", re.DOTALL),
+    re.compile(r"<(issue_description|pr_description|uploaded_files|file|document|pasted\w*)\b.*?</\1>", re.DOTALL),
+    re.compile(r"\bISSUE:\n.*?(?=\bINSTRUCTIONS:|\Z)", re.DOTALL),
+    re.compile(r"\bINSTRUCTIONS:\n.*\Z", re.DOTALL),
+    re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL),
+)
+
+
+_DEMONSTRATED = "We're currently solving the following issue within our repository."
+"""How SWE-agent opens a task. Where it is said twice, all before the last is a demonstration of another one."""
+_PASTED = 2_000
+"""Characters. The longest message that was typed in the recorded sessions has 1,600."""
+
+
+class Act(Struct, frozen=True):
+    """One tool call with what came of it. `at` is the call's message, `back` that of the result.
+
+    `command` is what was run, where it was a shell that ran it.
+    """
+
+    at: int
+    back: int
+    name: str
+    args: Args
+    command: str
+    result: str
+
+
+def text_of(message: ChatMessage) -> str:
+    """What a model reads of a message: text, names and arguments of calls."""
+    parts = [_plain(message.get("content"))]
+    for _, name, raw in calls_of(message):
+        parts += [name, _unescaped(raw)]
+    return "\n".join(part for part in parts if part)
+
+
+def said(message: ChatMessage) -> str:
+    """The message's own text without its calls."""
+    return _plain(message.get("content"))
+
+
+def calls_of(message: ChatMessage) -> Iterator[tuple[str, str, str]]:
+    """Id, name and raw arguments of each call."""
+    found = message.get("tool_calls")
+    for call in found if isinstance(found, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(call, dict) and isinstance(function, dict):
+            yield str(call.get("id", "")), str(function.get("name", "")), str(function.get("arguments", ""))
+
+
+def acts_of(messages: Sequence[ChatMessage]) -> list[Act]:
+    """Every call that got a result, in order; of agents that write their commands as text, those."""
+    results = {str(m.get("tool_call_id")): i for i, m in enumerate(messages) if m.get("role") == "tool"}
+    found: list[Act] = []
+    real = max((i for i, m in enumerate(messages) if said(m).startswith(_DEMONSTRATED)), default=0)
+    for at, message in enumerate(messages[real:], start=real):
+        for call, name, raw in calls_of(message):
+            back = results.get(call)
+            if back is not None:
+                args = _decoded(raw)
+                found.append(Act(at, back, name, args, command_of(name, args), said(messages[back])))
+    return found or list(_typed(messages, real))
+
+
+def _typed(messages: Sequence[ChatMessage], real: int) -> Iterator[Act]:
+    """Commands in fences, answered by a user message that ends in a prompt."""
+    for at, (message, answer) in enumerate(pairwise(messages[real:]), start=real):
+        if message.get("role") != "assistant" or not is_terminal(answer):
+            continue
+        blocks = _FENCE.findall(said(message))
+        if blocks:
+            command = "".join(blocks[-1]).strip()
+            yield Act(at, at + 1, "shell", {}, command, _TERMINAL.sub("", said(answer)))
+
+
+def command_of(name: str, args: Args) -> str:
+    """The shell command of a call: `command`, `cmd` or `commands`, as text or as a list."""
+    if "editor" in name.lower():
+        return ""
+    value = next((args[key] for key in ("command", "cmd", "commands", "script") if key in args), None)
+    if isinstance(value, list):
+        parts = [str(part) for part in value]
+        return parts[-1] if len(parts) > 2 and parts[1].startswith("-") else " ; ".join(parts)
+    return value if isinstance(value, str) else ""
+
+
+def is_terminal(message: ChatMessage) -> bool:
+    """Whether a user message is a terminal's output."""
+    return message.get("role") == "user" and _TERMINAL.search("\n" + said(message)) is not None
+
+
+def human(message: ChatMessage) -> str:
+    """The words of a person in a message: no harness notes, no terminal, nothing quoted. Empty: there are none."""
+    text = said(message)
+    if message.get("role") != "user" or _HARNESS.match(text) or is_terminal(message):
+        return ""
+    for quoted in _QUOTED:
+        text = quoted.sub("\n", text)
+    return _unpasted(text.strip())
+
+
+def _unpasted(text: str) -> str:
+    """Of a message so long that most of it was pasted, the first and the last lines: there people say what it is."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return text if len(text) <= _PASTED else "\n".join(lines[:2] + lines[-2:])
+
+
+def sentences(text: str) -> list[str]:
+    """Lines and sentences of prose; pasted output and code are left out."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        plain = re.sub(r"^\s*(?:[-*•>]|\d+[.)])\s+", "", line).strip()
+        if plain and _prose(plain):
+            found += [s.strip() for s in re.split(r"(?<=[.!?])\s+(?=[A-Z\"'`(])", plain) if s.strip()]
+    return found
+
+
+def _prose(line: str) -> bool:
+    letters = sum(c.isalpha() or c == " " for c in line)
+    return letters >= 0.75 * len(line) and not re.match(
+        r"(?:import|from|def|class|const|let|var|return|if) .*[:;({]$", line
+    )
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def _plain(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(p.get("text") or p.get("refusal") or "") for p in parts if isinstance(p, dict))
+
+
+def _decoded(raw: str) -> Args:
+    try:
+        found = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unescaped(raw: str) -> str:
+    try:
+        return _lines(msgspec.json.decode(raw))
+    except msgspec.DecodeError:
+        return raw
+
+
+def _lines(value: object) -> str:
+    """Arguments as lines; an object inside a list is one line, so that an item stays beside its status."""
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {_lines(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return "\n".join(_lines(v).replace("\n", ", ") if isinstance(v, dict) else _lines(v) for v in value)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,161 @@
+"""What a session costs request by request: each method asked before each request that the agent really made.
+
+Measured are the tokens a provider's cache can serve, since the bill is mostly that: two requests share the messages
+they begin with, whole ones only. Everything but the seconds is the same in every run, up to a token or two where a
+summary names its Block's id. Not modelled: caches that expire between two requests, and providers that look for a
+shared beginning only where the client set a mark (after a rewrite they find less than is credited here).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tenfold.evals.bill import Bill, Prices, Request, billed
+from tenfold.evals.players import Piece, Player, Start, Track
+from tenfold.evals.report import Table
+
+_MILLION = 1_000_000
+
+
+class Replayed(Struct, frozen=True):
+    """One session played by one method in one window, all numbers but the last in tokens or requests.
+
+    `overflows` are requests larger than the window, which a provider refuses; the bill counts them as if it did not.
+    `compactions` are requests that do not begin with all of the one before. `sent` is all input, `read` what came from
+    the cache, `rewritten` what was sent again although it is not new. `blocked` is the seconds that the conversation
+    waited for the method, model calls apart; `longest` the longest of them.
+    """
+
+    session: str
+    method: str
+    window: int
+    requests: int
+    peak: int
+    overflows: int
+    compactions: int
+    sent: int
+    read: int
+    rewritten: int
+    output: int
+    summary_input: int
+    summary_output: int
+    bills: tuple[Bill, ...]
+    blocked: float
+    longest: float
+
+    @property
+    def hit(self) -> float:
+        """The share of the input that came from the cache."""
+        return self.read / self.sent if self.sent else 0.0
+
+
+def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequence[Prices] = ()) -> Replayed:
+    """Plays a session by one method. Costs O(messages in view) for each request, and no message is counted twice."""
+    began = time.perf_counter()
+    player = start(track, window)
+    waits = [time.perf_counter() - began]
+    requests, rewrites = _played(track, player, waits)
+    return Replayed(
+        track.name,
+        method,
+        window,
+        len(requests),
+        max((r.total for r in requests), default=0),
+        sum(r.total > window for r in requests),
+        rewrites,
+        sum(r.total for r in requests),
+        sum(r.read for r in requests),
+        sum(r.rewritten for r in requests),
+        sum(r.output for r in requests),
+        sum(r.summary_input for r in requests),
+        sum(r.summary_output for r in requests),
+        tuple(billed(requests, each) for each in prices),
+        sum(waits),
+        max(waits),
+    )
+
+
+def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], int]:
+    """The requests, and how many did not begin with the whole of the one before. The waits are added to `waits`."""
+    requests: list[Request] = []
+    rewrites = seen = 0
+    before: list[Piece] = []
+    for answer in track.requests:
+        new = range(seen, answer)
+        seen = answer
+        began = time.perf_counter()
+        sent = player.before(new)
+        waits.append(sent.seconds if sent.seconds is not None else time.perf_counter() - began)
+        pieces = list(sent.pieces)
+        same = shared(before, pieces)
+        rewrites += same < len(before)
+        total = track.prefix + sum(piece.tokens for piece in pieces)
+        requests.append(
+            Request(
+                track.prefix + sum(piece.tokens for piece in pieces[:same]) if requests else 0,
+                total,
+                sum(track.tokens[i] for i in new) + (0 if requests else track.prefix),
+                track.tokens[answer],
+                sent.summary_input,
+                sent.summary_output,
+            )
+        )
+        player.after(total)
+        before = pieces
+    return requests, rewrites
+
+
+def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:
+    """How many pieces two lists have in common from the beginning on."""
+    if before == after[: len(before)]:
+        return len(before)
+    return next(i for i, piece in enumerate(before) if i >= len(after) or piece != after[i])
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+
+
+class Replays(Struct, frozen=True):
+    """The result of one run: everything shown of it is drawn from this."""
+
+    version: str
+    counter: str
+    prefix: int
+    prices: tuple[Prices, ...]
+    played: tuple[Replayed, ...]
+
+
+def tables(made: Replays) -> list[Table]:
+    """A table for each session and window, the methods in the order they were named."""
+    places = dict.fromkeys((one.session, one.window) for one in made.played)
+    return [_table(made, session, window) for session, window in places]
+
+
+def _table(made: Replays, session: str, window: int) -> Table:
+    played = [one for one in made.played if (one.session, one.window) == (session, window)]
+    bills = tuple(prices.model.rpartition(":")[2] for prices in made.prices)
+    columns = ("method", "peak", "over", "compactions", "sent", "cached", "rewritten", *bills, "blocked", "longest")
+    rows = [
+        (
+            one.method,
+            f"{one.peak:,}",
+            f"{one.overflows}",
+            f"{one.compactions}",
+            f"{one.sent / _MILLION:.2f}M",
+            f"{one.hit:.1%}",
+            f"{one.rewritten / _MILLION:.2f}M",
+            *(f"${bill.total:.2f}" for bill in one.bills),
+            f"{one.blocked:.2f}s",
+            f"{one.longest:.2f}s",
+        )
+        for one in played
+    ]
+    count = max(one.requests for one in played)
+    note = (
+        f"{count:,} requests, {made.prefix:,} tokens of system prompt and tools assumed in each; over: requests larger "
+        "than the window; blocked: model calls apart"
+    )
+    return Table(f"{session}, window {window:,}", columns, rows, note)

@@ -1,0 +1,148 @@
+"""Whether search finds what a question is about: the messages that hold its answer, given the question's words.
+
+The questions are those a session file brings with it, each with a text that its answer must hold (Gemini CLI's
+compression scenarios do). Held against it is plain BM25 over stemmed words, as SQLite's FTS5 has it.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.errors import BadInput
+from tenfold.evals.cases import conversations, counter, text_of_message
+from tenfold.evals.report import Table
+from tenfold.log.ids import IDS
+from tenfold.log.memory import MemoryStore
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+from tenfold.wire import WIRES
+
+DEPTHS = (1, 5, 10)
+"""Hits that are looked at."""
+SHORTEST = 4
+"""Characters of the shortest answer that marks its evidence: "yes" stands in many messages that say nothing of it."""
+_WORD = re.compile(r"[\w./-]*\w")
+
+Search = Callable[[str, int], list[int]]
+"""Indexes of messages for a query, the best first, at most so many."""
+
+
+class Question(Struct, frozen=True):
+    """A question about a session, and the indexes of the messages that hold its answer."""
+
+    session: str
+    prompt: str
+    evidence: tuple[int, ...]
+
+
+class Asked(Struct, frozen=True):
+    """What one search found of one question's evidence: `found[i]` messages among the first `DEPTHS[i]` hits."""
+
+    session: str
+    method: str
+    evidence: int
+    found: tuple[int, ...]
+
+
+class _Posed(Struct):
+    prompt: str
+    expected: str = msgspec.field(name="expectedSubstring")
+
+
+class _Scenario(Struct):
+    questions: list[_Posed] = []
+
+
+def questions_of(path: Path) -> tuple[list[str], list[Question]]:
+    """The texts of a file's session and the questions about it, () where it brings none or their answers are nowhere.
+
+    Raises what `read_file` raises.
+    """
+    posed = _posed(path)
+    if not posed:
+        return [], []
+    (session,) = conversations(path)
+    texts = [text_of_message(message) for message in session.messages]
+    out: list[Question] = []
+    for one in posed:
+        answer = one.expected.casefold()
+        evidence = tuple(i for i, text in enumerate(texts) if answer in text.casefold())
+        if evidence and len(answer) >= SHORTEST:
+            out.append(Question(session.name, one.prompt, evidence))
+    return texts, out
+
+
+def _posed(path: Path) -> list[_Posed]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Scenario).questions
+    except msgspec.DecodeError:
+        return []
+    except OSError as exc:
+        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+
+
+def asked(path: Path) -> list[Asked]:
+    """Every question of a file, asked of every search."""
+    texts, questions = questions_of(path)
+    if not questions:
+        return []
+    searches: dict[str, Search] = {"tenfold": _tenfold(texts), "bm25 with stemming": _bm25(texts)}
+    out: list[Asked] = []
+    for name, search in searches.items():
+        for question in questions:
+            hits = search(question.prompt, max(DEPTHS))
+            found = tuple(len(set(hits[:depth]) & set(question.evidence)) for depth in DEPTHS)
+            out.append(Asked(question.session, name, len(question.evidence), found))
+    return out
+
+
+def table(scores: Sequence[Asked]) -> Table:
+    """Recall at each depth by method: of the evidence that so many hits can hold, the share that they do."""
+    rows = []
+    for name in dict.fromkeys(one.method for one in scores):
+        own = [one for one in scores if one.method == name]
+        shares = [
+            sum(one.found[i] / min(depth, one.evidence) for one in own) / len(own) for i, depth in enumerate(DEPTHS)
+        ]
+        some = sum(one.found[-1] > 0 for one in own)
+        rows.append((name, *(f"{share:.3f}" for share in shares), f"{some}/{len(own)}"))
+    columns = ("search", *(f"at {depth}" for depth in DEPTHS), "questions with any")
+    note = "recall of the messages that hold the answer, given the question's words"
+    return Table("Search by question", columns, rows, note)
+
+
+# -- the searches ------------------------------------------------------------------------------------------------------
+
+
+def _tenfold(texts: Sequence[str]) -> Search:
+    """Tenfold's own search, as `tenfold search` and the recall tool have it."""
+    items = [msgspec.json.encode({"role": "user", "content": text}) for text in texts]
+    session = Session.create(Place(MemoryStore(), IDS.new()), policy_for("tenfold", counter()))
+    session.append(*WIRES["openai-chat"].decode(items))
+
+    def search(query: str, limit: int) -> list[int]:
+        words = " ".join(_WORD.findall(query))
+        return [hit.position for hit in session.search(words, limit=limit)] if words else []
+
+    return search
+
+
+def _bm25(texts: Sequence[str]) -> Search:
+    """BM25 over words cut to their stems (Porter's), any of which may match: what a search engine does by default."""
+
+    def search(query: str, limit: int) -> list[int]:
+        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query))
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='porter unicode61')")
+            db.executemany("INSERT INTO said (rowid, text) VALUES (?, ?)", enumerate(texts))
+            best = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY bm25(said), rowid LIMIT ?"
+            return [row[0] for row in db.execute(best, (words, limit))] if words else []
+
+    return search

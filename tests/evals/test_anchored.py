@@ -1,0 +1,118 @@
+"""Presence: words near what they are about, the newest answer, and the nearest status."""
+
+from __future__ import annotations
+
+from tenfold.evals.probes import Probe, Shown, judge, tallies
+from tenfold.evals.probes.anchored import WINDOW, bare
+from tenfold.evals.probes.kinds import terms
+
+
+def shown(*texts: str) -> Shown:
+    return Shown([{"role": "user", "content": text} for text in texts])
+
+
+PORT = Probe("number", 0, "port: 8431", (("8431", "8,431"),), terms(["ledger", "port"]))
+
+
+def test_an_answer_counts_only_near_what_it_is_about() -> None:
+    assert judge(PORT, shown("the ledger listens on port 8431")) == "present"
+    assert judge(PORT, shown("the port is 8,431")) == "present"
+    assert judge(PORT, shown("8431 " + "x " * WINDOW + "ledger port")) == "missing"
+    assert bare(PORT, shown("8431 " + "x " * WINDOW + "ledger port"))
+
+
+def test_a_window_of_600_characters_holds_and_601_do_not() -> None:
+    probe = Probe("identifier", 0, "", terms(["alpha"]), terms(["omega"]))
+    assert judge(probe, shown("alpha" + " " * (WINDOW - 10) + "omega")) == "present"
+    assert judge(probe, shown("alpha" + " " * (WINDOW - 9) + "omega")) == "missing"
+
+
+def test_half_of_the_anchor_is_enough_and_less_is_not() -> None:
+    probe = Probe("constraint", 0, "", terms(["never"]), terms(["restart", "heron", "night"]))
+    assert judge(probe, shown("never restart at night")) == "present"
+    assert judge(probe, shown("never restart")) == "missing"
+
+
+def test_all_words_of_the_answer_stand_in_one_window() -> None:
+    probe = Probe("task", 0, "", terms(["mend", "totals"]))
+    assert judge(probe, shown("mend the totals")) == "present"
+    assert judge(probe, shown("mend" + " y" * WINDOW + " totals")) == "missing"
+
+
+def test_a_number_is_not_found_inside_another() -> None:
+    probe = Probe("number", 0, "", terms(["12.5"]))
+    assert judge(probe, shown("weighs 12.5.")) == "present"
+    for other in ("112.5", "12.51", "3.12.5", "x12.5"):
+        assert judge(probe, shown(other)) == "missing"
+
+
+def test_a_path_is_found_under_any_root_and_not_as_part_of_a_name() -> None:
+    probe = Probe("edited", 0, "", (("shop/money.py",),), (("changed", "edited"),))
+    assert judge(probe, shown("changed /home/dev/shop/money.py")) == "present"
+    assert judge(probe, shown("changed workshop/money.py")) == "missing"
+    assert judge(probe, shown("shop/money.py")) == "missing"
+
+
+def test_an_older_answer_is_stale() -> None:
+    probe = Probe("number", 0, "", terms(["4"]), terms(["hours", "limit"]), (terms(["3"]),))
+    assert judge(probe, shown("limit of 4 hours")) == "present"
+    assert judge(probe, shown("limit of 3 hours, then a limit of 4 hours")) == "present"
+    assert judge(probe, shown("limit of 3 hours")) == "stale"
+    assert judge(probe, shown("no limit")) == "missing"
+
+
+TODO = Probe(
+    "todo", 0, "", (("completed", "done", "[x]"), *terms(["round", "percentages"])), (), (), ("pending", "[ ]", "open")
+)
+
+
+def test_a_to_do_has_the_status_on_its_line() -> None:
+    assert judge(TODO, shown("- [ ] mend splits\n- [x] round percentages\n- [ ] ship")) == "present"
+    assert judge(TODO, shown("- [x] mend splits\n- [ ] round percentages\n- [x] ship")) == "stale"
+    assert judge(TODO, shown("[completed] mend splits")) == "missing"
+
+
+def test_a_to_do_has_the_status_of_the_heading_above_it() -> None:
+    assert judge(TODO, shown("Done:\n- mend splits\n- round percentages\nPending:\n- ship")) == "present"
+    assert judge(TODO, shown("Done:\n- mend splits\nPending:\n- round percentages\nDone: all")) == "stale"
+
+
+def test_the_newest_place_of_a_to_do_decides() -> None:
+    assert judge(TODO, shown("[ ] round percentages", "[x] round percentages")) == "present"
+    assert judge(TODO, shown("[x] round percentages", "[ ] round percentages")) == "stale"
+
+
+def test_a_command_ends_as_the_output_below_it_says() -> None:
+    probe = Probe(
+        "outcome", 0, "", (("ok", "passed"), *terms(["unittest"])), (), ((("failed",),),), ("failed", "exit 1")
+    )
+    assert judge(probe, shown("FAILED\npython -m unittest\nRan 3 tests\n\nOK")) == "present"
+    assert judge(probe, shown("OK\npython -m unittest\nRan 3 tests\n\nFAILED")) == "stale"
+    assert judge(probe, shown("[exit 1] make\n[ok] python -m unittest\n[exit 1] lint")) == "present"
+
+
+def test_arguments_are_read_unescaped_and_items_with_their_status() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "todo", "arguments": ""}}
+    call["function"] = {
+        "name": "todo",
+        "arguments": '{"todos":[{"content":"mend splits","status":"pending"},'
+        '{"content":"round percentages","status":"completed"}],"note":"one\\ntwo"}',
+    }
+    view = Shown([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    assert judge(TODO, view) == "present"
+    assert judge(Probe("task", 0, "", terms(["one", "two"])), view) == "present"
+
+
+def test_tallies_count_by_kind_and_age() -> None:
+    probes = [PORT, Probe("task", 9, "", terms(["mend"])), Probe("task", 0, "", terms(["absent"]))]
+    found = tallies(probes, shown("mend it; ledger port 8431"), 10)
+    assert [(t.kind, t.quarter, t.asked, t.present, t.bare) for t in found] == [
+        ("number", 1, 1, 1, 1),
+        ("task", 1, 1, 0, 0),
+        ("task", 4, 1, 1, 1),
+    ]
+
+
+def test_a_to_dos_words_in_a_command_say_nothing_of_its_status() -> None:
+    view = shown("[x] round percentages\n[ ] ship\n" + "- [ok] git commit -m 'round percentages'")
+    assert judge(TODO, view) == "present"

@@ -1,0 +1,80 @@
+"""Bills: held against what genai-prices charges for each request, and against sums done by hand."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from genai_prices import Usage, calc_price
+
+from tenfold.errors import UsageError
+from tenfold.evals.bill import CACHEABLE, LISTS, Prices, Request, Tier, billed, prices_of
+
+FLAT = Prices("made:up", (Tier(-1, 10.0),), (Tier(-1, 1.0),), (Tier(-1, 12.5),), (Tier(-1, 50.0),))
+
+
+def some_requests() -> list[Request]:
+    sizes = (500, 1_030, 90_000, 199_999, 200_000, 200_001, 350_000)
+    return [Request(int(t * share), t, 0, t % 977) for t, share in product(sizes, (0.0, 0.3, 0.99, 1.0))]
+
+
+@pytest.mark.parametrize(
+    "name", [*LISTS, "openai:gpt-4o", "anthropic:claude-3-5-sonnet-20241022", "google:gemini-2.5-pro"]
+)
+def test_a_bill_is_the_sum_of_what_the_price_list_asks_for_each_request(name: str) -> None:
+    provider, _, model = name.partition(":")
+    requests = some_requests()
+    surcharge = bool(prices_of(name).write)
+    total = 0.0
+    for one in requests:
+        usage = Usage(
+            input_tokens=one.total,
+            cache_read_tokens=one.read,
+            cache_write_tokens=one.written if surcharge else 0,
+            output_tokens=one.output,
+        )
+        total += float(calc_price(usage, model, provider_id=provider).total_price)
+    assert billed(requests, prices_of(name)).total == pytest.approx(total, rel=1e-9)
+
+
+def test_one_list_of_the_two_charges_for_writing_to_the_cache() -> None:
+    assert [bool(prices_of(name).write) for name in LISTS] == [True, False]
+
+
+def test_a_long_request_is_dearer_where_the_list_says_so() -> None:
+    prices = prices_of(LISTS[0])
+    small, large = (billed([Request(0, size, 0, 0)], prices).total / size for size in (200_000, 200_001))
+    assert large == pytest.approx(2 * small)
+
+
+def test_each_kind_of_token_has_its_price() -> None:
+    bill = billed([Request(40_000, 100_000, 60_000, 1_000, summary_input=20_000, summary_output=500)], FLAT)
+    assert bill.cache_reads == pytest.approx(0.04)
+    assert bill.cache_writes == pytest.approx(0.75)
+    assert bill.uncached_input == 0
+    assert bill.output == pytest.approx(0.05)
+    assert bill.summaries == pytest.approx(0.2 + 0.025)
+    assert bill.total == pytest.approx(0.04 + 0.75 + 0.05 + 0.225)
+
+
+def test_a_beginning_too_short_is_not_read_from_the_cache() -> None:
+    short, enough = Request(CACHEABLE - 1, 5_000, 0, 0), Request(CACHEABLE, 5_000, 0, 0)
+    assert (short.read, short.written, short.uncached) == (0, 5_000, 0)
+    assert (enough.read, enough.written, enough.uncached) == (CACHEABLE, 5_000 - CACHEABLE, 0)
+    tiny = Request(900, CACHEABLE - 1, 0, 0)
+    assert (tiny.read, tiny.written, tiny.uncached) == (0, 0, CACHEABLE - 1)
+
+
+def test_what_is_not_new_and_not_the_same_is_rewritten() -> None:
+    assert Request(same=6_000, total=50_000, new=4_000, output=0).rewritten == 40_000
+    assert Request(same=46_000, total=50_000, new=4_000, output=0).rewritten == 0
+    assert Request(same=6_000, total=9_000, new=40_000, output=0).rewritten == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("gpt-5", "PROVIDER:MODEL"), ("openai:no-such-model", "lists no such model"), ("nobody:x", "no prices are known")],
+)
+def test_prices_that_are_not_known_are_an_error_with_the_next_step(name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        prices_of(name)

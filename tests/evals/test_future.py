@@ -1,0 +1,189 @@
+"""Future-use recall: what counts as needed, how it is scored, and that neither answers nor budgets leak."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.evals.cases import Case, ChatMessage, tokens_of
+from tenfold.evals.future import (
+    HIT_TOKENS,
+    Fact,
+    area,
+    found_by,
+    needed,
+    own_size,
+    present,
+    query_of,
+    recall,
+    recalls,
+    search_of,
+    within,
+)
+from tenfold.evals.methods import methods
+from tenfold.evals.report import area_of, pooled, report, tables
+from tests.evals.chats import calls, case, gives, long_past, says, step, user
+
+
+def facts_of(*future: dict[str, object], past: list[dict[str, object]] | None = None) -> dict[str, Fact]:
+    found = needed(case(past if past is not None else long_past(), list(future)))
+    return {f.text: f for f in found}
+
+
+def test_what_the_agent_uses_again_is_needed() -> None:
+    found = facts_of(calls("edit", {"path": "src/module_03.py", "to": "handle_07_input"}, id_="x"))
+    assert set(found) == {"src/module_03.py", "handle_07_input"}
+    assert {f.kind for f in found.values()} == {"path", "id"}
+    assert {f.use for f in found.values()} == {81}
+
+
+def test_what_is_new_is_not_needed() -> None:
+    assert facts_of(says("I write src/brand_new.py")) == {}
+
+
+@pytest.mark.parametrize("back", [user("look at src/module_03.py"), gives("src/module_03.py:1", id_="x")])
+def test_what_was_brought_back_is_not_needed(back: dict[str, object]) -> None:
+    assert facts_of(says("Next."), back, says("I open src/module_03.py")) == {}
+
+
+def test_what_the_agent_itself_repeats_is_needed_once_at_its_first_use() -> None:
+    future = [says("open src/module_03.py"), user("src/module_03.py, yes"), says("now src/module_03.py")]
+    assert facts_of(*future)["src/module_03.py"].use == 81
+
+
+def test_what_comes_back_only_after_the_use_is_needed() -> None:
+    assert set(facts_of(says("open src/module_03.py"), user("yes, src/module_03.py"))) == {"src/module_03.py"}
+
+
+def test_names_of_tools_and_of_arguments_are_no_use() -> None:
+    past = [*long_past(), says("The tool read_file takes a file_path.")]
+    assert facts_of(calls("read_file", {"file_path": "x"}, id_="x"), past=past) == {}
+
+
+def test_what_everyone_knows_is_not_needed() -> None:
+    everywhere = [says(f"src/app.py, turn {n}") for n in range(10)]
+    assert facts_of(says("src/app.py"), past=[user("go"), *everywhere]) == {}
+    system: ChatMessage = {"role": "system", "content": "The repository is in /srv/app."}
+    assert facts_of(says("cd /srv/app"), past=[system, user("in /srv/app"), *long_past()]) == {}
+
+
+def test_a_fact_has_the_age_of_its_last_occurrence() -> None:
+    past = long_past()
+    found = facts_of(says("src/module_00.py, src/module_20.py, src/module_39.py"), past=past)
+    first, middle, last = (found[f"src/module_{n}.py"] for n in ("00", "20", "39"))
+    assert (first.age, middle.age, last.age) == (80, 40, 2)
+    assert (first.quarter, middle.quarter, last.quarter) == (1, 3, 4)
+    assert first.age_tokens == tokens_of(past[1:])
+
+
+def test_a_fact_is_priced_by_the_smallest_message_that_holds_it() -> None:
+    past = [*long_past(), says("handle_05_input")]
+    fact = facts_of(says("call handle_05_input"), past=past)["handle_05_input"]
+    assert (fact.source, fact.fetch) == (81, tokens_of(past[81:]))
+
+
+def test_the_query_never_holds_the_answer() -> None:
+    query = query_of("src/app.py", "Please fix src/app.py in the parser", "I read src/app.py and the lexer", "")
+    assert "app" not in query.split()
+    assert {"parser", "lexer", "fix"} <= set(query.split())
+
+
+def test_a_search_brings_back_what_the_request_describes() -> None:
+    past = [*long_past(), user("The zebra ticket is TK-4471."), says("Noted.")]
+    fact = Fact("TK-4471", "id", 0, 0, 0, 4, 0, 0, "zebra ticket")
+    search = search_of(case(past, []))
+    assert found_by([fact], search) == {"TK-4471"}
+    assert search("") == search("nosuchword") == []
+
+
+def test_what_a_search_brings_back_is_bounded() -> None:
+    texts = ["word " * 400] * 4
+    assert within(texts, HIT_TOKENS) == texts[:2]
+
+
+def score(name: str, made: Case, budget: int) -> tuple[int, int, int, bool]:
+    got = recall(made, needed(made), methods([name])[0], budget=budget)
+    return got.present, got.needed, got.refetch, got.over
+
+
+def test_the_view_is_scored_and_misses_are_priced() -> None:
+    past = long_past()
+    made = case(past, [says("src/module_00.py, src/module_39.py")])
+    kept, wanted, refetch, over = score("keep-last", made, 1_000)
+    assert (kept, wanted, over) == (1, 2, False)
+    assert refetch == tokens_of(past[1:2]), "the call that named the file is the smallest message that holds it"
+
+
+def test_a_result_above_its_budget_scores_nothing() -> None:
+    made = case(long_past(), [says("src/module_00.py, src/module_39.py")])
+    assert score("keep-all", made, 1_000)[0] == 0
+    assert score("keep-all", made, 1_000)[3]
+    assert score("keep-all", made, 50_000)[0] == 2
+
+
+def test_one_message_that_holds_several_misses_is_fetched_once() -> None:
+    past = [user("go"), says("get_alpha and get_beta"), *long_past()[1:]]
+    made = case(past, [says("get_alpha get_beta")])
+    assert score("keep-last", made, 1_000)[2] == tokens_of(past[1:2])
+
+
+def test_only_methods_with_a_search_are_given_one() -> None:
+    past = [user("The zebra ticket is TK-4471."), *long_past()]
+    made = case(past, [says("The zebra ticket TK-4471 and src/module_20.py")])
+    away = frozenset({"TK-4471", "src/module_20.py"})
+    with_search = recall(made, needed(made), methods(["threshold"])[0], budget=1_000, away=away)
+    assert with_search.within == 2
+    assert recall(made, needed(made), methods(["keep-last"])[0], budget=1_000).within is None
+
+
+def test_budgets_that_hold_the_whole_past_are_not_measured() -> None:
+    made = case(long_past(), [says("src/module_00.py")])
+    size = tokens_of(made.past)
+    found = list(recalls(made, methods(["keep-last", "tenfold"]), budgets=(1_000, 2_000, size, 10 * size)))
+    assert [(r.method, r.budget) for r in found] == [(m, b) for m in ("keep-last", "tenfold") for b in (1_000, 2_000)]
+
+
+def test_a_real_summary_is_measured_at_its_own_size_and_the_others_there_as_well() -> None:
+    past = long_past()
+    made = case(past, [says("src/module_00.py")], summary="src/module_00.py was read.", kept=len(past) - 10)
+    found = list(recalls(made, methods(["real-summary", "keep-last"], [made]), budgets=(1_000,)))
+    assert [(r.method, r.own, r.budget) for r in found] == [
+        ("real-summary", True, own_size(made)),
+        ("keep-last", False, 1_000),
+        ("keep-last", True, own_size(made)),
+    ]
+    assert found[0].present == 1
+    assert found[2].present == 0
+
+
+def test_two_runs_give_the_same_scores() -> None:
+    made = case(long_past(), [says("src/module_00.py, src/module_30.py")])
+    runs = [list(recalls(made, methods(["tenfold", "mask-10"]), budgets=(1_000, 2_000))) for _ in range(2)]
+    first, second = ([(r.budget, r.present, r.within, r.refetch, r.kinds) for r in run] for run in runs)
+    assert first == second, "times differ, and the ids of Blocks; nothing that is scored does"
+
+
+def test_the_area_is_over_the_logarithm_of_the_budget() -> None:
+    assert area({4_000: 1.0, 32_000: 1.0}) == pytest.approx(1.0)
+    assert area({4_000: 0.0, 8_000: 1.0, 32_000: 1.0}) == pytest.approx((0.5 + 2) / 3)
+    assert area({8_000: 0.4}) == 0.4
+    assert area({}) == 0.0
+
+
+def test_tables_are_drawn_from_the_scores_alone() -> None:
+    made = case(long_past(), [says("src/module_00.py, src/module_39.py")])
+    scores = list(recalls(made, methods(["keep-last", "tenfold", "keep-all"]), budgets=(1_000, 2_000)))
+    drawn = tables(report(["keep-last", "tenfold", "keep-all"], (1_000, 2_000), 1, scores))
+    rows = {row[0]: row for row in drawn[0].rows}
+    assert set(rows) == {"keep-last", "tenfold", "keep-all"}
+    last = [r for r in scores if r.method == "keep-last"]
+    assert rows["keep-last"][1] == f"{area_of(last, lambda r: r.present):.3f}" == "0.500"
+    assert rows["keep-all"][1] == "0.000"
+    assert pooled(last, lambda r: r.present) == 0.5
+    assert all(len(row) == len(t.columns) for t in drawn for row in t.rows)
+
+
+def test_present_is_word_for_word() -> None:
+    fact = Fact("get_user", "symbol", 0, 0, 0, 1, 0, 0, "")
+    assert present([says("see get_user")], [fact]) == {"get_user"}
+    assert present([says("see get_users")], [fact]) == set()
+    assert present([*step("f", {"a": "x\nget_user"}, "", id_="c")], [fact]) == {"get_user"}

@@ -1,0 +1,232 @@
+"""The peers: the protocol against a worker of the tests, what workers share, and each real peer that is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenfold.errors import UsageError
+from tenfold.evals.cases import ChatMessage, cases, sizes_of, tokens_of
+from tenfold.evals.methods import Unable
+from tenfold.evals.peers import PEERS, QUIET, ROOT, Absent, Known, Peer, Worker, peers
+
+FAKE = Path(__file__).with_name("fake_worker.py")
+COMMON = ROOT / "peers" / "common"
+PAST: list[ChatMessage] = [{"role": "user", "content": f"line {n} of the notes"} for n in range(6)]
+BUDGET = 3_000
+
+
+def fake(behaviour: str, *, patience: float = 30.0) -> Worker:
+    return Worker([sys.executable, str(FAKE), behaviour], patience=patience)
+
+
+def method(worker: Worker) -> Peer:
+    return Peer(Known("fake", "method", "Fake"), worker)
+
+
+# -- the protocol ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_peer_answers_is_counted_here_and_its_process_is_kept() -> None:
+    worker = fake("keeps")
+    peer = method(worker)
+    first, second = (peer.compact(PAST, budget=50) for _ in range(2))
+    worker.close()
+    assert first.messages == tuple(PAST[-2:])
+    assert first.tokens == tokens_of(PAST[-2:])
+    assert (first.seconds, first.spent_input, first.spent_output) == (0.25, 30, 3)
+    assert (first.note, second.note) == ("asked 1 times", "asked 2 times")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        ("refuses", "method asks a server"),
+        ("dies", "its process ended with 1: no module named peer"),
+        ("babbles", "its answer is not of the protocol"),
+    ],
+)
+def test_a_peer_that_cannot_is_unable_with_the_reason(behaviour: str, reason: str) -> None:
+    worker = fake(behaviour)
+    with pytest.raises(Unable, match=reason):
+        method(worker).compact(PAST, budget=50)
+    worker.close()
+
+
+def test_a_peer_that_takes_too_long_is_stopped_and_started_anew_at_the_next_question() -> None:
+    worker = fake("sleeps", patience=0.3)
+    for _ in range(2):
+        with pytest.raises(Unable, match=r"no answer within 0\.3 s"):
+            method(worker).compact(PAST, budget=50)
+    worker.close()
+
+
+def test_a_worker_sees_no_key_no_proxy_and_no_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "HTTPS_PROXY", "LANGSMITH_API_KEY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    worker = fake("surroundings")
+    seen = json.loads(str(method(worker).compact(PAST, budget=50).messages[0]["content"]))
+    worker.close()
+    assert not {"OPENAI_API_KEY", "HTTPS_PROXY", "LANGSMITH_API_KEY"} & set(seen)
+    assert QUIET.items() <= seen.items()
+    assert seen["HOME"] == seen["cwd"] != os.environ.get("HOME")
+
+
+# -- which there are ---------------------------------------------------------------------------------------------------
+
+
+def test_a_peer_that_is_not_installed_is_listed_with_how_to_get_it(tmp_path: Path) -> None:
+    (found,) = peers(["langchain/trim"], root=tmp_path)
+    assert found.name == "langchain/trim"
+    with pytest.raises(Unable, match="make peers"):
+        found.compact(PAST, budget=50)
+
+
+def test_a_peer_whose_installation_failed_says_why(tmp_path: Path) -> None:
+    (tmp_path / ".peers").mkdir()
+    (tmp_path / ".peers" / "openhands.failed").write_text("it needs Python 3.12, which is not here\n")
+    (found,) = peers(["openhands"], root=tmp_path)
+    with pytest.raises(Unable, match=r"could not be installed: it needs Python 3\.12"):
+        found.compact(PAST, budget=50)
+
+
+def test_a_workers_name_means_all_its_methods_and_an_unknown_one_is_an_error(tmp_path: Path) -> None:
+    assert [p.name for p in peers(["langchain"], root=tmp_path)] == [k.name for k in PEERS if k.worker == "langchain"]
+    assert [p.name for p in peers(root=tmp_path)] == [k.name for k in PEERS]
+    with pytest.raises(UsageError, match="no peer 'langgraph'"):
+        peers(["langgraph"])
+
+
+def test_every_peer_has_a_worker_and_pins_alone() -> None:
+    assert {k.worker for k in PEERS} == {path.parent.name for path in (ROOT / "peers").glob("*/worker.py")}
+    for path in (ROOT / "peers").glob("*/requirements.txt"):
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("# python >= ")]
+        assert lines, path
+        assert all(line.count("==") == 1 and "://" not in line and " " not in line for line in lines), path
+        assert any(line.startswith("toktok-rs==") for line in lines), f"{path}: workers count with it"
+
+
+def test_workers_import_nothing_of_tenfold() -> None:
+    for path in (ROOT / "peers").rglob("*.py"):
+        assert "import tenfold" not in path.read_text(), path
+        assert "from tenfold" not in path.read_text(), path
+
+
+# -- what workers share ------------------------------------------------------------------------------------------------
+
+
+def shared(code: str, *arguments: str) -> str:
+    """What a few lines print that run with the workers' own modules."""
+    command = [sys.executable, "-c", code, *arguments]
+    env = {**os.environ, "PYTHONPATH": str(COMMON)}
+    return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
+
+
+def session() -> list[ChatMessage]:
+    """The past of a recorded session: calls, results, prose."""
+    found = cases([ROOT / "examples" / "sessions" / "tracker.codex.jsonl"])
+    return list(found[0].past)
+
+
+def test_workers_count_as_the_yardstick_counts(tmp_path: Path) -> None:
+    past = session()
+    file = tmp_path / "past.json"
+    file.write_text(json.dumps(past))
+    code = "import json, sys, serving; print([serving.size([m]) for m in json.load(open(sys.argv[1]))])"
+    assert json.loads(shared(code, str(file))) == sizes_of(past)
+
+
+STANDIN = """
+import json, sys, standin, serving
+texts = json.loads(sys.argv[1])
+found = standin.summary(texts, int(sys.argv[2]))
+print(json.dumps([found, serving.tokens(found)]))
+"""
+
+
+def summary(texts: str | list[str], allowed: int) -> tuple[str, int]:
+    found, size = json.loads(shared(STANDIN, json.dumps(texts), str(allowed)))
+    return str(found), int(size)
+
+
+def test_the_stand_in_gives_first_and_last_sentence_of_each_message() -> None:
+    found, _ = summary(["user: Fix it. Please hurry. Thanks!", "assistant: One moment."], 100)
+    assert found.splitlines() == ["user: Fix it. ... Thanks!", "assistant: One moment."]
+
+
+def test_the_stand_in_finds_the_messages_in_a_rendered_conversation() -> None:
+    prompt = '<message role="user">\nFix it. Now.\n</message>\n2. [assistant] Done. Tests pass.\nTool: ok'
+    found, _ = summary(prompt, 100)
+    assert found.splitlines() == ["Fix it. ... Now.", "2. [assistant] Done. ... Tests pass.", "Tool: ok"]
+
+
+@pytest.mark.parametrize("allowed", [1, 7, 40, 400])
+def test_the_stand_in_stays_within_its_allotment_and_is_the_same_every_time(allowed: int) -> None:
+    texts = [f"user: This is remark number {n}, a long one. " + "word " * 80 + f"The end of {n}." for n in range(60)]
+    first, size = summary(texts, allowed)
+    assert size <= allowed
+    assert summary(texts, allowed)[0] == first
+    if allowed == 400:
+        assert "remark number 0," in first
+        assert "remark number 59," in first
+
+
+def test_the_search_finds_the_largest_result_within_the_budget() -> None:
+    code = """
+import serving
+past = [{"role": "user", "content": f"line {n}"} for n in range(200)]
+asked = []
+def run(keep):
+    asked.append(keep)
+    return past[len(past) - keep:]
+made = serving.fitted(run, past, 300, 200)
+print([made.size, made.setting, len(asked)])
+"""
+    size, setting, asked = json.loads(shared(code))
+    assert 0.95 * 300 <= size <= 300
+    assert setting > 0
+    assert asked <= 9
+
+
+def test_a_worker_is_refused_the_network() -> None:
+    code = """
+import json, subprocess, sys, urllib.request, serving
+def phone(past, budget, window):
+    urllib.request.urlopen("http://192.0.2.1/")
+past = [{"role": "user", "content": "word " * 90}]
+sys.stdin = [json.dumps({"id": 1, "method": "phone", "messages": past, "budget": 9})]
+serving.serve({"phone": phone}, ["toktok-rs"])
+"""
+    answer = json.loads(shared(code))
+    assert "this worker is offline" in answer["unable"]
+
+
+# -- the real ones -----------------------------------------------------------------------------------------------------
+
+SERVER_ONLY = "openai-agents/responses-compaction"
+NO_TARGET = {"agno/tool-results", "headroom/compress", "openai-agents/tool-output-trimmer"}
+"""They shorten what they shorten: no setting of theirs reaches every budget."""
+
+
+@pytest.mark.parametrize("worker", sorted({k.worker for k in PEERS}))
+def test_an_installed_peer_lands_within_the_budget(worker: str) -> None:
+    found = peers([worker])
+    if isinstance(found[0], Absent):
+        pytest.skip(found[0].reason)
+    past = session()
+    assert tokens_of(past) > 2 * BUDGET
+    for peer in found:
+        if peer.name == SERVER_ONLY:
+            with pytest.raises(Unable, match="server"):
+                peer.compact(past, budget=BUDGET)
+            continue
+        made = peer.compact(past, budget=BUDGET)
+        assert 0 < made.tokens < tokens_of(past), peer.name
+        assert made.tokens <= BUDGET or peer.name in NO_TARGET, peer.name
+        assert any(message in past for message in made.messages), f"{peer.name}: what it keeps comes back as it was"
+    found[0].close()

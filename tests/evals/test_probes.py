@@ -1,0 +1,207 @@
+"""The extractors: what each takes from a session, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenfold.evals.probes import ChatMessage, Kind, Probe, Shown, judge, probes_of
+
+
+def user(text: str) -> ChatMessage:
+    return {"role": "user", "content": text}
+
+
+def agent(text: str) -> ChatMessage:
+    return {"role": "assistant", "content": text}
+
+
+class Talk:
+    """Builds a session of calls with their results."""
+
+    def __init__(self, first: str = "Please mend the totals of the shop.") -> None:
+        self.messages: list[ChatMessage] = [user(first)]
+
+    def call(self, name: str, result: str, **args: object) -> Talk:
+        number = f"c{len(self.messages)}"
+        function = {"name": name, "arguments": json.dumps(args)}
+        self.messages.append(
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": number, "type": "function", "function": function}],
+            }
+        )
+        self.messages.append({"role": "tool", "tool_call_id": number, "content": result})
+        return self
+
+    def say(self, *messages: ChatMessage) -> Talk:
+        self.messages += messages
+        return self
+
+    def of(self, kind: Kind) -> list[Probe]:
+        return [probe for probe in probes_of(self.messages) if probe.kind == kind]
+
+
+def texts(probes: list[Probe]) -> list[str]:
+    return [probe.text for probe in probes]
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("Edit", {"file_path": "shop/cart.py", "old_string": "a", "new_string": "b"}),
+        ("write", {"path": "shop/cart.py", "content": "x"}),
+        ("str_replace_editor", {"command": "str_replace", "path": "shop/cart.py"}),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: shop/cart.py\n@@\n*** End Patch"}),
+        ("replace", {"file_path": "shop/cart.py"}),
+    ],
+)
+def test_an_edited_file_in_every_dialect(name: str, args: dict[str, object]) -> None:
+    assert texts(Talk().call(name, "Replaced 1 occurrence.", **args).of("edited")) == ["shop/cart.py"]
+    assert not Talk().call(name, "Error: no such text. Nothing was changed.", **args).of("edited")
+
+
+def test_a_file_that_was_read_and_then_edited_is_an_edited_one() -> None:
+    talk = Talk().call("Read", "text", file_path="a/b.py").call("Read", "text", file_path="a/c.py")
+    talk.call("Edit", "done", file_path="a/b.py")
+    assert texts(talk.of("edited")) == ["a/b.py"]
+    assert texts(talk.of("read")) == ["a/c.py"]
+    assert texts(Talk().call("bash", "x = 1", command="sed -n 1,20p src/x.py").of("read")) == ["src/x.py"]
+
+
+TRACE = 'Traceback (most recent call last):\n  File "x"\nValueError: the day 31 is out of range'
+
+
+def test_an_error_with_its_command_open_or_resolved() -> None:
+    talk = Talk().call("Bash", TRACE, command="python -m shop batch")
+    assert [(p.text, p.place) for p in talk.of("error")] == [("ValueError: the day 31 is out of range", "open")]
+    talk.call("Bash", "3 orders", command="python -m shop batch")
+    assert [p.place for p in talk.of("error")] == ["resolved"]
+
+
+def test_quoted_errors_are_none() -> None:
+    talk = Talk().call("Bash", "ValueError: seen in a log", command="grep -n Error app.log")
+    assert not talk.of("error")
+    assert not Talk().call("Read", "class ShopError(Exception):\nError: x", file_path="errors.py").of("error")
+
+
+def test_the_newest_outcome_wins_and_the_older_is_stale() -> None:
+    failed, passed = "Ran 3 tests in 0.01s\n\nFAILED (failures=1)", "Ran 3 tests in 0.01s\n\nOK"
+    talk = Talk().call("Bash", failed, command="python -m unittest shop.tests")
+    talk.call("Bash", passed, command="cd /w && python -m unittest shop.tests 2>&1 | tail -3")
+    (probe,) = talk.of("outcome")
+    assert "OK" in probe.text
+    assert judge(probe, Shown([user("[ok] python -m unittest shop.tests")])) == "present"
+    assert judge(probe, Shown([user("[exit 1] python -m unittest shop.tests failed")])) == "stale"
+
+
+@pytest.mark.parametrize(
+    ("output", "well"),
+    [
+        ("====== 2 failed, 5 passed in 1.2s ======", False),
+        ("====== 5 passed in 1.2s ======", True),
+        ("Found 3 errors.", False),
+        ("[main 1a2b3c4] mend totals", True),
+        ("Command exited with code 2", False),
+    ],
+)
+def test_outcomes_in_every_dialect(output: str, *, well: bool) -> None:
+    (probe,) = Talk().call("bash", output, command="make verify shop").of("outcome")
+    assert ("passed" in probe.answer[0]) is well
+
+
+def test_constraints_are_the_users_rules_and_no_questions() -> None:
+    talk = Talk(
+        "Mend the totals.\n- Never introduce a float into an amount.\n- Every fix gets a test that fails first."
+    )
+    talk.say(agent("Never mind the carts, I must look at the prices."), user("Should we never write to the old store?"))
+    assert texts(talk.of("constraint")) == [
+        "Every fix gets a test that fails first.",
+        "Never introduce a float into an amount.",
+    ]
+
+
+def test_pasted_text_and_what_the_harness_wrote_are_nobodys_rules() -> None:
+    for text in (
+        "<system-reminder>You must never read the secret folder again.</system-reminder>",
+        "```\nYou must never read the secret folder again.\n```",
+        "see the log\nhere\n" + "2025 line of log output\n" * 120 + "You must never read that folder.\nlast\nline",
+    ):
+        assert not Talk().say(user(text)).of("constraint")
+
+
+def test_corrections_follow_something_that_was_done() -> None:
+    talk = Talk("Actually use the other warehouse for parcels instead.")
+    assert not talk.of("correction")
+    talk.say(agent("Done."), user("No, put the parcels back into the northern warehouse."))
+    assert len(talk.of("correction")) == 1
+
+
+def test_decisions_of_the_agent() -> None:
+    talk = Talk().say(agent("Let's keep the sqlite store for archived sessions. It reads fast."))
+    assert texts(talk.of("decision")) == ["Let's keep the sqlite store for archived sessions."]
+
+
+def test_identifiers_and_urls_with_their_surroundings() -> None:
+    talk = Talk("The ticket SHOP-2291 tells of wrong totals, see https://tracker.example/SHOP-77 for pictures.")
+    assert [p.answer for p in talk.of("identifier")] == [(("shop-2291",),)]
+    assert [p.answer for p in talk.of("url")] == [(("https://tracker.example/shop-77",),)]
+    assert not Talk("rows: " + " ".join(f"AB-{n}" for n in range(100, 140))).of("identifier")
+
+
+def test_numbers_with_their_label_the_newest_wins() -> None:
+    talk = Talk("Stuck sensor limit: 12 for now.").say(agent("Good."), user("The stuck sensor limit is 48 from today."))
+    probes = [p for p in talk.of("number") if p.old]
+    assert [p.answer[0][0] for p in probes] == ["48"]
+    assert judge(probes[0], Shown([user("stuck sensor limit: 12")])) == "stale"
+
+
+def test_the_first_and_the_last_task() -> None:
+    talk = Talk("Hello.\nPlease rename the class Item to Task everywhere.")
+    talk.say(agent("Done."), user("Thanks."), user("Now remove the import of version one files."))
+    assert texts(talk.of("task")) == [
+        "Please rename the class Item to Task everywhere.",
+        "Now remove the import of version one files.",
+    ]
+
+
+def test_to_dos_of_the_newest_list() -> None:
+    def listed(first: str, second: str) -> list[dict[str, str]]:
+        return [
+            {"content": "mend the splits", "status": first},
+            {"content": "round percentages away", "status": second},
+        ]
+
+    talk = Talk().call("TodoWrite", "ok", todos=listed("pending", "pending"))
+    talk.call("TodoWrite", "ok", todos=listed("completed", "in_progress"))
+    assert sorted(texts(talk.of("todo"))) == ["mend the splits [completed]", "round percentages away [in_progress]"]
+    boxes = Talk().say(agent("- [ ] mend the splits\n- [x] round percentages")).of("todo")
+    assert sorted(texts(boxes)) == ["mend the splits [pending]", "round percentages [completed]"]
+
+
+def test_commands_written_as_text_are_acts_and_their_output_is_no_user() -> None:
+    prompt = "(Open file: {})\n(Current directory: /w)\nbash-$"
+    talk = Talk("Mend the totals.")
+    talk.say(
+        agent("I open it.\n```\nopen shop/a.py\n```"),
+        user("[File: /w/shop/a.py (9 lines total)]\n" + prompt.format("/w/shop/a.py")),
+    )
+    talk.say(
+        agent("Now.\n<command>\nedit 1:2\nx\n</command>"),
+        user("You must never do that.\n" + prompt.format("/w/shop/a.py")),
+    )
+    assert texts(talk.of("edited")) == ["/w/shop/a.py"]
+    assert not talk.of("constraint")
+
+
+def test_the_whole_past_answers_every_probe() -> None:
+    talk = Talk().call("Bash", "noise\n" * 400 + "ValueError: far below its command", command="python -m shop")
+    talk.call("Edit", "done", file_path="store/a.py").say(user("Never touch the folder with the old orders."))
+    found = probes_of(talk.messages)
+    whole = Shown(talk.messages)
+    assert {p.kind for p in found} >= {"edited", "constraint", "task"}
+    assert all(judge(p, whole) == "present" for p in found)
+    assert not talk.of("error"), "the command is too far above for any view to be asked"
+    assert probes_of(talk.messages) == found

@@ -1,0 +1,92 @@
+"""Search by question: what counts as evidence, and how recall is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tenfold.cli.main import run
+from tenfold.errors import BadInput
+from tenfold.evals.searching import DEPTHS, Asked, asked, questions_of, table
+from tests import sessions
+
+
+def scenario(folder: Path, said: list[str], questions: list[tuple[str, str]]) -> Path:
+    """A file as Gemini CLI's compression scenarios are: turns of user and model, and questions."""
+    roles = ("user", "model")
+    file = folder / "scenario.json"
+    made = {
+        "scenarioId": "made-up",
+        "history": [{"role": roles[i % 2], "parts": [{"text": text}]} for i, text in enumerate(said)],
+        "questions": [{"id": str(i), "prompt": q, "expectedSubstring": a} for i, (q, a) in enumerate(questions)],
+    }
+    file.write_text(json.dumps(made), encoding="utf-8")
+    return file
+
+
+TALK = [
+    "The gateway listens on port-8841 in staging.",
+    "Understood.",
+    "Which colour has the banner?",
+    "It is teal.",
+    "And again: staging uses PORT-8841.",
+    "Noted.",
+]
+
+
+def test_evidence_is_every_message_that_holds_the_answer(tmp_path: Path) -> None:
+    file = scenario(
+        tmp_path, TALK, [("Where does the gateway listen?", "Port-8841"), ("Is it teal?", "yes"), ("x", "gone")]
+    )
+    texts, questions = questions_of(file)
+    assert texts == TALK
+    assert [(q.prompt, q.evidence) for q in questions] == [("Where does the gateway listen?", (0, 4))]
+
+
+def test_each_search_is_asked_each_question(tmp_path: Path) -> None:
+    scores = asked(scenario(tmp_path, TALK, [("gateway", "port-8841"), ("banner", "banner")]))
+    assert [(s.method, s.evidence, s.found) for s in scores] == [
+        (method, evidence, (1, 1, 1)) for method in ("tenfold", "bm25 with stemming") for evidence in (2, 1)
+    ]
+
+
+def test_the_yardstick_looks_for_stems_and_for_any_of_the_words(tmp_path: Path) -> None:
+    scores = asked(scenario(tmp_path, TALK, [("Tell me the colours, listening gateways?", "banner")]))
+    assert [s.found for s in scores if s.method != "tenfold"] == [(0, 1, 1)]
+
+
+def test_recall_counts_what_so_many_hits_can_hold() -> None:
+    made = table([Asked("a", "m", 2, (1, 2, 2)), Asked("b", "m", 20, (0, 1, 5)), Asked("c", "n", 1, (0, 0, 0))])
+    assert len(DEPTHS) == 3
+    assert made.rows == [("m", "0.500", "0.600", "0.750", "2/2"), ("n", "0.000", "0.000", "0.000", "0/1")]
+
+
+def test_a_file_without_questions_has_nothing_to_ask(tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    file.write_text('{"role": "user", "content": "Hello."}\n{"role": "assistant", "content": "Hi."}\n')
+    assert questions_of(file) == ([], [])
+    with pytest.raises(BadInput, match="check the path"):
+        questions_of(tmp_path / "missing.json")
+
+
+def test_the_command_says_what_it_found_or_that_there_was_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = scenario(tmp_path, TALK, [("gateway", "port-8841")])
+    assert run(["eval", "search", str(file)]) == 0
+    assert "tenfold\t1.000\t0.500\t0.500\t1/1" in capsys.readouterr().out
+    assert run(["eval", "search", str(file), "--json"]) == 0
+    assert [s["method"] for s in json.loads(capsys.readouterr().out)] == ["tenfold", "bm25 with stemming"]
+    empty = scenario(tmp_path, TALK, [])
+    assert run(["eval", "search", str(empty)]) == 0
+    assert "nothing to measure" in capsys.readouterr().err
+
+
+def test_the_bundled_scenarios_hold_questions_that_plain_bm25_answers() -> None:
+    sessions.needed()
+    files = sorted((sessions.FOLDER / "gemini-cli" / "compression-scenarios").glob("*.json"))
+    scores = [one for file in files for one in asked(file) if one.method != "tenfold"]
+    assert len(scores) == 16
+    assert sum(one.found[-1] > 0 for one in scores) >= 14
