@@ -480,3 +480,20 @@ def test_tool_errors_in_a_hidden_range_stay_known() -> None:
     session = opened([user("Fix it."), *failing, *work(12)[1:]])
     session.compact(to=700)
     assert "assert 3 == 4" in str(session.view.messages())
+
+
+# -- refused by the provider --------------------------------------------------------------------------------------------
+
+
+def test_what_the_provider_refused_is_summarized_by_code_where_a_failed_summary_would_abort() -> None:
+    """Without a Block the run would end there; at a check the policy's word holds."""
+    broken = ScriptedModel([Reply(error="HTTP 500")], repeat=True)
+    talk = [m for n in range(40) for m in (user(f"Question {n}. " * 30), said(f"Step {n} it is. " * 40))]
+    session = opened(talk, policy(models=("m",), on_failure="abort"), answerer=Answerer(model=broken))
+    checked = session.compact(replace(session.call(window=6_000), demand="check"))
+    assert checked.status == "failed"
+    session.append(user("And now?"))
+    refused = session.compact(replace(session.call(window=6_000), demand="overflow"))
+    assert (refused.status, refused.rung) == ("compacted", "extractive")
+    assert "the provider refused what was sent, so code wrote the summary" in refused.notes[0]
+    assert refused.spent.calls >= 1
