@@ -239,7 +239,7 @@ def test_three_hundred_steps_in_which_everything_goes_wrong(policy: str, then: s
     def also(done: int, got: Got) -> Served | None:
         if done in edits:
             file.write_text(edits.pop(done))
-        if done == 90 and "call_c90" not in got.prompt:
+        if done == 90 and "toolu_c90" not in got.prompt:
             return Served("A moment.", "tool", call=("c90", "compact", {"focus": "values"}))
         return None
 
@@ -250,7 +250,8 @@ def test_three_hundred_steps_in_which_everything_goes_wrong(policy: str, then: s
         return replace(given, summary=replace(given.summary, timeout=0.2))
 
     with Provider(300, 32_000, also=also, writes=lambda got: next(answers) or summary(got), kept=1) as provider:
-        made = agent(provider, session(impatient, writing(provider, report=reports.append)), extensions=[careful])
+        memory = session(impatient, writing(provider, report=reports.append))
+        made = agent(provider, memory, ANTHROPIC, extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
         newest = provider.got[-1].prompt
         assert [refused.message for _, refused in provider.refused] == []
@@ -305,11 +306,11 @@ def resumed(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> i
 def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path: Path) -> None:
     draw = random.Random(2)  # noqa: S311 - it chooses moments
     dies = f"src/part{draw.randint(5, 250)}.py"
-    with Killing(300, 32_000, draw, times=5) as provider:
+    with Killing(300, 32_000, draw, times=4) as provider:
         kills = resumed(provider, ANTHROPIC, tmp_path / "log.db", tmp_path / "ran", dies)
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
-    assert kills >= 5
+    assert kills >= 4
     path = opened(tmp_path / "log.db").view.path
     said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
     called = [json.loads(call.arguments)["path"] for message in said for call in calls_of(message)]
