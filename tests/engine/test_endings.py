@@ -482,7 +482,7 @@ def test_tool_errors_in_a_hidden_range_stay_known() -> None:
     assert "assert 3 == 4" in str(session.view.messages())
 
 
-# -- refused by the provider --------------------------------------------------------------------------------------------
+# -- refused by the provider ------------------------------------------------------------------------------------------
 
 
 def test_what_the_provider_refused_is_summarized_by_code_where_a_failed_summary_would_abort() -> None:
