@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from tenfold.cli.opening import FolderOption, ModelOption, PolicyOption, SessionOption, UrlOption, WindowOption
 from tenfold.cli.place import StoreOption, opened
 from tenfold.cli.screen import note, short
 from tenfold.errors import UsageError
@@ -20,31 +20,13 @@ def register(app: typer.Typer) -> None:
 
 def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
     *,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="PROVIDER:NAME, with the key in the provider's environment variable. Default: the session's, else by "
-            "the first key found, else the scripted `demonstration`.",
-        ),
-    ] = "",
-    base_url: Annotated[
-        str, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
-    ] = "",
-    window: Annotated[
-        int | None, typer.Option(min=1, help="The model's window in tokens, where it is not known.")
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(help="The policy: of `tenfold policies`, or named in the settings. Default: the settings'.")
-    ] = "",
+    model: ModelOption = "",
+    base_url: UrlOption = "",
+    window: WindowOption = None,
+    policy: PolicyOption = "",
     store: StoreOption = None,
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="SESSION", help="Goes on with this session: its id or its beginning; `last` is the newest."
-        ),
-    ] = "",
-    folder: Annotated[Path, typer.Option(help="The folder to work in; file tools do not leave it.")] = Path(),
+    session: SessionOption = "",
+    folder: FolderOption = Path(),
 ) -> int:
     """Chats with an agent whose context is compacted while you talk. Asks before it changes a file or runs a command.
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from tenfold.cli.opening import FolderOption, ModelOption, PolicyOption, SessionOption, UrlOption, WindowOption
 from tenfold.cli.place import StoreOption, opened
 from tenfold.errors import BadInput, UsageError
 
@@ -30,31 +31,13 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
             help='What to do; "-" reads it from standard input. "" goes on with what stands in --session.',
         ),
     ],
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="PROVIDER:NAME, with the key in the provider's environment variable. Default: the session's, else by "
-            "the first key found, else the scripted `demonstration`.",
-        ),
-    ] = "",
-    base_url: Annotated[
-        str, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
-    ] = "",
-    window: Annotated[
-        int | None, typer.Option(min=1, help="The model's window in tokens, where it is not known.")
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(help="The policy: of `tenfold policies`, or named in the settings. Default: the settings'.")
-    ] = "",
+    model: ModelOption = "",
+    base_url: UrlOption = "",
+    window: WindowOption = None,
+    policy: PolicyOption = "",
     store: StoreOption = None,
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="SESSION", help="Goes on with this session: its id or its beginning; `last` is the newest."
-        ),
-    ] = "",
-    folder: Annotated[Path, typer.Option(help="The folder to work in; file tools do not leave it.")] = Path(),
+    session: SessionOption = "",
+    folder: FolderOption = Path(),
     allow_writes: Annotated[bool, typer.Option("--allow-writes", help="Let it change files in the folder.")] = False,
     allow_commands: Annotated[
         bool, typer.Option("--allow-commands", help="Let it run commands; nothing confines them.")
