@@ -268,7 +268,7 @@ def plan_for(
         section = section_of(plan, facts, budget=goal.facts, count=count) if plan.draft is not picked.draft else None
         return picked if section is not None and not section.text and section.unshown else plan
 
-    plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count).tokens))
+    plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count, names=goal.names).tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
     if any(p.allotment for p in plan.changed):
         spare = plan.goal.facts - section.tokens

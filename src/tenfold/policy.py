@@ -21,12 +21,16 @@ CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
 
 
 class Shares(Struct, frozen=True):
-    """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative."""
+    """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
+
+    `names` is the fraction that of the facts' room is kept for names in use.
+    """
 
     tail: float = 0.25
     users: float = 0.10
     facts: float = 0.25
     narrative: float = 0.20
+    names: float = 0.0
 
 
 class Policy(Struct, frozen=True):
@@ -68,6 +72,7 @@ class Policy(Struct, frozen=True):
             users=int(target * self.shares.users),
             facts=int(target * self.shares.facts),
             narrative=int(target * self.shares.narrative),
+            names=int(target * self.shares.names),
             fan_out=self.fan_out,
             recall=recall,
             asks=bool(self.summary.models),

@@ -118,9 +118,15 @@ def test_text_actions_of_an_agent_without_tool_calls() -> None:
         says("Change it.\n```\nedit 12:20\nnew\nend_of_edit\n```"),
         tool("File updated.\n(Open file: /r/src/a.py)\nbash-$"),
         says("```\ncreate repro.py\n```"),
-        tool("[File: repro.py]\n(Open file: /r/repro.py)"),
+        tool("[File: repro.py]\n(Open file: /r/repro.py)\nbash-$"),
+        says("<command>\nedit 1:1\nnew\nend_of_edit\n</command>"),
+        tool("File updated.\n(Open file: /r/repro.py)\nbash-$"),
+        says("<command>\nopen src/b.py\n</command>"),
+        tool("[File: x]\n(Open file: /r/src/b.py)\nbash-$"),
+        says("<command>\nedit 2:2\nnew\nend_of_edit\n</command>"),
+        tool("File updated.\n(Open file: /r/src/b.py)\nbash-$"),
     ]
-    assert states(*story) == {"/r/src/a.py": "modified", "repro.py": "created"}
+    assert states(*story) == {"/r/src/a.py": "modified", "/r/repro.py": "created", "/r/src/b.py": "modified"}
 
 
 def test_names_of_commands() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -28,19 +29,36 @@ from tests.summarize.making import HISTORIES, calls, facts_of, gives, human, ran
     ],
 )
 def test_identifiers(text: str, found: str) -> None:
-    assert found in texts_of(human(text), kind="identifier")
+    assert found in texts_of(*ran("make", text), kind="identifier")
 
 
 def test_the_latest_value_of_a_label_wins() -> None:
-    facts = facts_of(human("use port=3000"), says("ok"), human("no: port=4000"), kind="identifier")
+    facts = facts_of(*ran("make", "it has port=3000"), *ran("make", "now port=4000"), kind="identifier")
     assert [fact.text for fact in facts] == ["port=4000"]
 
 
 def test_words_and_numbers_are_no_identifiers() -> None:
-    assert (
-        texts_of(human("there are 12 of 30 files in the folder, see a.py:12 and e.g. section 3"), kind="identifier")
-        == []
+    said = "there are 12 of 30 files in the folder, see a.py:12 and e.g. section 3"
+    assert texts_of(*ran("make", said), kind="identifier") == []
+
+
+@pytest.mark.parametrize("who", [human, says])
+def test_what_someone_names_or_counts_in_prose_stays_in_its_sentence(who: Callable[[str], Message]) -> None:
+    said = who(
+        "The poles are 69.00 euros. He has order W-5087, sent on 8 May.\nPlain words.\n```\nx = 4711\n```\nSee line 52."
     )
+    assert texts_of(said, kind="identifier") == ["The poles are 69.00 euros.", "He has order W-5087, sent on 8 May."]
+
+
+def test_a_sentence_goes_when_all_it_named_was_named_again() -> None:
+    facts = facts_of(
+        says("W-5087 costs 45.00 now."), says("W-5087 was sent."), says("It is 45.00 for W-5090."), kind="identifier"
+    )
+    assert [fact.text for fact in facts] == ["W-5087 was sent.", "It is 45.00 for W-5090."]
+
+
+def test_the_number_of_a_list_item_is_no_value() -> None:
+    assert texts_of(*ran("make", "I can:\n1. go\n2. stay"), kind="identifier") == []
 
 
 def test_decisions() -> None:

@@ -26,6 +26,10 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\
         ("something", True, "failed"),
         ("a.ts(1,2): error TS2304: Cannot find name 'x'.", False, "errors in output"),
         ("Command aborted", True, "stopped by the user"),
+        ("[main 1507f8b] Say hello\n 1 file changed", False, "ok: 1507f8b"),
+        ("....\n===== 12 passed, 3 skipped in 0.11s =====", False, "ok: 12 passed"),
+        ("Ran 4 tests in 0.004s\n\nOK", False, "ok: Ran 4 tests"),
+        ("[tool error]\nNot allowed here.", False, "failed"),
     ],
 )
 def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None:  # noqa: FBT001
@@ -54,6 +58,12 @@ def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None: 
 )
 def test_lines_that_name_an_error(output: str, line: str) -> None:
     assert line in open_errors(*ran("make", output + "\nCommand exited with code 1"))
+
+
+def test_an_error_that_the_chat_format_could_not_flag_is_one() -> None:
+    edit = calls("edit", path="a.py", old="x", new="y")
+    told = facts_of(edit, gives("[tool error]\nThe old text is not there."), kind="error")
+    assert [fact.text for fact in told] == ["The old text is not there."]
 
 
 def test_an_error_is_over_when_the_command_succeeds_later() -> None:

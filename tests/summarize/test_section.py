@@ -26,6 +26,7 @@ KINDS: list[FactKind] = [
     "identifier",
     "decision",
     "todo",
+    "name",
 ]
 FACTS = st.lists(
     st.builds(
@@ -179,6 +180,31 @@ def test_a_second_round_keeps_the_facts_of_the_first() -> None:
     assert again.text == first.text
 
 
+def test_settled_errors_of_one_command_share_a_line_until_it_is_long() -> None:
+    errors = [
+        fact("error", f"AssertionError: {n} != {n + 1} {'x' * 60}", n, live=False, note="$ pytest") for n in range(9)
+    ]
+    section = render([*errors, fact("error", "no", 20, live=False, note="$ make")], budget=2_000, count=quarter)
+    lines = [line for line in section.text.split("\n") if line.startswith("- ")]
+    assert lines[-1] == '- tool: "no" (from: $ make)'
+    assert all(len(line) <= 480 and line.endswith("(from: $ pytest)") for line in lines[:-1])
+    assert 1 < len(lines) - 1 < 9
+    assert [(f.text, f.note) for f in parse(section.text)] == [
+        (f.text, f.note) for f in [*errors, fact("error", "no", note="$ make")]
+    ]
+
+
+def test_of_a_settled_run_its_first_errors_are_told_before_what_a_linter_says() -> None:
+    run = [
+        fact("error", text, 3, live=False, note="$ make")
+        for text in ("a.ts:1:1 lint/x", "a.ts:2:2 lint/y", "error TS1")
+    ]
+    text = render(run, budget=1_000, count=quarter).text
+    assert "error TS1" in text
+    assert "lint/x" in text
+    assert "lint/y" not in text
+
+
 @settings(max_examples=150, deadline=None)
 @given(FACTS, st.integers(0, 600))
 def test_a_section_never_exceeds_its_budget_and_accounts_for_every_must_keep_fact(
@@ -196,7 +222,8 @@ def test_a_section_never_exceeds_its_budget_and_accounts_for_every_must_keep_fac
 def test_every_item_reads_back_as_one_fact_of_its_kind(facts: list[Fact]) -> None:
     text = render(facts, budget=100_000, count=quarter).text
     back = parse(text)
-    assert len(back) == sum(line.startswith("- ") for line in text.split("\n"))
+    lines = [line for line in text.split("\n") if line.startswith("- ")]
+    assert len(back) == len(lines) + sum(line.count('" | "') for line in lines)
     offered = {(each.kind, " ".join(redact(each.text).split())) for each in facts}
     assert {
         (each.kind, " ".join(each.text.split())) for each in back if each.kind in {"rule", "correction", "todo"}

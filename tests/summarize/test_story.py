@@ -44,7 +44,7 @@ def test_a_story_tells_who_did_what_and_what_came_of_it() -> None:
         '  - pytest -q -> exit 1 tool: "FAILED tests/test_client.py::test_retry"',
         "[8] Assistant: The test needs a fake clock.",
         "[9] Assistant:",
-        "  - pytest -q -> ok",
+        "  - pytest -q -> ok: 4 passed",
         "[11] User: thanks, now document it",
     ]
 
@@ -58,7 +58,7 @@ def test_a_short_budget_is_finer_at_the_end_and_says_what_is_left_out() -> None:
         r"\[0-\d+\] earlier, in short: \d+ user messages, \d+ answers \| read \d+x: app/client.py", lines[0]
     )
     assert lines[-1] == f"[{items[-1][0]}] User: thanks, now document it"
-    assert "  - pytest -q -> ok" in lines[-6:]
+    assert "  - pytest -q -> ok: 4 passed" in lines[-6:]
 
 
 def test_more_budget_tells_more() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.wire import WIRES, render_summary, summary_mark, summary_text, text_origin
-from tenfold.wire.marks import INJECTED, Injected, Mark, origin_of, summary_hash
+from tenfold.wire.marks import INJECTED, PRINTED, Injected, Mark, Printed, origin_of, summary_hash
 from tests.wire.strategies import quick
 
 
@@ -75,3 +75,11 @@ def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: Inject
     assert text_origin(f"I say: {whole}") == "human"
     if end:
         assert text_origin(f"{whole} and now my own words") == "human"
+
+
+@pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.by)
+def test_output_in_a_users_place_is_the_tools_unless_it_is_the_task(row: Printed) -> None:
+    assert text_origin(f"{row.start}(Current directory: /w{row.end}\n") == "tool"
+    assert text_origin(f"{row.start}(Current directory: /w{row.end} and now do this") == ("human" if row.end else "tool")
+    if row.unless:
+        assert text_origin(f"{row.unless} in our repository. (Current directory: /w{row.end}") == "human"

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from tenfold.view.rules import RULES
 from tenfold.wire import PROFILES, AdjustmentKind
-from tenfold.wire.marks import INJECTED
+from tenfold.wire.marks import INJECTED, PRINTED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text("utf-8")
 
@@ -29,6 +29,11 @@ def test_every_adjustment_is_on_the_page() -> None:
 
 def test_the_injected_texts_are_those_of_the_table() -> None:
     assert rows("Whose words")[1:] == [[r.start, r.end] for r in INJECTED]
+
+
+def test_the_printed_texts_are_those_of_the_table() -> None:
+    told = [[cell.replace("\u23ce", "\n") for cell in row] for row in rows("Output in a user's place")[1:]]
+    assert told == [[r.start, r.end, r.unless] for r in PRINTED]
 
 
 def test_the_profiles_are_those_of_the_table() -> None:

@@ -183,7 +183,7 @@ def _brief(arguments: dict[str, object]) -> str:
 
 
 def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
-    head = command.split("\n", 1)[0].strip()
+    head = command.strip().split("\n", 1)[0].strip()
     if _AGENT_EDIT.match(head) and opened:
         return Doing(
             verb="modify",

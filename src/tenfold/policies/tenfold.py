@@ -9,19 +9,27 @@ from __future__ import annotations
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
 from tenfold.plan.stages import Clear, Merge, SummarizePrefix, SupersededReads, Truncate
-from tenfold.policy import Policy
+from tenfold.policy import Policy, Shares
 from tenfold.summarize.summarize import Settings
 from tenfold.trigger.triggers import Fill
 
 
+WRITTEN = Shares(tail=0.20, facts=0.40, narrative=0.20, names=0.15)
+"""Of the target, where a model writes the narrative."""
+BY_CODE = Shares(tail=0.20, facts=0.55, narrative=0.05, names=0.20)
+"""Without a model: lines that code picks say little that the facts do not (docs/decisions/0010)."""
+
+
 def tenfold(counter: Counter, *, summary: Settings | None = None) -> Policy:
     """The policy `tenfold`, counting with `counter`."""
+    summary = summary or Settings()
     return Policy(
         name="tenfold",
         trigger=Fill(),
         stages=(SupersededReads(), Truncate(), Clear(), SummarizePrefix(), Merge()),
         estimator=Estimator("anchored"),
         counter=counter,
-        summary=summary or Settings(),
+        summary=summary,
+        shares=WRITTEN if summary.models else BY_CODE,
         prepares=True,
     )

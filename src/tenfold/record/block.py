@@ -27,6 +27,7 @@ FactKind = Literal[
     "identifier",
     "decision",
     "todo",
+    "name",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
     {"request", "rule", "correction", "file_modified", "file_created", "file_deleted", "file_renamed", "error", "todo"}

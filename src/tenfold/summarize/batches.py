@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
@@ -158,9 +159,9 @@ def parse_rendered(text: str) -> tuple[Batch, ...]:
     total = _TOTAL.match(text)
     if total is None:
         return ()
-    found = list(_LINE.finditer(text))
+    found = list(_LINE.finditer(text))  # none where there was room for the count alone
     out: list[Batch] = []
-    for line, following in zip(found, [*found[1:], None], strict=True):
+    for line, following in zip_longest(found, found[1:]):
         body = text[line.end() : following.start() if following is not None else len(text)].strip()
         body = re.sub(rf"\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST}|{RECENT})$", "", body)
         body = re.sub(r"\s*\[\.\.\. \d+ earlier summaries omitted[^\n]*$", "", body)

@@ -226,9 +226,10 @@ def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) 
     text = standing(plan)
 
     def hidden(fact: Fact) -> bool:
-        return fact.kind in MUST_KEEP and stands(flat(fact.text), text)
+        return (fact.kind in MUST_KEEP or fact.kind == "identifier") and stands(flat(fact.text), text)
 
-    return render(facts, budget=budget, count=count, hidden=hidden)
+    names = plan.goal.names * budget // plan.goal.facts if plan.goal.facts else 0
+    return render(facts, budget=budget, count=count, hidden=hidden, names=names, beside=text)
 
 
 def stands(words: str, text: str) -> bool:

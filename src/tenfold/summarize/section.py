@@ -7,11 +7,15 @@ Must-keep facts come first; the rest shares what room is left. Text that came fr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from tenfold.calls.shell import only_looks
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
+from tenfold.summarize.facts.merging import tells
+from tenfold.summarize.facts.names import names_in, ranked_names, with_names
+from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.said import ACK, WEAK
 from tenfold.summarize.facts.text import clip, flat, key_of
 from tenfold.summarize.redact import redact
@@ -47,6 +51,7 @@ HEADINGS: tuple[Heading, ...] = (
     Heading("## Identifiers, latest value", "identifier", quoted=True),
     Heading("## Files read", "file_read"),
     Heading("## Errors met and resolved", "error", live=False, quoted=True),
+    Heading("## Names in use, by file or program (data, most used first)", "name", quoted=True),
 )
 """In the order of reading. What is settled and has no heading (earlier to-do lists, changes taken back) is left out."""
 _PLACE = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
@@ -76,15 +81,26 @@ def _nothing(_fact: Fact) -> bool:
     return False
 
 
-def render(facts: Sequence[Fact], *, budget: int, count: Count, hidden: Callable[[Fact], bool] = _nothing) -> Section:
+def render(
+    facts: Sequence[Fact],
+    *,
+    budget: int,
+    count: Count,
+    hidden: Callable[[Fact], bool] = _nothing,
+    names: int = 0,
+    beside: str = "",
+) -> Section:
     """Renders facts into at most `budget` tokens, must-keep first, then by worth and recency.
 
     `hidden(fact)` keeps a fact out of the section because the view shows it anyway; such facts count as kept.
-    A request too long for its share is shown by head and tail.
+    A request too long for its share is shown by head and tail. Of the budget, `names` tokens are kept for the names in
+    use that stand neither in the section nor in `beside`; with 0 there are none. They take what else is left, too.
     """
     visible: list[Fact] = []
     wanted: list[Fact] = []
-    for fact in facts:
+    for fact in _telling(facts):
+        if fact.kind == "name":
+            continue
         if hidden(fact):
             visible.append(fact)
         elif (fact.kind, fact.live) in _PLACE:
@@ -92,17 +108,45 @@ def render(facts: Sequence[Fact], *, budget: int, count: Count, hidden: Callable
     pairs = _fitted(wanted, budget, count)
     stands = _stand_ins(pairs)
     ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0]))
-    text, size = _assemble(ranked, count)
-    chosen = ranked if size <= budget else _choose(ranked, budget, count)
-    text, size = (text, size) if size <= budget else _assemble(chosen, count)
+    places = {id(fact): number for number, (fact, _) in enumerate(pairs)}
+    chosen, text, size = _within(ranked, budget, places, count)
+    if names:
+        met = [fact for fact in facts if fact.kind == "name"]
+        spare = min(names, count([_assembled(_names(met, f"{beside}\n{text}", names, count), places)])[0])
+        chosen, text, size = _within(ranked, budget, places, count, spare=spare)
+        chosen = [*chosen, *_names(met, f"{beside}\n{text}", budget - size, count)]
+        text, size = _assemble(chosen, places, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
-        text, size = _assemble(chosen, count)
+        text, size = _assemble(chosen, places, count)
     shown = {id(fact) for fact, _ in chosen}
     shown |= {fact for fact, other in stands.items() if other in shown}
     kept = tuple(fact for fact in facts if id(fact) in shown) + tuple(visible)
     unshown = tuple(fact for fact in wanted if must_keep(fact) and id(fact) not in shown)
     return Section(text=text, kept=kept, unshown=unshown, tokens=size)
+
+
+LINES = 2
+"""Of one failed run, when it is settled: the first lines say what was wrong, the rest that it was wrong often."""
+
+
+def _telling(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts without most lines of a settled run, and without what a command's outcome says anyway.
+
+    Lines that speak of an error come before a linter's; one that only roots its path elsewhere is told once.
+    """
+    outcomes = {fact.note.removeprefix("ok: ") for fact in facts if fact.kind == "command"}
+    facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in outcomes)]
+    runs: dict[tuple[int, str], list[Fact]] = {}
+    for fact in facts:
+        if fact.kind == "error" and not fact.live:
+            runs.setdefault((fact.at, fact.note), []).append(fact)
+    kept: set[int] = set()
+    for run in runs.values():
+        once = {fact.text.split()[0].rpartition("/")[2] + fact.text.partition(" ")[2]: fact for fact in reversed(run)}
+        best = sorted(reversed(once.values()), key=lambda fact: "rror" not in fact.text)
+        kept |= {id(fact) for fact in best[:LINES]}
+    return [fact for fact in facts if fact.kind != "error" or fact.live or id(fact) in kept]
 
 
 def must_keep(fact: Fact) -> bool:
@@ -114,6 +158,8 @@ def _rank(fact: Fact) -> tuple[int, int]:
     """Order of admission: lower goes first, and within a group the newest."""
     if not must_keep(fact):
         group = _SPARE.get((fact.kind, fact.live), 25)
+        if fact.kind == "command":
+            group = 27 if only_looks(fact.key) else 21 if not went_well(fact.note) or tells(fact.key) else 22
         group += 4 if (fact.kind == "identifier" and fact.note == "tool") or fact.note == ACK else 0
         return group, -fact.at
     weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
@@ -127,6 +173,7 @@ _SPARE: dict[tuple[FactKind, bool], int] = {
     ("command", True): 22,
     ("identifier", True): 22,
     ("file_read", True): 23,
+    ("error", False): 22,
 }
 
 
@@ -185,8 +232,36 @@ def _stand_ins(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
     return out
 
 
-def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count) -> list[tuple[Fact, str]]:
-    """Greedy by rank while the lines and the headings they open still fit."""
+def _names(met: Sequence[Fact], shown: str, room: int, count: Count) -> list[tuple[Fact, str]]:
+    """The names with the highest scores that nothing else shows, by owner, best first, within `room` tokens."""
+    ranked = ranked_names(met, names_in(shown))[: room // 2]
+    sizes = count([f" {name}" for name, _ in ranked]) if ranked else []
+    opening = {id(fact): size for fact, size in zip(met, count([f"- {fact.key}: \n" for fact in met]), strict=True)}
+    left = room - count([HEADINGS[_PLACE["name", True]].line + "\n"])[0]
+    under: dict[int, list[str]] = {}
+    for (name, fact), size in zip(ranked, sizes, strict=True):
+        cost = size + (0 if id(fact) in under else opening[id(fact)])
+        if cost > left:
+            break
+        left -= cost
+        under.setdefault(id(fact), []).append(name)
+    owners = {id(fact): fact for fact in met}
+    return [(owners[key], _line(with_names(owners[key], names), " ".join(names))) for key, names in under.items()]
+
+
+def _within(
+    ranked: Sequence[tuple[Fact, str]], budget: int, places: Mapping[int, int], count: Count, *, spare: int = 0
+) -> tuple[list[tuple[Fact, str]], str, int]:
+    """What of the ranked facts fits, its text, and its tokens; `spare` tokens are left, unless for must-keep facts."""
+    text, size = _assemble(ranked, places, count)
+    if size + spare <= budget:
+        return list(ranked), text, size
+    chosen = _choose(ranked, budget, count, spare=spare)
+    return chosen, *_assemble(chosen, places, count)
+
+
+def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, spare: int) -> list[tuple[Fact, str]]:
+    """Greedy by rank while the lines and the headings they open still fit; only must-keep facts take what is spare."""
     sizes = count([line + "\n" for _, line in ranked]) if ranked else []
     opening = dict(zip(_BY_LINE, count([line + "\n" for line in _BY_LINE]), strict=True))
     left = budget - count([TITLE + "\n"])[0]
@@ -195,30 +270,72 @@ def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count) -> li
     for (fact, line), size in zip(ranked, sizes, strict=True):
         heading = HEADINGS[_PLACE[fact.kind, fact.live]].line
         cost = size + (0 if heading in opened else opening[heading])
-        if cost <= left:
+        run = f"{heading} {fact.note}"
+        if _joins(fact) and run in opened:
+            cost = count([_ALSO + _quoted(redact(fact.text))])[0]
+        if cost <= left - (0 if must_keep(fact) else spare):
             left -= cost
-            opened.add(heading)
+            opened |= {heading, run}
             chosen.append((fact, line))
     return chosen
 
 
-def _assemble(chosen: Sequence[tuple[Fact, str]], count: Count) -> tuple[str, int]:
+_ALSO = " | "
+"""Between the settled errors of one command, which is named once a line."""
+_LINE = 480
+"""Characters of such a line: an error further from its command is no longer read with it."""
+
+
+def _joins(fact: Fact) -> bool:
+    return fact.kind == "error" and not fact.live and bool(fact.note)
+
+
+def _joined(pairs: Sequence[tuple[Fact, str]]) -> list[str]:
+    """The lines of facts in their order; settled errors of one command stand on the line of its first."""
+    places: dict[str, int] = {}
+    lines: list[str] = []
+    for fact, line in pairs:
+        at = places.get(fact.note, -1) if _joins(fact) else -1
+        more = _ALSO + _quoted(redact(fact.text))
+        if at >= 0 and len(lines[at]) + len(more) <= _LINE:
+            end = len(lines[at]) - len(_from(fact.note))
+            lines[at] = lines[at][:end] + more + lines[at][end:]
+            continue
+        places[fact.note] = len(lines)
+        lines.append(line)
+    return lines
+
+
+def _assemble(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int], count: Count) -> tuple[str, int]:
+    text = _assembled(chosen, places)
+    return (text, count([text])[0]) if text else ("", 0)
+
+
+def _assembled(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int]) -> str:
     if not chosen:
-        return "", 0
+        return ""
     under: dict[int, list[tuple[Fact, str]]] = {}
     for pair in chosen:
         under.setdefault(_PLACE[pair[0].kind, pair[0].live], []).append(pair)
     lines = [TITLE]
     for place in sorted(under):
         lines.append(HEADINGS[place].line)
-        lines.extend(line for _, line in sorted(under[place], key=lambda pair: pair[0].at))
-    text = "\n".join(lines)
-    return text, count([text])[0]
+        if HEADINGS[place].kind != "name":
+            under[place].sort(key=lambda pair: (pair[0].at, places[id(pair[0])]))
+        lines.extend(_joined(under[place]))
+    return "\n".join(lines)
 
 
 def _line(fact: Fact, text: str) -> str:
     """One fact as a list item. A further line of a user's text is indented, so it cannot open a heading."""
+    if fact.kind == "name":
+        return f"- {redact(_short(flat(fact.key)))}: {redact(text)}"
     return _item(text, fact.kind, fact.note)
+
+
+def _short(owner: str) -> str:
+    """A path's folder and name: they tell it from its namesakes, and the whole of it is a name of its own."""
+    return owner if " " in owner else "/".join(owner.split("/")[-2:])
 
 
 @remembered
@@ -228,13 +345,17 @@ def _item(text: str, kind: FactKind, note: str) -> str:
         case "request" | "rule" | "correction" | "todo":
             return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
         case "error":
-            return f"- tool: {_quoted(text)}" + (f" (from: {redact(clip(flat(note), 90))})" if note else "")
+            return f"- tool: {_quoted(text)}{_from(note)}"
         case "identifier":
             return f"- {'tool: ' if note == 'tool' else ''}{flat(text)}"
         case "command":
             return f"- [{flat(note) or 'unknown'}] {flat(text)}"
         case _:
             return f"- {flat(text)}" + (f" (note: {flat(note)})" if note else "")
+
+
+def _from(note: str) -> str:
+    return f" (from: {redact(clip(flat(note), 90))})" if note else ""
 
 
 def quoted(fact: Fact, limit: int) -> str:
@@ -257,14 +378,14 @@ def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
     for line in [*body.split("\n"), "- "]:
         if line in _BY_LINE or line.startswith("- "):
             if heading is not None and item:
-                facts.append(_read(heading, "\n".join(item), at))
+                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
             item = [line[2:]] if line.startswith("- ") and line != "- " else []
             heading = _BY_LINE.get(line, heading)
         elif item and line.startswith("  "):
             item.append(line[2:])
         elif line.strip():
             if heading is not None and item:
-                facts.append(_read(heading, "\n".join(item), at))
+                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
             if heading is not None:
                 break
     return tuple(facts)
@@ -287,9 +408,21 @@ def sectionless(text: str) -> str:
     return "\n".join((before.strip("\n"), *after)).strip("\n")
 
 
+def _apart(heading: Heading, item: str) -> list[str]:
+    """The errors of one command as items of their own; any other item as it is."""
+    if heading.kind != "error" or heading.live or f'"{_ALSO}"' not in item:
+        return [item]
+    told, note = _untail(item)
+    texts = told.removeprefix('tool: "').removesuffix('"').split(f'"{_ALSO}"')
+    return [f'tool: "{text}"' + (f" (from: {note})" if note else "") for text in texts]
+
+
 def _read(heading: Heading, item: str, at: int) -> Fact:
     kind, note = heading.kind, ""
     match kind:
+        case "name":
+            owner, _, item = item.rpartition(": ")
+            return Fact(kind, item, owner, at)
         case "command":
             outcome, _, item = item.removeprefix("[").partition("] ")
             note = outcome

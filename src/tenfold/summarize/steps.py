@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tenfold.calls.doing import Doing, Verb, opened_by, read_call, text_action
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
-from tenfold.summarize.facts.outcomes import judge
+from tenfold.summarize.facts.outcomes import judge, went_well
 from tenfold.summarize.facts.text import clip, flat, is_prose
 from tenfold.summarize.redact import redacted
 from tenfold.summarize.remembering import remembered
@@ -112,8 +112,8 @@ def tell_call(done: Done, limit: int = 150) -> str:
     label = clip_end(flat(done.doing.label), limit)
     if not done.note:
         return f"{label} -> (no result)"
-    size = f", {done.lines} lines" if done.note == "ok" and done.lines > 1 else ""
-    error = f' tool: "{clip_end(flat(done.error), 160)}"' if done.error and done.note != "ok" else ""
+    size = f", {done.lines} lines" if went_well(done.note) and done.lines > 1 else ""
+    error = f' tool: "{clip_end(flat(done.error), 160)}"' if done.error and not went_well(done.note) else ""
     return f"{label} -> {done.note}{size}{error}"
 
 
@@ -154,7 +154,7 @@ def tell_run(run: Sequence[Moment]) -> str:
     parts: list[str] = []
     for verb, group in groups.items():
         names = list(dict.fromkeys(_name(done) for done in group))
-        bad = sum(1 for done in group if done.note not in {"ok", ""})
+        bad = sum(1 for done in group if done.note and not went_well(done.note))
         shown = ", ".join(names[:5]) + (f", +{len(names) - 5} more" if len(names) > 5 else "")
         times = f" {len(group)}x" if len(group) > 1 else ""
         parts.append(f"{verb}{times}: {shown}" + (f" ({bad} with errors)" if bad else ""))

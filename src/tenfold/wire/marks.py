@@ -60,8 +60,29 @@ INJECTED: tuple[Injected, ...] = (
 )
 
 
+class Printed(NamedTuple):
+    """User text that begins with `start` and ends with `end`, where they are given, is what a tool printed."""
+
+    start: str
+    end: str
+    by: str
+    unless: str = ""
+
+
+PRINTED: tuple[Printed, ...] = (
+    Printed("", ")\nbash-$", "SWE-agent 0: the output of an action in text", "We're currently solving the following issue"),
+    Printed("OBSERVATION:\n", "", "SWE-agent 1: the output of an action in text"),
+    Printed("<returncode>", "</output>", "mini-swe-agent: the output of an action in text"),
+    Printed("[result of a tool call that has no place here any more", "", "Tenfold: a result that came late"),
+)
+"""Agents without tool calls are shown their tools' output in a user's place; the task itself is the user's."""
+
+
 def text_origin(text: str, confirm: Confirm | None = None) -> Origin:
-    """Whose words a user text is: `harness` for injected context, `tenfold` for a summary that `confirm` knows."""
+    """Whose words a user text is: `harness` for injected context, `tenfold` for a summary that `confirm` knows.
+
+    `tool` for what an agent without tool calls is shown of its tools.
+    """
     start = text.lstrip()
     if start.startswith("<tenfold-summary "):
         mark = summary_mark(text)
@@ -69,7 +90,12 @@ def text_origin(text: str, confirm: Confirm | None = None) -> Origin:
     for row in INJECTED:
         if start.startswith(row.start):
             return "harness" if start.rstrip().endswith(row.end) else "human"
-    return "human"
+    return "tool" if any(_printed(row, start) for row in PRINTED) else "human"
+
+
+def _printed(row: Printed, text: str) -> bool:
+    whole = text.startswith(row.start) and text.rstrip().endswith(row.end)
+    return whole and not (row.unless and text.startswith(row.unless))
 
 
 def origin_of(role: Role, text: str, confirm: Confirm | None = None) -> Origin:

@@ -6,21 +6,25 @@ demonstrations (origin harness) and our own summaries yield nothing. No model, n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tenfold.calls.doing import Doing, opened_by, read_call, text_action
-from tenfold.calls.shell import Effect
+from tenfold.calls.shell import Effect, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.summarize.facts.identifiers import Identifiers
 from tenfold.summarize.facts.merging import merge
-from tenfold.summarize.facts.outcomes import error_lines, judge
+from tenfold.summarize.facts.names import SAID, Names
+from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.text import clip, edges, flat, key_of
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
 
 __all__ = ["extract", "merge"]
 
+COMMAND = 140
+"""Characters of a command that is shown: its beginning and its end tell it from others."""
 _OPENING = 2
 """A range that begins deeper than this continues a conversation: prompt and context come before the first words."""
 _KINDS: dict[str, FactKind] = {
@@ -49,6 +53,7 @@ class _Reader:
     def __init__(self) -> None:
         self._facts: list[Fact] = []
         self._identifiers = Identifiers()
+        self._names = Names()
         self._pending: dict[str, Doing] = {}
         self._acting: Doing | None = None
         self._seen: set[str] = set()
@@ -70,7 +75,7 @@ class _Reader:
         self._answered = True
 
     def finish(self) -> list[Fact]:
-        return [*self._facts, *self._identifiers.facts()]
+        return [*self._facts, *self._identifiers.facts(), *self._names.facts()]
 
     def _words(self, at: int, message: Message) -> None:
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
@@ -78,7 +83,8 @@ class _Reader:
         text = edges(text)
         self._facts.extend(decisions(at, text))
         self._facts.extend(from_text(at, text, user=True))
-        self._identifiers.read(at, text, "user")
+        self._identifiers.said(at, text, "user")
+        self._names.read(at, text, SAID)
         if len(text) > 300:
             for line in error_lines(text, strict=True):
                 self._facts.append(Fact(kind="error", text=line, key=key_of(line), at=at, note="user"))
@@ -87,14 +93,17 @@ class _Reader:
         self._answered = True
         calls = calls_of(message)
         for call in calls:
-            self._pending[call.id] = read_call(call, self._opened)
-            self._identifiers.read(at, call.arguments[:2_000].replace("\\n", " ").replace('\\"', '"'), "model")
+            doing = self._pending[call.id] = read_call(call, self._opened)
+            arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
+            self._identifiers.read(at, arguments[:2_000], "model")
+            self._names.read(at, arguments, _owner(doing))
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         text = edges(text)
         if text:
             self._facts.extend(decisions(at, text))
             self._facts.extend(from_text(at, text, user=False))
-            self._identifiers.read(at, text, "model")
+            self._identifiers.said(at, text, "model")
+            self._names.read(at, text, SAID)
         action = None if calls else text_action(message)
         self._acting = read_call(action, self._opened) if action else None
 
@@ -108,6 +117,7 @@ class _Reader:
             return
         if not (doing.verb == "read" and len(text) > 4_000):
             self._identifiers.read(at, text, "tool")
+        self._names.read(at, text, _owner(doing), heard=True)
         self._came(at, doing, text, flagged=bool(result and result.error))
 
     def _came(self, at: int, doing: Doing, text: str, *, flagged: bool) -> None:
@@ -116,9 +126,9 @@ class _Reader:
         if doing.verb in {"shell", "other"}:
             key = doing.source if doing.verb == "shell" else doing.label
             self._facts.append(
-                Fact(kind="command", text=flat(clip(doing.label, 240)), key=key, at=at, note=outcome.note)
+                Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=outcome.note)
             )
-        failed = outcome.note not in {"ok", "errors in output"}
+        failed = not (went_well(outcome.note) or outcome.note.startswith("errors in output"))
         for effect in doing.effects:
             if not failed or (doing.verb == "shell" and effect.sure):
                 self._touched(at, effect)
@@ -142,3 +152,23 @@ class _Reader:
         self._facts.append(
             Fact(kind=kind, text=text, key=key, at=at, live=not revert, note="reverted" if revert else "")
         )
+
+
+_AWAY = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
+
+
+def _shown(command: str) -> str:
+    """A command on one line without the folder it was run in, its middle left out where it is long."""
+    text = _AWAY.sub("", flat(command))
+    head = COMMAND * 2 // 3
+    return text if len(text) <= COMMAND else f"{text[:head]} ... {text[head - COMMAND :]}"
+
+
+def _owner(doing: Doing) -> str:
+    """What the names of a call and its result belong to: the file it works on, else its program or tool."""
+    if doing.effects:
+        return doing.effects[0].target or doing.effects[0].path
+    if doing.verb != "shell":
+        return flat(clip(doing.source, 60))
+    parts = doing.source.removeprefix("$ ").split(" && ")
+    return flat(clip("$ " + program(next((part for part in parts if not only_looks(part)), parts[0])), 60))

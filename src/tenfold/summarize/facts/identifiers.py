@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tenfold.record.block import Fact
+from tenfold.summarize.facts.text import flat, key_of, sentences
 from tenfold.summarize.remembering import remembered
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
@@ -31,6 +32,8 @@ _DIGIT = re.compile(r"\d")
 _PAIR = re.compile(
     r"[\"'`({\[<*-]*(?P<key>[A-Za-z_][\w.-]{2,40})[\"'`]?[=:][\"'`]?(?P<value>(?=\S*\d)[^\s\"'`,;{}()\[\]\\*=]{1,80})[^\s]{0,8}"
 )
+_NUMBERING = re.compile(r"\d{1,2}[.)]")
+"""What an item of a list begins with: behind a colon it is no value."""
 _KEY = re.compile(r"[A-Za-z_][\w.-]{2,40}")
 _SMALL = 1_500
 _EDGE = 12_000
@@ -49,15 +52,23 @@ class Identifiers:
 
     def __init__(self) -> None:
         self._facts: dict[str, Fact] = {}
+        self._said: dict[str, tuple[int, str, str]] = {}
 
     def read(self, at: int, text: str, who: str) -> None:
         """Takes in one text written by `who` ("user", "model", "tool"). Long tool output is read at its edges."""
         for key, named in _named_in(text, tool=who == "tool"):
             self._put(key, named, at, who)
 
+    def said(self, at: int, text: str, who: str) -> None:
+        """Takes in prose: what it names stays in its sentence, since a number alone says nothing."""
+        for key, sentence in _said_in(text):
+            self._said[key] = at, sentence, who
+
     def facts(self) -> list[Fact]:
-        """What was collected, oldest mention first."""
-        return sorted(self._facts.values(), key=lambda fact: fact.at)
+        """What was collected, oldest mention first. A sentence stays while one of its values is the latest."""
+        told = {text: Fact("identifier", text, key_of(text), at, note=who) for at, text, who in self._said.values()}
+        named = [fact for fact in self._facts.values() if fact.key not in self._said]
+        return sorted([*named, *told.values()], key=lambda fact: fact.at)
 
     def _put(self, key: str, text: str, at: int, who: str) -> None:
         before = self._facts.get(key)
@@ -85,8 +96,38 @@ def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
     out = [(each.key, each.text) for _, each in sorted(telling)]
     for place in [n for n, word in enumerate(words[:-1]) if word[-1] in ":="]:
         key, value = words[place].strip(_STRIP + "="), words[place + 1].strip(_STRIP + ",}")
+        if _NUMBERING.fullmatch(words[place + 1]):
+            continue
         if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
             out.append((key.lower(), f"{key}={value}"))
+    return tuple(out)
+
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_FIGURE = re.compile(
+    r"(?<![\w.,/#:-])(?<!line )(?<!lines )(?<!step )(?<!page )[$\u20ac\u00a3]?(\d[\d,]*(?:\.\d+)?)(?![\w/:-]|[.,]\d)"
+)
+"""A number in a sentence, not one that only counts places."""
+_QUOTE = 120
+"""Characters of a sentence around what it names."""
+_MANY = 12
+"""Sentences of one text with something named in them: beyond that it is a list, and its newest are enough."""
+
+
+@remembered
+def _said_in(text: str) -> tuple[tuple[str, str], ...]:
+    """Key and sentence for each identifier and each number of two or more digits in prose."""
+    out: list[tuple[str, str]] = []
+    told = [s for s in sentences(_FENCED.sub("\n", text)) if len(s) < _SMALL and _WORTH.search(s)]
+    for sentence in told[-_MANY:]:
+        found = [(match.start(1), match[1].strip(",")) for match in _FIGURE.finditer(sentence)]
+        found = [(at, value) for at, value in found if len(value.strip("0.,")) > 1]
+        names = [(max(sentence.find(name.rpartition("=")[2]), 0), key) for key, name in _named_in(sentence, tool=False)]
+        if found or names:
+            first = min(at for at, _ in (*found, *names))
+            start = max(0, min(first - _QUOTE // 2, len(sentence) - _QUOTE))
+            quote = flat(sentence if len(sentence) <= _QUOTE else sentence[start : start + _QUOTE])
+            out += [(key, quote) for _, key in (*found, *names)]
     return tuple(out)
 
 

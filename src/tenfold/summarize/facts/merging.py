@@ -12,6 +12,8 @@ import msgspec
 
 from tenfold.calls.shell import broader, only_looks, program
 from tenfold.record.block import Fact, FactKind
+from tenfold.summarize.facts.names import bounded_names, joined_names
+from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.said import ACK
 from tenfold.summarize.facts.todos import TOOL, joined
 from tenfold.summarize.remembering import remembered
@@ -67,6 +69,8 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
         return
     elif before is not None and fact.kind == "todo":
         fact = joined(before, fact)
+    elif before is not None and fact.kind == "name":
+        fact = joined_names(before, fact)
     elif before is not None and before.kind in {"rule", "correction"} and not before.note:
         fact = msgspec.structs.replace(fact, note="")
     kept[slot] = fact
@@ -137,8 +141,10 @@ def _path_state(before: Fact | None, fact: Fact) -> Fact:
 
 def _bounded(facts: Iterable[Fact]) -> list[Fact]:
     counts: dict[str, int] = {}
-    out: list[Fact] = []
-    for fact in sorted(facts, key=lambda fact: (fact.note == "tool", -fact.at)):
+    given = list(facts)
+    out = bounded_names([fact for fact in given if fact.kind == "name"])
+    given = [fact for fact in given if fact.kind != "name"]
+    for fact in sorted(given, key=lambda fact: (fact.note == "tool", -fact.at)):
         counts[fact.kind] = counts.get(fact.kind, 0) + 1
         limit = MOST.get(fact.kind)
         if limit is None or counts[fact.kind] <= limit:
@@ -180,6 +186,11 @@ def _lasts(source: str) -> bool:
     return source.startswith("$ ") and not _INLINE.search(source) and bool(_CHECKS.search(source))
 
 
+def tells(command: str) -> bool:
+    """Whether a command's outcome is worth more than that of another: a check that is run again, or a commit."""
+    return bool(_CHECKS.search(command)) or "git commit" in command or "git push" in command
+
+
 _INLINE = re.compile(r"\s-(?:c|e|p)\s+[\"']|<<")
 _CHECKS = re.compile(
     r"\b(?:check|test|tests|build|lint|tsc|tsgo|typecheck|compile|mypy|pyright|ruff|pytest|unittest|cargo|make|vet"
@@ -200,7 +211,7 @@ class _Signals:
         for fact in facts:
             if fact.kind == "command":
                 self._note(self._again, fact.key, fact.at)
-                if fact.note == "ok":
+                if went_well(fact.note):
                     self._went = max(self._went, fact.at)
                     for name in _programs(fact.key):
                         self._note(self._right, name, fact.at)

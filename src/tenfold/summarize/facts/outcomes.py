@@ -19,6 +19,8 @@ _EXIT = re.compile(
     r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b|\bexit[=:] ?(-?\d{1,5})\s*\Z",
     re.IGNORECASE,
 )
+_FLAG = "[tool error]\n"
+"""How the chat format, which cannot flag a failed call, is told of one."""
 _REFUSED = (
     "the user doesn't want",
     "request interrupted",
@@ -81,6 +83,25 @@ _PROMPT = re.compile(
 )
 
 
+_COMMIT = re.compile(r"^\[[\w/.-]+ (?:\(root-commit\) )?([0-9a-f]{7,12})\] ", re.MULTILINE)
+_RAN = re.compile(
+    r"^=* ?(\d+ passed)|^(Ran \d+ tests?)\b|^\s*Tests:?\s+(\d+ .{1,60})$"
+    r"|^test result: \w+\. (\d+ passed)",
+    re.MULTILINE,
+)
+"""The last line of pytest, unittest, jest or vitest, and cargo test, that says how many tests ran."""
+
+
+def _figures(text: str) -> str:
+    """What a program that went well says of it: the commit it made, or how many tests ran. "" if it says neither."""
+    edge = text[-4_000:]
+    commits = _COMMIT.findall(edge)
+    if commits:
+        return str(commits[-1])
+    ran = _RAN.findall(edge) if any(word in edge for word in ("passed", "failed", "Ran ", "Tests")) else []
+    return flat(next(group for group in ran[-1] if group)).rstrip(", ") if ran else ""
+
+
 class Result(Struct, frozen=True):
     """The outcome of a call: `ok`, a short `note` of it for the command fact, and the error facts."""
 
@@ -100,6 +121,8 @@ def exit_code(text: str) -> int | None:
 
 def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     """Reads a tool's output. `flagged`: the format itself marked the result as an error."""
+    flagged = flagged or text.startswith(_FLAG)
+    text = text.removeprefix(_FLAG)
     head = text[:200].lower()
     if any(mark in head for mark in _REFUSED):
         return Result(ok=False, note="stopped by the user")
@@ -115,6 +138,8 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
         lines = _telling_line(text, first=not shell) or [clip(flat(doing.label), 200)]
     if not failed and lines:
         note = "errors in output"
+    figures = _figures(text) if shell and note == "ok" else ""
+    note = f"{note}: {figures}" if figures else note
     settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
     errors = [
         Fact(kind="error", text=line, key=key_of(line), at=at, live=not settled, note=doing.source) for line in lines
@@ -165,3 +190,8 @@ def _telling_line(text: str, *, first: bool) -> list[str]:
     named = next((line for line in lines if "error" in line.lower()), "")
     chosen = named or (lines[0] if first or len(lines) <= 4 else lines[-1])
     return [clip(chosen, 300)] if any(c.isalpha() for c in chosen) else []
+
+
+def went_well(note: str) -> bool:
+    """Whether a command's note tells of nothing that failed."""
+    return note == "ok" or note.startswith("ok: ")

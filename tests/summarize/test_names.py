@@ -1,0 +1,110 @@
+"""Names in use: which are kept, in what order, under what, and that secrets are none of them."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+
+from tenfold.record.block import Fact
+from tenfold.record.message import Message
+from tenfold.summarize.facts import extract, merge
+from tenfold.summarize.facts.names import FADE, MOST_NAMES, SAID, bounded_names, names_in, ranked_names, scores_of
+from tenfold.summarize.section import parse, render
+from tests.summarize.making import HISTORIES, facts_of, human, quarter, ran, says
+
+
+def names_of(facts: tuple[Fact, ...]) -> dict[str, set[str]]:
+    return {fact.key: set(fact.text.split()) for fact in facts if fact.kind == "name"}
+
+
+def test_a_name_has_a_sign_a_capital_inside_an_ending_or_digits() -> None:
+    text = "Look at src/app.py, loadUser(), MAX_SIZE and https://a.example/x). Plain words, e.g. 12.50 or 7, are none; 40317 is."
+    assert names_in(text) == {"src/app.py", "loadUser", "MAX_SIZE", "https://a.example/x", "40317"}
+
+
+def test_names_stand_under_the_file_or_program_they_were_met_with() -> None:
+    facts = facts_of(
+        human("check parse_date please"),
+        *ran("cat src/dates.py", "def parse_date(text): return iso_format(text)"),
+        *ran("pytest tests/test_dates.py", "FAILED tests/test_dates.py::test_leap_day\n1 failed"),
+    )
+    found = names_of(facts)
+    assert "parse_date" in found[SAID]
+    assert {"parse_date", "iso_format"} <= found["src/dates.py"]
+    assert any("test_leap_day" in name for name in found["$ pytest tests/test_dates.py"])
+
+
+def test_what_the_agent_used_goes_before_what_a_tool_printed_and_the_newer_before_the_older() -> None:
+    facts = facts_of(
+        says("first old_name"), *ran("ls", "printed_name"), says("then new_name"), *ran("ls", "printed_name")
+    )
+    ranked = [name for name, _ in ranked_names([f for f in facts if f.kind == "name"], frozenset())]
+    assert ranked == ["new_name", "old_name", "printed_name"]
+
+
+def test_a_use_counts_half_after_so_many_messages() -> None:
+    facts = extract([(0, says("a_name")), (FADE, says("b_name b_name")), (2 * FADE, says("c_name"))])
+    scores = {name: score for fact in facts if fact.kind == "name" for name, score in scores_of(fact).items()}
+    assert scores == {"a_name": 0.0, "b_name": 1.0, "c_name": 2.0}
+
+
+def test_uses_add_up_however_their_ranges_are_grouped() -> None:
+    story = [says(f"use twice_used and once_{n}_used") for n in range(4)]
+    whole = extract(enumerate(story))
+    halves = merge(extract(list(enumerate(story))[:2]), extract(list(enumerate(story))[2:]))
+    assert names_of(halves) == names_of(whole)
+    assert [name for name, _ in ranked_names(halves, frozenset())][0] == "twice_used"
+
+
+@settings(max_examples=40, deadline=None)
+@given(HISTORIES, HISTORIES, HISTORIES)
+def test_scores_do_not_depend_on_how_ranges_are_merged(a: list[Message], b: list[Message], c: list[Message]) -> None:
+    at = itertools.count()
+    one, two, three = (extract([(next(at), message) for message in part]) for part in (a, b, c))
+    left, right = merge(merge(one, two), three), merge(one, merge(two, three))
+    for fact, other in zip(*([f for f in each if f.kind == "name"] for each in (left, right)), strict=True):
+        assert fact.key == other.key
+        assert scores_of(fact).keys() == scores_of(other).keys()
+        assert all(abs(score - scores_of(other)[name]) < 0.05 for name, score in scores_of(fact).items())
+
+
+def test_only_so_many_names_are_carried_those_with_the_highest_scores() -> None:
+    many = Fact("name", " ".join(f"n_{n}" for n in range(MOST_NAMES)), "a", 1, note=" ".join(["1"] * MOST_NAMES))
+    best = Fact("name", "best_one", "b", 2, note="9")
+    kept = bounded_names([many, best])
+    assert sum(len(fact.text.split()) for fact in kept) == MOST_NAMES
+    assert kept[-1].text == "best_one"
+
+
+def test_a_secret_is_no_name_even_where_only_the_words_before_it_tell() -> None:
+    facts = facts_of(*ran("cat .env", "DB_PASSWORD=tr0ub4dor_and_3\nPORT_NUMBER=8042 sk-proj-abcdefghijklmnop1234"))
+    told = " ".join(text for fact in facts if fact.kind == "name" for text in fact.text.split())
+    assert "PORT_NUMBER" in told
+    assert "tr0ub4dor" not in told
+    assert "abcdefghijklmnop" not in told
+
+
+def test_a_section_shows_names_that_nothing_else_shows_within_their_room_and_they_read_back() -> None:
+    facts = facts_of(
+        human("go"),
+        says("I use seen_name and other_name"),
+        *ran("cat src/deep/dates.py", "def parse_date(): leap_year()"),
+    )
+    section = render(facts, budget=400, count=quarter, names=100, beside="the view shows seen_name")
+    assert section.tokens <= 400
+    line = next(line for line in section.text.split("\n") if "parse_date" in line)
+    assert line.startswith("- deep/dates.py: ")
+    assert "seen_name" not in section.text
+    assert "other_name" in section.text
+    back = [fact for fact in parse(section.text) if fact.kind == "name"]
+    assert "parse_date" in {name for fact in back for name in fact.text.split()}
+    assert "Names" not in render(facts, budget=400, count=quarter).text
+
+
+def test_names_never_take_the_room_of_what_must_be_kept() -> None:
+    rules = [human(f"Never touch the folder number {n} of the archive.") for n in range(12)]
+    facts = facts_of(*rules, says("ok"), *ran("ls", " ".join(f"some_name_{n}" for n in range(300))))
+    plain = render(facts, budget=260, count=quarter)
+    named = render(facts, budget=260, count=quarter, names=200)
+    assert len(named.unshown) <= len(plain.unshown)
