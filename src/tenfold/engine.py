@@ -259,7 +259,8 @@ def plan_for(
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
     if goal.facts + goal.narrative + goal.users > room:
         shared, narrative = room * 6 // 10, room * 3 // 10
-        goal = replace(goal, facts=shared, narrative=narrative, users=room - shared - narrative)
+        names = goal.names * shared // goal.facts if goal.facts else 0
+        goal = replace(goal, facts=shared, narrative=narrative, users=room - shared - narrative, names=names)
     count = policy.counter.count
 
     def planned(goal: Goal) -> Plan:
@@ -271,13 +272,20 @@ def plan_for(
     plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count, names=goal.names).tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
     if any(p.allotment for p in plan.changed):
-        spare = plan.goal.facts - section.tokens
-        return plan if spare < goal.narrative else planned(replace(goal, facts=section.tokens))
+        if plan.goal.facts - section.tokens < target // 5:
+            return plan
+        closer = planned(replace(goal, facts=section.tokens))
+        again = section_of(closer, facts, budget=section.tokens, count=count)  # other messages are hidden there
+        return plan if len(again.unshown) > len(section.unshown) else closer
     if not plan.changed or not section.text:
         return plan
     needed = section.tokens + goal.frame
     if plan.tokens_after + needed > target:
         plan = planned(replace(goal, facts=section.tokens, stop=max(1, target - needed)))
+        again = section_of(plan, facts, budget=goal.facts, count=count).tokens  # other messages are hidden there
+        if again > section.tokens and any(p.allotment for p in plan.changed):
+            return planned(replace(goal, facts=again, stop=max(1, target - needed)))
+        needed = min(again + goal.frame, max(needed, target - plan.tokens_after))
     return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
 
 

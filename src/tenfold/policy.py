@@ -62,17 +62,24 @@ class Policy(Struct, frozen=True):
     prepares: bool = False
     turns: int = 0
     in_memory: tuple[Stage, ...] = ()
+    by_code: Shares | None = None
+
+    @property
+    def split(self) -> Shares:
+        """How a target is divided: as `by_code` says, if it says anything, where no model is there to write."""
+        return self.by_code if self.by_code is not None and not self.summary.models else self.shares
 
     def goal(self, target: int, *, recall: Recall) -> Goal:
         """The sizes, in tokens, that this policy derives from a target."""
+        split = self.split
         return Goal(
             target=target,
             stop=target,
-            tail=int(target * self.shares.tail),
-            users=int(target * self.shares.users),
-            facts=int(target * self.shares.facts),
-            narrative=int(target * self.shares.narrative),
-            names=int(target * self.shares.names),
+            tail=int(target * split.tail),
+            users=int(target * split.users),
+            facts=int(target * split.facts),
+            narrative=int(target * split.narrative),
+            names=int(target * split.names),
             fan_out=self.fan_out,
             recall=recall,
             asks=bool(self.summary.models),

@@ -192,7 +192,7 @@ def test_a_summary_covers_the_prefix_and_the_tail_fills_the_target() -> None:
     assert 0 < draft.tokens <= 1_500
     piece = next(p for p in draft.pieces if p.kind == "summary")
     assert piece.show[-1] == Say(TO_BE_WRITTEN)
-    assert piece.sizes[-1] == piece.allotment == 120
+    assert piece.sizes[-1] == piece.allotment == GOAL.facts + GOAL.frame
     assert draft.pieces[0].kind == draft.pieces[-1].kind == "keep"
     assert last < len(history) - 3
 

@@ -57,8 +57,8 @@ class Goal(Struct, frozen=True):
 
     @property
     def summary(self) -> int:
-        """The allotment of a summary: facts and narrative, and never less than its bare delimiter takes."""
-        return max(self.facts + self.narrative, self.frame)
+        """The allotment of a summary: facts and narrative, of which the delimiter takes its part, or that alone."""
+        return self.facts + max(self.narrative, self.frame)
 
 
 class Piece(Struct, frozen=True):

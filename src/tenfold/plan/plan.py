@@ -175,4 +175,5 @@ def with_facts(plan: Plan, allotment: int) -> Plan:
         why=f"{piece.why}; with the facts of what was elided",
     )
     draft = plan.draft.swap(index, piece)
-    return replace(plan, draft=draft, tokens_after=draft.tokens)
+    goal = replace(plan.goal, facts=allotment - plan.goal.frame)
+    return replace(plan, draft=draft, tokens_after=draft.tokens, goal=goal)

@@ -22,14 +22,14 @@ BY_CODE = Shares(tail=0.20, facts=0.55, narrative=0.05, names=0.20)
 
 def tenfold(counter: Counter, *, summary: Settings | None = None) -> Policy:
     """The policy `tenfold`, counting with `counter`."""
-    summary = summary or Settings()
     return Policy(
         name="tenfold",
         trigger=Fill(),
         stages=(SupersededReads(), Truncate(), Clear(), SummarizePrefix(), Merge()),
         estimator=Estimator("anchored"),
         counter=counter,
-        summary=summary,
-        shares=WRITTEN if summary.models else BY_CODE,
+        summary=summary or Settings(),
+        shares=WRITTEN,
+        by_code=BY_CODE,
         prepares=True,
     )

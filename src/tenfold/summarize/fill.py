@@ -228,8 +228,7 @@ def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) 
     def hidden(fact: Fact) -> bool:
         return (fact.kind in MUST_KEEP or fact.kind == "identifier") and stands(flat(fact.text), text)
 
-    names = plan.goal.names * budget // plan.goal.facts if plan.goal.facts else 0
-    return render(facts, budget=budget, count=count, hidden=hidden, names=names, beside=text)
+    return render(facts, budget=budget, count=count, hidden=hidden, names=min(plan.goal.names, budget), beside=text)
 
 
 def stands(words: str, text: str) -> bool:
