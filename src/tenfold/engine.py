@@ -275,8 +275,8 @@ def plan_for(
         if plan.goal.facts - section.tokens < target // 5:
             return plan
         closer = planned(replace(goal, facts=section.tokens))
-        again = section_of(closer, facts, budget=section.tokens, count=count)  # other messages are hidden there
-        return plan if len(again.unshown) > len(section.unshown) else closer
+        there = section_of(closer, facts, budget=section.tokens, count=count)  # other messages are hidden there
+        return plan if len(there.unshown) > len(section.unshown) else closer
     if not plan.changed or not section.text:
         return plan
     needed = section.tokens + goal.frame

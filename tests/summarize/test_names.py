@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 from hypothesis import given, settings
 
@@ -14,12 +15,12 @@ from tenfold.summarize.section import parse, render
 from tests.summarize.making import HISTORIES, facts_of, human, quarter, ran, says
 
 
-def names_of(facts: tuple[Fact, ...]) -> dict[str, set[str]]:
+def names_of(facts: Iterable[Fact]) -> dict[str, set[str]]:
     return {fact.key: set(fact.text.split()) for fact in facts if fact.kind == "name"}
 
 
 def test_a_name_has_a_sign_a_capital_inside_an_ending_or_digits() -> None:
-    text = "Look at src/app.py, loadUser(), MAX_SIZE and https://a.example/x). Plain words, e.g. 12.50 or 7, are none; 40317 is."
+    text = "Look at src/app.py, loadUser(), MAX_SIZE and https://a.example/x). Plain words, e.g. 12.50 or 7 or 0.25s, are none; 40317 is. So is a pattern: \\bItem2."
     assert names_in(text) == {"src/app.py", "loadUser", "MAX_SIZE", "https://a.example/x", "40317"}
 
 
@@ -54,7 +55,7 @@ def test_uses_add_up_however_their_ranges_are_grouped() -> None:
     whole = extract(enumerate(story))
     halves = merge(extract(list(enumerate(story))[:2]), extract(list(enumerate(story))[2:]))
     assert names_of(halves) == names_of(whole)
-    assert [name for name, _ in ranked_names(halves, frozenset())][0] == "twice_used"
+    assert next(name for name, _ in ranked_names(halves, frozenset())) == "twice_used"
 
 
 @settings(max_examples=40, deadline=None)

@@ -80,6 +80,7 @@ def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: Inject
 @pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.by)
 def test_output_in_a_users_place_is_the_tools_unless_it_is_the_task(row: Printed) -> None:
     assert text_origin(f"{row.start}(Current directory: /w{row.end}\n") == "tool"
-    assert text_origin(f"{row.start}(Current directory: /w{row.end} and now do this") == ("human" if row.end else "tool")
+    longer = text_origin(f"{row.start}(Current directory: /w{row.end} and now do this")
+    assert longer == ("human" if row.end else "tool")
     if row.unless:
         assert text_origin(f"{row.unless} in our repository. (Current directory: /w{row.end}") == "human"

@@ -184,7 +184,7 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact
     out: list[tuple[Fact, str]] = []
     for (fact, whole), size in zip(pairs, sizes, strict=True):
         line = whole
-        share = budget * (4 if fact.kind == "request" and fact.live else 3) // 10
+        share = budget * _share(fact) // 20
         if size > share and fact.kind in _MULTILINE:
             text = (
                 _open_items(fact.text, share, size)
@@ -194,6 +194,13 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact
             line = _line(fact, text)
         out.append((fact, line))
     return out
+
+
+def _share(fact: Fact) -> int:
+    """Twentieths of the section that one fact may take."""
+    if fact.kind != "request":
+        return 6
+    return 8 if fact.live else 1
 
 
 def _open_items(text: str, share: int, size: int) -> str:
@@ -240,6 +247,8 @@ def _names(met: Sequence[Fact], shown: str, room: int, count: Count) -> list[tup
     left = room - count([HEADINGS[_PLACE["name", True]].line + "\n"])[0]
     under: dict[int, list[str]] = {}
     for (name, fact), size in zip(ranked, sizes, strict=True):
+        if name in _short(fact.key).split():
+            continue
         cost = size + (0 if id(fact) in under else opening[id(fact)])
         if cost > left:
             break

@@ -7,7 +7,7 @@ demonstrations (origin harness) and our own summaries yield nothing. No model, n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tenfold.calls.doing import Doing, opened_by, read_call, text_action
 from tenfold.calls.shell import Effect, only_looks, program
@@ -96,7 +96,7 @@ class _Reader:
             doing = self._pending[call.id] = read_call(call, self._opened)
             arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
             self._identifiers.read(at, arguments[:2_000], "model")
-            self._names.read(at, arguments, _owner(doing))
+            self._names.read(at, "\n".join(_strings(doing.arguments)), _owner(doing))
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         text = edges(text)
         if text:
@@ -125,9 +125,7 @@ class _Reader:
         self._facts.extend(outcome.errors)
         if doing.verb in {"shell", "other"}:
             key = doing.source if doing.verb == "shell" else doing.label
-            self._facts.append(
-                Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=outcome.note)
-            )
+            self._facts.append(Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=outcome.note))
         failed = not (went_well(outcome.note) or outcome.note.startswith("errors in output"))
         for effect in doing.effects:
             if not failed or (doing.verb == "shell" and effect.sure):
@@ -152,6 +150,18 @@ class _Reader:
         self._facts.append(
             Fact(kind=kind, text=text, key=key, at=at, live=not revert, note="reverted" if revert else "")
         )
+
+
+def _strings(value: object) -> Iterator[str]:
+    """The texts in a call's arguments, as they are meant: with nothing escaped."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+    else:
+        yield str(value)
 
 
 _AWAY = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")

@@ -31,9 +31,12 @@ MOST_NAMES = 1_500
 
 _EDGE = 12_000
 _OUTER, _INNER = _EDGE * 2 // 3, _EDGE // 3
-_NAME = re.compile(r"https?://[^\s\"'<>`\\)\]}*]{4,200}|[\w@~./-]{4,120}")
+_NAME = re.compile(r"(?<![\\\w])(?:https?://[^\s\"'<>`\\)\]}*]{4,200}|[\w@~./-]{4,120})")
+"""Not what follows a backslash: in a pattern, its letter is none of the name's."""
 _TELLING = re.compile(r"(?=.*[^\W\d_])(?:.*[_/@]|.*[a-z][A-Z]|.*\.\w{1,5}$|.*\d\D*\d)|\d[\d-]{3,}$")
 """What makes a word a name: a letter with a sign, a capital inside, an ending or two digits; else four digits."""
+_AMOUNT = re.compile(r"\d+(?:\.\d+)?[A-Za-z]{1,3}$")
+"""A time or a size: it names nothing."""
 _LONG = 60
 """Characters above which something without a slash is a blob rather than a name."""
 
@@ -80,7 +83,7 @@ def _in_word(word: str) -> tuple[str, ...]:
     for found in _NAME.findall(word):
         name = found if "://" in found else found.strip("-").rstrip("./-")
         name = name if name.startswith(("/", ".")) else name.lstrip("./-")
-        if len(name) >= 4 and _TELLING.match(name) and (len(name) <= _LONG or "/" in name):
+        if len(name) >= 4 and _TELLING.match(name) and not _AMOUNT.match(name) and (len(name) <= _LONG or "/" in name):
             out.append(name)
     return tuple(out)
 

@@ -84,6 +84,8 @@ _PROMPT = re.compile(
 
 
 _COMMIT = re.compile(r"^\[[\w/.-]+ (?:\(root-commit\) )?([0-9a-f]{7,12})\] ", re.MULTILINE)
+_SHOWN = re.compile(r"^commit ([0-9a-f]{7})[0-9a-f]{33}$", re.MULTILINE)
+"""A commit as `git show` prints it: the one that was just made, where the same command made one."""
 _RAN = re.compile(
     r"^=* ?(\d+ passed)|^(Ran \d+ tests?)\b|^\s*Tests:?\s+(\d+ .{1,60})$"
     r"|^test result: \w+\. (\d+ passed)",
@@ -92,10 +94,12 @@ _RAN = re.compile(
 """The last line of pytest, unittest, jest or vitest, and cargo test, that says how many tests ran."""
 
 
-def _figures(text: str) -> str:
+def _figures(text: str, command: str) -> str:
     """What a program that went well says of it: the commit it made, or how many tests ran. "" if it says neither."""
     edge = text[-4_000:]
     commits = _COMMIT.findall(edge)
+    if not commits and "git commit" in command:
+        commits = _SHOWN.findall(text[:4_000])[:1]
     if commits:
         return str(commits[-1])
     ran = _RAN.findall(edge) if any(word in edge for word in ("passed", "failed", "Ran ", "Tests")) else []
@@ -138,7 +142,7 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
         lines = _telling_line(text, first=not shell) or [clip(flat(doing.label), 200)]
     if not failed and lines:
         note = "errors in output"
-    figures = _figures(text) if shell and note == "ok" else ""
+    figures = _figures(text, doing.source) if shell and note == "ok" else ""
     note = f"{note}: {figures}" if figures else note
     settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
     errors = [
