@@ -34,10 +34,11 @@ class Goal(Struct, frozen=True):
 
     `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
     for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
-    user messages kept verbatim; `facts` and `narrative` the allotments of a summary; `fan_out` how many Blocks a level
-    may hold; `names` what of the facts' room is kept for names in use; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in
-    it; `window` the model's, where it is known; `asks` whether a model writes the summaries,
-    and `focus` what they dwell on. `exact` says that the caller named the target, so that nothing may exceed it.
+    user messages kept verbatim; `facts` and `narrative` the allotments of a summary, `names` what of the facts' room is
+    kept for names in use; `fan_out` how many Blocks a level may hold; `recall` how stubs say that the original can be
+    read; `frame` what a summary takes without any text in it; `window` the model's, where it is known; `asks` whether
+    a model writes the summaries, and `focus` what they dwell on. `exact` says that the caller named the target, so
+    that nothing may exceed it.
     """
 
     target: int

@@ -13,7 +13,6 @@ from tenfold.policy import Policy, Shares
 from tenfold.summarize.summarize import Settings
 from tenfold.trigger.triggers import Fill
 
-
 WRITTEN = Shares(tail=0.15, facts=0.45, narrative=0.20, names=0.15)
 """Of the target, where a model writes the narrative."""
 BY_CODE = Shares(tail=0.15, facts=0.65, narrative=0.05, names=0.15)

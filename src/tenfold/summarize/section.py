@@ -144,7 +144,7 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
     kept: set[int] = set()
     for run in runs.values():
         once = {fact.text.split()[0].rpartition("/")[2] + fact.text.partition(" ")[2]: fact for fact in reversed(run)}
-        best = sorted(reversed(once.values()), key=lambda fact: "rror" not in fact.text)
+        best = sorted(once.values(), key=lambda fact: ("rror" not in fact.text, run.index(fact)))
         kept |= {id(fact) for fact in best[:LINES]}
     return [fact for fact in facts if fact.kind != "error" or fact.live or id(fact) in kept]
 

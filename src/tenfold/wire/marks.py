@@ -70,9 +70,9 @@ class Printed(NamedTuple):
 
 
 PRINTED: tuple[Printed, ...] = (
-    Printed("", ")\nbash-$", "SWE-agent 0: the output of an action in text", "We're currently solving the following issue"),
-    Printed("OBSERVATION:\n", "", "SWE-agent 1: the output of an action in text"),
-    Printed("<returncode>", "</output>", "mini-swe-agent: the output of an action in text"),
+    Printed("", ")\nbash-$", "SWE-agent 0: an action's output", "We're currently solving the following issue"),
+    Printed("OBSERVATION:\n", "", "SWE-agent 1: an action's output"),
+    Printed("<returncode>", "</output>", "mini-swe-agent: an action's output"),
     Printed("[result of a tool call that has no place here any more", "", "Tenfold: a result that came late"),
 )
 """Agents without tool calls are shown their tools' output in a user's place; the task itself is the user's."""

@@ -21,7 +21,7 @@ from tenfold.summarize.redact import redact
 from tenfold.summarize.remembering import remembered
 
 FADE = 60
-"""Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what recorded sessions used next."""
+"""Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""
 HEARD = math.log2(1 / 50)
 """The weight of a name that only a tool printed, against one that the agent or the user wrote; a tenth found less."""
 SAID = "in words"
