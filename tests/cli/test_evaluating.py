@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import EXAMPLES, Cli
+from tests.cli.conftest import EXAMPLES, Cli, Ran
+from tests.evals.chats import long_past, says
 
 DESK = EXAMPLES / "desk.openai-chat.json"
 
@@ -27,8 +28,40 @@ def test_json_holds_every_score(tenfold: Cli) -> None:
     assert ran.code == 0, ran.err
     made = json.loads(ran.out)
     assert made["methods"] == ["keep-last"]
-    assert [(s["budget"], s["rounds"], s["kind"]) for s in made["recall"]] == [(4_000, 2, "50%"), (4_000, 2, "75%")]
+    assert made["rounds"] == [2]
+    named = [(s["budget"], s["rounds"], s["kind"]) for s in made["recall"] if not s["tenth"]]
+    assert named == [(4_000, 2, "50%"), (4_000, 2, "75%")]
     assert all(0 <= s["present"] <= s["needed"] for s in made["recall"])
+    assert len(made["probes"]) == len(made["recall"])
+
+
+def tables_of(ran: Ran) -> dict[str, list[list[str]]]:
+    assert ran.code == 0, ran.err
+    parts = [part.splitlines() for part in ran.out.split("\n\n") if part.strip()]
+    return {title: [line.split("\t") for line in lines] for title, *lines in parts}
+
+
+def recorded(folder: Path, steps: int) -> Path:
+    path = folder / "chat.json"
+    path.write_text(json.dumps([*long_past(steps), *[says("open src/module_00.py")] * 8]))
+    return path
+
+
+def test_several_rounds_have_a_table(tenfold: Cli, tmp_path: Path) -> None:
+    arguments = ["--methods", "keep-last", "--budgets", "4k", "--rounds", "3,1"]
+    ran = tenfold("eval", "quality", recorded(tmp_path, 75), *arguments)
+    assert {"probes 1x", "probes 3x"} <= set(tables_of(ran)["After several compactions"][0])
+
+
+def test_the_gates_at_every_message(tenfold: Cli, tmp_path: Path) -> None:
+    path = recorded(tmp_path, 16)
+    cuts = {}
+    for option in ([], ["--every-cut"]):
+        ran = tenfold("eval", "quality", path, "--methods", "sliding", "--budgets", "1k", *option)
+        name, *row = tables_of(ran)["Validity of Tenfold's methods, run twice"][1]
+        assert (name, row[1:]) == ("sliding", ["0", "none"])
+        cuts[len(option)] = int(row[0])
+    assert cuts == {0: 2, 1: len(json.loads(path.read_text()))}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +71,8 @@ def test_json_holds_every_score(tenfold: Cli) -> None:
         (["--budgets", "lots"], "lots"),
         (["--budgets", "0"], "no size"),
         (["--budgets", ","], "no budget"),
+        (["--rounds", "0"], "1,3,10"),
+        (["--rounds", "some"], "1,3,10"),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_refused(tenfold: Cli, arguments: list[str], said: str) -> None:

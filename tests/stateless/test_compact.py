@@ -12,6 +12,7 @@ import pytest
 
 import tenfold
 from tenfold.errors import UnknownFormat, UnknownRole, UsageError
+from tenfold.record.entry import Said
 
 Messages = list[Any]
 RULE = "Never touch the file legacy.py, and always answer in English."
@@ -217,7 +218,7 @@ def test_tools_come_with_the_stubs_that_name_them(wire: str) -> None:
     answer = result.tools.handle("recall_read", {"entry": entry})
     assert OUTPUT.splitlines()[-1] in answer
     assert len(result.tools.schemas(wire)) == 3
-    assert "tag004" not in text(result.messages)
+    assert "tag004 in the middle" not in text(result.messages)
     assert "tag004 in the middle" in result.tools.handle("recall_search", {"words": "tag004"})
     plain = tenfold.compact(messages, to=6_000)
     assert plain.tools is None
@@ -286,3 +287,13 @@ def test_awaiting_it_gives_the_same(wire: str) -> None:
     assert result.outcome.status == same.outcome.status == "compacted"
     assert len(result.messages) == len(same.messages)
     assert [m in messages for m in result.messages] == [m in messages for m in same.messages]
+
+
+@pytest.mark.parametrize("policy", sorted({*tenfold.POLICIES, "tenfold"}))
+def test_the_same_list_gives_the_same_messages_and_no_time_is_made_up(policy: str) -> None:
+    first, second = (tenfold.compact(openai_chat(), to=1_500, policy=policy) for _ in range(2))
+    assert first.outcome.status == "compacted"
+    assert first.messages == second.messages
+    assert first.session is not None
+    path = first.session.view.path
+    assert {one.time for one in path.span(0, path.length - 1) if isinstance(one, Said)} == {None}

@@ -1,0 +1,298 @@
+"""`make yardstick`: measures everything and writes `docs/yardstick.md`. `python -m scripts.yardstick STAGE...`.
+
+The stages quality, replay, speed and search each run the command that users have, over the project's own sessions and
+the folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page draws the pages
+from these results: the documentation, and `build/report.html`. Without a stage all run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from tenfold.evals import page
+from tenfold.evals.drawing import as_png
+from tenfold.evals.goals import goals, goals_table
+from tenfold.evals.gold import Answered, answered
+from tenfold.evals.methods import ALL, methods
+from tenfold.evals.peers import PEERS
+from tenfold.evals.plots import figures
+from tenfold.evals.replay import Replays
+from tenfold.evals.report import Quality, Yardstick, in_area
+from tenfold.evals.searching import Asked
+from tenfold.evals.speed import Speed
+from tenfold.evals.standing import longest, windows
+from tenfold.evals.tables import Table
+from tenfold.evals.verdict import behind, verdict
+
+ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "examples" / "sessions"
+BUILD = ROOT / "build" / "yardstick"
+DOCS = ROOT / "docs"
+SKIPPED = ("tau2",)
+"""Folders of `TENFOLD_SESSIONS` that are left out: 114 conversations too short to be compacted."""
+ROUNDS, WINDOWS = "1,3,5,10", "100k"
+COMMAND = "make peers yardstick"
+Kind = TypeVar("Kind")
+_SESSIONS = (".jsonl", ".json", ".traj")
+_DISTRIBUTIONS = ("{}", "{}-core", "{}-ai", "{}-sdk")
+_NUMBER = re.compile(r"[-+$]?\d[\d.,]*(?: to \S+| ?[%\w]{1,2}|/\d+)?$|-$")
+_PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
+
+_OPENING = """# The yardstick
+
+What `make yardstick` measured on {date}: {facts}. Every figure on this page is computed from that result, the
+sentences with figures too. What the measures are, and how they are taken, is said in the help of
+[`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, in
+[The peers](peers.md).
+"""
+_BOUNDS = """## What these figures do not say
+
+- **No model was asked.** Where a method needs one, all get the same deterministic stand-in, Tenfold's own policies none
+  at all. The figures say what each method keeps by its own code and by its own choice of what stays. They do not say
+  how good a summary by a real model would be; `real-summary`, where it is listed, are summaries that models really
+  wrote in recorded sessions.
+- **A setting is searched for.** Most of the other projects have no budget to give. The yardstick looks for the setting
+  that lands as near below the budget as it can; a user who keeps the default gets less. Where none lands below it, the
+  score there is 0.
+- **Recall is of text.** A fact counts where it stands word for word; what a model would make of it is not measured.
+- **Bills are computed**, from list prices and from what a provider's cache can serve at best: caches that expire
+  between two requests are not modelled.
+- **Times are of one machine.** Other projects are timed inside their own processes, around their own hook; nothing of
+  the protocol is in it. What is compared is a turn in which nothing is to be compacted.
+- **Few sessions make wide intervals**, and they speak of sessions like these. Tenfold was developed with the same
+  sessions at hand: measure it on your own.
+"""
+_REPEAT = """## How to repeat it
+
+    make peers                                   # the other projects, each in an environment of its own
+    TENFOLD_SESSIONS=/path/to/sessions make yardstick
+
+Without `TENFOLD_SESSIONS` the project's own sessions are measured alone. Each stage can be run by itself
+(`python -m scripts.yardstick quality`, then `replay`, `speed`, `search`, `page`); results lie in `build/yardstick`, all
+of them in `build/yardstick.json`, and the same report as one HTML page in `build/report.html`. On sessions of your
+own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
+"""
+
+
+# -- the stages --------------------------------------------------------------------------------------------------------
+
+
+def folders() -> list[Path]:
+    """What is measured: the project's own sessions, and the folders of `TENFOLD_SESSIONS`."""
+    named = os.environ.get("TENFOLD_SESSIONS", "")
+    inside = sorted(p for p in Path(named).iterdir() if p.is_dir() and p.name not in SKIPPED) if named else []
+    return [OWN, *(p for p in inside if any(file.suffix in _SESSIONS for file in p.rglob("*")))]
+
+
+def told(stage: str, *arguments: str) -> None:
+    """Runs `tenfold eval` with `--json` over all sessions and keeps what it says."""
+    command = [sys.executable, "-m", "tenfold", "eval", stage, *map(str, folders()), *arguments, "--json"]
+    ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if ran.returncode:
+        sys.exit(f"yardstick: the stage {stage} ended with {ran.returncode}")
+    kept(stage, ran.stdout)
+
+
+def kept(name: str, data: bytes) -> None:
+    """Writes a result whole or not at all."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    beside = BUILD / f"{name}.part"
+    beside.write_bytes(data)
+    beside.replace(BUILD / f"{name}.json")
+
+
+def quality() -> None:
+    """Recall, probes, false facts and validity of all methods."""
+    told("quality", "--methods", f"{ALL},peers", "--rounds", ROUNDS)
+
+
+def replay() -> None:
+    """Every session request by request with all methods."""
+    names = ",".join((ALL, *(peer.name for peer in PEERS)))
+    told("replay", "--methods", names, "--windows", WINDOWS)
+
+
+def speed() -> None:
+    """Times, Tenfold's and the peers'."""
+    told("speed", "--methods", "peers")
+
+
+def search() -> None:
+    """Searches for what questions ask, and the questions' answers after a compaction."""
+    told("search")
+    found = methods([ALL])
+    files = sorted(path for folder in folders() for path in folder.rglob("*.json"))
+    scores = [one for path in files for one in answered(path, found)]
+    kept("gold", msgspec.json.encode(scores))
+
+
+# -- the pages ---------------------------------------------------------------------------------------------------------
+
+
+def result() -> Yardstick:
+    """What the stages left, as one value; a stage that did not run is missing in it."""
+    days = sorted({f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}" for path in BUILD.glob("*.json")})
+    if not days:
+        sys.exit("yardstick: nothing was measured yet: python -m scripts.yardstick quality")
+    return Yardstick(
+        read("quality", Quality),
+        read("replay", Replays),
+        read("speed", Speed),
+        tuple(read("search", list[Asked]) or ()),
+        tuple(read("gold", list[Answered]) or ()),
+        " to ".join(dict.fromkeys((days[0], days[-1]))),
+        page.machine(),
+        versions(),
+    )
+
+
+def read(name: str, kind: type[Kind]) -> Kind | None:
+    """What a stage left, if it ran."""
+    path = BUILD / f"{name}.json"
+    return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
+
+
+def versions() -> dict[str, str]:
+    """The version of each project that is installed, by the pins of its environment."""
+    out: dict[str, str] = {}
+    for worker in dict.fromkeys(peer.worker for peer in PEERS):
+        pins = (ROOT / "peers" / worker / "requirements.txt").read_text("utf-8").splitlines()
+        pinned = dict(
+            line.replace("_", "-").split("==", 1) for line in pins if "==" in line and not line.startswith("#")
+        )
+        name = next(n for n in (end.format(worker) for end in _DISTRIBUTIONS) if n in pinned)
+        out[name] = pinned[name] if (ROOT / ".peers" / worker).is_dir() else "not installed"
+    return out
+
+
+def written() -> None:
+    """Draws the pages."""
+    made = result()
+    kept("../yardstick", msgspec.json.encode(made))
+    (BUILD.parent / "report.html").write_text(page.page(made, repeat=COMMAND, judged=True), "utf-8")
+    pictures = DOCS / "yardstick"
+    pictures.mkdir(exist_ok=True)
+    drawn = {each.name: each for each in figures(made)}
+    for name, each in drawn.items():
+        (pictures / f"{name}.png").write_bytes(as_png(each.figure))
+    for path in pictures.glob("*.png"):
+        if path.stem not in drawn:
+            path.unlink()
+    text = document(made, {name: (each.title, each.says) for name, each in drawn.items()})
+    (DOCS / "yardstick.md").write_text(text, "utf-8")
+    print(f"{DOCS / 'yardstick.md'}\n{BUILD.parent / 'report.html'}")
+
+
+def document(made: Yardstick, drawn: Mapping[str, tuple[str, str]]) -> str:
+    """The page of the documentation. Of sessions it holds names and numbers, of this machine no path."""
+    found = page.tables(made)
+    worse = behind(made)
+    parts = [
+        _OPENING.format(date=made.date, facts="; ".join(page.facts(made)[1:])),
+        "## Is Tenfold first?\n",
+        "\n".join(verdict(made)) + "\n" if verdict(made) else "Future-use recall was not measured.\n",
+        markdown(goals_table(goals(made)), level=3),
+        markdown(worse, level=3) if worse.rows else "",
+        measured(made),
+        section("What a compaction keeps", drawn, ("recall", "probes"), found["quality"]),
+        section("What a session costs", drawn, ("context", "bill"), costs(made, found["replay"])),
+        section("Speed and memory", drawn, ("speed",), found["speed"]),
+        section("Search", drawn, (), found["search"]),
+        _BOUNDS,
+        "## The other projects\n",
+        markdown(page.peers_table(made), level=0),
+        _REPEAT,
+    ]
+    return clean("\n".join(part for part in parts if part))
+
+
+def measured(made: Yardstick) -> str:
+    """On what: how many sessions, cuts and needed facts."""
+    if made.quality is None or not made.quality.recall:
+        return ""
+    cuts = {(r.session, r.cut): r for r in in_area(made.quality)}
+    sizes = sorted(r.past_tokens for r in cuts.values())
+    return (
+        f"Measured on {len({name for name, _ in cuts})} recorded sessions, cut in {len(cuts)} places, with pasts of "
+        f"{sizes[0]:,} to {sizes[-1]:,} tokens, of which their real futures went on to need "
+        f"{sum(r.needed for r in cuts.values()):,} facts.\n"
+    )
+
+
+def costs(made: Yardstick, found: Sequence[Table]) -> list[Table]:
+    """Of the tables of replays those of all sessions together, and of the two longest sessions that had to compact."""
+    if made.replay is None:
+        return []
+    names = {
+        f"{played[0].session}, window {window:,}"
+        for window in windows(made.replay)
+        for played in longest(made.replay, window)[:2]
+    }
+    return [*found[: len(windows(made.replay))], *(table for table in found if table.title in names)]
+
+
+def section(
+    title: str, drawn: Mapping[str, tuple[str, str]], beginnings: tuple[str, ...], found: Iterable[Table]
+) -> str:
+    """A part of the page: its pictures, then its tables; nothing where there are neither."""
+    pictures = [
+        f"### {what}\n\n![{what}](yardstick/{name}.png)\n\n{says}\n"
+        for name, (what, says) in drawn.items()
+        if beginnings and name.startswith(beginnings)
+    ]
+    parts = [*pictures, *(markdown(table, level=3) for table in found)]
+    return "\n".join([f"## {title}\n", *parts]) if parts else ""
+
+
+def markdown(table: Table, *, level: int) -> str:
+    """A table as Markdown, under a heading of that level (0: under none)."""
+
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+
+    numbers = [all(_NUMBER.match(row[i]) for row in table.rows) for i in range(len(table.columns))]
+    rule = line("---:" if number else "---" for number in numbers)
+    heading = [f"{'#' * level} {table.title}", ""] if level else []
+    note = ["", table.note] if table.note else []
+    return "\n".join([*heading, line(table.columns), rule, *map(line, table.rows), *note, ""])
+
+
+def clean(text: str) -> str:
+    """The page without paths of this machine, which reasons of other projects may name."""
+    kept_text = _PATH.sub("(a path)", text.replace(str(ROOT), "(here)"))
+    return kept_text.replace("TENFOLD_SESSIONS=(a path)", "TENFOLD_SESSIONS=/path/to/sessions")
+
+
+STAGES: Mapping[str, Callable[[], None]] = {
+    "quality": quality,
+    "replay": replay,
+    "speed": speed,
+    "search": search,
+    "page": written,
+}
+
+
+def main() -> None:
+    """Runs the stages named, or all."""
+    wanted = sys.argv[1:] or list(STAGES)
+    strange = [name for name in wanted if name not in STAGES]
+    if strange:
+        sys.exit(f"yardstick: there is no stage {strange[0]!r}; there are {', '.join(STAGES)}")
+    for name in wanted:
+        start = time.perf_counter()
+        STAGES[name]()
+        print(f"{name}: {time.perf_counter() - start:,.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
