@@ -99,13 +99,13 @@ def _hidden_by(path: Path, at: int) -> tuple[list[Line], int]:
 
 
 def facts_of(block: Block, view: View) -> list[Told]:
-    """The facts of a Block, must-keep ones first, each with whether the view holds it."""
+    """The facts of a Block, must-keep ones first, each with whether the view holds it; the names in use left out."""
     texts = [f"{text_of(m)} {' '.join(c.name + ' ' + c.arguments for c in calls_of(m))}" for m in view.messages()]
     whole = "\n".join(texts)
     carried = {(f.kind, f.key) for text in texts for f in parse(summary_text(text) or "")}
     lines = {(f.kind, f.text) for text in texts for f in parse(summary_text(text) or "")}
     out = []
-    for fact in block.facts:
+    for fact in (fact for fact in block.facts if fact.kind != "name"):
         there = (fact.kind, fact.key) in carried or (fact.kind, told(fact.text)) in lines or fact.text in whole
         state = "in view" if there else "settled" if not fact.live else "not in view"
         out.append(Told(fact.kind, told(fact.text), _must(fact), state))

@@ -253,13 +253,14 @@ def _goes_on(edge: str, inner: str) -> bool:
 def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
     """How many facts of each kind stand in the view that the Plan leads to, and how many there are.
 
-    Only what still holds is counted: resolved errors, earlier to-do states and earlier requests are not.
+    Only what still holds is counted: resolved errors, earlier to-do states and earlier requests are not; nor are the
+    names in use, of which a view shows as many as fit.
     """
     text = standing(plan)
     sure = {id(f) for f in filled.kept}
     out: dict[str, tuple[int, int]] = {}
     for fact in filled.known:
-        if fact.live:
+        if fact.live and fact.kind != "name":
             kept, total = out.get(fact.kind, (0, 0))
             out[fact.kind] = (kept + (id(fact) in sure or stands(flat(fact.text), text)), total + 1)
     return out

@@ -305,8 +305,7 @@ def _joined(pairs: Sequence[tuple[Fact, str]]) -> list[str]:
     lines: list[str] = []
     for fact, line in pairs:
         at = places.get(fact.note, -1) if _joins(fact) else -1
-        more = _ALSO + _quoted(redact(fact.text))
-        if at >= 0 and len(lines[at]) + len(more) <= _LINE:
+        if at >= 0 and len(lines[at]) + len(more := _ALSO + _quoted(redact(fact.text))) <= _LINE:
             end = len(lines[at]) - len(_from(fact.note))
             lines[at] = lines[at][:end] + more + lines[at][end:]
             continue

@@ -143,5 +143,5 @@ def _fact(owner: str, scores: Mapping[str, float], at: int) -> Fact:
 
 def _plus(one: float, other: float) -> float:
     """The logarithm of the sum of two numbers given by their logarithms, to base 2."""
-    low, high = sorted((one, other))
+    low, high = (one, other) if one < other else (other, one)
     return high + math.log2(1 + 2 ** (low - high))
