@@ -7,7 +7,7 @@ BIN    = $(VENV)/bin
 PY     = $(BIN)/python
 STAMP  = $(VENV)/.set-up
 
-.PHONY: help demo test lint bench peers cover clean
+.PHONY: help demo test lint bench peers kits yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,8 +16,10 @@ help:
 	@echo 'make lint    all of that except the tests'
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
+	@echo 'make kits    public test kits for compaction, installed into .kits (0.8 GB) and run against Tenfold, offline'
+	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
 	@echo 'make cover   the tests with branch coverage'
-	@echo 'make clean   remove .venv, .peers and everything that was generated'
+	@echo 'make clean   remove .venv, .peers, .kits and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
@@ -40,6 +42,14 @@ bench: $(STAMP)
 peers: $(STAMP)
 	@VENV='$(VENV)' sh scripts/make_peers.sh
 
+# The folder of sessions that TENFOLD_SESSIONS names, and the project's own. STAGES= runs some of it.
+yardstick: $(STAMP)
+	@$(PY) -m scripts.yardstick $(STAGES)
+
+kits: $(STAMP)
+	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh scripts/make_peers.sh
+	@KITS='$(KITS)' sh scripts/run_kits.sh
+
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term
 
@@ -49,5 +59,5 @@ $(STAMP): pyproject.toml constraints.txt scripts/make_venv.sh
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) .peers .kits build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from langchain_core.messages import AIMessage, HumanMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
 from tenfold.engine import measure, quiet
+from tenfold.evals.resident import peak
 from tenfold.log.base import Store
 from tenfold.log.memory import MemoryStore
 from tenfold.log.sqlite import SqliteStore
@@ -216,15 +216,6 @@ def _million(tokens: int) -> None:
         + f"\nin all {whole:.2f} s = {whole / baseline:.1f} x counting the session once; peak memory {most} MB "
         f"(of which {before} MB before the work, the input included)"
     )
-
-
-def peak() -> int:
-    """The most memory this process has had, in MB. Linux's own figure, since `ru_maxrss` also counts the parent's."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) // 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def _steps(rng: random.Random) -> list[Message]:

@@ -2,10 +2,12 @@
 # Makes one environment a peer: .peers/NAME from peers/NAME/requirements.txt, with the pip of $VENV.
 # PEERS="langchain agno" names some of them. What cannot be installed is said, written to .peers/NAME.failed for the
 # reports, and does not stop the others. An environment whose requirements did not change is left alone.
+# FROM=kits PEERS="conpact" does the same for the public kits: .kits/NAME from kits/NAME/requirements.txt.
 set -eu
 
 VENV=${VENV:-.venv}
-PEERS=${PEERS:-$(ls peers/*/requirements.txt | cut -d/ -f2)}
+FROM=${FROM:-peers}
+PEERS=${PEERS:-$(ls "$FROM"/*/requirements.txt | cut -d/ -f2)}
 
 # The first interpreter of at least the given version that runs; environments may need a newer one than Tenfold's own.
 interpreter() {
@@ -19,25 +21,25 @@ interpreter() {
 
 failed() {
     echo "tenfold: $1 left out: $2"
-    rm -rf ".peers/$1"
-    echo "$2" > ".peers/$1.failed"
+    rm -rf ".$FROM/$1"
+    echo "$2" > ".$FROM/$1.failed"
 }
 
-mkdir -p .peers
+mkdir -p .$FROM
 for name in $PEERS; do
-    wanted=peers/$name/requirements.txt
+    wanted=$FROM/$name/requirements.txt
     [ -f "$wanted" ] || { echo "tenfold: no peer is called '$name': there is no $wanted" >&2; exit 1; }
-    cmp -s "$wanted" ".peers/$name/installed.txt" && continue
+    cmp -s "$wanted" ".$FROM/$name/installed.txt" && continue
     least=$(sed -n 's/^# python >= //p' "$wanted")
     python=$(interpreter "${least:-3.11}") || { failed "$name" "it needs Python $least, which is not here"; continue; }
-    echo "tenfold: making .peers/$name"
-    rm -rf ".peers/$name" ".peers/$name.failed"
-    "$python" -m venv --without-pip ".peers/$name"
-    if "$VENV/bin/python" -m pip --python ".peers/$name/bin/python" install --quiet --disable-pip-version-check \
-        --requirement "$wanted" 2> ".peers/$name/pip.txt"
+    echo "tenfold: making .$FROM/$name"
+    rm -rf ".$FROM/$name" ".$FROM/$name.failed"
+    "$python" -m venv --without-pip ".$FROM/$name"
+    if "$VENV/bin/python" -m pip --python ".$FROM/$name/bin/python" install --quiet --disable-pip-version-check \
+        --requirement "$wanted" 2> ".$FROM/$name/pip.txt"
     then
-        cp "$wanted" ".peers/$name/installed.txt"
+        cp "$wanted" ".$FROM/$name/installed.txt"
     else
-        failed "$name" "$(grep -m 1 ERROR ".peers/$name/pip.txt" || tail -n 1 ".peers/$name/pip.txt")"
+        failed "$name" "$(grep -m 1 ERROR ".$FROM/$name/pip.txt" || tail -n 1 ".$FROM/$name/pip.txt")"
     fi
 done

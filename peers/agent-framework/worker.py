@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from agent_framework import (
+    CharacterEstimatorTokenizer,
     ChatResponse,
     Content,
     Message,
@@ -15,7 +16,7 @@ from agent_framework import (
     ToolResultCompactionStrategy,
     apply_compaction,
 )
-from serving import FRAME, Chat, Spent, Tried, call, fitted, serve, text_of, tokens
+from serving import BEYOND, FRAME, Chat, Spent, Tried, Turn, call, fitted, serve, text_of, tokens, waited
 from standin import allotment, summary
 
 
@@ -46,10 +47,10 @@ class StandIn:
         return ChatResponse(messages=[Message("assistant", [text])])
 
 
-def native(past: list[Chat]) -> list[Message]:
-    """OpenAI Chat messages as the framework's."""
+def native(past: list[Chat], first: int = 0) -> list[Message]:
+    """OpenAI Chat messages as the framework's, with ids that count from `first`."""
     made: list[Message] = []
-    for at, message in enumerate(past):
+    for at, message in enumerate(past, first):
         text = text_of(message)
         if message["role"] == "tool":
             contents = [Content.from_function_result(message["tool_call_id"], result=text)]
@@ -103,5 +104,22 @@ def token_budget(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return fitted(run, past, budget, len(past))
 
 
+def turn(past: list[Chat]) -> Turn:
+    """`apply_compaction` on the one list that its tool loop keeps, marks of earlier turns included."""
+    tokenizer = CharacterEstimatorTokenizer()
+    strategy = TokenBudgetComposedStrategy(
+        token_budget=BEYOND,
+        tokenizer=tokenizer,
+        strategies=[ToolResultCompactionStrategy(), SummarizationStrategy(client=StandIn(1))],
+    )
+    history = native(past)
+
+    def hook() -> bool:
+        made = waited(apply_compaction(history, strategy=strategy, tokenizer=tokenizer))
+        return len(made) == len(history)
+
+    return Turn(lambda step: history.extend(native(step, len(history))), hook)
+
+
 if __name__ == "__main__":
-    serve({"token-budget": token_budget}, ["agent-framework-core"])
+    serve({"token-budget": token_budget}, ["agent-framework-core"], {"token-budget": turn})

@@ -9,7 +9,7 @@ from agno.compression import CompressionManager
 from agno.models.base import Model
 from agno.models.message import Message
 from agno.models.response import ModelResponse
-from serving import Chat, Spent, Tried, call_names, fitted, serve, text_of
+from serving import BEYOND, Chat, Spent, Tried, Turn, call_names, fitted, serve, text_of
 from standin import summary
 
 
@@ -33,21 +33,26 @@ class StandIn(Model):
     _parse_provider_response = _parse_provider_response_delta = invoke
 
 
+def native(past: list[Chat]) -> list[Message]:
+    """OpenAI Chat messages as agno's."""
+    names = call_names(past)
+    return [
+        Message(
+            role=m["role"],
+            content=text_of(m),
+            tool_calls=m.get("tool_calls"),
+            tool_call_id=m.get("tool_call_id"),
+            tool_name=names.get(m.get("tool_call_id", "")),
+        )
+        for m in past
+    ]
+
+
 def tool_results(past: list[Chat], budget: int, _window: int | None) -> Tried:
     """Searched: the tokens that one shortened result may take. All results are shortened, as it does."""
-    names = call_names(past)
 
     def run(allowed: int) -> list[Chat]:
-        given = [
-            Message(
-                role=m["role"],
-                content=text_of(m),
-                tool_calls=m.get("tool_calls"),
-                tool_call_id=m.get("tool_call_id"),
-                tool_name=names.get(m.get("tool_call_id", "")),
-            )
-            for m in past
-        ]
+        given = native(past)
         manager = CompressionManager(
             model=StandIn(id="standin", allowed=max(1, allowed)), compress_tool_results_limit=1
         )
@@ -61,5 +66,15 @@ def tool_results(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return fitted(run, past, budget, budget, first=max(1, budget // max(1, sum(m["role"] == "tool" for m in past))))
 
 
+def turn(past: list[Chat]) -> Turn:
+    """`should_compress` with both of its limits out of reach, with its default counter (characters)."""
+    model = StandIn(id="standin")
+    manager = CompressionManager(
+        model=model, compress_tool_results=True, compress_tool_results_limit=BEYOND, compress_token_limit=BEYOND
+    )
+    history = native(past)
+    return Turn(lambda step: history.extend(native(step)), lambda: not manager.should_compress(history, model=model))
+
+
 if __name__ == "__main__":
-    serve({"tool-results": tool_results}, ["agno"])
+    serve({"tool-results": tool_results}, ["agno"], {"tool-results": turn})

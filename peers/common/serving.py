@@ -3,10 +3,14 @@
 A worker is a script that runs inside one peer's environment. It takes `{"id", "method", "messages", "budget",
 "window"}` on standard input and answers `{"id", "messages", "note", "seconds", "spent_input", "spent_output"}` or
 `{"id", "unable"}` on standard output. Messages are OpenAI Chat messages both ways. Nothing of Tenfold is imported.
+
+A request with `"turns"`, a list of the messages that each turn adds to `"messages"`, is answered with `{"id", "note",
+"seconds": [...]}`: how long the peer's hook took in each turn, with nothing to compact.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import json
 import os
@@ -14,7 +18,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,6 +34,9 @@ NEAR = 0.95
 """A try that fills this much of the budget ends the search for a larger one."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+BEYOND = 2_000_000_000
+"""Tokens no session has: with this for a window or a limit, a peer has nothing to compact."""
 
 TRIES = 9
 """How often a peer is asked at most until it lands within the budget."""
@@ -145,7 +152,30 @@ Compact = Callable[[list[Chat], int, "int | None"], "list[Chat] | Tried"]
 """What a worker writes: past, budget, window -> what the peer leaves of it. Leading system messages are not in it."""
 
 
-def serve(methods: dict[str, Compact], packages: Sequence[str]) -> None:
+class Turn(NamedTuple):
+    """What a host pays before a model call when there is nothing to compact.
+
+    `grows` takes what a turn adds to the history, into messages of the peer's own kind: it is not timed. `hook` is
+    the peer's own code as its framework calls it, and is; it gives True where all was left as it was.
+    """
+
+    grows: Callable[[list[Chat]], object]
+    hook: Callable[[], bool]
+
+
+Turns = Callable[[list[Chat]], Turn]
+"""What a worker writes to be timed: a past -> a turn that goes on from it. System messages are not in it."""
+
+
+def waited(work: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine gives, on one loop for all: a framework's hook runs in a loop that is there already."""
+    return _LOOP.run_until_complete(work)
+
+
+_LOOP = asyncio.new_event_loop()
+
+
+def serve(methods: dict[str, Compact], packages: Sequence[str], turns: dict[str, Turns] | None = None) -> None:
     """Answers requests until standard input ends. What a peer prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -154,7 +184,9 @@ def serve(methods: dict[str, Compact], packages: Sequence[str]) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = _answer(methods, request, versions)
+            answer = (
+                _timed(turns or {}, request, versions) if "turns" in request else _answer(methods, request, versions)
+            )
         except Unable as reason:
             answer = {"unable": str(reason)}
         except Exception as error:  # noqa: BLE001 - a peer's own failure is a result of the measurement
@@ -181,6 +213,23 @@ def _answer(methods: dict[str, Compact], request: dict[str, Any], versions: str)
     if not isinstance(made, Tried):
         made = Tried(0, restored(made, rest), 0, time.perf_counter() - start, (Spent.read, Spent.written))
     return _reply(made._replace(messages=system + made.messages), f"{versions}; setting {made.setting}")
+
+
+def _timed(turns: dict[str, Turns], request: dict[str, Any], versions: str) -> dict[str, Any]:
+    """Seconds of each hook. The first turn is a warm-up, unless it alone takes all the time there is."""
+    if request["method"] not in turns:
+        raise Unable(f"{request['method']!r} has no hook before a model call that could be timed")
+    turn, took = turns[request["method"]](request["messages"]), list[float]()
+    for step in request["turns"]:
+        turn.grows(step)
+        start = time.perf_counter()
+        untouched = turn.hook()
+        took.append(time.perf_counter() - start)
+        if not untouched:
+            raise Unable("it changed a history that it was to leave alone")
+        if sum(took) > request["limit"]:
+            break
+    return {"note": versions, "seconds": took[1:] or took}
 
 
 def restored(messages: Sequence[Chat], past: Sequence[Chat]) -> list[Chat]:

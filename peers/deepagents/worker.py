@@ -11,7 +11,7 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages
-from serving import Chat, Spent, Tried, fitted, rendered, serve, size
+from serving import BEYOND, Chat, Spent, Tried, Turn, fitted, rendered, serve, size
 from standin import allotment, summary
 
 
@@ -57,5 +57,27 @@ def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return fitted(run, past, budget, budget)
 
 
+def turn(past: list[Chat]) -> Turn:
+    """`wrap_model_call` with nothing to compact, with its default counter."""
+    middleware = SummarizationMiddleware(
+        FakeListChatModel(responses=[""]),
+        backend=FilesystemBackend(root_dir=tempfile.mkdtemp(), virtual_mode=True),  # in the worker's home
+        trigger=("tokens", BEYOND),
+        truncate_args_settings={"trigger": ("tokens", BEYOND), "keep": ("messages", 20)},
+    )
+    history = convert_to_messages(past)
+    sent: list[AnyMessage] = []
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        sent[:] = request.messages
+        return ModelResponse(result=[AIMessage("Done.")])
+
+    def hook() -> bool:
+        middleware.wrap_model_call(ModelRequest(model=middleware.model, messages=history, state={}), answer)
+        return len(sent) == len(history)
+
+    return Turn(lambda step: history.extend(convert_to_messages(step)), hook)
+
+
 if __name__ == "__main__":
-    serve({"summarization": summarization}, ["deepagents", "langchain"])
+    serve({"summarization": summarization}, ["deepagents", "langchain"], {"summarization": turn})

@@ -7,14 +7,16 @@ import json
 from collections.abc import AsyncGenerator
 
 from google.adk.agents import LlmAgent
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import App, EventsCompactionConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
 from google.adk.events import Event
+from google.adk.flows.llm_flows.compaction import request_processor
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
-from serving import Chat, Spent, Tried, call, call_names, fitted, pieces, serve, text_of
+from serving import BEYOND, Chat, Spent, Tried, Turn, call, call_names, fitted, pieces, serve, text_of, waited
 from standin import allotment, summary
 
 AGENT = "agent"
@@ -123,5 +125,40 @@ def token_threshold(past: list[Chat], budget: int, _window: int | None) -> Tried
     return fitted(lambda keep: asyncio.run(_run(past, budget, keep)), past, budget, len(past))
 
 
+def turn(past: list[Chat]) -> Turn:
+    """Its processor before a model call. The model's events report their prompts' sizes, as in a real run."""
+    service = InMemorySessionService()
+    session = waited(service.create_session(app_name="app", user_id="u"))
+    context = InvocationContext(
+        session_service=service,
+        session=session,
+        agent=LlmAgent(name=AGENT, model=Listener(model="listener", heard=[])),
+        invocation_id="i",
+        events_compaction_config=EventsCompactionConfig(
+            token_threshold=BEYOND,
+            event_retention_size=1,
+            summarizer=LlmEventSummarizer(llm=StandIn(model="standin", budget=1)),
+        ),
+    )
+    request = LlmRequest()
+
+    async def processed() -> bool:
+        async for _ in request_processor.run_async(context, request):
+            pass
+        return not context.token_compaction_checked
+
+    session.events.extend(reported(past))
+    return Turn(lambda step: session.events.extend(reported(step)), lambda: waited(processed()))
+
+
+def reported(messages: list[Chat]) -> list[Event]:
+    """Events in which each answer of the model names the size of its prompt."""
+    made = events(messages)
+    for event in made:
+        if event.content.role == "model":
+            event.usage_metadata = types.GenerateContentResponseUsageMetadata(prompt_token_count=1_000)
+    return made
+
+
 if __name__ == "__main__":
-    serve({"token-threshold": token_threshold}, ["google-adk"])
+    serve({"token-threshold": token_threshold}, ["google-adk"], {"token-threshold": turn})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from headroom import compress
-from serving import Chat, Tried, fitted, serve
+from serving import BEYOND, Chat, Tried, Turn, fitted, serve
 
 
 def compressed(past: list[Chat], budget: int, window: int | None) -> Tried:
@@ -26,5 +26,22 @@ def compressed(past: list[Chat], budget: int, window: int | None) -> Tried:
     return fitted(run, past, budget, len(past))
 
 
+def turn(past: list[Chat]) -> Turn:
+    """`compress` with every message protected.
+
+    It has no limit below which it does nothing: it writes tool outputs more densely all the same, so that this is its
+    work and not a check alone.
+    """
+    history = list(past)
+
+    def hook() -> bool:
+        made = compress(
+            history, model="gpt-4o", model_limit=BEYOND, protect_recent=len(history), kompress_model="disabled"
+        )
+        return len(made.messages) == len(history)
+
+    return Turn(history.extend, hook)
+
+
 if __name__ == "__main__":
-    serve({"compress": compressed}, ["headroom-ai"])
+    serve({"compress": compressed}, ["headroom-ai"], {"compress": turn})

@@ -18,21 +18,38 @@ from inspect_ai.model import (
     GenerateConfig,
     ModelAPI,
     ModelOutput,
+    ModelUsage,
+    compaction,
     get_model,
     modelapi,
 )
 from inspect_ai.tool import ToolCall
-from serving import Chat, Spent, Tried, call, call_names, fitted, rendered, serve, text_of, tokens
+from serving import (
+    BEYOND,
+    Chat,
+    Spent,
+    Tried,
+    Turn,
+    Turns,
+    call,
+    call_names,
+    fitted,
+    rendered,
+    serve,
+    text_of,
+    tokens,
+    waited,
+)
 from standin import summary
 
 STEPS = 400
 """Ratios that `CompactionTrim` is tried with."""
 
 
-def native(past: list[Chat]) -> list[ChatMessage]:
-    """OpenAI Chat messages as inspect's."""
+def native(past: list[Chat], first: int = 0) -> list[ChatMessage]:
+    """OpenAI Chat messages as inspect's, with ids that count from `first`."""
     names, made = call_names(past), list[ChatMessage]()
-    for at, message in enumerate(past):
+    for at, message in enumerate(past, first):
         text, identifier = text_of(message), f"m{at}"
         if message["role"] == "tool":
             called = message["tool_call_id"]
@@ -110,5 +127,35 @@ def trim(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return fitted(lambda share: compacted(CompactionTrim(preserve=share / STEPS), past, 1), past, budget, STEPS)
 
 
+def turns(strategy: CompactionStrategy) -> Turns:
+    """`compact_input` of the handler that its agents use; it is told each prompt's real size, as they do."""
+
+    def turn(past: list[Chat]) -> Turn:
+        model, history = get_model("standin/model", memoize=False, allowed=1), native(past)
+        handler = compaction(strategy, prefix=[], model=model)
+        output = ModelOutput(model="standin", usage=ModelUsage(input_tokens=1_000))
+        waited(handler.compact_input(history))
+
+        def grows(step: list[Chat]) -> None:
+            waited(handler.record_output(list(history), output))
+            history.extend(native(step, len(history)))
+
+        def hook() -> bool:
+            made, _ = waited(handler.compact_input(history))
+            return len(made) == len(history)
+
+        return Turn(grows, hook)
+
+    return turn
+
+
 if __name__ == "__main__":
-    serve({"summary": summarizing, "edit": edit, "trim": trim}, ["inspect-ai"])
+    serve(
+        {"summary": summarizing, "edit": edit, "trim": trim},
+        ["inspect-ai"],
+        {
+            "summary": turns(CompactionSummary(threshold=BEYOND)),
+            "edit": turns(CompactionEdit(threshold=BEYOND)),
+            "trim": turns(CompactionTrim(threshold=BEYOND)),
+        },
+    )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from langchain.agents.middleware import ClearToolUsesEdit, SummarizationMiddleware
+from langchain.agents.middleware import (
+    ClearToolUsesEdit,
+    ContextEditingMiddleware,
+    ModelRequest,
+    ModelResponse,
+    SummarizationMiddleware,
+)
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, trim_messages
-from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages
-from serving import Chat, Spent, Tried, fitted, rendered, serve, size
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, trim_messages
+from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages, count_tokens_approximately
+from serving import BEYOND, Chat, Spent, Tried, Turn, fitted, rendered, serve, size
 from standin import allotment, summary
 
 
@@ -72,5 +78,52 @@ def trim(past: list[Chat], budget: int, window: int | None) -> list[Chat]:
     )
 
 
+# -- a turn with nothing to compact, each with LangChain's own default counter -----------------------------------------
+
+
+def grown(history: list[AnyMessage]) -> Callable[[list[Chat]], object]:
+    """Takes what is new into a history."""
+    return lambda step: history.extend(convert_to_messages(step))
+
+
+def summarization_turn(past: list[Chat]) -> Turn:
+    """`before_model` of the middleware."""
+    middleware = SummarizationMiddleware(FakeListChatModel(responses=[""]), trigger=("tokens", BEYOND))
+    history = convert_to_messages(past)
+    return Turn(grown(history), lambda: middleware.before_model({"messages": history}, None) is None)
+
+
+def clear_tool_uses_turn(past: list[Chat]) -> Turn:
+    """`wrap_model_call` of the middleware that applies the edit; it copies the whole history first."""
+    middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=BEYOND)])
+    history, model = convert_to_messages(past), FakeListChatModel(responses=[""])
+    sent: list[AnyMessage] = []
+
+    def answer(request: ModelRequest) -> ModelResponse:
+        sent[:] = request.messages
+        return ModelResponse(result=[AIMessage("Done.")])
+
+    def hook() -> bool:
+        middleware.wrap_model_call(ModelRequest(model=model, messages=history), answer)
+        return len(sent) == len(history)
+
+    return Turn(grown(history), hook)
+
+
+def trim_turn(past: list[Chat]) -> Turn:
+    """`trim_messages`, as a host calls it on its history."""
+    history = convert_to_messages(past)
+
+    def hook() -> bool:
+        made = trim_messages(history, max_tokens=BEYOND, token_counter=count_tokens_approximately, strategy="last")
+        return len(made) == len(history)
+
+    return Turn(grown(history), hook)
+
+
 if __name__ == "__main__":
-    serve({"summarization": summarization, "clear-tool-uses": clear_tool_uses, "trim": trim}, ["langchain"])
+    serve(
+        {"summarization": summarization, "clear-tool-uses": clear_tool_uses, "trim": trim},
+        ["langchain"],
+        {"summarization": summarization_turn, "clear-tool-uses": clear_tool_uses_turn, "trim": trim_turn},
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
 from llama_index.core.llms import CompletionResponse, CustomLLM
 from llama_index.core.memory import ChatSummaryMemoryBuffer, Memory
-from serving import Chat, Spent, Tried, fitted, serve, text_of, tokens
+from serving import BEYOND, Chat, Spent, Tried, Turn, fitted, serve, text_of, tokens, waited
 from standin import allotment, summary
 
 
@@ -93,5 +93,43 @@ def memory(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return fitted(run, past, budget, 2 * budget, first=budget)
 
 
+def chat_summary_turn(past: list[Chat]) -> Turn:
+    """`put` of what is new, then `get`, with its default tokenizer."""
+    buffer = ChatSummaryMemoryBuffer.from_defaults(chat_history=native(past), llm=StandIn(budget=1), token_limit=BEYOND)
+    new, all_ = list[ChatMessage](), native(past)
+
+    def grows(step: list[Chat]) -> None:
+        new[:] = native(step)
+        all_.extend(new)
+
+    def hook() -> bool:
+        for message in new:
+            buffer.put(message)
+        return len(buffer.get()) == len(all_)
+
+    return Turn(grows, hook)
+
+
+def memory_turn(past: list[Chat]) -> Turn:
+    """`aput_messages` of what is new, then `aget`, as its agents do, with its default tokenizer."""
+    kept = Memory.from_defaults(session_id=uuid.uuid4().hex, token_limit=BEYOND, chat_history_token_ratio=1.0)
+    new, all_ = list[ChatMessage](), native(past)
+    waited(kept.aput_messages(native(past)))
+
+    def grows(step: list[Chat]) -> None:
+        new[:] = native(step)
+        all_.extend(new)
+
+    async def both() -> bool:
+        await kept.aput_messages(new)
+        return len(await kept.aget()) == len(all_)
+
+    return Turn(grows, lambda: waited(both()))
+
+
 if __name__ == "__main__":
-    serve({"chat-summary": chat_summary, "memory": memory}, ["llama-index-core"])
+    serve(
+        {"chat-summary": chat_summary, "memory": memory},
+        ["llama-index-core"],
+        {"chat-summary": chat_summary_turn, "memory": memory_turn},
+    )

@@ -8,7 +8,9 @@ from typing import Any
 from agents import Agent, SessionSettings, SQLiteSession
 from agents.extensions.tool_output_trimmer import ToolOutputTrimmer
 from agents.run_config import CallModelData, ModelInputData
-from serving import Chat, Tried, Unable, call, fitted, serve, text_of
+from serving import BEYOND, Chat, Tried, Turn, Unable, call, fitted, serve, text_of, waited
+
+SERVER = "OpenAIResponsesCompactionSession compacts on OpenAI's server: it needs a key and the network"
 
 Item = dict[str, Any]
 """An input item of the Responses API."""
@@ -80,7 +82,37 @@ def session_limit(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 def responses_compaction(_past: list[Chat], _budget: int, _window: int | None) -> list[Chat]:
     """`OpenAIResponsesCompactionSession`."""
-    raise Unable("OpenAIResponsesCompactionSession compacts on OpenAI's server: it needs a key and the network")
+    raise Unable(SERVER)
+
+
+def trimmer_turn(past: list[Chat]) -> Turn:
+    """The filter before a model call, where no output is long enough to be trimmed."""
+    trimmer, history = ToolOutputTrimmer(max_output_chars=BEYOND), items(past)
+    model_data = ModelInputData(input=history, instructions=None)
+    data = CallModelData(model_data=model_data, agent=Agent(name="a"), context=None)
+    return Turn(lambda step: history.extend(items(step)), lambda: len(trimmer(data).input) == len(history))
+
+
+def responses_compaction_turn(_past: list[Chat]) -> Turn:
+    """The same refusal."""
+    raise Unable(SERVER)
+
+
+def session_turn(past: list[Chat]) -> Turn:
+    """`add_items` of what is new, then `get_items`, which its runner does once a run."""
+    session = SQLiteSession("s", ":memory:", session_settings=SessionSettings(limit=BEYOND))
+    waited(session.add_items(items(past)))
+    new, all_ = list[Item](), items(past)
+
+    def grows(step: list[Chat]) -> None:
+        new[:] = items(step)
+        all_.extend(new)
+
+    async def both() -> bool:
+        await session.add_items(new)
+        return len(await session.get_items()) == len(all_)
+
+    return Turn(grows, lambda: waited(both()))
 
 
 if __name__ == "__main__":
@@ -91,4 +123,9 @@ if __name__ == "__main__":
             "responses-compaction": responses_compaction,
         },
         ["openai-agents"],
+        {
+            "tool-output-trimmer": trimmer_turn,
+            "session-limit": session_turn,
+            "responses-compaction": responses_compaction_turn,
+        },
     )

@@ -14,7 +14,7 @@ from openhands.sdk.llm import Message, MessageToolCall, TextContent
 from openhands.sdk.mcp.definition import MCPToolAction
 from openhands.sdk.testing import TestLLM
 from openhands.sdk.tool.schema import Observation
-from serving import Chat, Spent, Tried, call, call_names, fitted, serve, size, text_of
+from serving import BEYOND, Chat, Spent, Tried, Turn, call, call_names, fitted, serve, size, text_of
 from standin import allotment, summary
 
 
@@ -40,10 +40,10 @@ class StandIn(TestLLM):
         return size(chat(messages))
 
 
-def events(past: Sequence[Chat]) -> list[LLMConvertibleEvent]:
+def events(past: Sequence[Chat], first: int = 0) -> list[LLMConvertibleEvent]:
     """OpenAI Chat messages as events: each call of a message is an action of the same response."""
     names, made, actions = call_names(past), list[LLMConvertibleEvent](), dict[str, str]()
-    for at, message in enumerate(past):
+    for at, message in enumerate(past, first):
         said = [TextContent(text=text_of(message))] if text_of(message) else []
         if message["role"] == "tool":
             called = message["tool_call_id"]
@@ -114,5 +114,21 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return tried if tried.size <= budget else fitted(lambda keep: run(keep, 0), past, budget, budget)
 
 
+def turn(past: list[Chat]) -> Turn:
+    """`condense` over the one view that its conversation keeps, with its default counter (litellm's).
+
+    A model whose window litellm knows would be the lower limit, so it is one that litellm does not know.
+    """
+    llm = TestLLM(model="standin", usage_id="standin")
+    condenser = LLMSummarizingCondenser(llm=llm, max_size=BEYOND, max_tokens=BEYOND)
+    view = View.from_events(events(past))
+
+    def grows(step: list[Chat]) -> None:
+        for event in events(step, len(view.events)):  # ids of its own: there are no fewer events than messages
+            view.append_event(event)
+
+    return Turn(grows, lambda: condenser.condense(view, agent_llm=llm) is view)
+
+
 if __name__ == "__main__":
-    serve({"summarizing": summarizing}, ["openhands-sdk"])
+    serve({"summarizing": summarizing}, ["openhands-sdk"], {"summarizing": turn})

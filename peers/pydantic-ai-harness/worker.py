@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -14,7 +16,9 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import (
     ClearToolResults,
     DeduplicateFileReads,
@@ -22,7 +26,7 @@ from pydantic_ai_harness.compaction import (
     TieredCompaction,
     compact_now,
 )
-from serving import Chat, Spent, Tried, call, call_names, fitted, serve, text_of, tokens
+from serving import BEYOND, Chat, Spent, Tried, Turn, Turns, call, call_names, fitted, serve, text_of, tokens, waited
 from standin import allotment, summary
 
 STEPS = 50
@@ -129,5 +133,34 @@ def file_key(made: ToolCallPart) -> str | None:
     return next((str(arguments[k]) for k in ("path", "file_path", "filename") if k in arguments), None)
 
 
+def turns(capability: AbstractCapability) -> Turns:
+    """`before_model_request` of the capability with nothing to compact, with its default counter."""
+
+    def turn(past: list[Chat]) -> Turn:
+        model, history = standin(1), native(past)
+        context = RunContext(deps=None, model=model, usage=RunUsage(), messages=history)
+        request = ModelRequestContext(
+            model=model, messages=history, model_settings=None, model_request_parameters=ModelRequestParameters()
+        )
+        return Turn(
+            lambda step: history.extend(native(step)),
+            lambda: waited(capability.before_model_request(context, request)) is request,
+        )
+
+    return turn
+
+
 if __name__ == "__main__":
-    serve({"summarizing": summarizing, "tiered": tiered}, ["pydantic-ai-harness", "pydantic-ai-slim"])
+    serve(
+        {"summarizing": summarizing, "tiered": tiered},
+        ["pydantic-ai-harness", "pydantic-ai-slim"],
+        {
+            "summarizing": turns(SummarizingCompaction(max_tokens=BEYOND)),
+            "tiered": turns(
+                TieredCompaction(
+                    tiers=[ClearToolResults(max_tokens=BEYOND), SummarizingCompaction(max_tokens=BEYOND)],
+                    target_tokens=BEYOND,
+                )
+            ),
+        },
+    )

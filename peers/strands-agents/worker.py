@@ -6,10 +6,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from serving import Chat, Spent, Tried, call, fitted, rendered, serve, text_of
+from serving import BEYOND, Chat, Spent, Tried, Turn, call, fitted, rendered, serve, text_of, waited
 from standin import allotment, summary
 from strands import Agent
 from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
+from strands.event_loop.event_loop import _estimate_input_tokens
+from strands.hooks import BeforeModelCallEvent
 from strands.models.model import Model
 from strands.types.exceptions import ContextWindowOverflowException
 
@@ -28,7 +30,7 @@ class StandIn(Model):
 
     def get_config(self) -> dict[str, Any]:
         """Has none."""
-        return {"model_id": "standin"}
+        return {"model_id": "standin", "context_window_limit": BEYOND}
 
     async def structured_output(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         """Not asked for."""
@@ -119,5 +121,46 @@ def sliding_window(past: list[Chat], budget: int, _window: int | None) -> Tried:
     return fitted(run, past, budget, len(past))
 
 
+def summarizing_turn(past: list[Chat]) -> Turn:
+    """What its loop does before a model call: the estimate, then the manager's hook (`proactive_compression`).
+
+    The last answer of the model reports its usage, as in a real run, so that only what follows it is estimated.
+    """
+    manager = SummarizingConversationManager(proactive_compression=True)
+    agent = Agent(model=StandIn(1), messages=native(past), conversation_manager=manager, callback_handler=None)
+    usage = {"inputTokens": 1_000, "outputTokens": 10, "totalTokens": 1_010}
+
+    def grows(step: list[Chat]) -> None:
+        agent.messages.extend(native(step))
+        last = next(m for m in reversed(agent.messages) if m["role"] == "assistant")
+        last["metadata"] = {"usage": usage}
+
+    async def before_call() -> bool:
+        before = len(agent.messages)
+        size = await _estimate_input_tokens(agent)
+        event = BeforeModelCallEvent(agent=agent, invocation_state={}, projected_input_tokens=size)
+        await agent.hooks.invoke_callbacks_async(event)
+        return len(agent.messages) == before
+
+    return Turn(grows, lambda: waited(before_call()))
+
+
+def sliding_window_turn(past: list[Chat]) -> Turn:
+    """`apply_management`: it compares the number of messages with its window and knows no tokens."""
+    manager = SlidingWindowConversationManager(window_size=BEYOND)
+    agent = Agent(model=StandIn(1), messages=native(past), conversation_manager=manager, callback_handler=None)
+
+    def hook() -> bool:
+        before = len(agent.messages)
+        manager.apply_management(agent)
+        return len(agent.messages) == before
+
+    return Turn(lambda step: agent.messages.extend(native(step)), hook)
+
+
 if __name__ == "__main__":
-    serve({"summarizing": summarizing, "sliding-window": sliding_window}, ["strands-agents"])
+    serve(
+        {"summarizing": summarizing, "sliding-window": sliding_window},
+        ["strands-agents"],
+        {"summarizing": summarizing_turn, "sliding-window": sliding_window_turn},
+    )

@@ -158,11 +158,11 @@ class AsyncSession:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
         async with self._alone():
-            asked, keys, call = await asyncio.to_thread(
+            asked, level, call = await asyncio.to_thread(
                 lambda: session.asked(request, window=window, recall=recall, wire=wire)
             )
             await self._checked(call)
-            return await asyncio.to_thread(session.answered, request, asked, keys)
+            return await asyncio.to_thread(session.answered, request, asked, level)
 
     async def before_call(self, messages: Sequence[Message], call: Call, *, ends: bool = False) -> list[Message] | None:
         """`before_model` for a host whose list is ours already: the messages to send in its place, None for this list.
@@ -171,9 +171,9 @@ class AsyncSession:
         """
         session = self.session
         async with self._alone():
-            keys, due = await asyncio.to_thread(lambda: session.demanded(messages, call, ends=ends))
+            level, due = await asyncio.to_thread(lambda: session.demanded(list(messages), call, ends=ends))
             await self._checked(due)
-            return await asyncio.to_thread(session.current, messages, keys)
+            return await asyncio.to_thread(session.current, level)
 
     async def _checked(self, call: Call | None) -> None:
         if call is not None:

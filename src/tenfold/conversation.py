@@ -16,7 +16,7 @@ from tenfold.archive import Archive
 from tenfold.drive import Answerer
 from tenfold.engine import Bench
 from tenfold.errors import LostRace, NotFound, UsageError
-from tenfold.hosting import Key, matched, next_message
+from tenfold.hosting import Key, Level, matched, next_message
 from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
@@ -30,7 +30,9 @@ from tenfold.record.message import Message
 from tenfold.summarize.edge import with_prompts
 from tenfold.view.path import Path
 from tenfold.view.rules import check
+from tenfold.view.units import Unit, shown_of
 from tenfold.view.view import View
+from tenfold.wire import Resent
 from tenfold.wire.same import same_key
 
 Provider = Callable[[], Policy]
@@ -77,6 +79,7 @@ class Conversation:
         self._force: tuple[Policy, object, Policy] | None = None
         self.answerer, self.archive = answerer or Answerer(), archive
         self.new_id = IDS.new
+        self.said_at: Callable[[], int | None] = now
         self._lock = threading.RLock()
         self.compacting = threading.Lock()
         self.outcome: Outcome | None = None
@@ -84,6 +87,10 @@ class Conversation:
         self._used: Usage | None = None
         self._apart = 0
         self._keys: dict[int, bytes] = {}
+        self._level: Level | None = None
+        self._resent = Resent()
+        self._told: tuple[list[Unit] | None, int, int] = (None, 0, 0)
+        self._agreed: tuple[list[Unit] | None, list[Key] | None, int, int] = (None, None, 0, 0)
         counter = self._provider().counter
         self._head = Head(place.store, place.namespace, place.session, name=place.head, counter=counter)
 
@@ -174,7 +181,7 @@ class Conversation:
             entries: list[Entry] = []
             parent = self._head.leaf
             for index, message in enumerate(messages):
-                entries.append(Said(self.new_id(), parent, run, now(), message, took.get(index)))
+                entries.append(Said(self.new_id(), parent, run, self.said_at(), message, took.get(index)))
                 parent = entries[-1].id
             if entries:
                 self._head.append(entries)
@@ -188,22 +195,31 @@ class Conversation:
         The list may be the raw history or begin with a view of ours. What is known is matched by content; what is
         new is appended; a rewrite becomes a branch before the first message that differs. Nothing is duplicated.
         """
-        self._synced(messages)
+        self._synced(list(messages))
         return self.view
 
-    def _synced(self, messages: Sequence[Message], *, floor: bool = False) -> tuple[View, tuple[Key, ...]]:
-        """The view, and the `Shown.key` of each message of the list. For `floor` see `matched`."""
+    def _synced(self, given: list[Message], *, floor: bool = False) -> Level:
+        """The list, which nobody changes any more, as the log now has it. For `floor` see `matched`."""
         with self._lock:
-            match = matched(messages, self.view, self._key, floor=floor)
+            level = self._level
+            if level is not None and level.view is self.view and level.floor == floor and level.known(given, self._key):
+                return self._leveled(given, level)
+            match = matched(given, self.view, self._key, floor=floor)
             differs = next_message(self.view.path, match.position)
             if differs is not None:  # what stands silently before it, Blocks included, stays on the branch
                 self._head.rewind(differs - 1)
                 self._keys = {at: key for at, key in self._keys.items() if at < differs}
                 self._used = None
-            start = self.view.length
-            self.append(*messages[match.count :])
-            new = ((start + i, 0, -1) for i in range(len(messages) - match.count))
-            return self.view, (*match.keys, *new)
+            return self._leveled(given, Level(self.view, given[: match.count], list(match.keys), floor))
+
+    def _leveled(self, given: list[Message], level: Level) -> Level:
+        """Appends what of the list is not known yet, and remembers the list for the next request."""
+        start, known = self.view.length, len(level.messages)
+        if known < len(given):
+            self.append(*given[known:])
+            level.keys.extend((start + i, 0, -1) for i in range(len(given) - known))
+        self._level = replace(level, view=self.view, messages=given)
+        return self._level
 
     def move(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
         """Goes to the end of a path of this session's tree and appends there; see `branches.navigate`.
@@ -273,6 +289,32 @@ class Conversation:
             self._head.refresh()
             self._keys = {}
             return self.view
+
+    def told(self, view: View) -> int:
+        """How many messages a view shows: counted on from the last view of this session that was asked for."""
+        units, count = view.closed
+        counted, at, total = self._told
+        if units is not counted or count < at:
+            at = total = 0
+        total += sum(len(unit.shown) for unit in units[at:count])
+        self._told = (units, count, total)
+        return total + (len(shown_of(view.step, closing=False)) if view.step is not None else 0)
+
+    def _is(self, view: View, level: Level) -> bool:
+        """Whether a view of this session shows just what the list has: looked at from where it last did."""
+        units, count = view.closed
+        whose, keys, at, total = self._agreed
+        if units is not whose or level.keys is not keys or count < at:
+            at = total = 0
+        for unit in units[at:count]:
+            own = [s.key for s in unit.shown]
+            if level.keys[total : total + len(own)] != own:
+                break
+            at, total = at + 1, total + len(own)
+        self._agreed = (units, level.keys, at, total)
+        rest = [s.key for s in shown_of(view.step, closing=False)] if view.step is not None else []
+        whole = total + len(rest) == len(level.messages)
+        return whole and at == count and rest == level.keys[total : len(level.messages)]
 
     def bench(self) -> Bench:
         """What this session's views are measured with."""

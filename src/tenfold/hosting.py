@@ -8,8 +8,9 @@ here writes; `session.py` does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, takewhile
+from operator import is_not
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from tenfold.record.message import Message, calls_of, result_of, text_of
 from tenfold.view.path import Path
 from tenfold.view.units import Shown, shown_of, shows
 from tenfold.view.view import View
-from tenfold.wire import WIRES, Confirm, Encoded, detect, raw_of, summary_mark
+from tenfold.wire import Choose, Confirm, Encoded, Resent, detect, summary_mark
 from tenfold.wire.same import same_key
 
 Key = tuple[int, int, int]
@@ -44,6 +45,39 @@ class Match(Struct, frozen=True, order=True):
     count: int
     position: int
     keys: tuple[Key, ...] = ()
+
+
+class Level(Struct, frozen=True):
+    """A host's list that a log was brought level with, the view it then had, and the `Shown.key` of each message.
+
+    The lists of requests that only grow share `keys`, of which the first `len(messages)` are this one's.
+    """
+
+    view: View
+    messages: list[Message]
+    keys: list[Key]
+    floor: bool = False
+    places: dict[Key, int] = {}
+
+    def of(self, key: Key) -> Message | None:
+        """The host's message of that key, None where the list has none."""
+        for at in range(len(self.places), len(self.messages)):
+            self.places[self.keys[at]] = at
+        at = self.places.get(key, len(self.messages))
+        return self.messages[at] if at < len(self.messages) else None
+
+    def known(self, given: Sequence[Message], key_of: KeyOf) -> bool:
+        """Whether a list is this one and what is new: the log need not be looked at. For `key_of` see `matched`."""
+        count = len(self.messages)
+        head = given[:count]
+        if head == self.messages:
+            return True
+        if len(head) < count:
+            return False
+        passed = len(_prompts(given, self.view.path, key_of)) if self.floor else 0
+        changed = compress(range(passed, count), map(is_not, head[passed:], self.messages[passed:]))
+        pairs = ((head[at], self.messages[at]) for at in changed)
+        return all(new == old or same_key(new) == same_key(old) for new, old in pairs)
 
 
 def matched(messages: Sequence[Message], view: View, key_of: KeyOf, *, floor: bool = False) -> Match:
@@ -153,7 +187,10 @@ def check_point(path: Path) -> CheckPoint:
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
-_LISTS = ("messages", "input", "contents")
+_BY_FIELD = {"messages": "", "input": "openai-responses", "contents": "gemini"}
+"""Where requests keep their conversation, and which wire that tells."""
+_OTHERS = frozenset({"system", "developer", "tool"})
+"""Roles that no message of Anthropic's has."""
 _FLOOR = ("system", "instructions", "tools", "systemInstruction", "system_instruction")
 _OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 _SETTINGS = ("config", "generationConfig", "generation_config")
@@ -163,61 +200,70 @@ _SETTINGS = ("config", "generationConfig", "generation_config")
 class Request(Struct, frozen=True):
     """What of a provider's request (its keyword arguments as a mapping) concerns a session.
 
-    `field` holds the conversation, `given` its items as they were passed, `raws` their bytes, `messages` what they
-    say. `apart` are the texts of system prompt and tools, `output` what the request reserves for its answer.
+    `field` holds the conversation, `given` its items as they were passed, `resent` what was read of them, `messages`
+    what they say. `apart` are the texts of system prompt and tools, `output` what it reserves for its answer.
     """
 
     wire: str
     field: str
-    given: tuple[Any, ...]
-    raws: tuple[bytes, ...]
-    messages: tuple[Message, ...]
+    given: list[Any]
+    resent: Resent
+    messages: list[Message]
     apart: tuple[str, ...]
     output: int
     model: str
 
 
-def read_request(request: Mapping[str, Any], *, confirm: Confirm | None = None, wire: str = "") -> Request:
+def read_request(
+    request: Mapping[str, Any], *, confirm: Confirm | None = None, wire: str = "", known: Resent | None = None
+) -> Request:
     """Reads a request of any wire; `wire` names it where it cannot be told. `confirm` knows our own summaries.
 
+    `known` is the list of the request before, in which most of this one's was read already.
     Raises `UsageError` for a request that holds no whole conversation, `BadInput` for items of no known format.
     """
-    field = next((f for f in _LISTS if f in request), "")
+    field = next((f for f in _BY_FIELD if f in request), "")
     if not field:
         there = ", ".join(request)
-        raise UsageError(f"a request holds its conversation under one of {', '.join(_LISTS)}; this one has {there}")
+        raise UsageError(f"a request holds its conversation under one of {', '.join(_BY_FIELD)}; this one has {there}")
     for partial in ("previous_response_id", "conversation"):
         if request.get(partial):
             raise UsageError(f"a request with {partial} holds only what is new: send the whole list in {field!r}")
     value = request[field]
-    name = wire or _wire_of(request, field)
-    if isinstance(value, str):
-        said = {"parts": [{"text": value}]} if name == "gemini" else {"content": value}
+    if isinstance(value, str) and (wire or field != "messages"):
+        said = {"parts": [{"text": value}]} if "gemini" in (wire, _BY_FIELD[field]) else {"content": value}
         value = [{"role": "user", **said}]
-    raws = tuple(raw_of(item) for item in value)
+    given = list(value)
+    resent = (known or Resent()).next(given, wire or _BY_FIELD[field] or _choice(request, given), confirm=confirm)
     inner: Mapping[str, Any] = next((request[s] for s in _SETTINGS if isinstance(request.get(s), Mapping)), {})
     both: Mapping[str, Any] = {**inner, **request}
     return Request(
-        name,
+        resent.wire,
         field,
-        tuple(value),
-        raws,
-        tuple(WIRES[name].decode(list(raws), confirm=confirm)),
+        given,
+        resent,
+        resent.messages[: resent.count],
         apart=tuple(_text(both[key]) for key in _FLOOR if both.get(key)),
         output=next((n for key in _OUTPUT if isinstance(n := both.get(key), int)), 0),
         model=str(request.get("model") or ""),
     )
 
 
-def _wire_of(request: Mapping[str, Any], field: str) -> str:
-    if field != "messages":
-        return "gemini" if field == "contents" else "openai-responses"
+def _choice(request: Mapping[str, Any], items: Sequence[Any]) -> str | Choose:
+    """The wire of a list of messages, or what will tell it by these."""
     if "system" in request or "anthropic_version" in request:
         return "anthropic"
-    roles = {item.get("role") for item in request[field] if isinstance(item, Mapping)}
-    if "claude" in str(request.get("model") or "") and not roles & {"system", "developer", "tool"}:
-        return "anthropic"
-    return detect(request[field])
+    claude = "claude" in str(request.get("model") or "")
+
+    def choose(roles: Sequence[str], wires: Sequence[str]) -> str:
+        if claude and _OTHERS.isdisjoint(roles):
+            return "anthropic"
+        wire = next(filter(None, wires), "")
+        if wire == "?" or not (wire or "user" in roles or "assistant" in roles):
+            return detect(items)  # which says what it saw
+        return wire or "openai-chat"
+
+    return choose
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
@@ -229,13 +275,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - the same
     return dump(mode="json", exclude_unset=True) if dump is not None else str(value)
 
 
-def renewed(messages: Sequence[Message], shown: Sequence[Shown], keys: Sequence[Key]) -> list[Message]:
-    """The view with the host's newest form of each message that it shows untouched: cache marks move, ids stay.
-
-    `keys` are the `Shown.key` of the host's messages, in order.
-    """
-    given = dict(zip(keys, messages, strict=False))
-    return [g if (g := given.get(s.key)) is not None and _ids(g) == _ids(s.message) else s.message for s in shown]
+def renewed(shown: Iterable[Shown], level: Level) -> list[Message]:
+    """The view with the host's newest form of each message that it shows untouched: cache marks move, ids stay."""
+    return [g if (g := level.of(s.key)) is not None and _ids(g) == _ids(s.message) else s.message for s in shown]
 
 
 def _ids(message: Message) -> list[str]:
@@ -245,9 +287,10 @@ def _ids(message: Message) -> list[str]:
 
 def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
     """The encoded list, with the caller's own objects wherever the bytes are the ones they gave."""
+    wanted = {item.raw for item in encoded.items if item.exact}
     places: dict[bytes, deque[int]] = {}
-    for index, raw in enumerate(raws):
-        places.setdefault(raw, deque()).append(index)
+    for index in compress(range(len(given)), map(wanted.__contains__, raws)):
+        places.setdefault(raws[index], deque()).append(index)
     out: list[Any] = []
     for item in encoded.items:
         found = places.get(item.raw) if item.exact else None
@@ -257,8 +300,8 @@ def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> l
 
 def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> dict[str, Any]:
     """A new request that holds the encoded view, everything else as it was."""
-    out = {**request, read.field: returned(encoded, read.given, read.raws)}
-    if out[read.field] == list(read.given) and isinstance(request[read.field], str):
+    out = {**request, read.field: returned(encoded, read.given, read.resent.raws)}
+    if isinstance(request[read.field], str) and out[read.field] == read.given:
         out[read.field] = request[read.field]
     if encoded.system and read.wire == "anthropic":
         ours = [{"type": "text", "text": text} for text in encoded.system]

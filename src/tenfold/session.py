@@ -17,7 +17,7 @@ from tenfold.drive import Answerer, run
 from tenfold.engine import Bench, Call, Effects, compact, measure, preview
 from tenfold.errors import LostRace, NotFound, UsageError
 from tenfold.events import Started, Warned, news_of
-from tenfold.hosting import Key, Request, check_point, read_request, renewed, usage_of, with_list
+from tenfold.hosting import Level, Request, check_point, read_request, renewed, usage_of, with_list
 from tenfold.log.ids import now
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import window_of
@@ -53,11 +53,11 @@ class Session(Conversation):
         request without a whole conversation.
         """
         with self.compacting:
-            asked, keys, call = self.asked(request, window=window, recall=recall, wire=wire)
+            asked, level, call = self.asked(request, window=window, recall=recall, wire=wire)
             if call is not None:
                 self.outcome = self._carried_out(call)
                 self.prepare(call)
-            return self.answered(request, asked, keys)
+            return self.answered(request, asked, level)
 
     def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
         """Notes what the provider reported for the request just made: a response, or its usage, of any wire.
@@ -70,28 +70,28 @@ class Session(Conversation):
 
     def asked(
         self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str
-    ) -> tuple[Request, tuple[Key, ...], Call | None]:
+    ) -> tuple[Request, Level, Call | None]:
         """The first half of `before_model`: the request read and synced, and the demand it makes, if any."""
-        asked = read_request(request, confirm=self.ours, wire=wire)
+        with self._lock:
+            asked = read_request(request, confirm=self.ours, wire=wire, known=self._resent)
+            self._resent = asked.resent
         self.model = asked.model or self.model
         floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
         wanted = Call(window=window, floor=floor, output_reserve=asked.output, recall=recall)
         return asked, *self.demanded(asked.messages, wanted)
 
-    def demanded(
-        self, messages: Sequence[Message], call: Call, *, ends: bool = False
-    ) -> tuple[tuple[Key, ...], Call | None]:
-        """A host's whole list synced, as `Shown.key`s, and the check that a call with it makes, if one is due.
+    def demanded(self, messages: list[Message], call: Call, *, ends: bool = False) -> tuple[Level, Call | None]:
+        """A host's whole list, which nobody changes any more, synced, and the check that a call with it makes, if due.
 
         Of `call` the window, the floor (what is sent besides the list), the output reserve and `recall` are taken.
         `ends` is of a host that makes the check at the end of a run itself. System prompts in front may change from
         request to request: the newest are sent, the log keeps the first.
         """
-        _, keys = self._synced(messages, floor=True)
+        level = self._synced(messages, floor=True)
         self._apart = call.floor
         known = self.call(window=call.window, floor=call.floor)
         check = replace(known, demand="check", output_reserve=call.output_reserve, recall=call.recall)
-        return keys, check if self.due(check, ends=ends) else None
+        return level, check if self.due(check, ends=ends) else None
 
     def due(self, call: Call, *, ends: bool = False) -> bool:
         """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
@@ -103,17 +103,17 @@ class Session(Conversation):
         reading, limits = self._against(call)
         return reading.tokens > limits.hard
 
-    def answered(self, request: Mapping[str, Any], asked: Request, keys: Sequence[Key]) -> dict[str, Any]:
+    def answered(self, request: Mapping[str, Any], asked: Request, level: Level) -> dict[str, Any]:
         """The second half of `before_model`: the request with the view in place of its list."""
-        messages = self.current(asked.messages, keys)
+        messages = self.current(level)
         if messages is None:
             return {**request, asked.field: request[asked.field]}
         return with_list(request, asked, WIRES[asked.wire].encode(messages))
 
-    def current(self, messages: Sequence[Message], keys: Sequence[Key]) -> list[Message] | None:
+    def current(self, level: Level) -> list[Message] | None:
         """The view with the host's newest form of what it shows untouched; None where the list is the view already."""
-        shown = list(self.view.shown())
-        return None if [s.key for s in shown] == list(keys) else renewed(messages, shown, keys)
+        view = self.view
+        return None if self._is(view, level) else renewed(view.shown(), level)
 
     def ours(self, block: str, seal: str) -> bool:
         """Whether this session's store wrote the summary that carries this mark."""
@@ -312,7 +312,7 @@ class Session(Conversation):
         When the log moved meanwhile, a Block whose ranges are still in view goes on the new leaf; else the Outcome is
         `superseded` and nothing is written.
         """
-        before = sum(1 for _ in planned_on.shown())
+        before = self.told(planned_on)
         if self.archive is not None and isinstance(verdict.entry, Block) and self._still_fits(verdict.entry):
             verdict = archived(verdict, self.archive, self.place.session)
         for _ in range(_RETRIES):
@@ -328,7 +328,7 @@ class Session(Conversation):
                 except LostRace:
                     self.refresh()
                     continue
-                after = sum(1 for _ in self.view.shown()) if isinstance(entry, Block) else before
+                after = self.told(self.view) if isinstance(entry, Block) else before
                 return replace(verdict.outcome, messages_before=before, messages_after=after)
         reason = "the conversation changed in the range while the summary was made; nothing was written"
         return replace(

@@ -90,6 +90,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     session = Session.create(place, chosen, model=model or "", answerer=Answerer(model=summarizer))
     asked = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
     session.new_id = Derived(b"\0".join((asked, *items))).new  # the same list gives the same bytes: caches hold
+    session.said_at = lambda: None  # when they were said, the list does not tell
     session.append(*WIRES[wire].decode(items, confirm=_ours)) if items else None
     floor = sum(chosen.counter.count([_text(t) for t in (system, tools) if t is not None]))
     call = msgspec.structs.replace(

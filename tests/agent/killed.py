@@ -1,7 +1,10 @@
-"""A process with an agent in it, to be killed: `python -m tests.agent.killed LOG SERVER MODEL RAN DIES`.
+"""Processes with an agent in them, to be killed: `python -m tests.agent.killed LOG SERVER MODEL RAN DIES`.
 
-It goes on where the session of the log is, and writes a line to the file RAN for each call that its tool carries out.
-In the calls that look at DIES (with commas) it kills itself after that.
+Each line on standard input starts one, which is told by `pid N` and, once it has ended, by `ended CODE`. They are
+forked from this one, which does nothing but load the clients: that takes seconds, and they share nothing else.
+
+An agent goes on where the session of the log is, and writes a line to the file RAN for each call that its tool carries
+out. In the calls that look at DIES (with commas) it kills itself after that.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import asyncio
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from tenfold.agent import Agent
@@ -46,5 +50,25 @@ def main(log: str, server: str, model: str, ran: str, dies: str) -> None:
     print(asyncio.run(agent.invoke("" if begun else TASK)))
 
 
+def started(arguments: list[str]) -> int:
+    """A process that runs `main` and ends; its id."""
+    sys.stdout.flush()
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        main(*arguments)
+        sys.stdout.flush()
+        code = 0
+    finally:  # it must not go on as a copy of this process
+        if code:
+            traceback.print_exc()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    client_for(sys.argv[3], sys.argv[2])
+    for _ in sys.stdin:
+        child = started(sys.argv[1:])
+        print("pid", child, flush=True)
+        print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

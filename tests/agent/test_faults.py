@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 
@@ -275,30 +277,44 @@ class Killing(Provider):
         self.moments = {
             done: draw.choice((0.0, draw.uniform(0.0, 0.03))) for done in draw.sample(range(3, steps - 10), times)
         }
-        self.child: subprocess.Popen[str] | None = None
+        self.child = 0
         self.shown = 0
 
     def _kills(self, done: int, got: Got) -> None:
         self.shown += RESUMED in (asked := got.prompt) and NO_RESULT in asked
-        moment, child = self.moments.pop(done, None), self.child
-        if moment is None or child is None:
-            return
+        moment = self.moments.pop(done, None)
         if moment:
-            threading.Timer(moment, child.kill).start()
-        else:
-            child.kill()
+            threading.Timer(moment, killed, (self.child,)).start()
+        elif moment is not None:
+            killed(self.child)
+
+
+def killed(child: int) -> None:
+    """Kills a process. It may be gone: a tool killed it from within, or an earlier moment came late."""
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
 
 
 def resumed(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> int:
     """Starts the process again until it ends by itself; how often it was killed."""
     arguments = (str(log), base_of(model, provider), model, str(ran), dies)
-    for kills in range(20):
-        command = [sys.executable, "-m", "tests.agent.killed", *arguments]
-        provider.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        out, err = provider.child.communicate()
-        if provider.child.returncode != -signal.SIGKILL:
-            assert (out.strip(), provider.child.returncode) == (DONE, 0), err
-            return kills
+    command = [sys.executable, "-m", "tests.agent.killed", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starts:
+        assert starts.stdin is not None
+        assert starts.stdout is not None
+        for kills in range(20):
+            print(file=starts.stdin, flush=True)
+            said: list[str] = []
+            for line in starts.stdout:
+                said.append(line.strip())
+                if line.startswith("pid "):
+                    provider.child = int(line.split()[1])
+                if line.startswith("ended "):
+                    break
+            if said[-1] != f"ended {-signal.SIGKILL}":
+                starts.stdin.close()
+                assert (DONE in said, said[-1]) == (True, "ended 0"), said
+                return kills
     raise AssertionError("it was killed more often than anybody wanted")
 
 

@@ -20,6 +20,9 @@ def main(behaviour: str) -> None:
             kept = request["messages"][-2:]
             answer |= {"messages": kept, "note": f"asked {number} times", "seconds": 0.25}
             answer |= {"spent_input": 30, "spent_output": 3}
+        elif behaviour == "turns":
+            turns = request["turns"]
+            answer["seconds"] = [len(request["messages"]), len(turns), len(turns[-1]), request["limit"]]
         elif behaviour == "refuses":
             answer["unable"] = f"{request['method']} asks a server"
         elif behaviour == "sleeps":

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from tenfold.errors import UsageError
-from tenfold.evals.cases import ChatMessage, cases, sizes_of, tokens_of
+from tenfold.evals.cases import ChatMessage, cases, conversations, sizes_of, tokens_of
+from tenfold.evals.material import Material
 from tenfold.evals.methods import Unable
 from tenfold.evals.peers import PEERS, QUIET, ROOT, Absent, Known, Peer, Worker, peers
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 COMMON = ROOT / "peers" / "common"
+SESSION = ROOT / "examples" / "sessions" / "tracker.codex.jsonl"
 PAST: list[ChatMessage] = [{"role": "user", "content": f"line {n} of the notes"} for n in range(6)]
 BUDGET = 3_000
 
@@ -129,7 +131,7 @@ def shared(code: str, *arguments: str) -> str:
 
 def session() -> list[ChatMessage]:
     """The past of a recorded session: calls, results, prose."""
-    found = cases([ROOT / "examples" / "sessions" / "tracker.codex.jsonl"])
+    found = cases([SESSION])
     return list(found[0].past)
 
 
@@ -214,17 +216,23 @@ NO_TARGET = {"agno/tool-results", "headroom/compress", "openai-agents/tool-outpu
 
 
 @pytest.mark.parametrize("worker", sorted({k.worker for k in PEERS}))
-def test_an_installed_peer_lands_within_the_budget(worker: str) -> None:
+def test_an_installed_peer_lands_within_the_budget_and_its_hook_leaves_a_short_history_alone(worker: str) -> None:
     found = peers([worker])
     if isinstance(found[0], Absent):
         pytest.skip(found[0].reason)
     past = session()
     assert tokens_of(past) > 2 * BUDGET
+    early, steps = Material(conversations(SESSION)).history(40, turns=3)
     for peer in found:
         if peer.name == SERVER_ONLY:
             with pytest.raises(Unable, match="server"):
                 peer.compact(past, budget=BUDGET)
+            with pytest.raises(Unable, match="server"):
+                peer.turns(early, steps, limit=20.0)
             continue
+        took = peer.turns(early, steps, limit=20.0)
+        assert len(took) == 2, f"{peer.name}: the first turn is a warm-up"
+        assert min(took) > 0, peer.name
         made = peer.compact(past, budget=BUDGET)
         assert 0 < made.tokens < tokens_of(past), peer.name
         assert made.tokens <= BUDGET or peer.name in NO_TARGET, peer.name

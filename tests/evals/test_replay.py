@@ -339,3 +339,12 @@ def test_arguments_that_cannot_be_meant_are_refused_before_anything_is_played(
 ) -> None:
     assert run(["eval", "replay", str(tmp_path / "missing.json"), *wrong]) == 2
     assert wrong[1] in capsys.readouterr().err
+
+
+def test_the_sizes_of_all_requests_are_kept_and_which_of_them_were_rewritten() -> None:
+    made = played("tenfold", long_track())
+    assert len(made.sizes) == made.requests
+    assert (max(made.sizes), sum(made.sizes)) == (made.peak, made.sent)
+    assert len(made.rewrote) == made.compactions > 0
+    assert any(made.sizes[at] < made.sizes[at - 1] for at in made.rewrote)
+    assert played("none", long_track()).rewrote == ()

@@ -98,6 +98,9 @@ def test_what_the_session_already_had_is_not_charged() -> None:
     assert not broken(source, source[-2:])
     empty = [user("a"), agent("")]
     assert not broken(empty, empty)
+    twice = [user("a"), call("a"), result("a"), agent("Again."), call("a"), result("a")]
+    assert not broken(twice, twice)
+    assert {b.gate for b in broken(twice, [*twice, call("a"), result("a")])} == {"duplicate id", "changed order"}
 
 
 class Made(Struct, frozen=True):
@@ -157,10 +160,7 @@ def test_our_own_methods_pass_the_gates_at_every_cut(name: str) -> None:
     assert not {gate: why for gate, why in found.first.items() if gate != "two runs differ"}
 
 
-DATED = pytest.param("clip", marks=pytest.mark.xfail(strict=True, reason="its archive tells when it was written"))
-
-
-@pytest.mark.parametrize("name", [*(name for name in POLICIES if name != "clip"), DATED])
+@pytest.mark.parametrize("name", POLICIES)
 def test_two_runs_of_our_own_methods_are_the_same(name: str) -> None:
     (method,) = methods([name])
     found = check(talk(), method, session="made", cuts=[41], budget=900)
@@ -198,3 +198,10 @@ def test_what_it_does_not_hold_is_false(kind: str, text: str) -> None:
 
 def test_what_a_view_says_about_itself_is_no_fact() -> None:
     assert not false_facts(FACTS, [user("[12,345 tokens left out] [5678 lines omitted] [redacted]")])
+    assert not false_facts(FACTS, [user("The rest is in /conversation_history/session_1a2b3c4f.md")])
+
+
+def test_a_break_that_json_escapes_is_no_letter_of_a_name() -> None:
+    source = [agent("it said: InvalidTotal")]
+    assert not false_facts(source, [user(r'{"text": "so:\nInvalidTotal"}')])
+    assert [f.text for f in false_facts(source, [user(r'{"text": "so:\nInvalidSum"}')])] == ["InvalidSum"]

@@ -185,6 +185,7 @@ def test_the_archive_reads_as_published() -> None:
     assert rendered([], first=2, last=2) == "[Context Summary — 0 messages compressed]"
     assert "##" not in rendered(six[:4], first=2, last=2)
     assert parse_rendered(rendered(six[:4], first=2, last=2))[1].text == "text 2"
+    assert parse_rendered(rendered(six, first=0, last=0)) == (), "where there was room for the count alone"
 
 
 @pytest.mark.spec("clip.18")

@@ -8,7 +8,7 @@ from tenfold.errors import UsageError
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
 from tenfold.recall.asking import asked
-from tenfold.recall.tools import SEARCH, RecallTools
+from tenfold.recall.tools import FOUND, HITS, SEARCH, RecallTools
 from tenfold.record.message import Message, Text
 from tenfold.session import Place, Session
 from tenfold.settings import policy_for
@@ -24,7 +24,7 @@ SAID = (
 
 
 @pytest.fixture
-def session() -> Session:
+def talk() -> Session:
     made = Session.create(Place(MemoryStore(), "s"), policy_for("tenfold", counter_for("gpt-4o").counter))
     for text in SAID:
         made.append(Message("user", (Text(text),), "human"))
@@ -40,32 +40,58 @@ def session() -> Session:
         ("\u54ea\u4e2a\u7aef\u53e3\u5c5e\u4e8e\u6570\u636e\u5e93\uff1f", 4),
     ],
 )
-def test_a_question_finds_what_answers_it(session: Session, question: str, best: int) -> None:
-    assert session.search(question)[0].position == best
+def test_a_question_finds_what_answers_it(talk: Session, question: str, best: int) -> None:
+    assert talk.search(question)[0].position == best
 
 
-def test_what_holds_all_the_words_comes_first(session: Session) -> None:
-    found = session.search("billing certificate")
+def test_what_holds_all_the_words_comes_first(talk: Session) -> None:
+    found = talk.search("billing certificate")
     assert found[0].position == 1
-    assert {hit.position for hit in found} == {1, 3, 5}
-    assert session.search('"the billing certificate"') == [], "a phrase is one word"
+    assert {hit.position for hit in found[1:3]} == {3, 5}
+    assert [hit.position for hit in found[3:]] == [2, 4], "what follows them comes last"
+    assert talk.search('"the billing certificate"') == [], "a phrase is one word"
 
 
-def test_no_more_than_were_asked_for_and_none_twice(session: Session) -> None:
-    found = session.search("the billing service of Tuesday", limit=2)
+def test_no_more_than_were_asked_for_and_none_twice(talk: Session) -> None:
+    found = talk.search("the billing service of Tuesday", limit=2)
     assert len({hit.entry for hit in found}) == len(found) == 2
 
 
-def test_another_session_is_not_searched(session: Session) -> None:
-    store = session.place.store
+def test_a_single_word_that_is_found_is_taken_as_it_stands(talk: Session) -> None:
+    assert [hit.position for hit in talk.search("ertific")] == [5, 1], "a part of a word, where every index is blind"
+    assert [hit.position for hit in talk.search("deployed")] == [1]
+    assert [hit.position for hit in talk.search("deploying")][:2] == [5, 1], "nobody said it, so its stem counts"
+
+
+def test_a_models_search_is_bounded_and_says_where_each_hit_stands(talk: Session) -> None:
+    count = counter_for("gpt-4o").counter.count
+    for n in range(8):
+        said = f"valve {n} of the reactor: " + " ".join(f"opened at {n * 100 + k} and shut again," for k in range(90))
+        talk.append(Message("user", (Text(said),), "human"))
+    found = talk.search("which reactor valves were opened", limit=HITS)
+    whole = [f"{hit.entry} (said, position {hit.position}): {hit.snippet}" for hit in found]
+    assert len(found) == HITS
+    for room in range(60, FOUND + 100, 40):
+        tools = RecallTools(talk.place.store, "default", "s", count=count, cap=room)
+        answer = tools.handle(SEARCH, {"words": "which reactor valves were opened"})
+        assert count([answer])[0] <= min(room, FOUND)
+        lines = answer.split("\n")
+        assert lines[:-1] == whole[: len(lines) - 1]
+        assert whole[len(lines) - 1].startswith(lines[-1])
+        assert lines[-1].split(" ")[0] in {hit.entry for hit in found}
+    assert count([answer])[0] > FOUND * 0.8
+
+
+def test_another_session_is_not_searched(talk: Session) -> None:
+    store = talk.place.store
     other = Session.create(Place(store, "other"), policy_for("tenfold", counter_for("gpt-4o").counter))
     other.append(Message("user", (Text("The port of the other database is 9999."),), "human"))
-    assert {hit.session for hit in session.search("Which port has the database?")} == {"s"}
+    assert {hit.session for hit in talk.search("Which port has the database?")} == {"s"}
     assert {hit.session for hit in asked(store, "default", "Which port has the database?")} == {"s", "other"}
 
 
-def test_nothing_is_found_where_no_word_is_known(session: Session) -> None:
-    tools = RecallTools(session.place.store, "default", "s", count=counter_for("gpt-4o").counter.count)
+def test_nothing_is_found_where_no_word_is_known(talk: Session) -> None:
+    tools = RecallTools(talk.place.store, "default", "s", count=counter_for("gpt-4o").counter.count)
     assert tools.handle(SEARCH, {"words": "xyzzy plugh"}) == "nothing in this conversation holds 'xyzzy plugh'"
     with pytest.raises(UsageError, match="at least one word"):
-        session.search("  ")
+        talk.search("  ")

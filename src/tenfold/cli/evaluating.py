@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,19 +11,23 @@ import typer
 
 from tenfold import __version__
 from tenfold.cli.asked import sources_of
+from tenfold.cli.reporting import HtmlOption, write
 from tenfold.cli.screen import json_line, note, progress, show, table
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold.evals.bill import LISTS, prices_of
 from tenfold.evals.cases import Case, Conversation, conversations, counter, cuts_of
-from tenfold.evals.future import BUDGETS, Recall, recalls
-from tenfold.evals.methods import ALL, Method, methods
+from tenfold.evals.methods import ALL, methods
 from tenfold.evals.peers import PEERS, peers
 from tenfold.evals.players import PREFIX, starts, track_of
+from tenfold.evals.quality import BUDGETS, measure
 from tenfold.evals.replay import Replayed, Replays, replay
 from tenfold.evals.replay import tables as replay_tables
-from tenfold.evals.report import Table, as_json, report, tables
+from tenfold.evals.report import Yardstick, as_json, tables
 from tenfold.evals.searching import asked
 from tenfold.evals.searching import table as search_table
+from tenfold.evals.speed import FULL, LENGTHS, Measured, parts, put
+from tenfold.evals.speed_tables import tables as speed_tables
+from tenfold.evals.tables import Table
 
 app = typer.Typer(
     name="eval",
@@ -35,7 +39,9 @@ FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILES...", help="S
 MethodsOption = Annotated[
     str,
     typer.Option(
-        "--methods", metavar="NAMES", help="all, or names with commas, as in tenfold,keep-last; peers by their names."
+        "--methods",
+        metavar="NAMES",
+        help="all, or names with commas, as in tenfold,keep-last; peers by their names, or all of them: peers.",
     ),
 ]
 BudgetsOption = Annotated[
@@ -43,6 +49,8 @@ BudgetsOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object with every score, instead of tables.")]
 
+ALL_PEERS = "peers"
+"""Names every peer at once."""
 _PEERS = frozenset(name for peer in PEERS for name in (peer.name, peer.worker))
 _BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
 
@@ -53,35 +61,64 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("quality", epilog="Example: tenfold eval quality session.jsonl --methods tenfold,keep-last")
-def quality(
+def quality(  # noqa: PLR0913 - a parameter for each option
     files: FilesArgument,
     *,
     methods_: MethodsOption = ALL,
     budgets: BudgetsOption = _BUDGETS,
-    rounds: Annotated[int, typer.Option(min=1, help="Compactions one after the other, up to each cut.")] = 1,
+    rounds: Annotated[
+        str,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Compactions one after the other, up to each cut, as in 1,3,10: the fewest at every budget, the "
+            "others at a tenth of the past.",
+        ),
+    ] = "1",
+    every_cut: Annotated[
+        bool,
+        typer.Option(
+            "--every-cut",
+            help="Check the validity of Tenfold's methods at every message, not at the cuts alone. Takes long.",
+        ),
+    ] = False,
+    html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Cuts each session, compacts what is before the cut, and looks up what its real future went on to use."""
-    sizes = sizes_in(budgets)
+    """Cuts each session, compacts what is before the cut, and looks what is left of what is asked of it then.
+
+    What its real future went on to use, what a careful reader would ask, what was invented, what no provider takes.
+    """
+    sizes, often = sizes_in(budgets), rounds_in(rounds)
     names = [name.strip() for name in methods_.split(",") if name.strip()]
-    ours = [name for name in names if name not in _PEERS]
+    ours = [name for name in names if name not in _PEERS and name != ALL_PEERS]
     methods(ours)
-    others = [name for name in names if name not in ours]
-    asked_too = peers(others) if others else []
+    others = [name for name in names if name in _PEERS]
+    asked_too = peers(others) if others or ALL_PEERS in names else []
     found = cases_in(files)
-    chosen = [*methods(ours, found), *asked_too]
-    made = report([m.name for m in chosen], sizes, rounds, _scores(found, chosen, sizes, rounds))
-    if not made.recall:
-        note("nothing to measure: no past above the smallest budget whose future needed anything from it")
+    with progress() as bar:
+        task = bar.add_task("compacting", total=None)
+        chosen = [*methods(ours, found), *asked_too]
+        made = measure(
+            found,
+            chosen,
+            budgets=sizes,
+            rounds=often,
+            every_cut=every_cut,
+            told=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if not made.probes:
+        note("nothing to measure: no past above the smallest budget")
+    often_too = f" --rounds {rounds}" + " --every-cut" * every_cut
+    write(html, Yardstick(made), f"tenfold eval quality FILES... --methods {methods_} --budgets {budgets}{often_too}")
     if json:
         json_line(as_json(made))
         return
-    for each in tables(made) if made.recall else ():
+    for each in tables(made) if made.probes else ():
         draw(each)
 
 
 @app.command("replay", epilog="Example: tenfold eval replay session.jsonl --windows 100k --methods none,tenfold")
-def replaying(
+def replaying(  # noqa: PLR0913 - a parameter for each option
     files: FilesArgument,
     *,
     methods_: Annotated[
@@ -100,6 +137,7 @@ def replaying(
     prefix: Annotated[
         int, typer.Option(min=0, help="Tokens of system prompt and tools that the files do not hold.")
     ] = PREFIX,
+    html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
     """Plays each session request by request, as its agent made them: cached tokens, what is rewritten, the bill."""
@@ -118,6 +156,8 @@ def replaying(
                     played.append(replay(track, name, start, window=window, prices=lists))
                     bar.advance(task)
     made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played))
+    named = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}"
+    write(html, Yardstick(replay=made), f"tenfold eval replay FILES... {named}")
     if json:
         json_line(msgspec.json.encode(made))
         return
@@ -125,24 +165,65 @@ def replaying(
         draw(each)
 
 
+@app.command("speed", epilog="Example: tenfold eval speed session.jsonl --methods peers --lengths 100,10k")
+def speeding(  # noqa: PLR0913 - the options of a command
+    files: FilesArgument,
+    *,
+    methods_: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help="Peers to hold a turn against, by their names with commas, or all of them: peers.",
+        ),
+    ] = None,
+    lengths: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Messages of a history and entries of an archive, as in 1k,10k.")
+    ] = ",".join(f"{n // 1000}k" if n >= 1000 else str(n) for n in LENGTHS),
+    full: Annotated[
+        bool, typer.Option("--full", help=f"Also an archive of {FULL:,} entries: many minutes and gigabytes.")
+    ] = False,
+    html: HtmlOption = None,
+    waits: Annotated[
+        bool, typer.Option("--waits/--no-waits", help="What an agent's calls wait: three runs, 16 seconds each.")
+    ] = True,
+    json: JsonOption = False,
+) -> None:
+    """Times what Tenfold costs beside the model, on these sessions repeated until they are long enough.
+
+    A turn, a compaction, an opening, the archive, memory, and what an agent's calls wait.
+    """
+    names = [name.strip() for name in (methods_ or "").split(",") if name.strip()]
+    others = peers([] if ALL_PEERS in names else names) if names else []
+    made = parts(conversations_in(files), peers=others, lengths=sizes_in(lengths), full=full, waits=waits)
+    measured: list[Measured] = []
+    with progress() as bar:
+        task = bar.add_task("", total=len(made))
+        for name, part in made:
+            bar.update(task, description=name)
+            measured += part()
+            bar.advance(task)
+    found = put(measured)
+    named = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}" + " --full" * full
+    write(html, Yardstick(speed=found), f"tenfold eval speed FILES...{named}")
+    if json:
+        json_line(msgspec.json.encode(found))
+        return
+    for each in speed_tables(found):
+        draw(each)
+
+
 @app.command("search", epilog="Example: tenfold eval search scenarios/")
-def searching(files: FilesArgument, *, json: JsonOption = False) -> None:
+def searching(files: FilesArgument, *, html: HtmlOption = None, json: JsonOption = False) -> None:
     """Asks the questions that files bring with them, and looks whether search finds the messages that answer them."""
     scores = [one for source in sources_of(files) for one in asked(source.path)]
+    write(html, Yardstick(search=tuple(scores)), "tenfold eval search FILES...")
     if json:
         json_line(msgspec.json.encode(scores))
     elif scores:
         draw(search_table(scores))
     if not scores:
         note("nothing to measure: no file brings questions with texts that their answers must hold")
-
-
-def _scores(found: Sequence[Case], chosen: Sequence[Method], sizes: Sequence[int], rounds: int) -> Iterator[Recall]:
-    with progress() as bar:
-        task = bar.add_task("cuts", total=len(found))
-        for case in found:
-            yield from recalls(case, chosen, budgets=sizes, rounds=rounds)
-            bar.advance(task)
 
 
 def cases_in(files: Sequence[Path]) -> list[Case]:
@@ -174,6 +255,14 @@ def sizes_in(text: str) -> list[int]:
     if not out:
         raise UsageError("no budget is named: give sizes in tokens, as in 4k,8k")
     return sorted(out)
+
+
+def rounds_in(text: str) -> list[int]:
+    """`1,3` as numbers of compactions, fewest first. Raises `UsageError` for anything else."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() and int(word) for word in words):
+        raise UsageError(f"{text!r} are no numbers of compactions: give them from 1 on, as in 1,3,10")
+    return sorted({int(word) for word in words})
 
 
 def draw(each: Table) -> None:

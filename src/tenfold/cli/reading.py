@@ -108,7 +108,7 @@ def search(
             continue
         scanned = "  (found by scan)" if hit.scanned else ""
         show(f"{short(hit.entry)}  {hit.kind} at {hit.position} of session {short(hit.session)}{scanned}", style="bold")
-        show(f"    {one_line(hit.snippet, 400)}")
+        show(f"    {one_line(hit.snippet, len(hit.snippet) + 1)}")
     if not json:
         what = told(" ".join(words))
         more = f", the best {limit}: --limit gives more" if len(hits) == limit else ""

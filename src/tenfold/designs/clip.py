@@ -177,12 +177,12 @@ class Compactor:
             session = self.session(conversation_id)
             field = {"gemini": "contents", "openai-responses": "input"}.get(self.wire, "messages")
             request = {field: list(history)}
-            asked, keys, _ = session.asked(request, window=self.window, recall="none", wire=self.wire)
+            asked, level, _ = session.asked(request, window=self.window, recall="none", wire=self.wire)
             before = content_tokens(asked.messages)
 
             def nothing(reason: str) -> CompactionResult:
                 """Nothing done: the very list that was given, or the view, where a raw list was compressed before."""
-                view = session.answered(request, asked, keys)[field]
+                view = session.answered(request, asked, level)[field]
                 same = view is request[field]
                 after = before if same else content_tokens(session.view.messages())
                 return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
@@ -199,7 +199,7 @@ class Compactor:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=outcome.reason)
             block = session.view.path.at(session.view.marks.live[-1])
             fresh = [b for b in block.batches if not b.sources] if isinstance(block, Block) else []
-            new = session.answered(request, asked, keys)[field]
+            new = session.answered(request, asked, level)[field]
             told = sum(b.count for b in fresh)
             return CompactionResult(new, len(fresh), told, before, content_tokens(session.view.messages()))
         except Exception as exc:  # noqa: BLE001 - published: it never throws, and the store may be a user's code

@@ -1,6 +1,7 @@
 """False facts: identifiers that a view states and its source never held. A summary that invents one is worse than none.
 
-What a view says about itself is no fact: how much was left out, and the ids and times in the marks of a method.
+What a view says about itself is no fact: how much was left out, which file that was put into, and the ids and times in
+the marks of a method.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ _ABOUT_ITSELF = (
     re.compile(r"[\d,]+ (?:more |earlier |older |other )?(?:tokens?|characters?|chars|lines?|messages?|bytes|words|"
                r"entries|items?|steps?|exchanges?|calls?|results?|times)\b", re.IGNORECASE),
     re.compile(r"\[\.{3} ?[\d,]+[^\]]*\]"),
+    re.compile(r"/conversation_history/\S+"),
 )  # fmt: skip
+
+
+_ESCAPED = re.compile(r"\\[nrt]")
+"""A break as JSON writes it: a view may quote arguments as they were sent."""
 
 
 class FalseFact(Struct, frozen=True):
@@ -42,22 +48,32 @@ class FalseFact(Struct, frozen=True):
     at: int
 
 
+class Source:
+    """What a view was made from, read once and asked about every view of it."""
+
+    def __init__(self, messages: Sequence[ChatMessage]) -> None:
+        self._held = "\n".join(_whole(message) for message in messages).lower()
+        self._known = {text_of_message(message) for message in messages}
+
+    def false_facts(self, view: Sequence[ChatMessage]) -> list[FalseFact]:
+        """Each one once. Messages that the source holds as they are need no look."""
+        found: dict[str, FalseFact] = {}
+        for at, message in enumerate(view):
+            text = text_of_message(message)
+            if text not in self._known:
+                for kind, name in _named(text):
+                    if name not in found and not _occurs(kind, name.lower(), self._held):
+                        found[name] = FalseFact(kind, name, at)
+        return list(found.values())
+
+
 def false_facts(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> list[FalseFact]:
-    """Each one once. Messages that the source holds as they are need no look."""
-    held = "\n".join(_whole(message) for message in source).lower()
-    known = {text_of_message(message) for message in source}
-    found: dict[str, FalseFact] = {}
-    for at, message in enumerate(view):
-        text = text_of_message(message)
-        if text not in known:
-            for kind, name in _named(text):
-                if name not in found and not _occurs(kind, name.lower(), held):
-                    found[name] = FalseFact(kind, name, at)
-    return list(found.values())
+    """Each identifier that the view states and the source does not, once."""
+    return Source(source).false_facts(view)
 
 
 def _named(text: str) -> Iterator[tuple[str, str]]:
-    for note in _ABOUT_ITSELF:
+    for note in (*_ABOUT_ITSELF, _ESCAPED):
         text = note.sub(" ", text)
     for kind, pattern in _KINDS:
         for match in pattern.finditer(text):

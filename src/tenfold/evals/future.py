@@ -14,22 +14,12 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
-from tenfold.evals.cases import (
-    MODEL,
-    Case,
-    ChatMessage,
-    calls_in,
-    counter,
-    role_of,
-    sizes_of,
-    text_of_message,
-    tokens_of,
-)
+from tenfold.evals.cases import MODEL, Case, ChatMessage, calls_in, counter, role_of, sizes_of, text_of_message
 from tenfold.evals.identifiers import holds, identifiers, place_of
-from tenfold.evals.methods import Compacted, Method, Preset, RealSummaries, Unable
-from tenfold.evals.rounds import grown
+from tenfold.evals.methods import Compacted
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
+from tenfold.recall.tools import RecallTools
 from tenfold.session import Place, Session
 from tenfold.settings import policy_for
 from tenfold.wire import WIRES
@@ -85,8 +75,8 @@ class Recall(Struct, frozen=True):
 
     `within` counts those present in the view or one search away (None: the method has no search); `refetch` is what
     reading the others' sources again takes, in tokens. `kinds` and `quarters` map to (present, needed). `over` says
-    that the result was above its budget, `own` that the budget is the size of the session's real summary, `unable`
-    why the method gave no result.
+    that the result was above its budget, `own` that the budget is the size of the session's real summary, `tenth`
+    that it is a tenth of the past, `unable` why the method gave no result.
     """
 
     session: str
@@ -106,6 +96,7 @@ class Recall(Struct, frozen=True):
     quarters: dict[str, tuple[int, int]] = {}
     over: bool = False
     own: bool = False
+    tenth: bool = False
     unable: str = ""
 
 
@@ -213,17 +204,15 @@ def _words_of(message: ChatMessage) -> str:
 
 
 def search_of(case: Case) -> Search:
-    """One search in Tenfold's own index of the past: `HITS` snippets, at most `HIT_TOKENS` tokens in all."""
-    store = MemoryStore()
-    place = Place(store, IDS.new())
+    """One search in the past, as a model makes it: the answer of Tenfold's own tool, as it gives it."""
+    place = Place(MemoryStore(), IDS.new())
     session = Session.create(place, policy_for("tenfold", counter()), model=MODEL)
     session.append(*WIRES["openai-chat"].decode([msgspec.json.encode(m) for m in case.past]))
+    tools = RecallTools(place.store, place.namespace, place.session, count=counter().count)
 
     def search(query: str) -> list[str]:
-        if not query.strip():
-            return []
-        hits = store.search(place.namespace, query, session=place.session, limit=HITS)
-        return within([hit.snippet for hit in hits], HIT_TOKENS)
+        found = tools.search(query) if query.strip() else ""
+        return within([found], HIT_TOKENS) if found else []
 
     return search
 
@@ -242,54 +231,6 @@ def within(texts: Sequence[str], tokens: int) -> list[str]:
 def found_by(facts: Sequence[Fact], search: Search) -> set[str]:
     """The facts that one search each would bring back."""
     return {f.text for f in facts if any(holds(hit, f.text) for hit in search(f.query))}
-
-
-def recalls(
-    case: Case, methods: Sequence[Method], *, budgets: Sequence[int] = BUDGETS, rounds: int = 1
-) -> Iterator[Recall]:
-    """Every score of one case: each method at each budget below the size of its past.
-
-    Where the session holds a real summary at this cut, also at that summary's own size. A case of which the future
-    needed nothing gives no score.
-    """
-    facts = needed(case)
-    size = tokens_of(case.past)
-    real = own_size(case)
-    sizes = [(b, False) for b in budgets if b < size] + [(real, True)] * bool(real)
-    if not facts or not sizes:
-        return
-    ours = any(isinstance(m, Preset) for m in methods)
-    away = frozenset(found_by(facts, search_of(case))) if ours else frozenset[str]()
-    for method in methods:
-        for budget, own in sizes:
-            if own or not isinstance(method, RealSummaries):
-                score = recall(
-                    case, facts, method, budget=budget, rounds=rounds, away=away if isinstance(method, Preset) else None
-                )
-                yield msgspec.structs.replace(score, own=own)
-
-
-def own_size(case: Case) -> int:
-    """What the session's real summary and the messages kept beside it take, in tokens; 0 where there is none."""
-    return RealSummaries((case,)).compact(case.past, budget=0).tokens if case.summary else 0
-
-
-def recall(
-    case: Case,
-    facts: Sequence[Fact],
-    method: Method,
-    *,
-    budget: int,
-    rounds: int = 1,
-    away: frozenset[str] | None = None,
-) -> Recall:
-    """Scores one method on one case. `away` are the facts one search away, None for a method without a search."""
-    score = Recall(case.session, case.cut, case.kind, method.name, budget, rounds, len(facts), sum(sizes_of(case.past)))
-    try:
-        made = grown(method, case.past, budget=budget, rounds=rounds)
-    except Unable as exc:
-        return msgspec.structs.replace(score, unable=str(exc))
-    return scored(score, made, facts, away)
 
 
 def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: frozenset[str] | None) -> Recall:

@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -98,6 +98,20 @@ class _Request(Struct, frozen=True):
     window: int | None
 
 
+class _Turns(Struct, frozen=True):
+    id: int
+    method: str
+    messages: list[ChatMessage]
+    turns: list[list[ChatMessage]]
+    limit: float
+
+
+class _Timed(Struct, frozen=True):
+    id: int
+    seconds: list[float] = []
+    unable: str | None = None
+
+
 class _Answer(Struct, frozen=True):
     id: int
     messages: list[ChatMessage] = []
@@ -106,6 +120,9 @@ class _Answer(Struct, frozen=True):
     spent_input: int = 0
     spent_output: int = 0
     unable: str | None = None
+
+
+_Kind = TypeVar("_Kind", _Answer, _Timed)
 
 
 class Worker:
@@ -124,7 +141,17 @@ class Worker:
     def ask(self, method: str, past: Sequence[ChatMessage], budget: int, *, window: int | None = None) -> _Answer:
         """What the peer answers. Raises `Unable`: it says so, it ended, it took too long, its answer is no answer."""
         self._asked += 1
-        request = _Request(self._asked, method, list(past), budget, window)
+        return self._answered(_Request(self._asked, method, list(past), budget, window), _Answer)
+
+    def turns(
+        self, method: str, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
+    ) -> list[float]:
+        """Seconds of the peer's hook in each turn after the first, until `limit` of them are used. Raises `Unable`."""
+        self._asked += 1
+        request = _Turns(self._asked, method, list(past), [list(step) for step in steps], limit)
+        return self._answered(request, _Timed).seconds
+
+    def _answered(self, request: Struct, kind: type[_Kind]) -> _Kind:
         process = self._running()
         assert process.stdin is not None
         line = msgspec.json.encode(request) + b"\n"
@@ -138,7 +165,7 @@ class Worker:
         if not line:
             raise Unable(self._last_words(process))
         try:
-            answer = msgspec.json.decode(line, type=_Answer)
+            answer = msgspec.json.decode(line, type=kind)
         except msgspec.DecodeError as error:
             self.close()
             raise Unable(f"its answer is not of the protocol: {error}") from None
@@ -202,6 +229,15 @@ class Peer:
         spent = (made.spent_input, made.spent_output)
         return Compacted(tuple(made.messages), tokens_of(made.messages), made.seconds, *spent, made.note)
 
+    def turns(
+        self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
+    ) -> list[float]:
+        """Seconds of its own hook before a model call, in turns that each add a step to a past it may leave alone.
+
+        The first turn is a warm-up. When `limit` seconds are used up, no further turn is made. Raises `Unable`.
+        """
+        return self._worker.turns(self._known.method, past, steps, limit=limit)
+
     def close(self) -> None:
         """Ends the peer's process, which its other methods share. It starts anew when it is asked again."""
         self._worker.close()
@@ -217,6 +253,13 @@ class Absent(Struct, frozen=True):
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
         """Raises `Unable`."""
         del past, budget
+        raise Unable(self.reason)
+
+    def turns(
+        self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
+    ) -> list[float]:
+        """Raises `Unable`."""
+        del past, steps, limit
         raise Unable(self.reason)
 
     def close(self) -> None:

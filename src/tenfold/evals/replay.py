@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tenfold.evals.bill import Bill, Prices, Request, billed
 from tenfold.evals.players import Piece, Player, Start, Track
-from tenfold.evals.report import Table
+from tenfold.evals.tables import Table
 
 _MILLION = 1_000_000
 
@@ -26,7 +26,8 @@ class Replayed(Struct, frozen=True):
     `overflows` are requests larger than the window, which a provider refuses; the bill counts them as if it did not.
     `compactions` are requests that do not begin with all of the one before. `sent` is all input, `read` what came from
     the cache, `rewritten` what was sent again although it is not new. `blocked` is the seconds that the conversation
-    waited for the method, model calls apart; `longest` the longest of them.
+    waited for the method, model calls apart; `longest` the longest of them. `sizes` is the input of each request,
+    `rewrote` the indexes of those that are counted in `compactions`.
     """
 
     session: str
@@ -45,6 +46,8 @@ class Replayed(Struct, frozen=True):
     bills: tuple[Bill, ...]
     blocked: float
     longest: float
+    sizes: tuple[int, ...] = ()
+    rewrote: tuple[int, ...] = ()
 
     @property
     def hit(self) -> float:
@@ -57,7 +60,7 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
     began = time.perf_counter()
     player = start(track, window)
     waits = [time.perf_counter() - began]
-    requests, rewrites = _played(track, player, waits)
+    requests, rewrote = _played(track, player, waits)
     return Replayed(
         track.name,
         method,
@@ -65,7 +68,7 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
         len(requests),
         max((r.total for r in requests), default=0),
         sum(r.total > window for r in requests),
-        rewrites,
+        len(rewrote),
         sum(r.total for r in requests),
         sum(r.read for r in requests),
         sum(r.rewritten for r in requests),
@@ -75,13 +78,16 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
         tuple(billed(requests, each) for each in prices),
         sum(waits),
         max(waits),
+        tuple(r.total for r in requests),
+        tuple(rewrote),
     )
 
 
-def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], int]:
-    """The requests, and how many did not begin with the whole of the one before. The waits are added to `waits`."""
+def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], list[int]]:
+    """The requests, and which did not begin with the whole of the one before. The waits are added to `waits`."""
     requests: list[Request] = []
-    rewrites = seen = 0
+    rewrote: list[int] = []
+    seen = 0
     before: list[Piece] = []
     for answer in track.requests:
         new = range(seen, answer)
@@ -91,7 +97,8 @@ def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Requ
         waits.append(sent.seconds if sent.seconds is not None else time.perf_counter() - began)
         pieces = list(sent.pieces)
         same = shared(before, pieces)
-        rewrites += same < len(before)
+        if same < len(before):
+            rewrote.append(len(requests))
         total = track.prefix + sum(piece.tokens for piece in pieces)
         requests.append(
             Request(
@@ -105,7 +112,7 @@ def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Requ
         )
         player.after(total)
         before = pieces
-    return requests, rewrites
+    return requests, rewrote
 
 
 def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:

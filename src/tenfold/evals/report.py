@@ -5,114 +5,379 @@ Rows are plain texts, so that a terminal, Markdown and HTML can each draw them i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from tenfold import __version__
-from tenfold.evals.cases import counter
-from tenfold.evals.future import Recall, area
+from tenfold.evals.future import BUDGETS, Recall, area
+from tenfold.evals.gold import Answered
 from tenfold.evals.identifiers import KINDS
+from tenfold.evals.intervals import Interval, drawings, of_area, of_lead
+from tenfold.evals.probes import KINDS as PROBED
+from tenfold.evals.probes import Kind, Tally
+from tenfold.evals.probes.planted import PLACES
+from tenfold.evals.replay import Replays
+from tenfold.evals.searching import Asked
+from tenfold.evals.speed import Speed
+from tenfold.evals.tables import Table
+from tenfold.evals.validity import GATES, Checked, Gate
+from tenfold.policies import POLICIES
 
+OURS = "tenfold"
+"""The method that leads or does not."""
+REAL = "real-summary"
+RULES: tuple[Kind, ...] = ("constraint", "correction")
+"""What users said has to hold."""
+One = TypeVar("One", Recall, "Probed")
 _NONE = "-"
 _K = 1_000
+_REASON = 90
+"""Characters of a reason in a table."""
 
 
-class Report(Struct, frozen=True):
-    """What was measured, and with what. Everything shown of a run is drawn from this."""
+class Probed(Struct, frozen=True):
+    """One method on one case at one budget after so many rounds, judged by everything but future-use recall.
+
+    `tenth` says that the budget is a tenth of the past, `own` that it is the size of the session's real summary.
+    `tallies` are the typed probes by kind and age quarter, all
+    missed where the result is `over` its budget. `planted` maps the place of a planted rule to (present, asked).
+    `false` counts identifiers in the view that its source never held, `gates` what of validity did not hold (empty
+    where all did). `unable` says why there is no result.
+    """
+
+    session: str
+    cut: int
+    kind: str
+    method: str
+    budget: int
+    rounds: int
+    tokens: int = 0
+    past_tokens: int = 0
+    tenth: bool = False
+    own: bool = False
+    tallies: tuple[Tally, ...] = ()
+    planted: dict[str, tuple[int, int]] = {}
+    false: int = 0
+    gates: dict[Gate, int] = {}
+    over: bool = False
+    unable: str = ""
+
+
+class Quality(Struct, frozen=True):
+    """The result of `tenfold eval quality`: what was measured, with what, and every score.
+
+    `rounds` are the numbers of compactions up to a cut; at the smallest of them all budgets were measured, at the
+    others a tenth of the past. `checked` are the gates at the cuts, or at every index where that was asked.
+    """
 
     version: str
     counter: str
     methods: tuple[str, ...]
     budgets: tuple[int, ...]
-    rounds: int
+    rounds: tuple[int, ...]
     recall: tuple[Recall, ...] = ()
+    probes: tuple[Probed, ...] = ()
+    checked: tuple[Checked, ...] = ()
 
 
-class Table(NamedTuple):
-    """A table as texts. `note` says how to read it."""
+class Yardstick(Struct, frozen=True):
+    """What one report shows, of which any part may be missing. HTML, plots and pages are made from this alone.
 
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    note: str = ""
+    `gold` are the questions with gold answers after a compaction. `peers` maps each installed peer to its version.
+    """
+
+    quality: Quality | None = None
+    replay: Replays | None = None
+    speed: Speed | None = None
+    search: tuple[Asked, ...] = ()
+    gold: tuple[Answered, ...] = ()
+    date: str = ""
+    machine: str = ""
+    peers: dict[str, str] = {}
 
 
-def report(methods: Sequence[str], budgets: Sequence[int], rounds: int, recall: Iterable[Recall]) -> Report:
-    """A report of these scores, with the version and the counter that made them."""
-    return Report(__version__, counter().name, tuple(methods), tuple(budgets), rounds, tuple(recall))
-
-
-def as_json(made: Report) -> bytes:
-    """The report as one JSON object."""
+def as_json(made: Quality) -> bytes:
+    """The result as one JSON object."""
     return msgspec.json.encode(made)
 
 
-def tables(made: Report) -> list[Table]:
-    """Every table of a report: the headline, by age, by kind, and against real summaries where there were any."""
-    wanted = [headline(made), by_age(made), by_kind(made)]
-    if any(r.own for r in made.recall):
-        wanted.append(against_real(made))
-    return wanted
+def tables(made: Quality) -> list[Table]:
+    """Every table that there is something to put in: the headline first, what could not run last."""
+    found = [headline(made), by_age(made), by_kind(made), against_real(made)]
+    found += [by_type(made), by_budget(made), by_rounds(made), planted(made)]
+    found += [validity(made), twice(made), unable(made)]
+    return [table for table in found if table.rows]
 
 
-def headline(made: Report) -> Table:
-    """Future-use recall by method, best first: the area over the budgets, then the score at each."""
+# -- what the future needed --------------------------------------------------------------------------------------------
+
+
+def headline(made: Quality) -> Table:
+    """Future-use recall by method, best first: the area over the budgets with its interval, the score at each."""
+    scores, within = by_method(plain(made)), by_method(in_area(made))
+    drawn = drawings(r.session for r in made.recall)
     rows = []
-    scores = {name: [r for r in made.recall if r.method == name and not r.own] for name in made.methods}
-    for name, found in sorted(scores.items(), key=lambda item: -area_of(item[1], _present)):
-        if not measured(found):
+    for name, found in sorted(scores.items(), key=lambda item: -area_of(within.get(item[0], ()), _present)):
+        own, able = within.get(name, []), [r for r in found if not r.unable]
+        if not able:
             continue
-        able = [r for r in found if not r.unable]
         rows.append(
             (
                 name,
-                f"{area_of(found, _present):.3f}",
-                f"{mean_area(found, _present):.3f}",
-                f"{area_of(found, _within):.3f}" if any(r.within is not None for r in found) else _NONE,
+                f"{area_of(own, _present):.3f}",
+                _ends(of_area(own, drawn)),
+                f"{mean_area(own, _present):.3f}",
+                f"{area_of(own, _within):.3f}" if any(r.within is not None for r in found) else _NONE,
                 *(_share(pooled([r for r in found if r.budget == b], _present)) for b in made.budgets),
-                f"{sum(r.refetch for r in able) / max(1, len(able)) / _K:.1f}k",
-                f"{sum(r.tokens / r.budget for r in able) / max(1, len(able)):.0%}",
+                f"{sum(r.refetch for r in able) / len(able) / _K:.1f}k",
+                f"{sum(r.tokens / r.budget for r in able) / len(able):.0%}",
                 f"{sum(r.over or bool(r.unable) for r in found)}/{len(found)}",
             )
         )
     budgets = tuple(f"{b / _K:g}k" for b in made.budgets)
-    columns = ("method", "area", "mean of cases", "with search", *budgets, "refetch", "of budget", "over or unable")
-    count = len({(r.session, r.cut) for r in made.recall})
-    note = f"{count} cuts; facts pooled over cuts, each budget below the past's size; over or unable scores 0"
-    return Table("Future-use recall", columns, rows, note)
+    columns = (
+        "method",
+        "area",
+        "95 %",
+        "mean of cuts",
+        "with search",
+        *budgets,
+        "refetch",
+        "of budget",
+        "over, unable",
+    )
+    return Table("Future-use recall", columns, rows, _about_headline(made))
 
 
-def by_age(made: Report) -> Table:
+def _about_headline(made: Quality) -> str:
+    area_over = area_budgets(made)
+    cuts, sessions = len({(r.session, r.cut) for r in made.recall}), len({r.session for r in made.recall})
+    said = (
+        f"{cuts} cuts of {sessions} sessions; area over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k; facts "
+        "pooled over cuts, each budget below the past's size; over or unable scores 0; intervals: bootstrap of sessions"
+    )
+    found = lead(made)
+    if found is None:
+        return said
+    at = found.by
+    return f"{said}; {OURS} minus the best other, {found.over}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})"
+
+
+class Lead(Struct, frozen=True):
+    """By how much the area of `tenfold` exceeds that of the method `over`; below 0: it does not."""
+
+    over: str
+    by: Interval
+
+
+def lead(made: Quality, over: Iterable[str] = ()) -> Lead | None:
+    """The lead over the best of the methods named, or of all that are not Tenfold's; None where either is missing."""
+    found = {name: scores for name, scores in by_method(in_area(made)).items() if measured(scores)}
+    wanted = set(over) or {name for name in found if name != OURS and name not in POLICIES}
+    others = {name: area_of(scores, _present) for name, scores in found.items() if name in wanted}
+    if OURS not in found or not others:
+        return None
+    best = max(others, key=lambda name: (others[name], name))
+    return Lead(best, of_lead(found[OURS], found[best], drawings(r.session for r in made.recall)))
+
+
+def by_age(made: Quality) -> Table:
     """The same by the age of the fact: in which quarter of the past's tokens it last occurred."""
     return _by(made, "by age (quarter of the past, 1 is the oldest)", ("1", "2", "3", "4"), lambda r: r.quarters)
 
 
-def by_kind(made: Report) -> Table:
+def by_kind(made: Quality) -> Table:
     """The same by the kind of identifier."""
     return _by(made, "by kind", KINDS, lambda r: r.kinds)
 
 
-def against_real(made: Report) -> Table:
+def against_real(made: Quality) -> Table:
     """Every method at the size of the summaries that models really wrote for these sessions."""
-    own = [r for r in made.recall if r.own]
-    names = sorted(made.methods, key=lambda n: -pooled([r for r in own if r.method == n], _present))
-    cuts = list(dict.fromkeys((r.session, r.cut, r.budget) for r in own))
+    own, asked = by_method(r for r in made.recall if r.own), by_method(p for p in made.probes if p.own)
+    cuts = list(dict.fromkeys((r.session, r.cut, r.budget) for r in made.recall if r.own))
     rows = []
-    for name in names:
-        found = {(r.session, r.cut, r.budget): r for r in own if r.method == name}
-        if measured(list(found.values())):
+    for name, scores in sorted(own.items(), key=lambda item: -pooled(item[1], _present)):
+        found = {(r.session, r.cut, r.budget): r for r in scores}
+        if measured(scores):
             cells = (_share(pooled([found[c]], _present)) if c in found else _NONE for c in cuts)
-            rows.append((name, *cells, _share(pooled(list(found.values()), _present))))
-    columns = ("method", *(f"{session} at {cut}, {budget / _K:.1f}k" for session, cut, budget in cuts), "pooled")
+            probed = (_share(answered(asked[name], kinds)) for kinds in (RULES, PROBED))
+            rows.append((name, *cells, _share(pooled(scores, _present)), *probed))
+    where = (f"{session} at {cut}, {budget / _K:.1f}k" for session, cut, budget in cuts)
+    columns = ("method", *where, "pooled", "rules", "typed probes")
     return Table("At the size of the real model-written summaries", columns, rows)
+
+
+def _by(made: Quality, title: str, keys: Sequence[str], of: Callable[[Recall], dict[str, tuple[int, int]]]) -> Table:
+    totals: dict[str, dict[str, tuple[int, int]]] = {}
+    for score in plain(made):
+        if score.unable:
+            continue
+        into = totals.setdefault(score.method, {})
+        for key, (have, wanted) in of(score).items():
+            was, all_ = into.get(key, (0, 0))
+            into[key] = (was + have, all_ + wanted)
+    shares = {n: {k: have / wanted for k, (have, wanted) in t.items() if wanted} for n, t in totals.items()}
+    used = [k for k in keys if any(k in t for t in shares.values())]
+    counts = {k: max(t.get(k, (0, 0))[1] for t in totals.values()) for k in used}
+    rows = [(name, *(_share(shares[name].get(k)) for k in used)) for name in made.methods if name in shares]
+    rows.sort(key=lambda row: row[1:], reverse=True)
+    note = "needed, over all budgets: " + ", ".join(f"{k} {counts[k]:,}" for k in used)
+    return Table(f"Future-use recall {title}", ("method", *used), rows, note)
+
+
+# -- what a reader would ask -------------------------------------------------------------------------------------------
+
+
+def by_type(made: Quality) -> Table:
+    """The typed probes at a tenth of the past, by their kind."""
+    found = by_method(p for p in made.probes if p.tenth and p.rounds == made.rounds[0])
+    asked = _counts(next(iter(found.values()), []))
+    used = [kind for kind in PROBED if asked[kind, "asked"]]
+    rows = [
+        (name, *(_share(answered(own, [kind]), 2) for kind in used), _share(answered(own, used)))
+        for name, own in _best_first(found, PROBED)
+    ]
+    cuts = len({(p.session, p.cut) for own in found.values() for p in own})
+    said = ", ".join(f"{kind} {asked[kind, 'asked']}" for kind in used)
+    note = f"asked in {cuts} cuts: {said}; present is what stands near what it is about; over or unable scores 0"
+    return Table("Typed probes at a tenth of the past", ("method", *used, "all"), rows, note)
+
+
+def by_budget(made: Quality) -> Table:
+    """All typed probes together: at each budget, and at a tenth by age; there also bare words, and stale answers."""
+    once = [p for p in made.probes if not p.own and p.rounds == made.rounds[0]]
+    tenth = by_method(p for p in once if p.tenth)
+    found = by_method(once)
+    rows = []
+    for name, own in _best_first(found, PROBED):
+        at = {b: [p for p in own if p.budget == b and not p.tenth] for b in made.budgets}
+        ten = tenth.get(name, [])
+        bare = answered(ten, PROBED, lambda t: t.bare)
+        ages = (answered(ten, PROBED, quarter=quarter) for quarter in (1, 2, 3, 4))
+        shares = (*(answered(at[b], PROBED) for b in made.budgets), answered(ten, PROBED), bare, *ages)
+        rows.append((name, *map(_share, shares), str(stale(ten))))
+    budgets = (f"{b / _K:g}k" for b in made.budgets)
+    columns = ("method", *budgets, "10 %", "bare words", "oldest", "2", "3", "newest", "stale")
+    note = "from 10 % on all at a tenth of the past; bare words: the answer's words stand anywhere; quarters of age"
+    return Table("Typed probes by budget and age", columns, rows, note)
+
+
+def by_rounds(made: Quality) -> Table:
+    """What several compactions one after the other leave, at a tenth of the past."""
+    if len(made.rounds) < 2:
+        return Table("After several compactions", ("method",), [])
+    needed = by_method(r for r in made.recall if r.tenth)
+    probed = by_method(p for p in made.probes if p.tenth)
+    rows = []
+    for name, own in _best_first(probed, PROBED):
+        facts = needed.get(name, [])
+        recall = (pooled([r for r in facts if r.rounds == n], _present) for n in made.rounds)
+        asked = (answered([p for p in own if p.rounds == n], kinds) for kinds in (PROBED, RULES) for n in made.rounds)
+        rows.append((name, *(_share(share, 2) for share in (*recall, *asked))))
+    columns = (f"{what} {n}x" for what in ("needed", "probes", "rules") for n in made.rounds)
+    note = (
+        "at a tenth of the past: needed facts, all typed probes, constraints and corrections, after so many compactions"
+    )
+    return Table("After several compactions", ("method", *columns), rows, note)
+
+
+def planted(made: Quality) -> Table:
+    """Rules planted into the past by where they stood, after the fewest and the most compactions."""
+    found = by_method(p for p in made.probes if p.tenth)
+    often = sorted({made.rounds[0], made.rounds[-1]})
+    rows = []
+    for name, own in _best_first(found, PROBED):
+        cells = (_planted([p for p in own if p.rounds == n], place) for n in often for place, _ in PLACES)
+        rows.append((name, *cells))
+    rows.sort(key=lambda row: [float(cell) if cell != _NONE else 0.0 for cell in row[:0:-1]], reverse=True)
+    columns = (f"{place} {n}x" for n in often for place, _ in PLACES)
+    note = "at a tenth of the past; a rule said in passing and never mentioned again; the number: compactions"
+    return Table("Planted rules by where they stood", ("method", *columns), rows, note)
+
+
+def _planted(probed: Sequence[Probed], place: str) -> str:
+    found = [p.planted.get(place, (0, 1)) for p in probed]
+    return _share(sum(have for have, _ in found) / len(found)) if found else _NONE
+
+
+# -- what must not be --------------------------------------------------------------------------------------------------
+
+
+def validity(made: Quality) -> Table:
+    """Of all results of a method, how often each gate failed, and what is false or stale in them."""
+    failed = Counter(gate for p in made.probes for gate in p.gates)
+    gates = [gate for gate in GATES if failed[gate]]
+    rows = []
+    for name, own in by_method(made.probes).items():
+        able = [p for p in own if not p.unable]
+        if able:
+            counts = [sum(gate in p.gates for p in able) for gate in gates]
+            false = sum(p.false for p in able)
+            rows.append((name, str(len(able)), *map(str, (*counts, false, stale(able)))))
+    rows.sort(key=lambda row: sum(map(int, row[2:])))
+    note = "results in which a gate failed (no other failed anywhere); false facts and stale answers in all of them"
+    return Table("Validity, false facts, stale answers", ("method", "results", *gates, "false", "stale"), rows, note)
+
+
+def twice(made: Quality) -> Table:
+    """Tenfold's own methods run twice at each cut: the gates that failed."""
+    rows: list[tuple[str, ...]] = []
+    first: list[str] = []
+    for name in dict.fromkeys(one.method for one in made.checked):
+        own = [one for one in made.checked if one.method == name]
+        counts: Counter[Gate] = Counter()
+        for one in own:
+            counts.update(one.counts)
+            first += [f"{name} in {one.session}: {gate}, {why}" for gate, why in one.first.items()]
+        said = ", ".join(f"{gate} {count}" for gate, count in counts.items()) or "none"
+        rows.append((name, str(sum(one.cuts for one in own)), str(sum(one.unable for one in own)), said))
+    note = "; ".join(first[:3])
+    return Table(
+        "Validity of Tenfold's methods, run twice", ("method", "cuts", "unable", "gates that failed"), rows, note
+    )
+
+
+def unable(made: Quality) -> Table:
+    """The methods that gave no result somewhere, with the reason given most often."""
+    rows: list[tuple[str, ...]] = []
+    for name, own in by_method(made.probes).items():
+        reasons = Counter(" ".join(p.unable.split()) for p in own if p.unable)
+        if reasons:
+            ((reason, _),) = reasons.most_common(1)
+            rows.append((name, f"{reasons.total()}/{len(own)}", reason[:_REASON] + "…" * (len(reason) > _REASON)))
+    return Table("Could not run", ("method", "of its results", "the reason most often"), rows)
 
 
 # -- the arithmetic ----------------------------------------------------------------------------------------------------
 
 Count = Callable[[Recall], int]
+
+
+def plain(made: Quality) -> list[Recall]:
+    """The scores after the fewest compactions at the budgets named."""
+    return [r for r in made.recall if not r.own and not r.tenth and r.rounds == made.rounds[0]]
+
+
+def area_budgets(made: Quality) -> tuple[int, ...]:
+    """The budgets of the headline's area: those of 4k to 32k, all that there are where none of these is."""
+    return tuple(b for b in made.budgets if BUDGETS[0] <= b <= BUDGETS[-1]) or made.budgets
+
+
+def in_area(made: Quality) -> list[Recall]:
+    """Those of the plain scores that the headline's area is taken over."""
+    wanted = area_budgets(made)
+    return [r for r in plain(made) if r.budget in wanted]
+
+
+def by_method(scores: Iterable[One]) -> dict[str, list[One]]:
+    """The scores of each method."""
+    out: dict[str, list[One]] = {}
+    for score in scores:
+        out.setdefault(score.method, []).append(score)
+    return out
 
 
 def _present(score: Recall) -> int:
@@ -146,23 +411,40 @@ def mean_area(scores: Sequence[Recall], count: Count) -> float:
     return sum(areas) / len(areas) if areas else 0.0
 
 
-def _by(made: Report, title: str, keys: Sequence[str], of: Callable[[Recall], dict[str, tuple[int, int]]]) -> Table:
-    totals: dict[str, dict[str, tuple[int, int]]] = {}
-    for score in made.recall:
-        if score.own or score.unable:
-            continue
-        into = totals.setdefault(score.method, {})
-        for key, (have, wanted) in of(score).items():
-            was, all_ = into.get(key, (0, 0))
-            into[key] = (was + have, all_ + wanted)
-    shares = {n: {k: have / wanted for k, (have, wanted) in t.items() if wanted} for n, t in totals.items()}
-    used = [k for k in keys if any(k in t for t in shares.values())]
-    counts = {k: max(t.get(k, (0, 0))[1] for t in totals.values()) for k in used}
-    rows = [(name, *(_share(shares[name].get(k)) for k in used)) for name in made.methods if name in shares]
-    rows.sort(key=lambda row: row[1:], reverse=True)
-    note = "needed, over all budgets: " + ", ".join(f"{k} {counts[k]:,}" for k in used)
-    return Table(f"Future-use recall {title}", ("method", *used), rows, note)
+def answered(
+    probed: Iterable[Probed],
+    kinds: Sequence[Kind],
+    count: Callable[[Tally], int] = lambda tally: tally.present,
+    *,
+    quarter: int = 0,
+) -> float | None:
+    """The share of the probes of these kinds that the views answer; of one quarter of age where it is named."""
+    found = [t for p in probed for t in p.tallies if t.kind in kinds and quarter in (0, t.quarter)]
+    asked = sum(t.asked for t in found)
+    return sum(map(count, found)) / asked if asked else None
 
 
-def _share(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
+def stale(probed: Iterable[Probed]) -> int:
+    """The probes that the views answer with what was superseded."""
+    return sum(t.stale for p in probed for t in p.tallies)
+
+
+def _counts(probed: Iterable[Probed]) -> Counter[tuple[Kind, str]]:
+    counts: Counter[tuple[Kind, str]] = Counter()
+    for tally in (t for p in probed for t in p.tallies):
+        counts[tally.kind, "asked"] += tally.asked
+    return counts
+
+
+def _best_first(found: dict[str, list[Probed]], kinds: Sequence[Kind]) -> list[tuple[str, list[Probed]]]:
+    """The methods that could do anything, by the share of these probes."""
+    able = [(name, own) for name, own in found.items() if any(not p.unable for p in own)]
+    return sorted(able, key=lambda item: -(answered(item[1], kinds) or 0.0))
+
+
+def _share(value: float | None, digits: int = 3) -> str:
+    return _NONE if value is None else f"{value:.{digits}f}"
+
+
+def _ends(found: Interval) -> str:
+    return f"{found.low:.2f} to {found.high:.2f}"

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tenfold.errors import BadInput
 from tenfold.evals.cases import conversations, counter, text_of_message
-from tenfold.evals.report import Table
+from tenfold.evals.tables import Table
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
 from tenfold.session import Place, Session
@@ -86,6 +86,11 @@ def _posed(path: Path) -> list[_Posed]:
         return []
     except OSError as exc:
         raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+
+
+def posed_in(path: Path) -> list[tuple[str, str]]:
+    """The questions that a file brings with it, each with the text that its answer must hold."""
+    return [(one.prompt, one.expected) for one in _posed(path)]
 
 
 def asked(path: Path) -> list[Asked]:

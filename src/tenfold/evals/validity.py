@@ -124,7 +124,8 @@ def _ids(message: ChatMessage) -> list[str]:
 def _pairs(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
     """Calls and results: each with the other, together, once, and all of a step or none of it."""
     open_in_source = _unanswered(source)
-    seen: set[str] = set()
+    given = Counter(c for message in source for c in _ids(message))
+    seen: Counter[str] = Counter()
     waiting: list[str] = []
     for at, message in enumerate(view):
         if message.get("role") == "tool":
@@ -138,8 +139,8 @@ def _pairs(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterat
             Broken("orphan call", at, f"{c} is not answered before this") for c in waiting if c not in open_in_source
         )
         waiting = _ids(message)
-        yield from (Broken("duplicate id", at, c) for c, n in Counter(waiting).items() if n > 1 or c in seen)
         seen.update(waiting)
+        yield from (Broken("duplicate id", at, c) for c in dict.fromkeys(waiting) if seen[c] > max(1, given[c]))
     yield from (Broken("orphan call", len(view), f"{c} has no result") for c in waiting if c not in open_in_source)
     for message in source:
         step = _ids(message)
@@ -157,10 +158,13 @@ def _order(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterat
     places: dict[bytes, list[int]] = {}
     for index, message in enumerate(source):
         places.setdefault(_raw(message), []).append(index)
-    calls = {c: index for index, message in enumerate(source) for c in _ids(message)}
+    calls: dict[str, list[int]] = {}
+    for index, message in enumerate(source):
+        for call in _ids(message):
+            calls.setdefault(call, []).append(index)
     last = -1
     for at, message in enumerate(view):
-        own = [calls[c] for c in _ids(message) if c in calls] or places.get(_raw(message), [])
+        own = sorted(i for c in _ids(message) for i in calls.get(c, ())) or places.get(_raw(message), [])
         if own:
             following = next((i for i in own if i > last), None)
             if following is None:

@@ -178,6 +178,14 @@ class Store(Protocol):
         """
         ...
 
+    def ask(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """Entries that hold some of a question's words, in any of their English endings; best first.
+
+        Ranked by BM25 over passages of some 800 characters. Words in double quotes are left out of account: they are
+        for `search`. Finds nothing where the store knows none of the words.
+        """
+        ...
+
     def index(self, *, limit: int = 2_000) -> int:
         """Indexes up to `limit` entries that no search has seen yet, of all namespaces; returns how many it took.
 

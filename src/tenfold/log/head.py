@@ -154,4 +154,5 @@ class Head:
         self.view = View.of(path)
         self.sizes = self.sizes.fork(position + 1)
         self.tally = Tally(self.sizes)
+        self._uncounted = self.view.refs if self._uncounted else ()
         self.anchors = rebased(self.anchors)

@@ -1,6 +1,7 @@
 """The store in memory: the same contract and the same answers as SQLite, for one process, gone with it.
 
-Paths are built as in SQLite, from segments without a fork, so that opening costs O(view) here too. Search is a scan.
+Paths are built as in SQLite, from segments without a fork, so that opening costs O(view) here too. A search for words
+is a scan; questions have an index, filled by the next question.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +30,8 @@ from tenfold.log.placing import (
     unknown_entry,
     unknown_session,
 )
+from tenfold.log.search_passages import NEWEST, Source, answered, keys
+from tenfold.log.search_terms import asked_for
 from tenfold.log.verify import Row, Stretch, check_rows, check_snapshots, rewritten
 from tenfold.log.words import POOL, Candidate, find, parse, ranked, searchable
 from tenfold.record.block import Block
@@ -71,6 +75,10 @@ class _Session(Struct):
     segs: list[_Seg]
     lines: dict[str, _Line]
     heads: dict[str, str]
+    terms: dict[str, list[int]] = {}
+    """The passages that hold each term, oldest first, of as many lines as `indexed` says."""
+    passages: int = 0
+    indexed: int = 0
 
 
 class MemoryStore:
@@ -218,7 +226,21 @@ class MemoryStore:
                 pool.append(Candidate(line.order, name, line.entry, line.pos, kind, found, text))
             if len(pool) >= max(POOL, limit):
                 break
-        return ranked(pool, limit)
+        return ranked(pool, asked, limit)
+
+    def ask(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """See `Store.ask`."""
+        wanted = asked_for(words)
+        with self._lock:
+            known = [self._session(namespace, session)] if session else list(self._space(namespace).values())
+            for each in known:
+                _index(each)
+            found = {
+                term: sorted((key for s in known for key in s.terms.get(term, ())[-NEWEST:]), reverse=True)[:NEWEST]
+                for term in wanted
+            }
+            among = max(sum(len(s.lines) for s in known), min(NEWEST, sum(s.passages for s in known)))
+            return answered(found, lambda orders: _sources(known, set(orders)), among=among, limit=limit)
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
         """See `Store.purge`."""
@@ -328,7 +350,26 @@ def _row(session: _Session) -> SessionRow:
     )
 
 
+def _index(session: _Session) -> None:
+    """Brings the index of a session up to its last line."""
+    for line in islice(session.lines.values(), session.indexed, None):
+        for key, found in keys(line.order, line.entry):
+            for term in found:
+                session.terms.setdefault(term, []).append(key)
+            session.passages += 1
+    session.indexed = len(session.lines)
+
+
+def _sources(sessions: Sequence[_Session], orders: set[int]) -> Iterator[Source]:
+    for session in sessions:
+        for line in session.lines.values():
+            if line.order in orders:
+                kind = str(type(line.entry).__struct_config__.tag)
+                yield Source(line.order, session.info.id, line.pos, kind, line.entry)
+
+
 def _purge(session: _Session, line: _Line, now: int) -> int:
+    session.terms, session.passages, session.indexed = {}, 0, 0
     old, body = line.entry, encode_entry(line.entry)
     stone = scrub.buried(old, body, now)
     quoting = [each for each in session.lines.values() if each is not line and _may_quote(each, line)]

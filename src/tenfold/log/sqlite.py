@@ -150,13 +150,24 @@ class SqliteStore:
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search`. Where the index cannot be written, what it does not hold is found by scan."""
-        with contextlib.suppress(StoreError):
-            while self.index():
-                pass
+        self._catch_up()
         with self._files.read() as db:
             if session is not None:
                 session_id(db, namespace, session)
             return sqlite_search.search(db, namespace, words, session, limit)
+
+    def ask(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """See `Store.ask`. Where the index cannot be written, what it does not hold is read through."""
+        self._catch_up()
+        with self._files.read() as db:
+            if session is not None:
+                session_id(db, namespace, session)
+            return sqlite_search.ask(db, namespace, words, session, limit)
+
+    def _catch_up(self) -> None:
+        with contextlib.suppress(StoreError):
+            while self.index():
+                pass
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
         """See `Store.purge`. Other readers at work may keep the old bytes in the write-ahead log until they finish."""

@@ -16,7 +16,7 @@ from tenfold.errors import RecordError
 from tenfold.log import scrub
 from tenfold.log.sqlite_paths import Chains, Spot, decode_info, encode_info, spot
 from tenfold.log.sqlite_schema import INDEXED
-from tenfold.log.sqlite_search import forget, forget_all, remember
+from tenfold.log.sqlite_search import forget, forget_all, merge, remember
 from tenfold.log.verify import rewritten
 from tenfold.record.block import Block
 from tenfold.record.codec import decode_entry, encode_entry
@@ -47,7 +47,7 @@ def purge_session(db: sqlite3.Connection, session: int) -> int:
         db.execute(statement, (session,))
     # Row numbers above the last entry are given out again, and must count as not yet indexed.
     db.execute("UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name = ?", (INDEXED,))
-    merge_index(db)
+    merge(db)
     return touched
 
 
@@ -69,13 +69,8 @@ def purge_entry(db: sqlite3.Connection, chains: Chains, session: int, entry: str
             touched += 1 + _replace(db, seq, each, clean)
             _uncounted(db, seq)
     touched += _title(db, session, old)
-    merge_index(db)
+    merge(db)
     return touched
-
-
-def merge_index(db: sqlite3.Connection) -> None:
-    """Merges the index into one piece: only then are removed rows physically gone from it."""
-    db.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
 def _replace(db: sqlite3.Connection, seq: int, old: Entry, new: Entry) -> int:

@@ -15,8 +15,8 @@ from tenfold.errors import NewerStore, StoreError, StoreUnwritable
 
 APPLICATION = 0x54464C44  # "TFLD", in the file's header
 INDEXED = "indexed"
-"""The mark that holds the last entry in the index. To change what `words.indexed` returns takes a migration that
-empties the index and this mark: removing an entry from it needs the very text that was put in."""
+"""The mark that holds the last entry in both indexes. To change what `words.indexed` or `search_passages.keys` return
+takes a migration that empties the indexes and this mark: removing an entry from them needs the very text put in."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -61,6 +61,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE rest (seq INTEGER PRIMARY KEY)",
         "CREATE TABLE mark (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
         "INSERT INTO mark VALUES ('indexed', 0)",
+    ),
+    (
+        # The terms of each passage, for questions. What was indexed is indexed again, now for both.
+        (
+            "CREATE VIRTUAL TABLE passages USING fts5(text, content='', detail=none, columnsize=0,"
+            " tokenize=\"ascii tokenchars '_'\")"
+        ),
+        "INSERT INTO words (words) VALUES ('delete-all')",
+        "DELETE FROM rest",
+        "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
 )
 VERSION = len(MIGRATIONS)

@@ -1,8 +1,11 @@
 """Search in SQLite: a trigram index that names candidates, which are then read and compared with the words.
 
-The index is filled by watermark, outside the append, and holds neither text nor offsets. What it cannot know (text
-behind its bound, entries after the watermark, words shorter than three characters) is found by scan. A damaged entry
-yields no hit: `verify` names it.
+Beside it stands an index of the terms of each passage, for questions. It holds the numbers of the namespace and the
+session as terms too, so that a question costs no more where others have much to say.
+
+The indexes are filled by watermark, outside the append, and hold neither text nor offsets. What the first cannot know
+(text behind its bound, entries after the watermark, words shorter than three characters) is found by scan. A damaged
+entry yields no hit: `verify` names it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from collections.abc import Iterator, Sequence
 
 from tenfold.errors import RecordError
 from tenfold.log.base import Hit
+from tenfold.log.search_passages import NEWEST, Source, answered, keys
+from tenfold.log.search_terms import asked_for
 from tenfold.log.sqlite_schema import INDEXED
 from tenfold.log.words import POOL, SHORTEST, Candidate, find, indexed, parse, ranked, searchable
 from tenfold.record.codec import decode_entry
@@ -24,6 +29,18 @@ _ROWS = (
     "SELECT e.seq, s.name, e.pos, e.kind, e.body FROM entry e JOIN session s ON s.id = e.session"
     " WHERE e.seq IN ({marks}) ORDER BY e.seq DESC"
 )
+_SCOPES = (
+    "SELECT s.id, n.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?1 AND (?2 IS NULL OR s.name = ?2)"
+)
+_NAMESPACE, _SESSION = "_n{}", "_s{}"
+"""Terms that no text has: those begin with a letter or a digit."""
+_NEWEST = "SELECT rowid FROM passages WHERE passages MATCH ? ORDER BY rowid DESC LIMIT ?"
+_ENTRIES = (
+    "SELECT ifnull(sum(h.entries), 0) FROM head h JOIN session s ON s.id = h.session"
+    " JOIN namespace n ON n.id = s.ns WHERE n.name = ?1 AND (?2 IS NULL OR s.name = ?2)"
+)
+_PASSAGES = "SELECT count(*) FROM (SELECT 1 FROM passages WHERE passages MATCH ? LIMIT ?)"
+_LATE = "SELECT seq, session, body FROM entry WHERE seq > ? AND ns = ? AND kind != 'tombstone' ORDER BY seq"
 _SESSIONS = (
     "SELECT s.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?1 AND (?2 IS NULL OR s.name = ?2)"
 )
@@ -41,34 +58,27 @@ def behind(db: sqlite3.Connection) -> bool:
 
 def index(db: sqlite3.Connection, limit: int) -> int:
     """Indexes up to `limit` entries, or about a million characters, after the watermark. Needs a transaction."""
+    start = watermark(db)
     rows = db.execute(
-        "SELECT seq, body FROM entry WHERE seq > ? AND kind != 'tombstone' ORDER BY seq LIMIT ?", (watermark(db), limit)
+        "SELECT seq, body FROM entry WHERE seq > ? AND kind != 'tombstone' ORDER BY seq LIMIT ?", (start, limit)
     )
-    texts: list[tuple[int, str]] = []
-    rest: list[tuple[int]] = []
     last = characters = 0
     for seq, body in rows:
         entry = _read(body)
-        text, cut = indexed(entry) if entry is not None else ("", False)
-        if text:
-            texts.append((seq, text))
-        if cut:
-            rest.append((seq,))
-        last, characters = seq, characters + len(text)
+        characters += _put(db, seq, entry) if entry is not None else 0
+        last = seq
         if characters >= _BATCH_CHARACTERS:
             break
     if not last:
         db.execute("UPDATE mark SET value = (SELECT ifnull(max(seq), 0) FROM entry) WHERE name = ?", (INDEXED,))
         return 0
-    took = int(db.execute("SELECT count(*) FROM entry WHERE seq > ? AND seq <= ?", (watermark(db), last)).fetchone()[0])
-    db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
-    db.executemany("INSERT INTO rest VALUES (?)", rest)
+    took = int(db.execute("SELECT count(*) FROM entry WHERE seq > ? AND seq <= ?", (start, last)).fetchone()[0])
     db.execute("UPDATE mark SET value = ? WHERE name = ?", (last, INDEXED))
     return took
 
 
 def forget(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
-    """Takes an entry that is about to change out of the index; returns how many rows that was."""
+    """Takes an entry that is about to change out of the indexes; returns how many rows of the first that was."""
     if seq > watermark(db):
         return 0
     text, cut = indexed(entry)
@@ -76,25 +86,76 @@ def forget(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
         db.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (seq, text))
     if cut:
         db.execute("DELETE FROM rest WHERE seq = ?", (seq,))
+    gone = "INSERT INTO passages (passages, rowid, text) VALUES ('delete', ?, ?)"
+    db.executemany(gone, _rows_of(db, seq, entry))
     return int(bool(text)) + int(cut)
 
 
 def forget_all(db: sqlite3.Connection) -> None:
-    """Empties the index; the next search fills it again."""
+    """Empties the indexes; the next search fills them again."""
     db.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    db.execute("INSERT INTO passages (passages) VALUES ('delete-all')")
     db.execute("DELETE FROM rest")
     db.execute("UPDATE mark SET value = 0 WHERE name = ?", (INDEXED,))
 
 
 def remember(db: sqlite3.Connection, seq: int, entry: Entry) -> None:
-    """Puts an entry that has changed back into the index, if the watermark has passed it."""
-    if seq > watermark(db):
-        return
+    """Puts an entry that has changed back into the indexes, if the watermark has passed it."""
+    if seq <= watermark(db):
+        _put(db, seq, entry)
+
+
+def merge(db: sqlite3.Connection) -> None:
+    """Merges each index into one piece: only then are removed rows physically gone from it."""
+    db.execute("INSERT INTO words (words) VALUES ('optimize')")
+    db.execute("INSERT INTO passages (passages) VALUES ('optimize')")
+
+
+def _put(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
+    """Puts an entry into the indexes; returns how many characters the first took."""
     text, cut = indexed(entry)
     if text:
         db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (seq, text))
     if cut:
         db.execute("INSERT INTO rest VALUES (?)", (seq,))
+    db.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", _rows_of(db, seq, entry))
+    return len(text)
+
+
+def _rows_of(db: sqlite3.Connection, seq: int, entry: Entry) -> list[tuple[int, str]]:
+    namespace, session = db.execute("SELECT ns, session FROM entry WHERE seq = ?", (seq,)).fetchone()
+    scope = f"{_NAMESPACE.format(namespace)} {_SESSION.format(session)}"
+    return [(key, f"{scope} {' '.join(sorted(held))}") for key, held in keys(seq, entry)]
+
+
+def ask(db: sqlite3.Connection, namespace: str, words: str, session: str | None, limit: int) -> list[Hit]:
+    """The best hits for a question. Does not move the watermark."""
+    scopes = db.execute(_SCOPES, (namespace, session)).fetchall()
+    wanted = asked_for(words)
+    if not scopes or not wanted:
+        return []
+    scope = _SESSION.format(scopes[0][0]) if session else _NAMESPACE.format(scopes[0][1])
+    match = f'"{{}}" AND "{scope}"'
+    found = {term: [row[0] for row in db.execute(_NEWEST, (match.format(term), NEWEST))] for term in wanted}
+    late = db.execute(_LATE, (watermark(db), scopes[0][1])).fetchall()
+    sessions = {row[0] for row in scopes}
+    for seq, owner, body in late:
+        entry = _read(body) if owner in sessions else None
+        for key, held in keys(seq, entry) if entry is not None else ():
+            for term in held & found.keys():
+                found[term].insert(0, key)
+    entries = int(db.execute(_ENTRIES, (namespace, session)).fetchone()[0])
+    among = max(entries, int(db.execute(_PASSAGES, (f'"{scope}"', NEWEST)).fetchone()[0]))
+    newest = {term: places[:NEWEST] for term, places in found.items()}
+    return answered(newest, lambda seqs: _sources(db, seqs), among=among, limit=limit)
+
+
+def _sources(db: sqlite3.Connection, seqs: Sequence[int]) -> Iterator[Source]:
+    marks = ",".join("?" * len(seqs))
+    for seq, session, position, kind, body in db.execute(_ROWS.format(marks=marks), seqs):
+        entry = _read(body)
+        if entry is not None:
+            yield Source(seq, session, position, kind, entry)
 
 
 def search(db: sqlite3.Connection, namespace: str, words: str, session: str | None, limit: int) -> list[Hit]:
@@ -107,7 +168,7 @@ def search(db: sqlite3.Connection, namespace: str, words: str, session: str | No
         pool.extend(_compared(db, seqs[start : start + _CHUNK], asked))
         if len(pool) >= max(POOL, limit):
             break
-    return ranked(pool[: max(POOL, limit)], limit)
+    return ranked(pool[: max(POOL, limit)], asked, limit)
 
 
 def _candidates(db: sqlite3.Connection, words: Sequence[str], sessions: set[int]) -> list[int]:

@@ -17,31 +17,33 @@ from tenfold.log.base import Hit
 from tenfold.record.block import Block, Say
 from tenfold.record.entry import Branch, Custom, Entry, Said, Setting
 from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.shown import told
 from tenfold.summarize.batches import stored
-from tenfold.summarize.redact import redact
 
 INDEX_BOUND = 65_536
 """Characters of one entry that an index holds; what lies behind is found by scan."""
 SHORTEST = 3
 """Characters of the shortest word that a trigram index can hold."""
-SNIPPET = 200
-"""Characters of a snippet, at most."""
+SNIPPET = 800
+"""Characters that are shown of a hit: five of them and their headings are a little more than 1,000 tokens."""
 POOL = 200
 """Hits that are ranked, at least: the newest ones that hold all the words."""
-_MARGIN = 600
-_K1, _B = 1.2, 0.75
+K1, B = 1.2, 0.75
+"""How soon more of the same word counts no more, and how much longer texts count less, as is usual for BM25."""
+_MARGIN = 4_000
+"""Characters around what is shown that are looked at for secrets: more than the longest private key in use."""
+_OCCURRENCES = 50
+"""Occurrences of each word between which the densest place is looked for."""
 _PHRASE = re.compile(r'"([^"]+)"|(\S+)')
 _SPACE = re.compile(r"\s+")
 
 
 class Found(Struct, frozen=True):
-    """Where an entry's text holds the words: the first place, how often each occurs, the text's size.
+    """How an entry's text holds the words: how often each occurs, the text's size.
 
     `scanned` says that an index cannot have led here: a word is too short for it, or lies behind its bound.
     """
 
-    first: int
-    length: int
     often: tuple[int, ...]
     size: int
     scanned: bool
@@ -103,19 +105,16 @@ def indexed(entry: Entry) -> tuple[str, bool]:
 
 
 def find(text: str, words: Sequence[str]) -> Found | None:
-    """Whether `text` holds every one of the folded words, and where; None if one is missing."""
+    """Whether `text` holds every one of the folded words, and how often; None if one is missing."""
     folded = fold(text)
     places = [folded.find(word) for word in words]
     if min(places) < 0:
         return None
-    first = min(range(len(words)), key=places.__getitem__)
     scanned = any(len(w) < SHORTEST or p + len(w) > INDEX_BOUND for w, p in zip(words, places, strict=True))
-    drift = len(folded) - len(text)
-    start = _unfolded(text, words[first], places[first], drift) if drift else places[first]
-    return Found(start, len(words[first]), tuple(folded.count(w) for w in words), len(folded), scanned)
+    return Found(tuple(folded.count(w) for w in words), len(folded), scanned)
 
 
-def ranked(pool: Sequence[Candidate], limit: int) -> list[Hit]:
+def ranked(pool: Sequence[Candidate], words: Sequence[str], limit: int) -> list[Hit]:
     """The best `limit` of the pool as hits: by BM25 within the pool, then the newest first.
 
     Every candidate holds every word, so a word's rarity is the same for all and only frequency and length decide.
@@ -126,31 +125,62 @@ def ranked(pool: Sequence[Candidate], limit: int) -> list[Hit]:
     scores = [(round(_score(c.found, mean), 2), c.order, c) for c in pool]
     scores.sort(key=lambda s: (-s[0], -s[1]))
     return [
-        Hit(c.session, c.entry.id, c.position, c.kind, snippet(c.text, c.found), score, c.found.scanned)
+        Hit(c.session, c.entry.id, c.position, c.kind, snippet(c.text, words), score, c.found.scanned)
         for score, _, c in scores[:limit]
     ]
 
 
-def snippet(text: str, found: Found) -> str:
-    """About `SNIPPET` characters around the first match, on one line, redacted before it is cut to size."""
-    start = max(0, found.first - _MARGIN)
-    stop = found.first + min(found.length, SNIPPET) + _MARGIN
-    before = redact(text[start : found.first])
-    whole = redact(text[start:stop])
-    # Redaction may have shortened what stands before the match, or have hidden the match itself.
-    word = fold(text[found.first : found.first + min(found.length, SNIPPET)])
-    at = fold(whole).find(word, max(0, len(before) - len(word) - 8))
-    at = at if at >= 0 else min(len(before), len(whole))
-    left = max(0, at - (SNIPPET - min(len(word), SNIPPET)) // 2)
-    cut = whole[left : left + SNIPPET]
-    opening = "..." if start or left else ""
-    closing = "..." if left + SNIPPET < len(whole) or stop < len(text) else ""
-    return opening + _SPACE.sub(" ", cut).strip() + closing
+def snippet(text: str, words: Sequence[str]) -> str:
+    """About `SNIPPET` characters around the place where most of the folded words stand together, on one line."""
+    at, length = _densest(text, words)
+    start = max(0, min(at - (SNIPPET - length) // 2, len(text) - SNIPPET))
+    stop = min(len(text), start + SNIPPET)
+    opening, closing = "..." if start else "", "..." if stop < len(text) else ""
+    return opening + _SPACE.sub(" ", shown(text, start, stop)).strip() + closing
+
+
+def shown(text: str, start: int, stop: int) -> str:
+    """A stretch of the text as `told`: without secrets and control sequences, also those that one of its ends cuts."""
+    low, high = max(0, start - _MARGIN), min(len(text), stop + _MARGIN)
+    whole, before, after = told(text[low:high]), told(text[low:start]), told(text[stop:high])
+    return whole[_shared(whole, before) : len(whole) - _shared(whole[::-1], after[::-1])]
+
+
+def _shared(text: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    if text.startswith(other):
+        return len(other)
+    return next((i for i, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(text))
+
+
+def _densest(text: str, words: Sequence[str]) -> tuple[int, int]:
+    """Where the window begins that holds the most of the words, the first such, and how far they reach in it."""
+    folded = fold(text)
+    places: list[tuple[int, int]] = []
+    for number, word in enumerate(words):
+        at = folded.find(word)
+        for _ in range(_OCCURRENCES):
+            if at < 0:
+                break
+            places.append((at, number))
+            at = folded.find(word, at + 1)
+    places.sort()
+    best, most, first = (0, 0), 0, 0
+    for last, (at, number) in enumerate(places):
+        end = at + len(words[number])
+        while places[first][0] < min(at, end - SNIPPET):
+            first += 1
+        held = len({number for _, number in places[first : last + 1]})
+        if held > most:
+            most, best = held, (places[first][0], end - places[first][0])
+    drift = len(folded) - len(text)
+    at, length = best[0], min(best[1], SNIPPET)
+    return (_unfolded(text, folded[at : at + length], at, drift), length) if drift else (at, length)
 
 
 def _score(found: Found, mean: float) -> float:
-    norm = _K1 * (1 - _B + _B * found.size / mean)
-    return sum(n * (_K1 + 1) / (n + norm) for n in found.often)
+    norm = K1 * (1 - B + B * found.size / mean)
+    return sum(n * (K1 + 1) / (n + norm) for n in found.often)
 
 
 def _unfolded(text: str, word: str, near: int, drift: int) -> int:
@@ -161,10 +191,11 @@ def _unfolded(text: str, word: str, near: int, drift: int) -> int:
 
 def _texts(message: Message) -> Iterator[str]:
     for part in message.parts:
-        yield from _part(part)
+        yield from part_texts(part)
 
 
-def _part(part: Part) -> Iterator[str]:
+def part_texts(part: Part) -> Iterator[str]:
+    """The texts by which one part of a message is found."""
     match part:
         case Text() | Thinking():
             yield part.text
@@ -175,7 +206,7 @@ def _part(part: Part) -> Iterator[str]:
             if part.name:
                 yield part.name
             for inner in part.content:
-                yield from _part(inner)
+                yield from part_texts(inner)
         case Document():
             yield from (t for t in (part.name, part.text, part.url) if t)
         case Image():

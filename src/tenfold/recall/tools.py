@@ -21,6 +21,10 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
     EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
 }
 PART = "Which part of a long answer, from 1; its last line says how many there are."
+HITS = 5
+"""Messages that one search names: those after them seldom hold what was looked for."""
+FOUND = 1_000
+"""Tokens of one search's answer, at most: little enough to search twice."""
 Count = Callable[[Sequence[str]], list[int]]
 
 
@@ -66,9 +70,7 @@ class RecallTools:
         if not isinstance(value, str) or not value.strip():
             return f"{name} needs the argument {key!r}, a string"
         if name == SEARCH:
-            hits = asked(self._store, self._namespace, value, session=self._session, limit=10)
-            lines = [f"{h.entry} ({h.kind}, position {h.position}): {h.snippet}" for h in hits]
-            return self._parts("\n".join(lines))[0] if lines else f"nothing in this conversation holds {value!r}"
+            return self.search(value) or f"nothing in this conversation holds {value!r}"
         try:
             found = expand(self._store, self._namespace, value, session=self._session)
         except NotFound as exc:
@@ -82,19 +84,34 @@ class RecallTools:
         more = f'; {name}({key}="{value}", part={wanted + 1}) goes on' if wanted < len(parts) else ""
         return f"{parts[wanted - 1]}\n[part {wanted} of {len(parts)}{more}]"
 
+    def search(self, words: str) -> str:
+        """What one search brings back: a line for each of the `HITS` best hits, `FOUND` tokens in all; "" for none.
+
+        Raises `UsageError` where there is no word.
+        """
+        hits = asked(self._store, self._namespace, words, session=self._session, limit=HITS)
+        heads = [f"{h.entry} ({h.kind}, position {h.position}): " for h in hits]
+        text = "\n".join(head + hit.snippet for head, hit in zip(heads, hits, strict=True))
+        lines = self._start(text, min(FOUND, self._cap)).split("\n")
+        cut = bool(hits) and len(lines[-1]) <= len(heads[len(lines) - 1])  # an id cut in two names nothing
+        return "\n".join(lines[:-1] if cut else lines)
+
     def _parts(self, text: str) -> list[str]:
         """The text in parts of at most `cap` tokens each, room for a last line included."""
-        room = max(1, self._cap - _LAST_LINE)
         if self._count([text])[0] <= self._cap:
             return [text]
         parts: list[str] = []
         while text:
-            part = text[: room * _LONGEST]
-            while (size := self._count([part])[0]) > room and len(part) > 1:
-                part = part[: max(1, len(part) * room // (size + 1))]
-            parts.append(part)
-            text = text[len(part) :]
+            parts.append(self._start(text, max(1, self._cap - _LAST_LINE)))
+            text = text[len(parts[-1]) :]
         return parts
+
+    def _start(self, text: str, room: int) -> str:
+        """As much of the text's beginning as that many tokens hold."""
+        part = text[: room * _LONGEST]
+        while (size := self._count([part])[0]) > room and len(part) > 1:
+            part = part[: max(1, len(part) * room // (size + 1))]
+        return part
 
 
 _LAST_LINE = 60

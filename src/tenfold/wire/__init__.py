@@ -10,6 +10,7 @@ from tenfold.wire.base import Adjustment, AdjustmentKind, Encoded, EncodedItem, 
 from tenfold.wire.container import WIRES, decode_bytes, detect, encode_bytes, items_in, raw_of, wire_of
 from tenfold.wire.marks import Confirm, Mark, render_summary, summary_hash, summary_mark, summary_text, text_origin
 from tenfold.wire.profiles import FAMILY, PROFILES, Profile
+from tenfold.wire.resent import Choose, Resent
 
 __all__ = [
     "FAMILY",
@@ -17,11 +18,13 @@ __all__ = [
     "WIRES",
     "Adjustment",
     "AdjustmentKind",
+    "Choose",
     "Confirm",
     "Encoded",
     "EncodedItem",
     "Mark",
     "Profile",
+    "Resent",
     "Wire",
     "decode_bytes",
     "detect",

@@ -26,7 +26,7 @@ from tenfold.record.message import (
     text_of,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import Encoded, EncodedItem, Ledger
+from tenfold.wire.base import START, Before, Encoded, EncodedItem, Ledger, Names
 from tenfold.wire.marks import OPENING, Confirm, fold_note, origin_of
 from tenfold.wire.media import stand_in
 from tenfold.wire.profiles import COMPACTIONS
@@ -42,11 +42,13 @@ class Anthropic:
 
     name = NAME
 
-    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+    def decode(
+        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+    ) -> list[Message]:
         """See `Wire.decode`."""
         out: list[Message] = []
-        names: dict[str, str] = {}
-        for index, raw in enumerate(items):
+        names = Names(before)
+        for index, raw in enumerate(items, before.items):
             out.extend(_decoded(raw, index, Native(NAME, raw, lead=b"," if index else b""), (names, confirm)))
         return out
 
@@ -82,7 +84,7 @@ def _open(items: list[EncodedItem], role: Role, ledger: Ledger, batch: Batch) ->
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str], Confirm | None]) -> list[Message]:
+def _decoded(raw: bytes, index: int, native: Native, known: tuple[Names, Confirm | None]) -> list[Message]:
     found = members(raw, index)
     name = splice.text(found.get("role")) or ""
     role = _ROLES.get(name)
@@ -97,20 +99,20 @@ def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str]
     return split(raw, "content", native, chunks or [Chunk(role, origin_of(role, ""), ())])
 
 
-def _chunk(block: Raw, role: Role, known: tuple[dict[str, str], Confirm | None]) -> Chunk:
+def _chunk(block: Raw, role: Role, known: tuple[Names, Confirm | None]) -> Chunk:
     names, confirm = known
     found = splice.fields(block)
     kind = splice.text(found.get("type")) if found is not None else None
     if found is None or kind is None:
         return Chunk(role, origin_of(role, ""), (Opaque("", bytes(block)),))
     if kind == "tool_result" and role == "user" and (call := splice.text(found.get("tool_use_id"))) is not None:
-        content, name = _result_content(found.get("content")), names.get(call, splice.text(found.get("name")) or "")
-        result = ToolResult(call, name, content, splice.truth(found.get("is_error")))
+        name = named if (named := names.of(call)) is not None else splice.text(found.get("name")) or ""
+        result = ToolResult(call, name, _result_content(found.get("content")), splice.truth(found.get("is_error")))
         return Chunk("tool", "tool", (result,))
     read = _READERS.get((role, kind)) or _READERS.get(("", kind))
     part = read(found) if read is not None else None
     if isinstance(part, ToolCall):
-        names[part.id] = part.name
+        names.add((part,))
     if part is None:
         stands = role == "assistant" and kind in COMPACTIONS[NAME] and splice.text(found.get("content")) is not None
         part = Opaque(kind, bytes(block), NAME if stands else "")  # with null content it is a failed one, for nothing

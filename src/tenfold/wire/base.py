@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, Opaque, ToolCall, calls_of, result_of
+from tenfold.record.message import Message, Opaque, Part, ToolCall, calls_of, result_of
 from tenfold.wire import splice
 from tenfold.wire.marks import Confirm
 from tenfold.wire.profiles import FAMILY, MADE, PROFILES, Profile
@@ -65,13 +65,56 @@ class Encoded(Struct, frozen=True):
     adjustments: tuple[Adjustment, ...] = ()
 
 
+class Before(Struct, frozen=True):
+    """What comes before the items that are decoded: `items` of them, the first `count` of `messages` by now.
+
+    The last of these messages is no answer: one that is still going on is read again as a whole.
+    """
+
+    items: int = 0
+    count: int = 0
+    messages: Sequence[Message] = ()
+
+    def backwards(self) -> Iterator[Message]:
+        """The messages, newest first."""
+        return (self.messages[at] for at in range(self.count - 1, -1, -1))
+
+
+START = Before()
+"""Nothing comes before."""
+
+
+class Names:
+    """The tools' names by call id, of all calls decoded so far; of several with one id the newest counts."""
+
+    def __init__(self, before: Before = START) -> None:
+        self._before = before
+        self._known: dict[str, str | None] = {}
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Takes the calls among these parts."""
+        self._known.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
+
+    def of(self, call: str) -> str | None:
+        """The name of the tool that this call is for, None for a call that never was."""
+        if call not in self._known:
+            calls = (c for m in self._before.backwards() for c in reversed(calls_of(m)))
+            self._known[call] = next((c.name for c in calls if c.id == call), None)
+        return self._known[call]
+
+
 class Wire(Protocol):
     """One provider's message format. Get one from `WIRES`."""
 
     name: str
 
-    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
-        """Native messages, each as JSON bytes, as ours. Raises `UnknownRole`, and `BadInput` for what is no object."""
+    def decode(
+        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+    ) -> list[Message]:
+        """Native messages, each as JSON bytes, as ours. Raises `UnknownRole`, and `BadInput` for what is no object.
+
+        With `before` they go on a list whose beginning was decoded already.
+        """
         ...
 
     def encode(self, messages: Sequence[Message]) -> Encoded:

@@ -52,10 +52,15 @@ def raw_of(message: object) -> bytes:
         raise BadInput(
             f"a message is a dict, JSON bytes, or an SDK object with model_dump(), not {type(message).__name__}"
         )
+    return encoded(message)
+
+
+def encoded(value: object) -> bytes:
+    """A value of a native message as JSON bytes. Raises `BadInput` for what JSON cannot hold."""
     try:
-        return msgspec.json.encode(message, enc_hook=_plain)
+        return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_clean(message), enc_hook=_plain)
+        return msgspec.json.encode(_clean(value), enc_hook=_plain)
     except (TypeError, ValueError) as exc:
         raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
 
@@ -209,6 +214,12 @@ def detect(items: Sequence[object]) -> str:
         f"none of {', '.join(WIRES)} has messages like {seen[0]}; pass format= with one of these, "
         "or read the file with the reader of its own format"
     )
+
+
+def sign_of(raw: bytes) -> tuple[str, str]:
+    """The role of a native message, and the wire that only such a one can be of: "" for none, "?" for no object."""
+    found = splice.fields(raw)
+    return ("", "?") if found is None else (splice.text(found.get("role")) or "", _telling(found))
 
 
 def _telling(found: splice.Fields) -> str:

@@ -25,10 +25,11 @@ from tenfold.record.message import (
     Thinking,
     ToolCall,
     ToolResult,
+    calls_of,
     text_of,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import Encoded, EncodedItem, Ledger
+from tenfold.wire.base import START, Before, Encoded, EncodedItem, Ledger
 from tenfold.wire.marks import OPENING, Confirm, fold_note, text_origin
 from tenfold.wire.media import stand_in
 from tenfold.wire.profiles import MADE
@@ -54,11 +55,13 @@ class Gemini:
 
     name = NAME
 
-    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+    def decode(
+        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+    ) -> list[Message]:
         """See `Wire.decode`."""
         out: list[Message] = []
-        pairing = _Pairing()
-        for index, raw in enumerate(items):
+        pairing = _Pairing(before)
+        for index, raw in enumerate(items, before.items):
             out.extend(_decoded(raw, index, Native(NAME, raw, lead=b"," if index else b""), (pairing, confirm)))
         return out
 
@@ -94,8 +97,9 @@ class _Waiting(Struct):
 class _Pairing:
     """Gives calls their ids and finds the call of each response: by its id, else by name and order."""
 
-    def __init__(self) -> None:
-        self._waiting: list[_Waiting] = []
+    def __init__(self, before: Before = START) -> None:
+        self._before = before
+        self._waiting: list[_Waiting] | None = None
         self._fresh = True
 
     def answered(self) -> None:
@@ -104,7 +108,7 @@ class _Pairing:
 
     def call(self, own: str, name: str, place: tuple[int, int, bytes]) -> str:
         """The id of a call; `place` is content index, part index and raw part."""
-        if self._fresh:
+        if self._fresh or self._waiting is None:
             self._waiting, self._fresh = [], False
         index, part, raw = place
         given = own or f"{MADE}{index:x}_{part:x}_{hashlib.sha256(raw).hexdigest()[:8]}"
@@ -113,12 +117,32 @@ class _Pairing:
 
     def response(self, own: str, name: str) -> str:
         """The id of the call that a response answers; its own when none waits for it."""
+        if self._waiting is None:
+            self._waiting = _left_open(self._before)
         match = next((w for w in self._waiting if own and w.own == own), None)
         match = match or next((w for w in self._waiting if w.name == name and not (own and w.own)), None)
         if match is None:
             return own
         self._waiting.remove(match)
         return match.id
+
+
+def _left_open(before: Before) -> list[_Waiting]:
+    """The calls of the newest step with any that no response has answered."""
+    step: list[_Waiting] = []
+    answered: list[str] = []
+    for message in before.backwards():
+        if message.role != "assistant":
+            if step:
+                break
+            answered.extend(p.call for p in message.parts if isinstance(p, ToolResult))
+        calls = [_Waiting(c.id, c.name, "" if c.id.startswith(MADE) else c.id) for c in calls_of(message)]
+        step = [*calls, *step]
+    for call in reversed(answered):
+        match = next((w for w in step if w.id == call), None)
+        if match is not None:
+            step.remove(match)
+    return step
 
 
 def _get(found: Fields, key: str) -> Raw | None:

@@ -26,7 +26,7 @@ from tenfold.record.message import (
     ToolResult,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import Encoded, EncodedItem, Ledger
+from tenfold.wire.base import START, Before, Encoded, EncodedItem, Ledger, Names
 from tenfold.wire.marks import Confirm, origin_of
 from tenfold.wire.media import document_of, image_of, inline, stand_in, url_of
 from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
@@ -59,11 +59,13 @@ class OpenAIChat:
 
     name = NAME
 
-    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+    def decode(
+        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+    ) -> list[Message]:
         """See `Wire.decode`."""
         out: list[Message] = []
-        names: dict[str, str] = {}
-        for index, raw in enumerate(items):
+        names = Names(before)
+        for index, raw in enumerate(items, before.items):
             out.extend(_decoded(raw, index, Native(NAME, raw, lead=b"," if index else b""), (names, confirm)))
         return out
 
@@ -84,7 +86,7 @@ class OpenAIChat:
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str], Confirm | None]) -> list[Message]:
+def _decoded(raw: bytes, index: int, native: Native, known: tuple[Names, Confirm | None]) -> list[Message]:
     names, confirm = known
     found = members(raw, index)
     name = splice.text(found.get("role")) or ""
@@ -94,12 +96,12 @@ def _decoded(raw: bytes, index: int, native: Native, known: tuple[dict[str, str]
     origin = _ORIGINS[name]
     if role == "tool":
         call = splice.text(found.get("tool_call_id")) or ""
-        tool = splice.text(found.get("name")) or names.get(call, "")
+        tool = splice.text(found.get("name")) or names.of(call) or ""
         result = ToolResult(call, tool, _output(found.get("content")))
         return [Message("tool", (result,), "tool", native=native)]
     if role == "assistant":
         parts = _answer(found)
-        names.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
+        names.add(parts)
         return [Message("assistant", parts, "model", native=native)]
     plain = splice.text(found.get("content"))
     if plain is not None or splice.items(found.get("content")) is None:

@@ -27,7 +27,7 @@ from tenfold.record.message import (
     ToolResult,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import AdjustmentKind, Encoded, EncodedItem, Ledger
+from tenfold.wire.base import START, AdjustmentKind, Before, Encoded, EncodedItem, Ledger, Names
 from tenfold.wire.marks import Confirm, origin_of
 from tenfold.wire.media import document_of, image_of, inline, stand_in, url_of
 from tenfold.wire.profiles import COMPACTIONS
@@ -69,17 +69,19 @@ class OpenAIResponses:
 
     name = NAME
 
-    def decode(self, items: Sequence[bytes], *, confirm: Confirm | None = None) -> list[Message]:
+    def decode(
+        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+    ) -> list[Message]:
         """See `Wire.decode`."""
         out: list[Message] = []
-        names: dict[str, str] = {}
+        names = Names(before)
         answer = _Answer()
-        for index, raw in enumerate(items):
+        for index, raw in enumerate(items, before.items):
             native = Native(NAME, raw, lead=b"," if index else b"")
             found = members(raw, index)
             role, parts = _model_item(found, raw, index)
             if role == "assistant" and parts is not None:
-                names.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
+                names.add(parts)
                 alone = (splice.text(found.get("type")) or "") in _ALONE
                 if alone:
                     out.extend(answer.taken())
@@ -213,13 +215,11 @@ def _content(raw: Raw) -> Text | Image | Document | Opaque:
     return Opaque(kind, bytes(raw))
 
 
-def _other(
-    found: Fields, role: Role, native: Native, names: Mapping[str, str], confirm: Confirm | None
-) -> list[Message]:
+def _other(found: Fields, role: Role, native: Native, names: Names, confirm: Confirm | None) -> list[Message]:
     if role == "tool":
         call = _call_id(found)
         output = found.get(OUTPUTS[splice.text(found.get("type")) or ""])
-        return [Message("tool", (ToolResult(call, names.get(call, ""), _output(output)),), "tool", native=native)]
+        return [Message("tool", (ToolResult(call, names.of(call) or "", _output(output)),), "tool", native=native)]
     origin = _ORIGINS[role]
     kind = splice.text(found.get("type")) or "message"
     if kind != "message":

@@ -1,8 +1,10 @@
 """Presence: whether a view answers a probe. Anchored: the answer stands near what it is about.
 
 The rule: all words of the answer lie in one window of 600 characters that also holds at least half of the anchor's
-content words. On recorded answers of real models (31 contexts, 2,180 facts) it agreed with what they recalled
-(r = 0.88 per context); the bare presence of a word did not: it says 72 % where a model recalls 7 %.
+content words. Held against the published runs of profff/lost-in-compaction (31 compacted contexts, 2,180 facts, the
+judged answers of real models), by `scripts/anchored_rule.py`: of the facts in what was compacted the models recalled
+7 % and the rule finds 7 %, while the bare words of the answer stand there for 63 %; per context the rule's share and
+the models' recall correlate with r = 0.85 (bare words: 0.71), per fact with 0.46 (0.20).
 """
 
 from __future__ import annotations

@@ -1,0 +1,73 @@
+"""What the runs of all public kits share: no connection leaves the machine, and Tenfold at a size that a kit asks for.
+
+A run is a script inside the kit's own environment, with Tenfold's source on the path. No model is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tenfold
+from tenfold.errors import TenfoldError
+from tenfold.evals.peers import QUIET
+
+ROOT = Path(__file__).parents[2]
+Chat = dict[str, Any]
+"""One OpenAI Chat message."""
+MODEL = "gpt-4o"
+"""Whose vocabulary counts (o200k)."""
+SMALLEST = 64
+"""Tokens below which nothing is tried."""
+STEP = 0.9
+"""From one try to the next smaller one."""
+
+
+def go_offline() -> None:
+    """Refuses every connection and look-up of a name from here on, and says so to the libraries that would try."""
+    os.environ.update(QUIET)
+    sys.addaudithook(_refused)
+
+
+def _refused(event: str, args: tuple[Any, ...]) -> None:
+    if event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
+        raise OSError(f"kits run offline: no connection to {args[1][0]}")
+    if event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        raise OSError(f"kits run offline: no name is looked up ({args[0]})")
+
+
+def compacted(messages: Sequence[Chat], to: int, policy: str = "tenfold") -> list[Chat]:
+    """The view of at most `to` tokens, by code alone. Raises `TenfoldError` with the arithmetic where there is none."""
+    made = tenfold.compact(messages, to=to, model=MODEL, format="openai-chat", policy=policy)
+    if made.outcome.status not in ("compacted", "nothing"):
+        raise TenfoldError(f"{made.outcome.status}: {made.outcome.reason}")
+    return list(made.messages)
+
+
+def largest(messages: Sequence[Chat], tokens: int, fits: Callable[[list[Chat]], bool]) -> list[Chat] | None:
+    """The view at the largest size up to `tokens` that fits by the kit's own measure; None: there is none."""
+    while tokens >= SMALLEST:
+        try:
+            made = compacted(messages, tokens)
+        except TenfoldError:
+            return None
+        if fits(made):
+            return made
+        tokens = int(tokens * STEP)
+    return None
+
+
+def files_given() -> list[Path]:
+    """The session files named on the command line, or else those that ship with the project."""
+    return [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "examples" / "sessions").iterdir())
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a Markdown table."""
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "|".join("---" for _ in columns) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")

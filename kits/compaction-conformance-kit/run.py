@@ -1,0 +1,188 @@
+"""compaction-conformance-kit: its budget benchmark, with Tenfold beside the kit's own reference compactors.
+
+What the columns are worth. *Survival* can be gamed: the canaries are lines such as "SAFETY RULE: ...", and a compactor
+that copies lines by these labels gets 100 % without knowing anything of the conversation. *Resolved* asks whether a
+rule that was later said in other words is held in its newest form alone; *stale* counts the old values still in the
+text, and a view that keeps what users said word for word, old and new, has both by design.
+
+The kit's sessions are about 8,000 characters long, of which the rules are a fifth. The second table therefore says the
+same things, in the same order, in the course of recorded sessions of a hundred thousand characters and more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from compaction_kit.benchmark import run_budget_benchmark
+from compaction_kit.canaries import Canary
+from compaction_kit.cli import COMPACTORS
+from compaction_kit.compacted import CompactedContext
+from compaction_kit.corpus import build_random_session
+from compaction_kit.runner import RoundResult, run_conformance
+from compaction_kit.semantic_corpus import build_semantic_heldout_session, build_semantic_session
+from compaction_kit.session import SeededSession, Turn
+from compaction_kit.versioning import kit_version
+from offline import Chat, files_given, go_offline, largest, table
+
+from tenfold.evals.cases import conversations, text_of_message
+
+BUDGETS = (0.1, 0.2, 0.3, 0.5)
+SEEDS = tuple(range(1, 13))
+ROUNDS = 5
+LONG_BUDGET, LONG_SEEDS = 0.1, (1, 2, 3)
+COLUMNS = (
+    "survival",
+    "stale of restated",
+    "newest of paraphrased",
+    "resolved",
+    "stale of paraphrased",
+    "distinct pairs",
+    "size",
+)
+BYTES_A_TOKEN = 4
+"""Characters of a budget to the first size that is tried. English has about so many; too large a try is repeated."""
+SHARE = 0.3
+"""Of the text, where the kit names no budget."""
+
+
+def text_of(messages: list[Chat]) -> str:
+    """A view as the one text that the kit measures and probes."""
+    return "\n".join(f"[{message['role']}] {text_of_message(message)}" for message in messages)
+
+
+class Tenfold:
+    """Tenfold as the kit's compactor. A text that it made itself it takes as the messages it stands for.
+
+    Nothing is said between the kit's rounds, so a view that fits already is left as it is from the second on.
+    """
+
+    name = "tenfold"
+
+    def __init__(self, messages: list[Chat] | None = None) -> None:
+        """One for each session, as the kit makes them. `messages` are the session's own, where the kit has texts."""
+        self._given = messages
+        self._made: dict[str, list[Chat]] = {}
+
+    def compact(self, turns: list[Turn], round_num: int = 1, budget_chars: int | None = None) -> CompactedContext:
+        """One compaction into at most `budget_chars`; where that cannot be, the text as it was: it is over budget."""
+        text = "\n".join(f"[{turn.role}] {turn.text}" for turn in turns)
+        own = self._made.get(turns[0].text) if len(turns) == 1 else None
+        given = own or self._given or [{"role": turn.role, "content": turn.text} for turn in turns]
+        budget = budget_chars or int(len(text) * SHARE)
+        made = largest(given, budget // BYTES_A_TOKEN, lambda view: len(text_of(view)) <= budget)
+        shown = text_of(made) if made is not None else text
+        self._made[shown] = made if made is not None else given
+        return CompactedContext(shown, self.name, round_num)
+
+
+def own_table() -> None:
+    """The kit's benchmark as it is."""
+    factories = {"tenfold": Tenfold} | COMPACTORS
+    found = run_budget_benchmark(factories, BUDGETS, SEEDS, ROUNDS)
+    rows = []
+    for entry in found["entries"]:
+        semantic, plain = entry["semantic"], entry["randomized"]["supersession"]
+        conflicts = semantic["conflicts"]
+        rows.append(
+            (
+                f"{entry['budget_fraction']:.0%}",
+                entry["compactor"],
+                f"{entry['randomized']['overall_final_survival']:.1%}",
+                f"{plain['stale']}/{plain['n']}",
+                f"{conflicts['latest']}/{conflicts['n']}",
+                f"{semantic['resolved_rate']:.1%}",
+                f"{conflicts['stale']}/{conflicts['n']}",
+                f"{semantic['distinct_pair_rate']:.1%}",
+                f"{entry['mean_final_output_ratio']:.0%}" + ("" if entry["budget_compliant"] else " over"),
+            )
+        )
+    print(f"Its own sessions, seeds {SEEDS[0]}-{SEEDS[-1]}, {ROUNDS} rounds; budget in characters\n")
+    table(("budget", "compactor", *COLUMNS), rows)
+
+
+def among(recorded: Sequence[Chat], said: Sequence[Turn], legal: Sequence[int]) -> list[Chat]:
+    """A recorded session in which the kit's exchanges are said as well, spread evenly over where no call is open."""
+    pairs = [said[i : i + 2] for i in range(1, len(said), 2)]  # the first is the kit's system prompt
+    places = [legal[number * len(legal) // len(pairs)] for number in range(len(pairs))]
+    messages: list[Chat] = []
+    for index, message in enumerate(recorded):
+        for place, pair in zip(places, pairs, strict=True):
+            if place == index:
+                messages += [{"role": turn.role, "content": turn.text} for turn in pair]
+        messages.append(message)
+    return messages
+
+
+def long_table(files: Sequence[Path]) -> None:
+    """The kit's statements and probes in recorded sessions, one compaction."""
+    totals: dict[str, Counter[str]] = {name: Counter() for name in ("tenfold", *COMPACTORS)}
+    sessions = [conversation for path in files for conversation in conversations(path)]
+    for conversation in sessions:
+        for seed in LONG_SEEDS:
+            random_session, canaries = build_random_session(seed)
+            suites = [(random_session, canaries, [c.id for c in canaries if c.superseded_tokens], [])]
+            for build in (build_semantic_session, build_semantic_heldout_session):
+                session, held, meta = build(seed)
+                suites.append((session, held, meta["conflicts"], meta["distinct_pairs"]))
+            for number, (session, held, updated, pairs) in enumerate(suites):
+                messages = among(conversation.messages, session.transcript(), conversation.legal)
+                turns = tuple(Turn(str(m["role"]), text_of_message(m)) for m in messages)
+                for name, row in totals.items():
+                    made = Tenfold(messages) if name == "tenfold" else COMPACTORS[name]()
+                    run = run_conformance(SeededSession(turns, {}), made, 1, held, budget_fraction=LONG_BUDGET)
+                    count(row, run.rounds[-1], held, updated, pairs, kind="plain" if number == 0 else "semantic")
+    rows = []
+    for name, row in totals.items():
+        rows.append(
+            (
+                f"{LONG_BUDGET:.0%}",
+                name,
+                f"{row['survived'] / row['asked']:.1%}",
+                f"{row['plain stale']}/{row['plain']}",
+                f"{row['semantic latest']}/{row['semantic']}",
+                f"{row['resolved'] / row['semantic']:.1%}",
+                f"{row['semantic stale']}/{row['semantic']}",
+                f"{row['pairs held'] / row['pairs']:.1%}",
+                f"{row['chars'] / row['chars before']:.0%}" + (" over" if row["over"] else ""),
+            )
+        )
+    print(f"\nThe same in {len(sessions)} recorded sessions, seeds {LONG_SEEDS[0]}-{LONG_SEEDS[-1]}, one compaction\n")
+    table(("budget", "compactor", *COLUMNS), rows)
+
+
+def count(
+    row: Counter[str],
+    result: RoundResult,
+    canaries: Sequence[Canary],
+    updated: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    kind: str,
+) -> None:
+    """Adds what one compaction kept, by the kit's own rules."""
+    text = result.context.text.lower()
+    if kind == "plain":
+        row["asked"] += len(canaries)
+        row["survived"] += sum(result.survived.values())
+    for canary in canaries:
+        if canary.id in updated:
+            latest = all(token.lower() in text for token in canary.required_tokens)
+            stale = any(token.lower() in text for token in canary.superseded_tokens)
+            row[kind] += 1
+            row[f"{kind} latest"] += latest
+            row[f"{kind} stale"] += stale
+            row["resolved"] += latest and not stale and kind == "semantic"
+    row["pairs"] += len(pairs)
+    row["pairs held"] += sum(result.survived[a] and result.survived[b] for a, b in pairs)
+    row["chars"] += result.output_chars
+    row["chars before"] += result.input_chars
+    row["over"] += not result.within_budget
+
+
+if __name__ == "__main__":
+    go_offline()
+    print(f"compaction-conformance-kit {kit_version()}\n")
+    own_table()
+    long_table(files_given())

@@ -1,0 +1,114 @@
+"""conpact (COMPINT, "Lost in Compaction"): is a side constraint still there after a compaction?
+
+The paper's histories are a download, its judge and its probe are models. Here its 15 constraints are said in recorded
+sessions at its three places, its own pipeline runs (`build_instances`, `evaluate` with `retention_only`), and the judge
+is a rule. It answers YES where the constraint stands in the compacted context word for word, or where all its content
+words stand within 600 characters: stricter than a model, which also accepts a paraphrase, and it costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import Any
+
+from conpact import SCS, Endpoint, RecentN, build_instances, evaluate
+from offline import Chat, compacted, files_given, go_offline, table
+
+from tenfold.evals.cases import conversations, sizes_of, text_of_message
+from tenfold.evals.probes import Shown
+from tenfold.evals.probes.anchored import holds
+from tenfold.evals.probes.kinds import content_words, terms
+
+POSITIONS = ("top", "middle", "bottom")
+SHARES = (0.05, 0.1)
+"""What is kept of a session."""
+TAIL = 5
+"""Messages that the paper's baseline keeps."""
+
+
+@dataclass(frozen=True)
+class Rule(Endpoint):
+    """The judge: an endpoint whose client reads the kit's own prompt and answers by rule."""
+
+    model: str = "a rule"
+
+    def client(self) -> Any:
+        """What the kit calls in place of a provider's client."""
+        return SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=self.create)))
+
+    def create(self, *, model: str, messages: Sequence[Chat]) -> Any:
+        """YES or NO in the shape of an answer."""
+        del model
+        constraint, _, context = messages[1]["content"].partition("[Compacted Context]")
+        constraint = constraint.replace("[Injected SSSC]", "").strip()
+        said = retained(constraint, context)
+        return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content="YES" if said else "NO"))])
+
+
+def retained(constraint: str, context: str) -> bool:
+    """Whether the constraint is stated: as it was, or with all the words that carry its meaning near each other."""
+    if " ".join(constraint.lower().split()) in " ".join(context.lower().split()):
+        return True
+    return holds(Shown([{"role": "user", "content": context}]), terms(content_words(constraint)), ())
+
+
+def haystacks() -> list[dict[str, Any]]:
+    """Recorded sessions as the kit's haystacks. Its judge reads a message's content: calls are written out there."""
+    found = []
+    for path in files_given():
+        for session in conversations(path):
+            messages = [{**m, "content": m.get("content") or ""} for m in session.messages]
+            found.append(
+                {
+                    "haystack_id": session.name,
+                    "source": session.name,
+                    "messages": messages,
+                    "message_tokens": sizes_of(session.messages),
+                    "system_prompt": "",
+                    "source_conversation_count": 1,
+                }
+            )
+    return found
+
+
+def tenfold(share: float) -> Callable[[list[Chat]], list[Chat]]:
+    """Tenfold into a share of the session, as the kit's compactor."""
+
+    def run(messages: list[Chat]) -> list[Chat]:
+        made = compacted(messages, int(sum(sizes_of(messages)) * share))
+        return [{"role": m["role"], "content": text_of_message(m)} for m in made]
+
+    return run
+
+
+def main() -> None:
+    """One row for each compactor and place."""
+    sources = haystacks()
+    longest = max(sum(each["message_tokens"]) for each in sources)
+    rows = []
+    compactors: dict[str, Callable[[list[Chat]], list[Chat]]] = {f"recent-{TAIL} (the kit's)": RecentN(TAIL)}
+    compactors |= {f"tenfold at {share:.0%}": tenfold(share) for share in SHARES}
+    for name, compactor in compactors.items():
+        cells = []
+        for position in POSITIONS:
+            instances = build_instances(sources, length=longest, position=position)
+            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):  # progress bars
+                found = evaluate(instances, compactor, out_dir=folder, judge=Rule(), retention_only=True, workers=2,
+                                 compact_workers=2)  # fmt: skip
+            every = [row for row in found if row["sc_type"] == "all"]
+            kept = sum(row["retention_rate_pct"] * row["n"] for row in every) / sum(row["n"] for row in every)
+            cells.append(f"{kept:.1f} %")
+        rows.append((name, *cells))
+    print(f"conpact {version('conpact')}: retention of {len(SCS)} constraints in each of {len(sources)} sessions\n")
+    table(("compactor", *POSITIONS), rows)
+
+
+if __name__ == "__main__":
+    go_offline()
+    main()

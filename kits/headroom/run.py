@@ -1,0 +1,89 @@
+"""headroom-ai's session probes: which numbers, artifacts and error lines of tool results a compression leaves.
+
+The probes are taken from every tool result of the session, old or new, wanted later or not, and a target counts as
+retained where it stands anywhere in the compressed messages. headroom's own `compress` runs beside it, without its text
+model (a download), with the newest four messages protected as it ships. Its column "recoverable" is for what lies
+behind a marker of headroom's; what Tenfold's search would find again counts as lost here.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from headroom import compress
+from headroom.evals.session_probes import DIMENSIONS, run_probes
+from offline import Chat, compacted, files_given, go_offline, table
+
+from tenfold.evals.cases import conversations, tokens_of
+
+SHARES = (0.1, 0.2, 0.5)
+PROTECTED = 4
+LIMIT = 128_000
+
+
+def own(messages: Sequence[Chat]) -> list[Chat]:
+    """Headroom's `compress`: it has no budget."""
+    made = compress(
+        copy.deepcopy(list(messages)),
+        model="gpt-4o",
+        model_limit=LIMIT,
+        protect_recent=PROTECTED,
+        min_tokens_to_compress=1,
+        kompress_model="disabled",
+    )
+    return list(made.messages)
+
+
+def cut_off(messages: Sequence[Chat], share: float) -> list[Chat]:
+    """The newest messages that fit: what the figures of the others are to be held against."""
+    room = int(tokens_of(messages) * share)
+    kept: list[Chat] = []
+    for message in reversed(messages):
+        room -= tokens_of([message])
+        if room < 0:
+            break
+        kept.insert(0, message)
+    return kept
+
+
+def main() -> None:
+    """One row for each method: its size, and by dimension what is retained, recoverable, lost."""
+    sessions = [conversation.messages for path in files_given() for conversation in conversations(path)]
+    methods: dict[str, Callable[[Sequence[Chat]], list[Chat]]] = {"headroom compress": own}
+    for share in SHARES:
+        methods[f"tenfold at {share:.0%}"] = lambda messages, s=share: compacted(messages, int(tokens_of(messages) * s))
+        methods[f"newest {share:.0%}"] = lambda messages, s=share: cut_off(messages, s)
+    rows = []
+    for name, method in methods.items():
+        before = after = 0
+        with tempfile.TemporaryDirectory() as folder, (Path(folder) / "events.jsonl").open("w") as file:
+            for number, messages in enumerate(sessions):
+                made = method(messages)
+                sizes = tokens_of(messages), tokens_of(made)
+                before, after = before + sizes[0], after + sizes[1]
+                event = {
+                    "request_id": str(number),
+                    "original_messages": messages,
+                    "compressed_messages": made,
+                    "tokens_before": sizes[0],
+                    "tokens_after": sizes[1],
+                }
+                file.write(json.dumps(event) + "\n")
+            file.flush()
+            found = run_probes(Path(folder)).aggregate()
+        cells = [f"{found[d].retained / found[d].total:.1%}, {found[d].recoverable}" for d in DIMENSIONS]
+        rows.append((name, f"{after / before:.1%}", *cells))
+    totals = ", ".join(f"{found[d].total} {d}" for d in DIMENSIONS)
+    print(f"headroom-ai {version('headroom-ai')}: {len(sessions)} sessions, {totals}")
+    print("Share retained, and how many of the others are recoverable\n")
+    table(("method", "size", *DIMENSIONS), rows)
+
+
+if __name__ == "__main__":
+    go_offline()
+    main()

@@ -1,0 +1,53 @@
+"""`--html` of the measuring commands: the result as one page, beside what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec.structs import replace
+
+from tenfold.cli.screen import note
+from tenfold.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from tenfold.evals.report import Yardstick
+
+
+def writable(path: Path | None) -> Path | None:
+    """The path, if a page can be drawn and may lie there; said before anything is measured. Raises `UsageError`."""
+    if path is None:
+        return None
+    try:
+        import tenfold.evals.page  # noqa: PLC0415, F401 - an optional extra, and slow to load
+    except ImportError as exc:
+        raise UsageError(f"--html needs charts ({exc}): pip install 'tenfold[eval]'") from exc
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{path}: no file can be written there; name one in a folder that exists")
+    return path
+
+
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="PATH",
+        callback=writable,
+        help="Also one page with charts, which loads nothing from elsewhere. Needs pip install 'tenfold[eval]'.",
+    ),
+]
+
+
+def write(path: Path | None, made: Yardstick, command: str) -> None:
+    """Writes the page of a result, if one was asked for. `command` makes it again; it names no files of the user's."""
+    if path is None:
+        return
+    from tenfold.evals.page import machine, page, today  # noqa: PLC0415 - an optional extra, and slow to load
+
+    text = page(replace(made, date=today(), machine=machine()), repeat=command)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as exc:
+        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    note(f"report: {path}")

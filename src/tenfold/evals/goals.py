@@ -1,0 +1,236 @@
+"""What the yardstick has to show for Tenfold, and whether a result shows it; and where another method is better.
+
+The goals were set before the measurement. Each is judged here by code, from a `Yardstick` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.evals.replay import Replays
+from tenfold.evals.report import OURS, REAL, Probed, Quality, Yardstick, area_of, by_method, in_area
+from tenfold.evals.searching import DEPTHS, Asked
+from tenfold.evals.speed import MIDDLE, Speed
+from tenfold.evals.speed_tables import against, compared_at, median_peer
+from tenfold.evals.standing import (
+    amount,
+    areas,
+    at_real_size,
+    bills,
+    group_of,
+    overflowing,
+    probe_shares,
+    scored_as,
+    windows,
+    within,
+)
+from tenfold.evals.tables import Table
+
+LEAD = 0.10
+"""Absolute, of the area over the best peer's."""
+TIMES = 100
+"""How many times less a turn has to take than the median peer's."""
+WAIT = 0.050
+"""Seconds that a call may wait for a compaction, the longest of them."""
+BACKGROUND = "in the background"
+NEAR = 0.05
+"""A method whose recall is that near to the best one's has to be undercut."""
+_MANY = 10
+Verdict = Literal["met", "not met", "not measured"]
+
+
+class Goal(Struct, frozen=True):
+    """One goal: what is measured, what was set, what came out, and the verdict."""
+
+    what: str
+    goal: str
+    measured: str
+    verdict: Verdict
+
+
+def goals(made: Yardstick) -> list[Goal]:
+    """Every goal, in the order in which they were set."""
+    return [
+        *_recall(made.quality),
+        *_probes(made.quality),
+        _gold(made),
+        *_sound(made.quality),
+        *_bill(made.replay, made.quality),
+        *_speed(made.speed),
+        _search(made.search),
+    ]
+
+
+def goals_table(found: Sequence[Goal]) -> Table:
+    """The goals as a table."""
+    rows: list[tuple[str, ...]] = [(g.what, g.goal, g.measured, g.verdict) for g in found]
+    met = sum(g.verdict == "met" for g in found)
+    return Table("Goals", ("what", "goal", "measured", "verdict"), rows, f"{met} of {len(found)} met")
+
+
+def _judged(what: str, goal: str, measured: str, *, met: bool) -> Goal:
+    return Goal(what, goal, measured, "met" if met else "not met")
+
+
+def _open(what: str, goal: str) -> Goal:
+    return Goal(what, goal, "-", "not measured")
+
+
+# -- quality -----------------------------------------------------------------------------------------------------------
+
+
+def _recall(made: Quality | None) -> Iterator[Goal]:
+    what = "future-use recall, area over the budgets, view alone"
+    first, lead = "first of all methods", f"at least +{LEAD:.2f} over the best peer"
+    ahead = "how far that area is above the best of the other projects"
+    real = ("the same at the size of real model-written summaries", "not below them")
+    near = ("future-use recall with one search", "at least 0.98")
+    rated = areas(made) if made is not None else {}
+    if made is None or OURS not in rated:
+        yield from (_open(what, first), _open(ahead, lead), _open(*real), _open(*near))
+        return
+    own = rated[OURS]
+    others = {name: score for name, score in rated.items() if group_of(name) != "tenfold"}
+    peers = {name: score for name, score in others.items() if group_of(name) == "peer"}
+    best = next(iter(others), "")
+    shown = f"{own:.3f}; best other: {best} {others[best]:.3f}" if best else f"{own:.3f}"
+    yield _judged(what, first, shown, met=bool(best) and own > others[best]) if best else _open(what, first)
+    if peers:
+        peer = next(iter(peers))
+        yield _judged(
+            ahead, lead, f"{own - peers[peer]:+.3f} ({peer} {peers[peer]:.3f})", met=own - peers[peer] >= LEAD
+        )
+    else:
+        yield _open(ahead, lead)
+    sized = at_real_size(made)
+    if OURS in sized and REAL in sized:
+        shown = f"{sized[OURS]:.3f}; real summaries {sized[REAL]:.3f}"
+        yield _judged(*real, shown, met=sized[OURS] >= sized[REAL])
+    else:
+        yield _open(*real)
+    reached = area_of(by_method(in_area(made))[OURS], within)
+    yield _judged(*near, f"{reached:.3f}", met=reached >= 0.98)
+
+
+_ASKED: tuple[tuple[str, tuple[str, ...], float], ...] = (
+    ("constraints", ("constraint",), 1.0),
+    ("corrections", ("correction",), 1.0),
+    ("paths edited and read", ("edited", "read"), 0.95),
+    ("commands with their outcome", ("outcome",), 0.95),
+    ("errors", ("error",), 0.95),
+    ("numbers", ("number",), 0.80),
+)
+
+
+def _probes(made: Quality | None) -> Iterator[Goal]:
+    probes = made.probes if made is not None else ()
+    first = min(made.rounds) if made is not None and made.rounds else 1
+    for name, kinds, least in _ASKED:
+        for rounds in (first, _MANY) if least == 1.0 else (first,):
+            after = f", after {rounds} compactions" if rounds != first else ""
+            what, goal = (
+                f"typed probes at 10 %{after}: {name}",
+                "all" if least == 1.0 else f"at least {100 * least:.0f} %",
+            )
+            have, asked = probe_shares(probes, kinds, rounds=rounds).get(OURS, (0, 0))
+            if asked:
+                yield _judged(
+                    what, goal, f"{have:,} of {asked:,} ({100 * have / asked:.1f} %)", met=have >= least * asked
+                )
+            else:
+                yield _open(what, goal)
+
+
+def _gold(made: Yardstick) -> Goal:
+    what, goal = "questions with gold answers that stand in the history, at 5k tokens or one search away", "all"
+    own = [one for one in made.gold if one.method == OURS]
+    literal, reached = sum(one.literal for one in own), sum(one.within for one in own)
+    return _judged(what, goal, f"{reached} of {literal}", met=reached == literal) if literal else _open(what, goal)
+
+
+def _sound(made: Quality | None) -> Iterator[Goal]:
+    ours: list[Probed] = [p for p in made.probes if group_of(p.method) in ("tenfold", "preset")] if made else []
+    gates: dict[str, int] = {}
+    for counts in [
+        *(p.gates for p in ours),
+        *(c.counts for c in (made.checked if made else ()) if group_of(c.method) in ("tenfold", "preset")),
+    ]:
+        for gate, count in counts.items():
+            gates[gate] = gates.get(gate, 0) + count
+    stale = sum(tally.stale for p in ours if p.method == OURS for tally in p.tallies)
+    false = sum(p.false for p in ours)
+    broken = ", ".join(f"{gate} {count:,}" for gate, count in sorted(gates.items()) if count)
+    views = f"in {len(ours):,} views"
+    found = (
+        ("validity, all of Tenfold's policies", broken or f"0 {views}", not broken),
+        ("false facts, all of Tenfold's policies", f"{false:,} {views}", not false),
+        ("stale facts", f"{stale:,} in {sum(p.method == OURS for p in ours):,} views", not stale),
+    )
+    for what, measured, met in found:
+        yield _judged(what, "0", measured, met=met) if ours else _open(what, "0")
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def _bill(made: Replays | None, scored: Quality | None) -> Iterator[Goal]:
+    what, goal = "bill of a replay", f"lowest of all methods whose recall is within {NEAR} of the best"
+    rated = areas(scored) if scored is not None else {}
+    if made is None or not made.played or OURS not in rated:
+        yield _open(what, goal)
+        return
+    for window in windows(made):
+        refused = overflowing(made, window)
+        for model, costs in bills(made, window).items():
+            known = {name: dollars for name, dollars in costs.items() if scored_as(name) in rated}
+            best = max((rated[scored_as(name)] for name in known), default=0.0)
+            near = {n: d for n, d in known.items() if rated[scored_as(n)] >= best - NEAR and n not in refused}
+            where = f"{what}, window {window:,}, {model.rpartition(':')[2]}"
+            if OURS not in known:
+                yield _open(where, goal)
+                continue
+            other = min((n for n in near if n != OURS), key=lambda n: near[n], default="")
+            shown = f"${known[OURS]:,.2f}" + (f"; cheapest other: {other} ${near[other]:,.2f}" if other else "")
+            met = OURS in near and (not other or near[OURS] <= near[other])
+            yield _judged(where, goal, shown, met=met)
+
+
+def _speed(made: Speed | None) -> Iterator[Goal]:
+    at = compared_at(made) if made is not None else MIDDLE
+    goal = f"at least {TIMES} x below the median peer"
+    ratios = against(made) if made is not None else {}
+    if made is None or not ratios:
+        yield _open(f"overhead per turn at {at:,} messages", goal)
+    else:
+        middle = f"median peer {amount(median_peer(made))}"
+        for (method, way), ratio in ratios.items():
+            what = f"overhead per turn at {at:,} messages: {method}, given by `{way}`"
+            yield _judged(what, goal, f"{ratio:,.3g} x ({middle})", met=ratio >= TIMES)
+    what, goal = "what calls wait for a compaction, summary in the background", f"under {amount(WAIT)}"
+    waits = [b for b in (made.blocked if made is not None else ()) if b.summary == BACKGROUND and b.compactions]
+    if not waits:
+        yield _open(what, goal)
+    for one in waits:
+        shown = f"{amount(one.median)}, the longest {amount(one.most)}, {one.compactions} compactions"
+        yield _judged(what, goal, shown, met=one.most < WAIT)
+
+
+def _search(scores: Sequence[Asked]) -> Goal:
+    what, goal = f"search, recall at {DEPTHS[-1]}", "above plain BM25 with stemming in the same run"
+    found = search_recall(scores)
+    own, others = found.get(OURS), [share for name, share in found.items() if name != OURS]
+    if own is None or not others:
+        return _open(what, goal)
+    return _judged(what, goal, f"{own:.3f}; BM25 {max(others):.3f}", met=own > max(others))
+
+
+def search_recall(scores: Sequence[Asked], depth: int = len(DEPTHS) - 1) -> dict[str, float]:
+    """By search, of the evidence that so many hits can hold the share that they do; the mean over questions."""
+    out: dict[str, float] = {}
+    for name in dict.fromkeys(one.method for one in scores):
+        own = [one for one in scores if one.method == name]
+        out[name] = sum(one.found[depth] / min(DEPTHS[depth], one.evidence) for one in own) / len(own)
+    return out

@@ -1,0 +1,96 @@
+"""What a compaction was found to keep and to lose, as a value, and the text that a failing test prints of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from tenfold.evals.validity import GATES
+from tenfold.shown import one_line
+
+MUST_HOLD, FALSE, UNABLE = "must hold", "false facts", "unable"
+_SHOWN = 5
+"""Losses of one group that are told one by one."""
+_WIDTH = 160
+_PAIRS = "drop or keep a tool call together with its results, and all the calls of one answer together"
+_NEXT: Mapping[str, str] = {
+    FALSE: "write into a summary only names and numbers that stand in what it summarises, and check it before use",
+    UNABLE: "raise the budget, or compact a session that is larger than what has to be kept of it",
+    "orphan call": _PAIRS,
+    "orphan result": _PAIRS,
+    "split step": _PAIRS,
+    "duplicate id": "keep each message once",
+    "changed order": "keep messages in the session's order",
+    "rejected role": "use the roles system, user, assistant and tool",
+    "empty content": "leave a message out rather than empty",
+    "changed input": "give back the messages that stay as they came, and change copies only",
+    "two runs differ": "let nothing depend on chance, time or a new id (in a test: a model with fixed answers), or "
+    "leave the gate out of `gates`",
+}
+
+
+class Loss(Struct, frozen=True):
+    """One thing that went wrong: its group, and what a person reads of it. The text is session text, not yet safe."""
+
+    group: str
+    text: str
+
+
+class Survived(Struct, frozen=True):
+    """What was found of one session. Sizes are in tokens, `kept` is (kept, asked) by kind, "must hold" among them."""
+
+    session: str
+    messages: tuple[int, int]
+    tokens: tuple[int, int]
+    budget: int
+    rounds: int
+    kept: dict[str, tuple[int, int]]
+    losses: tuple[Loss, ...] = ()
+
+
+class Lost(AssertionError):
+    """Raised by `assert_survives`: the message says what went missing, of which kind, from where, and what to do."""
+
+
+def told_of(found: Survived, at_least: Mapping[str, float]) -> str:
+    """What a failing test prints of one session: the sizes, each group with its arithmetic, and the next step."""
+    before, after = found.tokens
+    times = "once" if found.rounds == 1 else f"{found.rounds} times"
+    became = f"{before:,} tokens in {found.messages[0]} messages became {after:,} in {found.messages[1]}"
+    budget = f"budget {found.budget:,} ({found.budget / max(before, 1):.0%}), compacted {times}"
+    lines = [f"{found.session}: what has to survive its compaction does not", f"  {became}; {budget}"]
+    groups = list(dict.fromkeys(loss.group for loss in found.losses))
+    for group in groups:
+        losses = [one_line(loss.text, _WIDTH) for loss in found.losses if loss.group == group]
+        lines += ["", f"  {group}: {_arithmetic(found, group, len(losses), at_least)}"]
+        lines += [f"    {loss}" for loss in losses[:_SHOWN]]
+        if len(losses) > _SHOWN:
+            lines.append(f"    and {len(losses) - _SHOWN} more")
+    return "\n".join([*lines, "", *(f"  next: {step}" for step in _next(found, groups))])
+
+
+def _arithmetic(found: Survived, group: str, count: int, at_least: Mapping[str, float]) -> str:
+    if group in found.kept:
+        kept, asked = found.kept[group]
+        return f"{kept} of {asked} kept ({kept / asked:.0%}) where {at_least.get(group, 1.0):.0%} has to be"
+    if group == FALSE:
+        return f"{count} in the result that the session never held, where none may be"
+    if group in GATES:
+        return f"{count}, where none may be"
+    return "no result"
+
+
+def _next(found: Survived, groups: Sequence[str]) -> Iterator[str]:
+    """What to do about each group, the kinds together."""
+    kinds = [group for group in groups if group in found.kept and group != MUST_HOLD]
+    if "over budget" in groups:
+        yield f"let the compactor aim lower, or raise the budget to {found.tokens[1]:,} tokens"
+    if kinds:
+        shares = {kind: found.kept[kind][0] / found.kept[kind][1] for kind in kinds}
+        lower = [f"lower at_least[{kind!r}] to {share:.2f}" for kind, share in shares.items() if share]
+        lower += [f"take {kind!r} out of at_least" for kind, share in shares.items() if not share]
+        yield f"carry over what is lost, word for word or nearly so; or {', '.join(lower)}"
+    if MUST_HOLD in groups:
+        yield "carry the texts of must_hold over, word for word or nearly so"
+    yield from dict.fromkeys(_NEXT[group] for group in groups if group in _NEXT)

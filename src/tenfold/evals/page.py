@@ -1,0 +1,140 @@
+"""The yardstick as one HTML file that needs nothing besides: `pip install 'tenfold[eval]'` brings what draws it.
+
+Whatever stands in a session is text here: names and reasons are stripped of control characters, secrets in them are
+redacted, and everything is escaped. The file loads nothing and runs no script.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from tenfold import __version__
+from tenfold.evals import gold, replay, report, searching, speed_tables
+from tenfold.evals.drawing import Drawn, as_svg
+from tenfold.evals.goals import Goal, goals, goals_table
+from tenfold.evals.plots import figures
+from tenfold.evals.report import OURS, Yardstick
+from tenfold.evals.standing import areas, together
+from tenfold.evals.tables import Table
+from tenfold.evals.verdict import behind, verdict
+from tenfold.shown import told
+
+_TEMPLATE = "page.html.jinja"
+_VERDICTS = ("met", "not met")
+_OPEN = 12
+"""Tables of a part that are shown without being asked for; with more, all but the first two are folded."""
+
+
+class _Figure(NamedTuple):
+    title: str
+    says: str
+    svg: Markup
+
+
+class Section(NamedTuple):
+    """A part of the report: its charts, then its tables."""
+
+    anchor: str
+    title: str
+    figures: Sequence[_Figure] = ()
+    tables: Sequence[Table] = ()
+
+
+def page(made: Yardstick, *, repeat: str, judged: bool = False) -> str:
+    """The report. `repeat` is the command that makes it again; `judged` shows Tenfold's own goals besides."""
+    shape = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    drawn = {each.name: each for each in figures(made)}
+    wanted = goals(made) if judged else []
+    return shape.from_string(_template()).render(
+        title="The yardstick",
+        facts=facts(made),
+        said=[told(sentence.replace("`", "")) for sentence in verdict(made)],
+        sections=[section for section in _sections(made, drawn, wanted) if section.figures or section.tables],
+        texts=("Goals", behind(made).title, "Other projects"),
+        verdicts=_VERDICTS,
+        own=OURS,
+        most=_OPEN,
+        repeat=told(repeat),
+    )
+
+
+def facts(made: Yardstick) -> list[str]:
+    """When, with what, on which machine: what stands under the headline."""
+    out = [made.date, f"Tenfold {made.quality.version if made.quality is not None else __version__}"]
+    if made.quality is not None:
+        out.append(f"tokens counted with {made.quality.counter}")
+    return [told(fact) for fact in (*out, made.machine) if fact]
+
+
+def today() -> str:
+    """The date, in UTC."""
+    return f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+def machine() -> str:
+    """The machine in a line: processors, architecture, system, Python. No name and no path of it."""
+    system = f"{platform.system()} {platform.release().split('-')[0]}"
+    return f"{os.cpu_count()} cores, {platform.machine()}, {system}, Python {platform.python_version()}"
+
+
+def tables(made: Yardstick) -> dict[str, list[Table]]:
+    """Every table, by the part of the report that it belongs to."""
+    rated = areas(made.quality) if made.quality is not None else {}
+    return {
+        "quality": report.tables(made.quality) if made.quality is not None and made.quality.recall else [],
+        "replay": [*together(made.replay, rated), *replay.tables(made.replay)] if made.replay is not None else [],
+        "speed": speed_tables.tables(made.speed) if made.speed is not None else [],
+        "search": [
+            *([searching.table(made.search)] if made.search else []),
+            *([gold.table(made.gold)] if made.gold else []),
+        ],
+    }
+
+
+def peers_table(made: Yardstick) -> Table:
+    """The other projects that were measured, with their versions."""
+    return Table("Other projects", ("project", "version"), sorted(made.peers.items()))
+
+
+def _sections(made: Yardstick, drawn: dict[str, Drawn], wanted: Sequence[Goal]) -> Iterator[Section]:
+    found = tables(made)
+    if wanted:
+        yield Section("goals", "Goals", tables=_safe([goals_table(wanted)]))
+    worse = behind(made)
+    if worse.rows:
+        yield Section("behind", worse.title, tables=_safe([worse]))
+    yield Section("recall", "What a compaction keeps", _of(drawn, ("recall", "probes")), _safe(found["quality"]))
+    yield Section("replay", "What a session costs", _of(drawn, ("context", "bill")), _safe(found["replay"]))
+    yield Section("speed", "Speed and memory", _of(drawn, ("speed",)), _safe(found["speed"]))
+    yield Section("search", "Search", tables=_safe(found["search"]))
+    if made.peers:
+        yield Section("peers", "Other projects", tables=_safe([peers_table(made)]))
+
+
+def _of(drawn: dict[str, Drawn], beginnings: tuple[str, ...]) -> list[_Figure]:
+    """The charts whose names begin so."""
+    return [
+        _Figure(told(each.title), told(each.says), Markup(as_svg(each.figure, says=told(each.title))))  # noqa: S704 - matplotlib escapes what it writes
+        for name, each in drawn.items()
+        if name.startswith(beginnings)
+    ]
+
+
+def _safe(found: Iterable[Table]) -> list[Table]:
+    """The tables as a person may see them."""
+    return [
+        Table(told(t.title), tuple(map(told, t.columns)), [tuple(map(told, row)) for row in t.rows], told(t.note))
+        for t in found
+    ]
+
+
+def _template() -> str:
+    return files("tenfold.evals").joinpath(_TEMPLATE).read_text("utf-8")

@@ -1,0 +1,103 @@
+"""How much memory a session takes: measured in a fresh process, which is this module run by itself.
+
+`python -m tenfold.evals.resident held FILE` keeps the chat messages of a file, a JSON line each, in a session in
+memory; `... opened FILE SESSION` opens a session of a SQLite store and reads its view. Both print the megabytes before
+and after.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.evals.methods import Unable
+from tenfold.log.memory import MemoryStore
+from tenfold.log.sqlite import SqliteStore
+from tenfold.meter.counters import counter_for
+from tenfold.policies import policy_named
+from tenfold.session import Place, Session
+from tenfold.wire import WIRES
+
+_KB, _MB = 1_024, 1_024 * 1_024
+_BATCH = 500
+
+
+class Resident(Struct, frozen=True):
+    """The most memory a process had, in megabytes, and what of it before it had a session. `unable`: not known.
+
+    `what` is "held" for a session kept in memory, "opened" for a stored and compacted one of which the view was read.
+    """
+
+    what: str
+    messages: int
+    megabytes: int = 0
+    before: int = 0
+    unable: str = ""
+
+
+def peak() -> int:
+    """The most memory this process has had, in megabytes. Raises `Unable` where the system does not say (Windows).
+
+    Linux's own figure where there is one, since `ru_maxrss` begins with the parent's.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) // _KB
+    try:
+        import resource  # noqa: PLC0415 - no module of Windows
+    except ImportError:
+        raise Unable("this system does not say how much memory a process has had") from None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most // (_MB if sys.platform == "darwin" else _KB)
+
+
+def child(what: str, messages: int, *arguments: str) -> Resident:
+    """Runs this module with these arguments in a fresh process."""
+    command = [sys.executable, "-m", "tenfold.evals.resident", what, *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python, this module
+    if run.returncode:
+        said = run.stderr.strip().splitlines() or ["it said nothing"]
+        return Resident(what, messages, unable=said[-1])
+    before, megabytes = msgspec.json.decode(run.stdout, type=tuple[int, int])
+    return Resident(what, messages, megabytes, before)
+
+
+def held(file: Path) -> None:
+    """Appends the messages of a file to a session in memory."""
+    session = Session.create(Place(MemoryStore(), "s"), policy_named("tenfold")(counter_for(None).counter))
+    with file.open("rb") as lines:
+        batch: list[bytes] = []
+        for line in lines:
+            batch.append(line.strip())
+            if len(batch) == _BATCH:
+                session.append(*WIRES["openai-chat"].decode(batch))
+                batch = []
+    session.append(*WIRES["openai-chat"].decode(batch))
+    session.reading(window=1)
+
+
+def opened(file: Path, session: str) -> None:
+    """Opens a stored session and reads its view."""
+    store = SqliteStore(file)
+    Session(Place(store, session), policy_named("tenfold")(counter_for(None).counter)).view.messages()
+    store.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Does what the arguments say, and prints the megabytes before and after."""
+    what, file, *rest = arguments
+    before = peak()
+    if what == "held":
+        held(Path(file))
+    else:
+        opened(Path(file), rest[0])
+    sys.stdout.write(msgspec.json.encode((before, peak())).decode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,163 @@
+"""Who stands where: the figures that charts, goals and prose share, computed from a `Yardstick` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from tenfold.evals.future import Recall
+from tenfold.evals.methods import BASELINES
+from tenfold.evals.players import BY_HAND, WRITTEN
+from tenfold.evals.replay import Replayed, Replays
+from tenfold.evals.report import OURS, REAL, Probed, Quality, area_of, by_method, in_area, measured, pooled
+from tenfold.evals.speed import Speed
+from tenfold.evals.tables import Table
+
+Group = Literal["tenfold", "preset", "peer", "baseline", "real"]
+_SAME = {"none": "keep-all"}
+"""Methods that a replay calls by another name."""
+
+
+def group_of(name: str) -> Group:
+    """Tenfold's own policy, another of its presets, another project, a few lines by hand, or a recorded summary."""
+    if name.removesuffix(WRITTEN) == OURS:
+        return "tenfold"
+    if "/" in name:
+        return "peer"
+    if name in BASELINES or name in BY_HAND:
+        return "baseline"
+    return "real" if name == REAL else "preset"
+
+
+def present(score: Recall) -> int:
+    """Needed facts in the view."""
+    return score.present
+
+
+def within(score: Recall) -> int:
+    """Needed facts in the view or one search away."""
+    return score.within or 0
+
+
+def areas(made: Quality) -> dict[str, float]:
+    """The area over the budgets of each method that could run, the best first."""
+    found = {name: scores for name, scores in by_method(in_area(made)).items() if measured(scores)}
+    rated = {name: area_of(scores, present) for name, scores in found.items()}
+    return dict(sorted(rated.items(), key=lambda item: (-item[1], item[0])))
+
+
+def at_real_size(made: Quality) -> dict[str, float]:
+    """The pooled score of each method at the size of the summaries that models really wrote, best first."""
+    own = by_method(r for r in made.recall if r.own)
+    rated = {name: pooled(scores, present) for name, scores in own.items() if measured(scores)}
+    return dict(sorted(rated.items(), key=lambda item: (-item[1], item[0])))
+
+
+def probe_shares(
+    probes: Iterable[Probed], kinds: Sequence[str], *, rounds: int, tenth: bool = True
+) -> dict[str, tuple[int, int]]:
+    """By method, the probes of these kinds that its views still answer, and those asked.
+
+    Where a method gave no result all is missed; one that never gave any is left out.
+    """
+    out: dict[str, tuple[int, int]] = {}
+    able: set[str] = set()
+    for one in probes:
+        if one.rounds == rounds and one.tenth == tenth and not one.own:
+            have, asked = out.get(one.method, (0, 0))
+            found = [tally for tally in one.tallies if tally.kind in kinds]
+            out[one.method] = have + sum(t.present for t in found), asked + sum(t.asked for t in found)
+            able |= {one.method} if not one.unable else set()
+    return {name: counts for name, counts in out.items() if name in able and counts[1]}
+
+
+def bills(made: Replays, window: int) -> dict[str, dict[str, float]]:
+    """By price list, what all sessions together cost with each method, the cheapest first, in US dollars.
+
+    Only methods that played every session are compared.
+    """
+    played = [one for one in made.played if one.window == window]
+    sessions = {one.session for one in played}
+    out: dict[str, dict[str, float]] = {}
+    for index, prices in enumerate(made.prices):
+        sums: dict[str, float] = {}
+        for one in played:
+            sums[one.method] = sums.get(one.method, 0.0) + one.bills[index].total
+        whole = {m: s for m, s in sums.items() if {p.session for p in played if p.method == m} == sessions}
+        out[prices.model] = dict(sorted(whole.items(), key=lambda item: (item[1], item[0])))
+    return out
+
+
+def overflowing(made: Replays, window: int) -> set[str]:
+    """Methods that sent a request larger than the window, which a provider refuses."""
+    return {one.method for one in made.played if one.window == window and one.overflows}
+
+
+def amount(seconds: float) -> str:
+    """A time in the unit that shows it best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:,.3g} {unit}"
+    return f"{seconds * 1e6:,.3g} us"
+
+
+def per_turn(made: Speed, messages: int) -> dict[str, float]:
+    """What a turn costs with each method at a length of history, in seconds: of its ways the one a host would take.
+
+    Tenfold is given the whole list each time, as its peers are.
+    """
+    found = [t for t in made.turns if t.messages == messages and not t.unable and t.way in ("sync", "hook")]
+    return {t.method: t.seconds for t in found}
+
+
+def windows(made: Replays) -> list[int]:
+    """The windows that were played, smallest first."""
+    return sorted({one.window for one in made.played})
+
+
+def longest(made: Replays, window: int) -> list[list[Replayed]]:
+    """The sessions that some method had to compact in this window, the one with most requests first."""
+    sessions: dict[str, list[Replayed]] = {}
+    for one in made.played:
+        if one.window == window:
+            sessions.setdefault(one.session, []).append(one)
+    full = [played for played in sessions.values() if any(one.overflows for one in played)]
+    return sorted(full, key=lambda played: (-max(one.requests for one in played), played[0].session))
+
+
+def scored_as(name: str) -> str:
+    """What a method of a replay is called where its recall is scored."""
+    return _SAME.get(name, name)
+
+
+def together(made: Replays, rated: Mapping[str, float]) -> list[Table]:
+    """For each window, what all sessions together cost with each method that played them all; best recall first."""
+    out = []
+    for window in windows(made):
+        costs = bills(made, window)
+        names = list(next(iter(costs.values()), {}))
+        rows: list[tuple[str, ...]] = []
+        for name in sorted(names, key=lambda n: -rated.get(scored_as(n), -1.0)):
+            own = [one for one in made.played if one.window == window and one.method == name]
+            score = rated.get(scored_as(name))
+            rows.append(
+                (
+                    name,
+                    "-" if score is None else f"{score:.3f}",
+                    *(f"${costs[model][name]:,.2f}" for model in costs),
+                    f"{sum(one.overflows for one in own):,}",
+                    f"{sum(one.compactions for one in own):,}",
+                    f"{sum(one.read for one in own) / max(1, sum(one.sent for one in own)):.1%}",
+                    f"{sum(one.rewritten for one in own) / 1e6:.2f}M",
+                    amount(sum(one.blocked for one in own)),
+                )
+            )
+        lists = (f"bill, {model.rpartition(':')[2]}" for model in costs)
+        columns = ("method", "recall", *lists, "over", "compactions", "cached", "rewritten", "blocked")
+        sessions = len({one.session for one in made.played if one.window == window})
+        note = (
+            "recall: area of future-use recall, where the method was scored; over: requests larger than the window; "
+            "compactions: requests that do not begin with all of the one before; blocked: model calls apart"
+        )
+        out.append(Table(f"All {sessions} sessions together, window {window:,}", columns, rows, note))
+    return out

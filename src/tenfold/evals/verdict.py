@@ -1,0 +1,194 @@
+"""Whether Tenfold is first, by how much, and where it is not: sentences and a table, from a `Yardstick` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tenfold.evals.future import QUARTERS
+from tenfold.evals.goals import search_recall
+from tenfold.evals.intervals import LEVEL
+from tenfold.evals.probes.kinds import KINDS
+from tenfold.evals.replay import Replays
+from tenfold.evals.report import (
+    OURS,
+    Quality,
+    Yardstick,
+    area_budgets,
+    by_method,
+    in_area,
+    lead,
+    measured,
+    plain,
+    pooled,
+)
+from tenfold.evals.searching import DEPTHS
+from tenfold.evals.speed import Speed
+from tenfold.evals.standing import (
+    areas,
+    at_real_size,
+    bills,
+    group_of,
+    overflowing,
+    per_turn,
+    present,
+    probe_shares,
+    windows,
+)
+from tenfold.evals.tables import Table
+
+_K = 1_000
+_DOLLARS, _SHARE = "${:,.2f}", "{:.3f}"
+
+
+class Standing(NamedTuple):
+    """One measure of every method that could be measured by it. `form` writes a value."""
+
+    what: str
+    values: dict[str, float]
+    form: str = _SHARE
+    less: bool = False
+
+    def ahead(self) -> list[str]:
+        """The methods that are better than Tenfold's own policy by what can be shown, best first."""
+        own = self.values.get(OURS)
+        if own is None:
+            return []
+        sign = 1 if self.less else -1
+        found = [n for n, v in self.values.items() if sign * v < sign * own and self._text(v) != self._text(own)]
+        return sorted(found, key=lambda n: (sign * self.values[n], n))
+
+    def _text(self, value: float) -> str:
+        return self.form.format(value)
+
+    def shown(self, name: str) -> str:
+        """A method's value."""
+        return self._text(self.values[name])
+
+
+def verdict(made: Yardstick) -> list[str]:
+    """The answer in a few sentences; () where recall was not measured, or not of Tenfold's own policy."""
+    if made.quality is None or OURS not in areas(made.quality):
+        return []
+    rated = areas(made.quality)
+    place = list(rated).index(OURS) + 1
+    cuts = len({(r.session, r.cut) for r in in_area(made.quality)})
+    sessions = len({r.session for r in in_area(made.quality)})
+    first = "is first" if place == 1 else f"is number {place}"
+    opening = (
+        f"By future-use recall, Tenfold's policy `{OURS}` {first} of {len(rated)} methods: an area of "
+        f"{rated[OURS]:.3f} over {_many(cuts, 'cut')} of {_many(sessions, 'session')}."
+    )
+    said = [opening]
+    for group, title in (("peer", "the best of the other projects"), ("baseline", "the best of the simple baselines")):
+        best = next((name for name in rated if group_of(name) == group), None)
+        if best is not None:
+            said.append(_lead(made.quality, best, title))
+    better = [name for name in rated if group_of(name) == "preset" and rated[name] > rated[OURS]]
+    if better:
+        said.append(f"Of Tenfold's other presets, {_listed(better)} scored higher.")
+    others = [one for one in standings(made) if any(group_of(n) == "peer" for n in one.ahead())]
+    counted = sum(1 for one in standings(made) if any(group_of(n) == "peer" for n in one.values))
+    if counted:
+        said.append(
+            f"Of the {_many(counted, 'measure')} below in which other projects could be measured, one of them was "
+            f"better in {len(others)}; the table says where."
+        )
+    return said
+
+
+def _lead(made: Quality, best: str, title: str) -> str:
+    """By how much, and how sure that is."""
+    found = lead(made, (best,))
+    assert found is not None
+    sure = found.by
+    way = "above" if sure.value > 0 else "below"
+    return (
+        f"That is {abs(sure.value):.3f} {way} {title}, `{best}` ({100 * LEVEL:.0f} % interval of the difference "
+        f"{sure.low:+.3f} to {sure.high:+.3f}, sessions resampled)."
+    )
+
+
+def behind(made: Yardstick) -> Table:
+    """Every measure in which a method is better than Tenfold's own policy: which one is best, and how many are."""
+    rows: list[tuple[str, ...]] = []
+    total = 0
+    for one in standings(made):
+        total += 1
+        ahead = one.ahead()
+        if ahead:
+            peer = next((n for n in ahead if group_of(n) == "peer"), None)
+            other = f"{peer} {one.shown(peer)}" if peer else "-"
+            rows.append((one.what, one.shown(OURS), f"{ahead[0]} {one.shown(ahead[0])}", other, f"{len(ahead)}"))
+    columns = ("measure", OURS, "best", "best other project, where better", "methods ahead")
+    note = f"{len(rows)} of {total} measures; in the others {OURS} is first or level with the first"
+    return Table("Where another method is better", columns, rows, note)
+
+
+def standings(made: Yardstick) -> Iterator[Standing]:
+    """Every measure in which methods can be put in order and Tenfold's own policy was measured."""
+    found = [
+        *(_of_recall(made.quality) if made.quality is not None else ()),
+        *(_of_probes(made.quality) if made.quality is not None else ()),
+        *(_of_bills(made.replay) if made.replay is not None else ()),
+        *(_of_turns(made.speed) if made.speed is not None else ()),
+        *(
+            Standing(f"search, recall at {depth}", search_recall(made.search, i))
+            for i, depth in enumerate(DEPTHS)
+            if made.search
+        ),
+    ]
+    yield from (one for one in found if OURS in one.values and len(one.values) > 1)
+
+
+def _of_recall(made: Quality) -> Iterator[Standing]:
+    scores = {name: found for name, found in by_method(in_area(made)).items() if measured(found)}
+    yield Standing("future-use recall, area", areas(made))
+    for budget in area_budgets(made):
+        at = {n: pooled([r for r in found if r.budget == budget], present) for n, found in scores.items()}
+        yield Standing(f"future-use recall at {budget / _K:g}k", at)
+    everywhere = {name: found for name, found in by_method(plain(made)).items() if measured(found)}
+    for quarter in range(1, QUARTERS + 1):
+        shares: dict[str, float] = {}
+        for name, found in everywhere.items():
+            pairs = [r.quarters.get(str(quarter), (0, 0)) for r in found]
+            if wanted := sum(of for _, of in pairs):
+                shares[name] = sum(have for have, _ in pairs) / wanted
+        yield Standing(f"future-use recall, age quarter {quarter} (1 is the oldest)", shares)
+    yield Standing("future-use recall at the size of real summaries", at_real_size(made))
+    for rounds in made.rounds[1:]:
+        again = by_method(r for r in made.recall if r.rounds == rounds and not r.tenth and not r.own)
+        rated = {n: pooled(found, present) for n, found in again.items() if measured(found)}
+        yield Standing(f"future-use recall after {rounds} compactions", rated)
+
+
+def _of_probes(made: Quality) -> Iterator[Standing]:
+    for rounds in (made.rounds[0], made.rounds[-1])[: len(made.rounds)]:
+        after = f", after {rounds} compactions" if rounds != made.rounds[0] else ""
+        for kind in KINDS:
+            found = probe_shares(made.probes, [kind], rounds=rounds)
+            yield Standing(f"probes at 10 %{after}: {kind}", {n: have / asked for n, (have, asked) in found.items()})
+
+
+def _of_bills(made: Replays) -> Iterator[Standing]:
+    for window in windows(made):
+        refused = overflowing(made, window)
+        for model, costs in bills(made, window).items():
+            sent = {name: dollars for name, dollars in costs.items() if name not in refused}
+            where = f"bill of the replays, window {window:,}, {model.rpartition(':')[2]} (recall not regarded)"
+            yield Standing(where, sent, _DOLLARS, less=True)
+
+
+def _of_turns(made: Speed) -> Iterator[Standing]:
+    for messages in sorted({t.messages for t in made.turns if t.way == "hook"}):
+        found = {name: 1_000 * seconds for name, seconds in per_turn(made, messages).items()}
+        yield Standing(f"a turn at {messages:,} messages, the whole list given", found, "{:,.3g} ms", less=True)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _listed(names: list[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"

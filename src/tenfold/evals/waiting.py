@@ -1,0 +1,95 @@
+"""What an agent's calls wait for Tenfold: a run of an agent whose models are scripted and take a known time.
+
+Needs the extra `models` (the agent runs on pydantic-ai), and is imported where it is asked for only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic_ai import Agent as Runner
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.tools import RunContext
+from pydantic_ai.usage import RequestUsage, UsageLimits
+
+from tenfold.agent import Memory
+from tenfold.drive import Answerer
+from tenfold.llm.scripted import Reply, ScriptedModel
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.policies import tenfold
+from tenfold.session import Place, Session
+
+SAYS = "The parts were read one after the other; each holds code, commands and their output. Nothing is open."
+
+
+class Run(Struct, frozen=True):
+    """How an agent runs: calls of its model, the window, and the seconds that its model and a summary's take.
+
+    A tenth and 0.4 seconds are a twentieth of 2 and 8. `result` are the characters of a tool's result.
+    """
+
+    steps: int = 150
+    window: int = 32_000
+    call: float = 0.1
+    summary: float = 0.4
+    result: int = 2_000
+
+
+class Timed(Memory):
+    """Notes how long each call waited, and whether it was compacted for."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.waited: list[tuple[float, bool]] = []
+
+    async def prepare_model_request(
+        self, ctx: RunContext[object], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """The same, timed."""
+        live = len(self.session.view.marks.live)
+        start = time.perf_counter()
+        made = await super().prepare_model_request(ctx, request_context)
+        self.waited.append((time.perf_counter() - start, len(self.session.view.marks.live) > live))
+        return made
+
+
+def waits(text: str, run: Run, *, writes: bool, background: bool) -> Sequence[tuple[float, bool]]:
+    """Runs the agent over stretches of a text. Each call's wait in seconds, and whether it was compacted for.
+
+    Args:
+        text: What its tool reads, a stretch in each step, from the beginning again where it ends.
+        run: How long, and what its models take.
+        writes: Whether a model writes the summaries; else code alone.
+        background: Whether a summary is prepared before it is due.
+    """
+    policy = replace(tenfold(counter_for(None).counter), prepares=background)
+    reply = Reply(SAYS, delay=run.summary)
+    answerer = Answerer(model=ScriptedModel([reply], sleep=time.sleep, repeat=True) if writes else None)
+    memory = Timed(Session.create(Place(MemoryStore(), "s"), policy, answerer=answerer), window=run.window)
+    calls = 0
+
+    async def works(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal calls
+        del messages, info
+        calls += 1
+        await asyncio.sleep(run.call)
+        used = RequestUsage(output_tokens=10)
+        if calls > run.steps:
+            return ModelResponse([TextPart("Done.")], usage=used)
+        return ModelResponse([ToolCallPart("look", {"part": calls})], usage=used)
+
+    async def look(part: int) -> str:
+        """Reads a part."""
+        start = part * run.result % max(1, len(text) - run.result)
+        return text[start : start + run.result]
+
+    runner = Runner(FunctionModel(works), tools=[look], capabilities=[memory])
+    asyncio.run(runner.run("Look at every part.", usage_limits=UsageLimits(request_limit=None)))
+    return memory.waited

@@ -1,0 +1,208 @@
+"""The answer to a question: which passages speak of what it asks for, and what of them is shown.
+
+Both stores nominate passages by an index of terms, and rank and show them by this module. A passage has a key: its
+entry's place in the order of appending, and its number within the entry.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.log.base import Hit
+from tenfold.log.search_terms import distinct, passages, plain, terms
+from tenfold.log.words import K1, SNIPPET, B, shown
+from tenfold.record.entry import Entry
+
+NEWEST = 2_048
+"""Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
+_SHIFT = 12
+_POOL = 64
+"""Passages that are read and ranked, at least."""
+_MORE = 2
+"""One passage more for as many hits: lines of the next best passages of an entry that is shown in any case."""
+_LINE = 200
+"""Characters of a line that are shown or left out together."""
+_FOLLOWS = 0.1
+"""The share of a message's score that the next one has too: an answer stands behind its question, a tool's output
+behind its call, and often neither repeats the other's words."""
+_NEAR = (0.125, 0.5, 1.0, 0.5, 0.125)
+"""How much of their neighbours' weight lines share: what stands beside a match is shown before what stands far off."""
+_CONTEXT = 0.1
+"""How much of its passage's score a line has by itself."""
+_SPACE = re.compile(r"\s+")
+_LINES = re.compile(rf"\S(?:[^\n]{{0,{_LINE - 2}}}(?=\s|\Z)|[^\n]{{0,{_LINE - 1}}})")
+
+
+class Source(Struct, frozen=True):
+    """An entry as a store read it. `order` grows with the time of appending."""
+
+    order: int
+    session: str
+    position: int
+    kind: str
+    entry: Entry
+
+
+class _Passage(Struct, frozen=True):
+    """A passage with the score of its terms."""
+
+    key: int
+    score: float
+    source: Source
+    text: str
+    start: int
+    stop: int
+
+
+class _Line(Struct, frozen=True):
+    """A line of a passage that may be shown: `place` orders the lines of one entry."""
+
+    weight: float
+    entry: str
+    place: tuple[int, int]
+    text: str
+
+
+def keys(order: int, entry: Entry) -> Iterator[tuple[int, set[str]]]:
+    """The key of each passage of an entry, with its terms."""
+    text = plain(entry)
+    for number, (start, stop) in enumerate(passages(text)):
+        found = distinct(text[start:stop])
+        if found:
+            yield (order << _SHIFT) | number, found
+
+
+def answered(
+    found: Mapping[str, Sequence[int]], read: Callable[[Sequence[int]], Iterable[Source]], *, among: int, limit: int
+) -> list[Hit]:
+    """The best hits for a question's terms, each with the keys of the newest passages that hold it.
+
+    `among` is how many passages there are; of very many, how many entries. The terms' rarity nominates passages. Those
+    are read and ranked by BM25, equal ones newest first and repeated text once, and what follows one has a share of its
+    score. A hit shows the lines of its best passages that say most of what was asked for: `SNIPPET` characters for each
+    hit on the average, more for a better one.
+    """
+    rarity = _rarity(found, among)
+    nominated: dict[int, float] = {}
+    for term, places in found.items():
+        for key in places:
+            nominated[key] = nominated.get(key, 0.0) + rarity[term]
+    best = [key for _, key in nlargest(max(_POOL, 4 * limit), zip(nominated.values(), nominated, strict=True))]
+    sources = {source.order: source for source in read(sorted({key >> _SHIFT for key in best}))}
+    pool = _scored([(key, sources[key >> _SHIFT]) for key in best if key >> _SHIFT in sources], rarity)
+    after = read(sorted({passage.source.order + 1 for passage in pool}))
+    chosen = _chosen(_followed(pool, {source.entry.parent: source for source in after}), limit)
+    texts = _texts(chosen, rarity, limit * SNIPPET)
+    hits: dict[str, Hit] = {}
+    for passage in chosen:
+        entry, source = passage.source.entry.id, passage.source
+        if entry not in hits:
+            score = round(passage.score, 2)
+            hits[entry] = Hit(source.session, entry, source.position, source.kind, texts.get(entry, ""), score)
+    return list(hits.values())
+
+
+def _rarity(found: Mapping[str, Sequence[int]], among: int) -> dict[str, float]:
+    most = max(among, len(set[int]().union(*found.values())))
+    return {term: math.log(1 + (most - len(keys) + 0.5) / (len(keys) + 0.5)) for term, keys in found.items() if keys}
+
+
+def _scored(nominated: Sequence[tuple[int, Source]], rarity: Mapping[str, float]) -> list[_Passage]:
+    """The passages with their BM25 scores, the mean length being theirs; the best first, then the newest."""
+    cut: dict[int, tuple[str, list[tuple[int, int]]]] = {}
+    read: list[tuple[int, Source, tuple[int, int], list[str]]] = []
+    for key, source in nominated:
+        if source.order not in cut:
+            text = plain(source.entry)
+            cut[source.order] = text, passages(text)
+        text, places = cut[source.order]
+        number = key - (source.order << _SHIFT)
+        if number < len(places):
+            start, stop = places[number]
+            read.append((key, source, (start, stop), list(terms(text[start:stop]))))
+    mean = max(1.0, sum(len(held) for *_, held in read) / max(1, len(read)))
+    out: list[_Passage] = []
+    for key, source, (start, stop), held in read:
+        norm = K1 * (1 - B + B * len(held) / mean)
+        often = {term: n for term in rarity if (n := held.count(term))}
+        score = sum(rarity[term] * n * (K1 + 1) / (n + norm) for term, n in often.items())
+        out.append(_Passage(key, score, source, cut[source.order][0], start, stop))
+    out.sort(key=_rank)
+    return out
+
+
+def _rank(passage: _Passage) -> tuple[float, int]:
+    return -round(passage.score, 6), -passage.key
+
+
+def _followed(pool: Sequence[_Passage], after: Mapping[str | None, Source]) -> list[_Passage]:
+    """The pool with what follows its entries: `after` are the next entries by the id of the one before."""
+    best: dict[str, _Passage] = {}
+    for passage in pool:
+        best.setdefault(passage.source.entry.id, passage)
+    raised: dict[int, _Passage] = {passage.key: passage for passage in pool}
+    for entry, before in best.items():
+        source = after.get(entry)
+        text = plain(source.entry) if source else ""
+        if source is None or not text.strip():
+            continue
+        start, stop = passages(text)[0]
+        own = best.get(source.entry.id) or _Passage(source.order << _SHIFT, 0.0, source, text, start, stop)
+        raised[own.key] = replace(own, score=own.score + _FOLLOWS * before.score)
+    return sorted(raised.values(), key=_rank)
+
+
+def _chosen(pool: Sequence[_Passage], limit: int) -> list[_Passage]:
+    """The passages to show: the best `limit`, and what else their entries have among the next best."""
+    said: set[str] = set()
+    entries: set[str] = set()
+    out: list[_Passage] = []
+    for passage in pool:
+        text = passage.text[passage.start : passage.stop].strip()
+        if text in said or (len(out) >= limit and passage.source.entry.id not in entries):
+            continue
+        said.add(text)
+        entries.add(passage.source.entry.id)
+        out.append(passage)
+        if len(out) >= limit + limit // _MORE:
+            break
+    return out
+
+
+def _texts(chosen: Sequence[_Passage], rarity: Mapping[str, float], room: int) -> dict[str, str]:
+    """What is shown of each entry: its best line, then the best lines of all as long as there is room."""
+    lines = sorted((line for passage in chosen for line in _lines(passage, rarity)), key=lambda li: -li.weight)
+    first = {line.entry: line for line in reversed(lines)}
+    taken = {id(line): line for line in first.values()}
+    said = {line.text for line in taken.values()}
+    room -= sum(len(line.text) for line in taken.values())
+    for line in lines:
+        if line.text not in said and len(line.text) <= room:
+            taken[id(line)] = line
+            said.add(line.text)
+            room -= len(line.text) + 1
+    out: dict[str, str] = {}
+    last: dict[str, tuple[int, int]] = {}
+    for line in sorted(taken.values(), key=lambda li: li.place):
+        before = last.get(line.entry)
+        glue = " " if before == (line.place[0], line.place[1] - 1) else " ... "
+        out[line.entry] = out[line.entry] + glue + line.text if before else line.text
+        last[line.entry] = line.place
+    return out
+
+
+def _lines(passage: _Passage, rarity: Mapping[str, float]) -> Iterator[_Line]:
+    text = shown(passage.text, passage.start, passage.stop)
+    pieces = [clean for match in _LINES.finditer(text) if (clean := _SPACE.sub(" ", match.group()).strip())]
+    weights = [sum(rarity[term] for term in distinct(piece) if term in rarity) for piece in pieces]
+    for number, piece in enumerate(pieces):
+        near = weights[max(0, number - 2) : number + 3]
+        shares = _NEAR[max(0, 2 - number) : max(0, 2 - number) + len(near)]
+        weight = sum(share * each for share, each in zip(shares, near, strict=True)) + _CONTEXT * passage.score
+        yield _Line(weight, passage.source.entry.id, (passage.start, number), piece)

@@ -1,0 +1,139 @@
+"""A host's list as it was last read, so that of the next one, which is mostly the same, only what is new is decoded.
+
+Nothing is taken for unchanged because it is the same object: hosts edit their messages in place. Each item is held
+against a copy of its dicts and lists (the texts are shared, since nobody can change those), at the speed of `==`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import eq
+from typing import TypeVar
+
+from msgspec import Struct
+
+from tenfold.record.message import Message
+from tenfold.wire.base import Before
+from tenfold.wire.container import WIRES, encoded, items_in, raw_of, sign_of
+from tenfold.wire.marks import Confirm
+
+T = TypeVar("T")
+Choose = Callable[[Sequence[str], Sequence[str]], str]
+"""Names the wire of a list by its items' signs: the role of each, and the wire that each is of for sure, or ""."""
+
+
+class _Exactly:
+    """A number or an SDK's object: it equals what has the same type and JSON. In Python `True == 1 == 1.0`."""
+
+    __slots__ = ("_kind", "_raw")
+
+    def __init__(self, value: object) -> None:
+        self._kind, self._raw = type(value), encoded(value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is self._kind and encoded(other) == self._raw
+
+    def __hash__(self) -> int:
+        return hash(self._raw)
+
+
+def _like(value: object) -> object:
+    """What equals this value for as long as nobody changes it."""
+    if value is None or isinstance(value, str | bytes):
+        return value
+    if type(value) is list:
+        return [_like(inner) for inner in value]
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {key: _like(inner) for key, inner in value.items()}
+    return _Exactly(value)
+
+
+class Resent(Struct, frozen=True):
+    """A list that was read: `Resent()` is the empty one, `next` reads the list that comes after it.
+
+    Lists read one after the other share what they have in common, so `raws` and `messages` may be longer than this
+    one: its own are the first `items` and the first `count`.
+    """
+
+    wire: str = ""
+    items: int = 0
+    count: int = 0
+    raws: list[bytes] = []
+    messages: list[Message] = []
+    likes: list[object] = []
+    ends: list[int] = []
+    roles: list[str] = []
+    wires: list[str] = []
+
+    def next(self, items: list[object], wire: str | Choose, *, confirm: Confirm | None = None) -> Resent:
+        """The list read, held against this one. Raises `BadInput`, `UnknownRole`, and what the choice of a wire does.
+
+        System prompts in front may differ, and the rest is taken over all the same.
+        """
+        kept, front = self._kept(items)
+        fresh = [raw_of(item) for item in items[kept:]]
+        raws = _continued(self.raws, kept, front)
+        raws[:front] = [raw_of(item) for item in items[:front]]
+        raws.extend(fresh)
+        roles, wires = _continued(self.roles, kept, front), _continued(self.wires, kept, front)
+        if not isinstance(wire, str):
+            for at in [*range(min(front, len(roles))), *range(len(roles), len(raws))]:
+                roles[at : at + 1], wires[at : at + 1] = ([sign] for sign in sign_of(raws[at]))
+            wire = wire(roles, wires)
+        if kept and wire != self.wire:
+            return Resent().next(items, wire, confirm=confirm)
+        count = self.ends[kept - 1] if kept else 0
+        messages, ends = _continued(self.messages, count, front), _continued(self.ends, kept, front)
+        if front:
+            opening = WIRES[wire].decode(raws[:front], confirm=confirm)
+            if any(m.role != "system" for m in opening):
+                return Resent().next(items, wire, confirm=confirm)
+            messages[: ends[front - 1]] = opening
+            more = len(messages) - count
+            count += more
+            ends = [*_ends(opening, 0), *(end + more for end in ends[front:])]
+        decoded = WIRES[wire].decode(fresh, confirm=confirm, before=Before(kept, count, messages))
+        messages.extend(decoded)
+        ends.extend(_ends(decoded, count))
+        likes = _continued(self.likes, kept, front)
+        likes[:front] = [_like(item) for item in items[:front]]
+        likes.extend([_like(item) for item in items[kept:]])
+        return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires)
+
+    def _kept(self, items: list[object]) -> tuple[int, int]:
+        """How many items are taken over, and how many system prompts before them are not.
+
+        An answer at the end of them is not, since what follows may belong to it.
+        """
+        kept, front = min(self.items, len(items)), 0
+        given = items if len(items) == kept else items[:kept]
+        likes = self.likes if len(self.likes) == kept else self.likes[:kept]
+        if likes != given:
+            changed = [at for at, same in enumerate(map(eq, likes, given)) if not same]
+            prompts = self._prompts()
+            kept = next((at for at in changed if at >= prompts), kept)
+            front = prompts if changed[0] < prompts else 0
+        while kept and self.messages[self.ends[kept - 1] - 1].role == "assistant":
+            kept -= 1
+        return (kept, front) if kept >= front else (0, 0)
+
+    def _prompts(self) -> int:
+        """How many items the list begins with that are system prompts and nothing else."""
+        said = next((at for at in range(self.count) if self.messages[at].role != "system"), self.count)
+        return next((at for at in range(self.items) if self.ends[at] > said), self.items)
+
+
+def _continued(values: list[T], kept: int, front: int) -> list[T]:
+    """The list to append to: this very one, which earlier readings share, if it goes on just where it ends."""
+    return values if not front and len(values) <= kept else values[:kept]
+
+
+def _ends(messages: Sequence[Message], count: int) -> list[int]:
+    """For each item that these messages came from how many there are once it is in; `count` were there before."""
+    ends: list[int] = []
+    for end, message in enumerate(messages, count + 1):
+        if message.native is not None and message.native.index:
+            ends[-1] = end
+        else:
+            ends.extend([end] * items_in(message))
+    return ends

@@ -1,0 +1,262 @@
+"""The report as a page, the goals and the prose: computed from the result, and safe whatever stands in a session."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from scripts.yardstick import clean, document, markdown
+from tenfold import __version__
+from tenfold.cli.main import run
+from tenfold.evals.goals import goals
+from tenfold.evals.gold import answered
+from tenfold.evals.methods import methods
+from tenfold.evals.page import page
+from tenfold.evals.plots import figures
+from tenfold.evals.report import Quality, Yardstick
+from tenfold.evals.tables import Table
+from tenfold.evals.verdict import behind, verdict
+from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
+from tests.shape.scan import ROOT
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m{{ 7*7 }}"
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+PAGE = ROOT / "docs" / "yardstick.md"
+
+
+class Read(HTMLParser):
+    """What a browser would make of a page: its elements with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.said: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def hostile() -> Yardstick:
+    """Every name and reason is what someone wrote who means harm."""
+    made = yardstick(HOSTILE)
+    assert made.quality is not None
+    lost = tuple(replace(p, unable=f"{HOSTILE} sk-ant-api03-{'Q7' * 20}") for p in made.quality.probes[-2:])
+    return replace(made, quality=replace(made.quality, probes=made.quality.probes[:-2] + lost))
+
+
+def test_the_page_holds_every_part_and_is_well_formed() -> None:
+    read = Read(page(yardstick(), repeat="make yardstick", judged=True))
+    assert read.open == []
+    assert sum(tag == "svg" for tag, _ in read.elements) == len(figures(yardstick()))
+    said = " ".join(read.said)
+    for part in ("Goals", "Where another method is better", "Future-use recall", "window 10,000", "A turn", "Search"):
+        assert part in said
+    for fact in ("2026-11-22", f"Tenfold {__version__}", "o200k", "2 cores", "make yardstick", "1.4.7"):
+        assert fact in said
+
+
+def test_what_stands_in_a_session_is_text_on_the_page() -> None:
+    text = page(hostile(), repeat=f"tenfold eval {HOSTILE}", judged=True)
+    read = Read(text)
+    names = {tag for tag, _ in read.elements}
+    assert names.isdisjoint({"script", "img", "link", "iframe", "object", "form"})
+    attributes = [(name, value or "") for _, found in read.elements for name, value in found.items()]
+    assert [name for name, _ in attributes if name.startswith("on")] == []
+    assert [v for name, v in attributes if name in ("src", "href", "xlink:href") and not v.startswith("#")] == []
+    assert "<script>alert(1)</script>" in " ".join(read.said)
+    assert "{{ 7*7 }}" in " ".join(read.said)
+    assert "\x1b" not in text
+    assert "Q7Q7" not in text
+
+
+def test_the_page_loads_nothing() -> None:
+    text = page(yardstick(), repeat="make yardstick")
+    assert re.findall(r"url\((?!#)|@import|https?://(?!www\.w3\.org/)", text) == []
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.parametrize("part", ["quality", "replay", "speed", "search", ""])
+def test_any_part_may_be_missing(part: str) -> None:
+    made = Yardstick(**{part: getattr(yardstick(), part)}) if part else Yardstick()
+    read = Read(page(made, repeat="make yardstick", judged=True))
+    assert read.open == []
+    assert "How to repeat this" in read.said
+    anchors = [found["href"] for tag, found in read.elements if tag == "a"]
+    shown = {"quality": "#recall", "replay": "#replay", "speed": "#speed", "search": "#search"}
+    assert set(anchors) & set(shown.values()) == ({shown[part]} if part else set())
+
+
+# -- goals and prose ---------------------------------------------------------------------------------------------------
+
+
+def judged(made: Yardstick) -> dict[str, tuple[str, str]]:
+    return {goal.what: (goal.measured, goal.verdict) for goal in goals(made)}
+
+
+AREA = "future-use recall, area over the budgets, view alone"
+LEAD = "how far that area is above the best of the other projects"
+
+
+def test_goals_are_judged_from_the_result() -> None:
+    found = judged(yardstick())
+    assert found[AREA] == ("0.933; best other: tail 0.750", "met")
+    assert found[LEAD] == (f"+0.283 ({PEER} 0.650)", "met")
+    assert found["typed probes at 10 %: constraints"] == ("4 of 4 (100.0 %)", "met")
+    assert found["typed probes at 10 %, after 10 compactions: constraints"][1] == "met"
+    assert found["typed probes at 10 %: numbers"] == ("4 of 5 (80.0 %)", "met")
+    assert found["typed probes at 10 %: errors"][1] == "not measured"
+    assert found["bill of a replay, window 10,000, claude-sonnet-4-5"] == ("$2.00", "met")
+    assert found["overhead per turn at 10,000 messages: tenfold, given by `append`"][0].startswith("300 x")
+    assert found["overhead per turn at 10,000 messages: tenfold, given by `sync`"][1] == "not met"
+    assert found["what calls wait for a compaction, summary in the background"][1] == "met"
+    assert found["search, recall at 10"] == ("1.000; BM25 0.000", "met")
+    assert {verdict for _, verdict in judged(Yardstick()).values()} == {"not measured"}
+
+
+def test_a_goal_that_is_missed_is_said() -> None:
+    made = yardstick(kept=KEPT | {PEER: 9})
+    found = judged(made)
+    assert found[AREA] == (f"0.933; best other: {PEER} 0.983", "not met")
+    assert found[LEAD][1] == "not met"
+    assert found["bill of a replay, window 10,000, claude-sonnet-4-5"] == (
+        f"$2.00; cheapest other: {PEER} $1.00",
+        "not met",
+    )
+    assert made.quality is not None
+    flawed = replace(made.quality.probes[0], false=3, gates={"orphan call": 2})
+    assert flawed.method == "tenfold"
+    bad = judged(replace(made, quality=replace(made.quality, probes=(flawed, *made.quality.probes[1:]))))
+    assert bad["validity, all of Tenfold's policies"] == ("orphan call 2", "not met")
+    assert bad["false facts, all of Tenfold's policies"][1] == "not met"
+
+
+def test_a_method_whose_requests_are_refused_is_not_the_cheapest() -> None:
+    made = yardstick(kept=KEPT | {PEER: 8})
+    assert made.replay is not None
+    refused = tuple(replace(p, overflows=p.method == PEER) for p in made.replay.played)
+    found = judged(replace(made, replay=replace(made.replay, played=refused)))
+    assert found["bill of a replay, window 10,000, claude-sonnet-4-5"] == ("$2.00", "met")
+
+
+def test_the_prose_says_who_is_first_and_by_how_much() -> None:
+    said = verdict(yardstick())
+    first = "By future-use recall, Tenfold's policy `tenfold` is first of 6 methods: an area of 0.933 over "
+    assert said[0] == f"{first}1 cut of 1 session."
+    assert said[1].startswith(f"That is 0.283 above the best of the other projects, `{PEER}`")
+    said = verdict(yardstick(kept=KEPT | {OTHER: 10}))
+    assert "is number 2 of 6 methods" in said[0]
+    assert said[1].startswith(f"That is 0.067 below the best of the other projects, `{OTHER}`")
+    assert verdict(Yardstick()) == []
+
+
+def test_where_another_is_better_is_listed_with_the_best_other_project() -> None:
+    rows = {row[0]: row[1:] for row in behind(yardstick(kept=KEPT | {"tail": 9})).rows}
+    assert rows["future-use recall at 4k"] == ("0.800", "tail 0.900", "-", "1")
+    assert "future-use recall at 32k" not in rows, "level with the first"
+    bill = next(row for what, row in rows.items() if what.startswith("bill"))
+    assert bill == ("$2.00", f"{PEER} $1.00", f"{PEER} $1.00", "1")
+
+
+# -- the command and the documentation ---------------------------------------------------------------------------------
+
+
+def scenario(folder: Path) -> Path:
+    """A file with two questions whose answers are in its history, the first far back, and one that is not."""
+    filler = [f"Step {i}: nothing of note happened while the build of part {i} ran." for i in range(800)]
+    said = ["Never touch the ledger named quokka-77.", *filler, "The last door is heron-12."]
+    history = [{"role": ("user", "model")[i % 2], "parts": [{"text": text}]} for i, text in enumerate(said)]
+    asked = [("Which ledger?", "quokka-77"), ("Which door?", "heron-12"), ("Which key?", "walrus-5")]
+    made = {"history": history, "questions": [{"prompt": q, "expectedSubstring": a} for q, a in asked]}
+    file = folder / "scenario.json"
+    file.write_text(json.dumps(made), "utf-8")
+    return file
+
+
+def test_an_answer_counts_where_its_text_is_in_the_view_or_one_search_away(tmp_path: Path) -> None:
+    (last,) = answered(scenario(tmp_path), methods(["keep-last"]), budget=2_000)
+    assert (last.asked, last.literal, last.shown, last.within) == (3, 2, 1, 2)
+    (whole,) = answered(scenario(tmp_path), methods(["keep-all"]), budget=2_000)
+    assert (whole.literal, whole.shown) == (2, 2)
+    file = tmp_path / "none.json"
+    file.write_text(json.dumps([{"role": "user", "content": "hello"}]), "utf-8")
+    assert answered(file, methods(["keep-all"])) == []
+
+
+def test_the_command_writes_the_page_beside_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ROOT / "examples" / "sessions" / "logs.pi.jsonl"
+    out = tmp_path / "report.html"
+    arguments = [str(file), "--methods", "none,tenfold", "--windows", "20k", "--html", str(out)]
+    assert run(["eval", "replay", *arguments]) == 0
+    assert "logs.pi.jsonl, window 20,000" in capsys.readouterr().out
+    text = out.read_text("utf-8")
+    assert "tenfold eval replay FILES... --methods none,tenfold --windows 20k" in " ".join(Read(text).said)
+    assert str(file.parent) not in text
+    assert str(tmp_path) not in text
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for wrong in (tmp_path, tmp_path / "no" / "report.html"):
+        assert run(["eval", "search", str(tmp_path / "missing.json"), "--html", str(wrong)]) == 2
+        assert "no file can be written there" in capsys.readouterr().err
+
+
+def test_the_command_draws_nothing_unless_asked() -> None:
+    code = "import sys, tenfold.cli.main; print([n for n in ('matplotlib', 'jinja2', 'numpy') if n in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout == "[]\n"
+
+
+def test_a_table_is_markdown_whatever_is_in_it() -> None:
+    text = markdown(Table("T", ("a", "b"), [("x|y\nz", "12 %"), ("w", "-")], "n"), level=3)
+    assert text == "### T\n\n| a | b |\n| --- | ---: |\n| x\\|y z | 12 % |\n| w | - |\n\nn\n"
+
+
+def test_no_path_of_a_machine_comes_onto_the_page() -> None:
+    assert clean("cannot open /home/someone/x/y.py, see langchain/trim") == "cannot open (a path), see langchain/trim"
+    assert "TENFOLD_SESSIONS=/path/to/sessions" in document(yardstick(), {})
+
+
+def test_the_committed_page_names_the_version_and_its_tables_are_tables() -> None:
+    text = PAGE.read_text("utf-8")
+    assert f"Tenfold {__version__}" in text
+    tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    assert len(tables) >= 8
+    for table in tables:
+        rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()]
+        assert len({len(row) for row in rows}) == 1, rows[0]
+        assert all(re.fullmatch(r" -+:? ", cell) for cell in rows[1])
+        assert len(rows) > 2
+    pictures = re.findall(r"\]\((yardstick/[\w-]+\.png)\)", text)
+    assert len(pictures) >= 5
+    assert sorted(p.name for p in (PAGE.parent / "yardstick").iterdir()) == sorted(Path(p).name for p in pictures)
+
+
+def test_the_page_of_the_documentation_follows_the_result() -> None:
+    def first(made: Quality) -> str:
+        return document(replace(yardstick(), quality=made), {}).split("## Is Tenfold first?\n\n")[1].split("\n")[0]
+
+    assert "is first of 6" in first(quality())
+    assert "is number 2 of 6" in first(quality(KEPT | {"tail": 9}))

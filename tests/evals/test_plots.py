@@ -1,0 +1,132 @@
+"""Charts: what is drawn is what was measured, the same bytes each time, and readable whatever the page's colours."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+from msgspec.structs import replace
+
+from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, spread
+from tenfold.evals.plots import emphasised, figures
+from tenfold.evals.report import Yardstick
+from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
+
+
+def drawn(made: Yardstick) -> dict[str, Drawn]:
+    return {each.name: each for each in figures(made)}
+
+
+@pytest.fixture(scope="module")
+def all_of_it() -> dict[str, Drawn]:
+    return drawn(yardstick())
+
+
+def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
+    """The lines of a chart by their colour."""
+    found = {}
+    for line in figure.axes[0].lines:
+        points = np.column_stack([np.asarray(data, float) for data in (line.get_xdata(), line.get_ydata())])
+        found[str(line.get_color())] = [(float(x), float(y)) for x, y in points]
+    return found
+
+
+def test_each_part_has_its_charts_and_what_is_missing_has_none(all_of_it: dict[str, Drawn]) -> None:
+    assert list(all_of_it) == [
+        "recall-by-tokens",
+        "recall-by-age",
+        "probes-by-type",
+        "recall-by-rounds",
+        "context-10k-1",
+        "bill-against-score",
+        "speed-by-length",
+    ]
+    assert figures(Yardstick()) == []
+    assert list(drawn(Yardstick(speed=yardstick().speed))) == ["speed-by-length"]
+    assert list(drawn(Yardstick(replay=yardstick().replay))) == ["context-10k-1"]
+
+
+def test_recall_stands_over_the_tokens_really_used(all_of_it: dict[str, Drawn]) -> None:
+    ours = lines(all_of_it["recall-by-tokens"].figure)[SERIES[0]]
+    assert ours == [(3_900, 0.8), (7_900, 0.9), (15_900, 1.0), (31_900, 1.0)]
+
+
+def test_a_method_that_is_always_above_its_budget_is_named_not_drawn(all_of_it: dict[str, Drawn]) -> None:
+    chart = all_of_it["recall-by-tokens"]
+    shown = {text.get_text() for text in chart.figure.axes[0].texts}
+    assert shown == set(KEPT) - {"keep-all"}
+    assert chart.says.endswith("more than half of the cuts: keep-all.")
+
+
+def test_age_and_rounds_are_those_of_the_scores(all_of_it: dict[str, Drawn]) -> None:
+    ages = lines(all_of_it["recall-by-age"].figure)[SERIES[0]]
+    assert ages == [(1.0, (3 + 4 + 4 + 5 + 5) / 25), (4.0, (4 + 4 + 5 + 5 + 5) / 25)]
+    assert lines(all_of_it["recall-by-rounds"].figure)[SERIES[0]] == [(1.0, 0.9), (10.0, 0.8)]
+
+
+def test_a_label_stands_at_the_height_of_its_lines_end_where_there_is_room(all_of_it: dict[str, Drawn]) -> None:
+    for name in ("recall-by-tokens", "speed-by-length"):
+        axes = all_of_it[name].figure.axes[0]
+        for label in axes.texts:
+            assert isinstance(label, Annotation)
+            tip = (axes.transData + axes.transAxes.inverted()).transform(np.asarray(label.xy, float))
+            assert abs(float(tip[1]) - float(label.xyann[1])) < 0.06, label.get_text()
+
+
+def test_context_marks_where_a_request_was_compacted(all_of_it: dict[str, Drawn]) -> None:
+    panels = [axes for axes in all_of_it["context-10k-1"].figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left").partition(":")[0] for axes in panels] == ["tenfold", PEER, "tail"]
+    for axes in panels:
+        marks = [c for c in axes.collections if isinstance(c, PathCollection)]
+        assert [np.asarray(c.get_offsets()).tolist() for c in marks] == [[[3.0, 4_000.0]]]
+
+
+def test_who_is_emphasised_is_ours_the_best_preset_one_of_each_project_and_baselines() -> None:
+    two = KEPT | {"langchain/trim": 9, "tiers": 7}
+    assert emphasised(quality(two)) == ["tenfold", "tiers", "langchain/trim", OTHER, "keep-last"]
+
+
+def test_the_same_result_gives_the_same_bytes() -> None:
+    first, second = figures(yardstick()), figures(yardstick())
+    assert [as_svg(a.figure, says=a.says) for a in first] == [as_svg(b.figure, says=b.says) for b in second]
+    assert as_png(first[0].figure) == as_png(second[0].figure)
+    other = figures(replace(yardstick(), quality=quality({**KEPT, "tenfold": 7})))
+    assert as_svg(first[0].figure, says="") != as_svg(other[0].figure, says="")
+
+
+def test_an_svg_takes_its_colours_from_the_page_and_loads_nothing(all_of_it: dict[str, Drawn]) -> None:
+    for each in all_of_it.values():
+        text = as_svg(each.figure, says='five < "six"')
+        assert 'aria-label="five &lt; &quot;six&quot;"' in text
+        assert "currentColor" in text
+        assert set(re.findall(r"#[0-9a-f]{6}", re.sub(r"var\([^)]*\)", "", text))) <= {"#000000"}
+        assert re.findall(r'(?:href|src)="(?!#)[^"]*"', text) == []
+        assert re.findall(r"url\((?!#)", text) == []
+        assert "<script" not in text
+
+
+def test_a_name_is_drawn_as_it_is_even_if_it_looks_like_a_formula() -> None:
+    chart = drawn(yardstick(kept={"tenfold": 8, "a$x^2$b": 4}))["recall-by-tokens"]
+    assert "a$x^2$b" in as_svg(chart.figure, says="")
+
+
+@given(st.lists(st.floats(0, 1), max_size=30).map(sorted), st.floats(0.001, 0.2))
+def test_labels_keep_their_distance_and_their_order(wanted: list[float], gap: float) -> None:
+    placed = spread(wanted, gap, 0.0, 1.0)
+    assert len(placed) == len(wanted)
+    assert all(b - a >= gap - 1e-9 for a, b in pairwise(placed))
+    if (len(wanted) - 1) * gap <= 1:
+        assert all(-1e-9 <= place <= 1 + 1e-9 for place in placed)
+
+
+def test_labels_that_have_room_stay_where_they_are() -> None:
+    assert all(math.isclose(a, b) for a, b in zip(spread([0.1, 0.5, 0.9], 0.2, 0, 1), [0.1, 0.5, 0.9], strict=True))
+    assert [round(place, 6) for place in spread([0.5, 0.5], 0.2, 0, 1)] == [0.4, 0.6]

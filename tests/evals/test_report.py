@@ -1,0 +1,197 @@
+"""The tables of a quality result: drawn from its scores alone, every figure worked out by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tenfold.evals.future import Recall
+from tenfold.evals.probes import Tally
+from tenfold.evals.report import (
+    Probed,
+    Quality,
+    Yardstick,
+    against_real,
+    area_of,
+    as_json,
+    by_budget,
+    by_rounds,
+    by_type,
+    headline,
+    lead,
+    planted,
+    tables,
+    twice,
+    unable,
+    validity,
+)
+from tenfold.evals.validity import Checked
+
+
+def recall(method: str, present: int, budget: int = 4_000, **other: object) -> Recall:
+    made = Recall("s.jsonl", 9, "50%", method, budget, 1, 10, 90_000, present=present, tokens=budget)
+    return replace(made, **other)
+
+
+def probed(method: str, present: int, budget: int = 4_000, **other: object) -> Probed:
+    tallies = (Tally("constraint", 1, 4, present, 1, 4), Tally("number", 4, 6, 0, 0, 3))
+    made = Probed("s.jsonl", 9, "50%", method, budget, 1, budget, 90_000, tallies=tallies)
+    return replace(made, **other)
+
+
+def result(recalls: list[Recall], probes: list[Probed], **other: object) -> Quality:
+    methods = tuple(dict.fromkeys([*(r.method for r in recalls), *(p.method for p in probes)]))
+    made = Quality("1", "o200k", methods, (2_000, 4_000, 8_000), (1,), tuple(recalls), tuple(probes))
+    return replace(made, **other)
+
+
+TWO = [
+    recall("keep-last", 2, kinds={"path": (2, 10)}, quarters={"1": (0, 6), "4": (2, 4)}),
+    recall("keep-last", 4, 8_000),
+    recall("keep-last", 10, 2_000),
+    recall("tenfold", 6, within=9, kinds={"path": (6, 10)}, quarters={"1": (3, 6), "4": (3, 4)}),
+    recall("tenfold", 8, 8_000, within=10),
+    recall("tenfold", 0, 2_000, within=5),
+]
+
+
+def test_the_headline_is_the_area_over_4k_to_32k_the_best_first() -> None:
+    found = headline(result(TWO, []))
+    cells = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert [row["method"] for row in cells] == ["tenfold", "keep-last"]
+    assert [row["area"] for row in cells] == ["0.700", "0.300"], "2k is shown, and is not in the area"
+    assert [row["95 %"] for row in cells] == ["0.70 to 0.70", "0.30 to 0.30"], "one session has nothing to vary"
+    assert [row["with search"] for row in cells] == ["0.950", "-"]
+    assert [(row["2k"], row["4k"], row["8k"]) for row in cells] == [
+        ("0.000", "0.600", "0.800"),
+        ("1.000", "0.200", "0.400"),
+    ]
+    assert "1 cuts of 1 sessions" in found.note
+    assert "minus the best other, keep-last: +0.400" in found.note
+
+
+def test_only_the_named_budgets_and_the_fewest_rounds_are_in_the_headline() -> None:
+    more = [recall("tenfold", 0, own=True), recall("tenfold", 0, tenth=True), recall("tenfold", 0, rounds=3)]
+    assert headline(result([*TWO, *more], [], rounds=(1, 3))).rows == headline(result(TWO, [], rounds=(1, 3))).rows
+
+
+def test_where_none_of_the_budgets_is_in_the_area_all_are() -> None:
+    made = result([recall("tenfold", 6, 1_000), recall("tenfold", 8, 2_000)], [], budgets=(1_000, 2_000))
+    assert headline(made).rows[0][1] == "0.700"
+
+
+def test_the_lead_is_over_the_best_that_is_not_tenfolds_own() -> None:
+    own = [replace(r, method="tiers", present=10) for r in TWO[:2]]
+    other = [replace(r, method="some/peer", present=5) for r in TWO[:2]]
+    found = lead(result([*TWO, *own, *other], []))
+    assert found is not None
+    assert found.over == "some/peer"
+    assert found.by.value == pytest.approx(0.2)
+    chosen = lead(result([*TWO, *own, *other], []), ["keep-last"])
+    assert chosen is not None
+    assert chosen.over == "keep-last"
+    assert chosen.by.value == pytest.approx(0.4)
+    assert lead(result(TWO[:3], [])) is None
+    assert lead(result(TWO[3:], [])) is None
+
+
+def test_probes_by_type_at_a_tenth() -> None:
+    probes = [probed("keep-last", 1, tenth=True), probed("tenfold", 4, tenth=True), probed("tenfold", 0)]
+    found = by_type(result([], probes))
+    assert found.columns == ("method", "constraint", "number", "all")
+    assert found.rows == [("tenfold", "1.00", "0.00", "0.400"), ("keep-last", "0.25", "0.00", "0.100")]
+    assert "constraint 4, number 6" in found.note
+
+
+def test_probes_by_budget_and_age() -> None:
+    probes = [probed("a", 1), probed("a", 3, 8_000), probed("a", 4, 9_000, tenth=True)]
+    found = by_budget(result([], probes))
+    cells = dict(zip(found.columns, found.rows[0], strict=True))
+    assert (cells["2k"], cells["4k"], cells["8k"], cells["10 %"]) == ("-", "0.100", "0.300", "0.400")
+    assert (cells["oldest"], cells["2"], cells["newest"]) == ("1.000", "-", "0.000")
+    assert (cells["bare words"], cells["stale"]) == ("0.700", "1")
+
+
+def test_several_rounds_beside_each_other() -> None:
+    often = (1, 3)
+    probes = [probed("a", 4 - n, 9_000, tenth=True, rounds=n) for n in often]
+    recalls = [recall("a", 10 - n, 9_000, tenth=True, rounds=n) for n in often]
+    assert by_rounds(result(recalls, probes)).rows == []
+    found = by_rounds(result(recalls, probes, rounds=often))
+    assert found.columns == ("method", "needed 1x", "needed 3x", "probes 1x", "probes 3x", "rules 1x", "rules 3x")
+    assert found.rows == [("a", "0.90", "0.70", "0.30", "0.10", "0.75", "0.25")]
+
+
+def test_planted_rules_by_place() -> None:
+    kept, lost = ({"top": (n, 1), "middle": (0, 1), "bottom": (1, 1)} for n in (1, 0))
+    probes = [probed("a", 4, tenth=True, planted=each) for each in (kept, lost)]
+    probes += [probed("a", 4, tenth=True, rounds=3, planted=lost), probed("gone", 0, tenth=True, unable="no")]
+    found = planted(result([], probes, rounds=(1, 3)))
+    assert found.rows == [("a", "0.500", "0.000", "1.000", "0.000", "0.000", "1.000")]
+
+
+def test_gates_false_facts_and_stale_answers_are_counted_over_all_results() -> None:
+    probes = [
+        probed("a", 1, false=2, gates={"orphan call": 3}),
+        probed("a", 1, 8_000, gates={"orphan call": 1, "over budget": 1}),
+        probed("b", 1),
+        probed("b", 0, unable="no"),
+    ]
+    found = validity(result([], probes))
+    assert found.columns == ("method", "results", "orphan call", "over budget", "false", "stale")
+    assert found.rows == [("b", "1", "0", "0", "0", "1"), ("a", "2", "2", "1", "2", "2")]
+
+
+def test_what_was_run_twice_says_what_failed_first() -> None:
+    fine = Checked("s", "a", 3, {}, {})
+    bad = Checked("t", "a", 2, {"two runs differ": 2}, {"two runs differ": "cut 4, message -1: why"}, unable=1)
+    found = twice(result([], [], checked=(fine, bad)))
+    assert found.rows == [("a", "5", "1", "two runs differ 2")]
+    assert found.note == "a in t: two runs differ, cut 4, message -1: why"
+
+
+def test_what_could_not_run_is_listed_with_its_reason_and_scored_nowhere() -> None:
+    probes = [probed("gone", 0, tenth=True, unable="it asks a\nserver"), probed("b", 1, tenth=True)]
+    recalls = [recall("gone", 0, unable="it asks a\nserver"), recall("b", 5)]
+    made = result(recalls, probes)
+    assert unable(made).rows == [("gone", "1/1", "it asks a server")]
+    for table in (headline(made), by_type(made), by_budget(made), planted(made), validity(made)):
+        assert [row[0] for row in table.rows] == ["b"], table.title
+
+
+def test_the_size_of_the_real_summary_has_a_table_of_its_own() -> None:
+    recalls = [recall("real-summary", 7, 900, own=True), recall("b", 5, 900, own=True), recall("b", 9)]
+    probes = [probed("real-summary", 1, 900, own=True), probed("b", 4, 900, own=True)]
+    found = against_real(result(recalls, probes))
+    assert found.columns == ("method", "s.jsonl at 9, 0.9k", "pooled", "rules", "typed probes")
+    assert found.rows == [
+        ("real-summary", "0.700", "0.700", "0.250", "0.100"),
+        ("b", "0.500", "0.500", "1.000", "0.400"),
+    ]
+
+
+def test_empty_tables_are_left_out_and_every_row_has_its_columns() -> None:
+    drawn = tables(result(TWO, [probed("tenfold", 4, tenth=True)]))
+    assert [table.title for table in drawn] == [
+        "Future-use recall",
+        "Future-use recall by age (quarter of the past, 1 is the oldest)",
+        "Future-use recall by kind",
+        "Typed probes at a tenth of the past",
+        "Typed probes by budget and age",
+        "Planted rules by where they stood",
+        "Validity, false facts, stale answers",
+    ]
+    assert all(len(row) == len(table.columns) for table in drawn for row in table.rows)
+
+
+def test_the_result_comes_back_from_its_json() -> None:
+    checked = (Checked("s", "a", 3, {"split step": 1}, {"split step": "cut 1"}),)
+    made = result(TWO, [probed("a", 1, gates={"orphan call": 1}, planted={"top": (1, 1)})], checked=checked)
+    assert msgspec.json.decode(as_json(made), type=Quality) == made
+    whole = Yardstick(quality=made, date="2026-11-22")
+    assert msgspec.json.decode(msgspec.json.encode(whole), type=Yardstick) == whole
+
+
+def test_the_area_of_no_scores_is_nothing() -> None:
+    assert area_of([], lambda r: r.present) == 0.0

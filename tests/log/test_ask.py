@@ -1,0 +1,249 @@
+"""Questions find what speaks of them: in other endings, in parts of names, in the midst of long text."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tenfold.log import sqlite_schema, sqlite_search
+from tenfold.log.base import Store
+from tenfold.log.memory import MemoryStore
+from tenfold.log.search_stem import stem
+from tenfold.log.search_terms import PASSAGE, TERMS, asked_for, passages, plain, terms
+from tenfold.log.sqlite import SqliteStore
+from tenfold.log.words import SNIPPET
+from tests.log.build import NS, Growing, message
+
+TEXTS = (
+    "We deployed the billing service on Tuesday; it failed for want of a certificate.",
+    "The weather is fine.",
+    "class HeaderParser lives in src/app/header_parser.py",
+    "\u6570\u636e\u5e93\u7684\u7aef\u53e3\u662f 6432\u3002",
+    "Nothing else of note.",
+    "Die Stra\u00dfe ist gesperrt.",
+    "Deploying again went through.",
+)
+
+
+@pytest.fixture
+def log(store: Store) -> Growing:
+    log = Growing(store)
+    log.say(*TEXTS)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("word", "root"),
+    [
+        # the examples of the paper, one of each rule
+        ("caresses", "caress"),
+        ("ponies", "poni"),
+        ("feed", "feed"),
+        ("agreed", "agre"),
+        ("plastered", "plaster"),
+        ("bled", "bled"),
+        ("motoring", "motor"),
+        ("sing", "sing"),
+        ("conflated", "conflat"),
+        ("hopping", "hop"),
+        ("falling", "fall"),
+        ("filing", "file"),
+        ("happy", "happi"),
+        ("sky", "sky"),
+        ("relational", "relat"),
+        ("digitizer", "digit"),
+        ("vietnamization", "vietnam"),
+        ("triplicate", "triplic"),
+        ("hopeful", "hope"),
+        ("adoption", "adopt"),
+        ("replacement", "replac"),
+        ("probate", "probat"),
+        ("cease", "ceas"),
+        ("controll", "control"),
+        ("roll", "roll"),
+        ("as", "as"),
+    ],
+)
+def test_stems_are_those_of_the_paper(word: str, root: str) -> None:
+    assert stem(word) == root
+
+
+def test_terms_are_words_without_endings_and_the_parts_of_names() -> None:
+    assert list(terms("Parsing HTTPHeader, __read_one__ x 2fa")) == [
+        *("pars", "httpheader", "http", "header", "read_one", "read", "on", "2fa", "fa")
+    ]
+    assert list(terms("\u6570\u636e\u5e93 id\u7684")) == ["\u6570\u636e", "\u636e\u5e93", "id", "\u7684"]
+    assert list(terms("A" * 65)) == [], "data, no name"
+    assert asked_for('where is "the one" parser') == ["where", "is", "the", "on", "parser"]
+    assert asked_for('"the one" "phrase"') == []
+    assert len(asked_for(" ".join(f"word{i:03d}x" for i in range(90)))) == TERMS
+
+
+@pytest.mark.parametrize("text", ["", "short", "line\n" * 900, "word " * 900, "x" * 5_000, "\n" * 3_000])
+def test_passages_are_the_whole_text_in_pieces(text: str) -> None:
+    cut = passages(text)
+    assert "".join(text[start:stop] for start, stop in cut) == text
+    assert all(0 < stop - start <= PASSAGE for start, stop in cut)
+    assert all(text[stop - 1] in "\n " for _, stop in cut[:-1]) or " " not in text + text.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("question", "best"),
+    [
+        ("why did the deployment of the bill fail", 0),
+        ("which parser reads headers", 2),
+        ("header parsers", 2),
+        ("\u54ea\u4e2a\u7aef\u53e3\u5c5e\u4e8e\u6570\u636e\u5e93", 3),
+        ("welche STRASSE", 5),
+    ],
+)
+def test_a_question_finds_its_answer_first(store: Store, log: Growing, question: str, best: int) -> None:
+    assert store.ask(NS, question, session="s")[0].position == best
+    assert log.session == "s"
+
+
+def test_what_follows_an_answer_comes_behind_what_holds_the_words(store: Store, log: Growing) -> None:
+    assert [hit.position for hit in store.ask(NS, "who deploys")] == [6, 0, 1]
+    assert store.ask(NS, "zzyzx") == store.ask(NS, '"deployed the billing"') == []
+    assert [hit.position for hit in store.ask(NS, "who deploys", limit=1)] == [6]
+    assert log.session == "s"
+
+
+def test_sessions_and_namespaces_are_kept_apart(store: Store, log: Growing) -> None:
+    Growing(store, "other", first=5_000).say("They deploy daily.")
+    Growing(store, "s", namespace="tenant", first=9_000).say("We deploy never.")
+    assert {hit.session for hit in store.ask(NS, "deployment")} == {"s", "other"}
+    assert [hit.session for hit in store.ask(NS, "deployment", session="other")] == ["other"]
+    assert ["never" in hit.snippet for hit in store.ask("tenant", "deployment")] == [True]
+    assert store.ask("nobody", "deployment") == []
+    assert log.session == "s"
+
+
+def test_a_hit_shows_the_lines_that_answer_out_of_a_long_text(store: Store) -> None:
+    log = Growing(store)
+    filler = "".join(f"nothing of note happened on day {n} of the voyage\n" for n in range(400))
+    long = filler + "the reactor was throttled by valve K-17 at noon\n" + filler + "valve K-17 was replaced\n" + filler
+    log.tell([message("A calm start."), message(long)])
+    (hit,) = store.ask(NS, "which valves throttle reactors", limit=1)
+    assert "throttled by valve K-17 at noon" in hit.snippet
+    assert len(hit.snippet) <= SNIPPET + 40
+    (wide,) = [each for each in store.ask(NS, "which valves throttle reactors") if each.position == 1]
+    assert "throttled by valve K-17 at noon" in wide.snippet
+    assert "valve K-17 was replaced" in wide.snippet
+
+
+@pytest.mark.parametrize("before", range(PASSAGE - 60, PASSAGE + 10, 7))
+def test_no_cut_shows_a_secret(store: Store, before: int) -> None:
+    log = Growing(store)
+    secret = "sk-" + "Zq9x" * 12
+    log.say(("pad " * 400)[:before].rstrip() + f"\nkey {secret}\nmarker line\n" + "more text\n" * 100)
+    for words in ("where is the marker", "what keys", "more pads", secret):
+        assert all("Zq9xZq" not in hit.snippet for hit in store.ask(NS, words))
+    assert "marker line" in store.ask(NS, "where is the marker")[0].snippet
+
+
+def test_the_same_text_is_shown_once_and_the_newest_of_it(store: Store) -> None:
+    log = Growing(store)
+    for n in range(4):
+        log.say("the gateway timed out", f"turn {n}")
+    found = [hit.position for hit in store.ask(NS, "gateway timeouts timing", limit=4)]
+    assert found[0] == 6
+    assert not {0, 2, 4} & set(found)
+
+
+def test_calls_are_read_as_a_reader_sees_them(store: Store) -> None:
+    log = Growing(store)
+    log.call("edit_file", '{"path": "src/lamp.py", "new": ["say \\"on\\"\\n", 3, null, {"deep": "er"}]}', "patched")
+    assert plain(log.entries[0]) == 'edit_file\nsrc/lamp.py\nsay "on"\n\n3\ner'
+    log.call("edit_file", "{no json", "failed")
+    assert plain(log.entries[2]) == "edit_file\n{no json"
+    assert [hit.position for hit in store.ask(NS, "edited lamps", limit=1)] == [0]
+
+
+def test_both_stores_answer_alike(tmp_path: Path) -> None:
+    memory, on_disk = MemoryStore(), SqliteStore(tmp_path / "store.db")
+    for store in (memory, on_disk):
+        log = Growing(store)
+        log.say(*TEXTS, *(f"message {n} of the deployment on day {n % 7}" for n in range(300)), *TEXTS[:3])
+        log.compact(0, 3, "summary: the parser of headers, the deployment that failed")
+        log.call("run", '{"command": "deploy --day 3"}', "deployed\n" * 300)
+        Growing(store, "other", first=5_000).say("Deploying elsewhere", "a parser of its own")
+    for words in ("who deploys on which day", "parsers", "\u7aef\u53e3", "the message of day 3", "summary of headers"):
+        for session in (None, "s", "other"):
+            for limit in (1, 5, 40):
+                asked = [store.ask(NS, words, session=session, limit=limit) for store in (memory, on_disk)]
+                assert asked[0] == asked[1]
+    assert memory.ask(NS, "who deploys on which day") != memory.ask(NS, "parsers")
+    on_disk.close()
+
+
+def test_a_purged_text_answers_no_more(store: Store, log: Growing) -> None:
+    Growing(store, "other", first=5_000).say("They deploy daily.")
+    assert 0 in {hit.position for hit in store.ask(NS, "who bills", session="s")}
+    store.purge(NS, "s", log.entries[0].id, now=1)
+    assert store.ask(NS, "who bills", session="s") == []
+    assert [hit.position for hit in store.ask(NS, "who deploys", session="s")] == [6]
+    store.purge(NS, "s", None, now=1)
+    assert [hit.session for hit in store.ask(NS, "who deploys or parses")] == ["other"]
+
+
+def test_no_term_of_a_purged_text_stays_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    log = Growing(store)
+    log.say("the quokkaword is gone soon", "another")
+    assert store.ask(NS, "which quokkaword")
+    assert b"quokkaword" in path.read_bytes() + Path(f"{path}-wal").read_bytes()
+    store.purge(NS, "s", log.entries[0].id, now=1)
+    store.close()
+    assert b"quokka" not in path.read_bytes()
+
+
+def test_what_the_index_has_not_seen_is_read(sqlite: SqliteStore) -> None:
+    log = Growing(sqlite)
+    log.say("The gateway was deployed.", "Noted.")
+    seen = sqlite.ask(NS, "gateways deploying")
+    log.say("The second gateway deploys.")
+    with sqlite._files.read() as db:
+        assert sqlite_search.behind(db)
+        late = sqlite_search.ask(db, NS, "gateways deploying", "s", 20)
+    assert [hit.position for hit in seen] == [0, 1]
+    assert {hit.position for hit in late} == {0, 1, 2}
+    assert sqlite.ask(NS, "gateways deploying") == late
+
+
+def test_a_store_of_the_first_schema_is_indexed_again(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    log = Growing(store)
+    log.say(*TEXTS, "x" * 70_000 + " the far end")
+    while store.index():
+        pass
+    store.close()
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("DROP TABLE passages")
+    db.execute("PRAGMA user_version = 1")
+    db.close()
+    store = SqliteStore(path)
+    assert store.ask(NS, "who deploys")[0].position == 6
+    assert [hit.position for hit in store.search(NS, "far end")] == [len(TEXTS)]
+    assert store.verify(NS) == []
+    with store._files.read() as reading:
+        assert reading.execute("PRAGMA user_version").fetchone() == (sqlite_schema.VERSION,)
+        assert reading.execute("SELECT count(*) FROM rest").fetchone() == (1,)
+    assert len(log.entries) == len(TEXTS) + 1
+    store.close()
+
+
+@pytest.mark.parametrize("before", range(PASSAGE // 2 - 12, PASSAGE // 2 + 12, 2))
+def test_no_cut_shows_half_of_a_control_sequence(store: Store, before: int) -> None:
+    log = Growing(store)
+    pad = "pad " * 300
+    log.say(pad[:before].rstrip() + " \x1b]0;owned title\x07 marker \x1b[31m" + pad)
+    log.say(pad[: before + PASSAGE // 2].rstrip() + " \x1b]0;owned title\x07 marker \x1b[31m" + pad)
+    for hit in (*store.search(NS, "marker"), *store.ask(NS, "where are markers")):
+        assert "marker" in hit.snippet
+        assert "owned" not in hit.snippet
+        assert "\x1b" not in hit.snippet

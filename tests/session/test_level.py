@@ -1,0 +1,314 @@
+"""A session remembers the last list it was brought level with: what it then does is what a fresh one would do."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from tenfold.errors import TenfoldError
+from tenfold.hosting import Request, read_request
+from tenfold.record.message import Message
+from tenfold.session import Session
+from tenfold.wire import Resent
+from tests.engine.making import again, called, gave, new_ids, opened, said, user
+
+Item = dict[str, Any]
+
+
+def anew(session: Session) -> Session:
+    """The same head with nothing remembered, which goes on with the same ids."""
+    made = again(session)
+    made.new_id = session.new_id
+    return made
+
+
+def changed(rng: random.Random, whole: list[Message], session: Session, number: int) -> list[Message]:
+    """What a host may send next: grown, shortened, rewritten in place, or a view of ours."""
+    kind = rng.choice(["grown", "grown", "grown", "step", "same", "shorter", "rewritten", "view"])
+    if kind == "step":
+        return [*whole, called(f"c{number}"), gave(f"c{number}", "text " * 200)]
+    if kind == "shorter":
+        return whole[: rng.randint(1, max(1, len(whole)))]
+    if kind == "rewritten" and whole:
+        at = rng.randrange(len(whole))
+        return [*whole[:at], user(f"changed {number}"), *whole[at + 1 :]]
+    if kind == "view":
+        return [*session.view.messages(), user(f"on {number}")]
+    return whole if kind == "same" else [*whole, user(f"go on {number} " * 60), said(f"yes {number}")]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_session_that_remembers_does_what_one_opened_anew_does(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - the same walk every time
+    remembers, forgets = opened(), opened()
+    remembers.new_id, forgets.new_id = new_ids(), new_ids()
+    whole: list[Message] = [user("begin"), said("begun")]
+    for number in range(25):
+        whole = changed(rng, whole, remembers, number)
+        forgets = anew(forgets)
+        remembers.sync(whole)
+        forgets.sync(whole)
+        assert remembers.view.messages() == forgets.view.messages(), number
+        act = rng.choice(["nothing", "nothing", "compact", "undo", "append"])
+        for each in (remembers, forgets):
+            if act == "compact":
+                each.compact(to=200)
+            elif act == "undo" and each.view.marks.live:
+                each.undo()
+            elif act == "append":
+                each.append(user(f"from elsewhere {number}"))
+        assert remembers.told(remembers.view) == len(remembers.view.messages())
+
+
+def test_an_older_view_is_counted_as_it_was() -> None:
+    session = opened()
+    session.sync([user("begin"), said("begun")])
+    older = session.view
+    session.sync([user("begin"), said("begun"), user("go on")])
+    assert [session.told(view) for view in (session.view, older, session.view)] == [3, 2, 3]
+
+
+def test_a_list_that_changed_before_its_end_is_not_taken_for_the_last_one() -> None:
+    session = opened()
+    session.sync([user("one"), said("two"), user("three")])
+    view = session.sync([user("one"), said("other"), user("three"), said("four")])
+    assert view.messages() == [user("one"), said("other"), user("three"), said("four")]
+
+
+def test_a_head_that_was_opened_and_went_back_is_written_on() -> None:
+    session = opened()
+    session.sync([user("one"), said("two"), user("three"), said("four")])
+    opened_anew = again(session)
+    opened_anew.sync([user("one"), said("two")])
+    opened_anew.append(user("five"))
+    assert opened_anew.view.messages() == [user("one"), said("two"), user("five")]
+
+
+# -- whole requests, in a provider's own format ------------------------------------------------------------------------
+
+
+def chat(number: int, size: int) -> list[Item]:
+    call = {"id": f"c{number}", "type": "function", "function": {"name": f"tool{number % 3}", "arguments": "{}"}}
+    return [
+        {"role": "user", "content": f"question {number} " * size},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": f"result {number} " * size},
+        {"role": "assistant", "content": f"answer {number}"},
+    ]
+
+
+def anthropic(number: int, size: int) -> list[Item]:
+    use = {"type": "tool_use", "id": f"c{number}", "name": f"tool{number % 3}", "input": {"line": number % 2}}
+    result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"result {number} " * size}
+    reminder = {"type": "text", "text": f"<system-reminder>be brief {number}</system-reminder>"}
+    return [
+        {"role": "user", "content": [{"type": "text", "text": f"question {number} " * size}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "I look."}, use]},
+        {"role": "user", "content": [{**result, "is_error": False}, reminder]},
+        {"role": "assistant", "content": f"answer {number}"},
+    ]
+
+
+def responses(number: int, size: int) -> list[Item]:
+    call = {"type": "function_call", "call_id": f"c{number}", "name": f"tool{number % 3}", "arguments": "{}"}
+    text = {"type": "output_text", "text": f"I look {number}"}
+    return [
+        {"role": "user", "content": [{"type": "input_text", "text": f"question {number} " * size}]},
+        {"type": "reasoning", "id": f"rs_{number}", "summary": []},
+        {"type": "message", "role": "assistant", "content": [text]},
+        call,
+        {"type": "function_call_output", "call_id": f"c{number}", "output": f"result {number} " * size},
+    ]
+
+
+def gemini(number: int, size: int) -> list[Item]:
+    name = f"tool{number % 3}"
+    calls = [{"functionCall": {"name": name, "args": {"at": at}}} for at in range(2)]
+    answers = [{"functionResponse": {"name": name, "response": {"output": f"{at} {number} " * size}}} for at in (0, 1)]
+    return [
+        {"role": "user", "parts": [{"text": f"question {number} " * size}]},
+        {"role": "model", "parts": calls},
+        {"role": "user", "parts": answers[:1]},
+        {"role": "user", "parts": answers[1:]},
+        {"role": "model", "parts": [{"text": f"answer {number}"}]},
+    ]
+
+
+Talk = Callable[[int, int], list[Item]]
+WIRES = {
+    "openai-chat": ("messages", chat),
+    "anthropic": ("messages", anthropic),
+    "openai-responses": ("input", responses),
+    "gemini": ("contents", gemini),
+}
+HARMLESS = ["grown", "grown", "copied", "number", "marked", "prompt"]
+"""Changes after which every call still has its results."""
+CHANGES = [*HARMLESS, "grown", "partly", "in place", "shorter", "left out"]
+
+
+def sent_next(
+    rng: random.Random, items: list[Item], talk: Talk, number: int, changes: Sequence[str] = CHANGES
+) -> list[Item]:
+    """The list of a host's next request, which may hold the very dicts of the one before, changed in place."""
+    new = talk(number, 20)
+    at = rng.randrange(len(items) if rng.random() < 0.3 else min(len(items), 8))
+    at = len(items) - 1 - at  # mostly near the end
+    match rng.choice(changes):
+        case "partly":  # results are still to come
+            return [*items, *new[: rng.randint(1, len(new))]]
+        case "copied":
+            return [*copy.deepcopy(items), *new]
+        case "in place":
+            changed = talk(number + 1_000, 3)
+            items[at].clear()
+            items[at].update(changed[rng.randrange(len(changed))])
+        case "shorter":
+            return items[: at + 1]
+        case "number":
+            flipped(items[at])
+        case "marked":
+            items[at]["cache_control"] = {"type": "ephemeral", "ttl": number}
+        case "prompt" if talk in (chat, responses):
+            fresh = {"role": "system", "content": f"It is {number} o'clock."}
+            return [fresh, *(items[1:] if items[0].get("role") == "system" else items), *new]
+        case "left out":
+            return [*items[:at], *items[at + 1 :], *new]
+        case _:
+            return [*items, *new]
+    return items
+
+
+def flipped(value: Any) -> None:  # noqa: ANN401 - a provider's JSON
+    """Makes each 1 a True and each 0 a False, and the other way round: Python calls them equal, JSON does not."""
+    for key, inner in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        if isinstance(inner, dict | list):
+            flipped(inner)
+        elif isinstance(inner, bool):
+            value[key] = int(inner)
+        elif inner in (0, 1):
+            value[key] = bool(inner)
+
+
+def as_read(request: dict[str, Any], known: Resent | None = None) -> Request | type[TenfoldError]:
+    try:
+        return read_request(request, known=known)
+    except TenfoldError as refusal:
+        return type(refusal)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_request_held_against_the_last_one_is_read_as_if_there_was_none(wire: str, seed: int) -> None:
+    rng = random.Random(f"{wire} {seed}")  # noqa: S311 - the same walk every time
+    field, talk = WIRES[wire]
+    items, known = talk(0, 20), Resent()
+    for number in range(1, 60):
+        items = sent_next(rng, items, talk, number) or talk(number, 20)
+        request = {field: items, "model": rng.choice(["gpt-4o", "claude-x"])} if rng.random() < 0.1 else {field: items}
+        fresh, held = as_read(request), as_read(request, known)
+        if not isinstance(fresh, Request) or not isinstance(held, Request):
+            assert fresh == held
+            continue
+        assert (held.wire, held.messages) == (fresh.wire, fresh.messages), number
+        assert held.resent.raws[: len(items)] == fresh.resent.raws
+        known = held.resent
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_session_that_remembers_requests_answers_like_one_opened_anew(wire: str, seed: int) -> None:
+    rng = random.Random(f"{wire} {seed}")  # noqa: S311 - the same walk every time
+    field, talk = WIRES[wire]
+    remembers, forgets = opened(), opened()
+    remembers.new_id, forgets.new_id = new_ids(), new_ids()
+    items = talk(0, 20)
+    compacted, gives_views = 0, seed % 2 == 1
+    for number in range(1, 40):
+        changes = HARMLESS if gives_views else CHANGES
+        items = sent_next(rng, items, talk, number, changes) or talk(number, 20)
+        forgets = anew(forgets)
+        given, theirs = ({field: items}, {field: copy.deepcopy(items)})
+        sent = remembers.before_model(given, window=2_000, wire=wire)
+        assert msgspec.json.encode(sent) == msgspec.json.encode(forgets.before_model(theirs, window=2_000, wire=wire))
+        assert remembers.leaf == forgets.leaf, "as many entries were written"
+        assert given[field] is items
+        untouched = [item for item in sent[field] if item in items]
+        assert all(any(item is own for own in items) for item in untouched), "the host's own objects"
+        compacted += bool(remembers.outcome and remembers.outcome.status == "compacted")
+        items = list(sent[field]) if gives_views and rng.random() < 0.2 else items
+    assert compacted
+    assert remembers.view.messages() == forgets.view.messages()
+
+
+def test_a_message_edited_in_place_is_a_rewrite() -> None:
+    session = opened()
+    items = [*chat(0, 1), *chat(1, 1)]
+    session.before_model({"messages": items})
+    before = session.view
+    items[0]["content"] = "another question"
+    items[5]["tool_calls"][0]["function"]["arguments"] = '{"deep": "down"}'
+    assert session.before_model({"messages": items})["messages"] is items
+    view = session.view
+    assert view.messages()[0] == read_request({"messages": items}).messages[0]
+    assert view.messages()[5] == read_request({"messages": items}).messages[5]
+    assert view.path is not before.path
+
+
+def test_a_moved_cache_mark_is_no_rewrite_and_the_newest_form_is_sent() -> None:
+    session = opened()
+    items = [item for number in range(12) for item in anthropic(number, 40)]
+    items.append({"role": "user", "content": [{"type": "text", "text": "and now?"}]})
+    session.before_model({"messages": items, "system": ""}, window=4_000)
+    assert session.outcome is not None and session.outcome.status == "compacted"
+    leaf = session.leaf
+    items[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    sent = session.before_model({"messages": items, "system": ""}, window=4_000)["messages"]
+    assert session.leaf == leaf, "nothing was written"
+    assert sent[-1] is items[-1]
+
+
+def test_equal_numbers_of_another_kind_are_another_message() -> None:
+    session = opened()
+    items = anthropic(1, 1)
+    session.before_model({"messages": items, "system": ""})
+    items[1]["content"][1]["input"]["line"] = True
+    session.before_model({"messages": items, "system": ""})
+    assert read_request({"messages": items}).messages == session.view.messages()
+
+
+def test_what_was_read_is_not_read_again() -> None:
+    """The decoded messages of the part that stays are the very same ones, also behind a new system prompt."""
+    for wire, (field, talk) in WIRES.items():
+        items = [item for number in range(5) for item in talk(number, 1)]
+        items = items[: -1 if wire != "openai-responses" else None]  # an answer at the end is read again
+        first = read_request({field: items}, wire=wire)
+        then = read_request({field: [*copy.deepcopy(items), *talk(5, 1)]}, wire=wire, known=first.resent)
+        count = len(first.messages)
+        assert all(old is new for old, new in zip(first.messages, then.messages[:count], strict=True)), wire
+        assert len(then.messages) > count
+    prompts = [{"role": "system", "content": f"It is {hour}."} for hour in (1, 2)]
+    talked = [*chat(0, 1), user_item()]
+    first = read_request({"messages": [prompts[0], *talked]})
+    then = read_request({"messages": [prompts[1], *talked]}, known=first.resent)
+    assert all(old is new for old, new in zip(first.messages[1:], then.messages[1:], strict=True))
+    assert then.messages[0] != first.messages[0]
+
+
+def user_item() -> Item:
+    return {"role": "user", "content": "and now?"}
+
+
+def test_a_request_that_is_refused_leaves_what_is_known_as_it_was() -> None:
+    session = opened()
+    items = [*chat(0, 1), user_item()]
+    session.before_model({"messages": items})
+    with pytest.raises(TenfoldError):
+        session.before_model({"messages": [*items, chat(1, 1)[0], {"role": "nobody", "content": ""}]})
+    more = [*items, *chat(2, 1)]
+    session.before_model({"messages": more})
+    assert session.view.messages() == read_request({"messages": more}).messages
