@@ -20,7 +20,7 @@ from tenfold.evals.methods import ALL, methods
 from tenfold.evals.peers import PEERS, peers
 from tenfold.evals.players import PREFIX, starts, track_of
 from tenfold.evals.quality import BUDGETS, measure
-from tenfold.evals.replay import Replayed, Replays, replay
+from tenfold.evals.replay import Replays, replays
 from tenfold.evals.replay import tables as replay_tables
 from tenfold.evals.report import Yardstick, as_json, tables
 from tenfold.evals.searching import asked
@@ -146,15 +146,11 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
     chosen = starts(names, peers(others) if others else ())
     lists = [prices_of(name.strip()) for name in prices.split(",") if name.strip()]
     sizes = sizes_in(windows)
-    played: list[Replayed] = []
     found = conversations_in(files)
     with progress() as bar:
         task = bar.add_task("sessions", total=len(found) * len(sizes) * len(chosen))
-        for track in (track_of(conversation, prefix=prefix) for conversation in found):
-            for window in sizes:
-                for name, start in chosen.items():
-                    played.append(replay(track, name, start, window=window, prices=lists))
-                    bar.advance(task)
+        tracks = [track_of(conversation, prefix=prefix) for conversation in found]
+        played = replays(tracks, chosen, windows=sizes, prices=lists, told=lambda: bar.advance(task))
     made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played))
     named = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}"
     write(html, Yardstick(replay=made), f"tenfold eval replay FILES... {named}")

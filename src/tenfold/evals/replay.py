@@ -9,7 +9,8 @@ shared beginning only where the client set a mark (after a rewrite they find les
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
@@ -18,6 +19,10 @@ from tenfold.evals.players import Piece, Player, Start, Track
 from tenfold.evals.tables import Table
 
 _MILLION = 1_000_000
+
+
+AT_ONCE = 2
+"""Processes that are kept busy."""
 
 
 class Replayed(Struct, frozen=True):
@@ -123,6 +128,36 @@ def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
+
+
+def replays(
+    tracks: Sequence[Track],
+    chosen: Mapping[str, Start],
+    *,
+    windows: Sequence[int],
+    prices: Sequence[Prices] = (),
+    told: Callable[[], object] = lambda: None,
+) -> list[Replayed]:
+    """Every session with every method in every window, in that order. `told` is called after each.
+
+    Methods of one peer share a process and take turns; two processes are kept busy.
+    """
+    lanes: dict[str, list[str]] = {}
+    for name in chosen:
+        lanes.setdefault(name.partition("/")[0], []).append(name)
+    done: dict[tuple[int, int, str], Replayed] = {}
+
+    def through(lane: Sequence[str]) -> None:
+        for number, track in enumerate(tracks):
+            for window in windows:
+                for name in lane:
+                    done[number, window, name] = replay(track, name, chosen[name], window=window, prices=prices)
+                    told()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for ended in [pool.submit(through, lane) for lane in lanes.values()]:
+            ended.result()
+    return [done[number, window, name] for number in range(len(tracks)) for window in windows for name in chosen]
 
 
 class Replays(Struct, frozen=True):
