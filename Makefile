@@ -16,7 +16,7 @@ help:
 	@echo 'make lint    all of that except the tests'
 	@echo 'make bench   the figures of docs/benchmarks.md, measured here'
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
-	@echo 'make kits    public test kits for compaction, installed into .kits (0.8 GB) and run against Tenfold, offline'
+	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
 	@echo 'make cover   the tests with branch coverage'
 	@echo 'make clean   remove .venv, .peers, .kits and everything that was generated'
@@ -48,7 +48,7 @@ yardstick: $(STAMP)
 
 kits: $(STAMP)
 	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh scripts/make_peers.sh
-	@KITS='$(KITS)' sh scripts/run_kits.sh
+	@KITS='$(KITS)' $(PY) scripts/run_kits.py $(if $(WRITE),--write)
 
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term

@@ -93,36 +93,44 @@ def test_a_head_that_was_opened_and_went_back_is_written_on() -> None:
 
 
 def chat(number: int, size: int) -> list[Item]:
-    call = {"id": f"c{number}", "type": "function", "function": {"name": f"tool{number % 3}", "arguments": "{}"}}
+    call = {"type": "function", "function": {"name": f"tool{number % 3}", "arguments": "{}"}}
     return [
         {"role": "user", "content": f"question {number} " * size},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": f"{c}{number}", **call} for c in "cd"]},
         {"role": "tool", "tool_call_id": f"c{number}", "content": f"result {number} " * size},
+        {"role": "tool", "tool_call_id": f"d{number}", "content": "nothing"},
         {"role": "assistant", "content": f"answer {number}"},
     ]
 
 
 def anthropic(number: int, size: int) -> list[Item]:
-    use = {"type": "tool_use", "id": f"c{number}", "name": f"tool{number % 3}", "input": {"line": number % 2}}
+    use = {"type": "tool_use", "name": f"tool{number % 3}", "input": {"line": number % 2}}
+    other = {"type": "tool_result", "tool_use_id": f"d{number}", "content": "nothing"}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"result {number} " * size}
     reminder = {"type": "text", "text": f"<system-reminder>be brief {number}</system-reminder>"}
     return [
         {"role": "user", "content": [{"type": "text", "text": f"question {number} " * size}]},
-        {"role": "assistant", "content": [{"type": "text", "text": "I look."}, use]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "I look."}, {"id": f"c{number}", **use}, {"id": f"d{number}", **use}],
+        },
+        {"role": "user", "content": [other]},
         {"role": "user", "content": [{**result, "is_error": False}, reminder]},
         {"role": "assistant", "content": f"answer {number}"},
     ]
 
 
 def responses(number: int, size: int) -> list[Item]:
-    call = {"type": "function_call", "call_id": f"c{number}", "name": f"tool{number % 3}", "arguments": "{}"}
+    call = {"type": "function_call", "name": f"tool{number % 3}", "arguments": "{}"}
     text = {"type": "output_text", "text": f"I look {number}"}
     return [
         {"role": "user", "content": [{"type": "input_text", "text": f"question {number} " * size}]},
         {"type": "reasoning", "id": f"rs_{number}", "summary": []},
         {"type": "message", "role": "assistant", "content": [text]},
-        call,
+        {"call_id": f"c{number}", **call},
+        {"call_id": f"d{number}", **call},
         {"type": "function_call_output", "call_id": f"c{number}", "output": f"result {number} " * size},
+        {"type": "function_call_output", "call_id": f"d{number}", "output": "nothing"},
     ]
 
 
@@ -219,6 +227,42 @@ def test_a_request_held_against_the_last_one_is_read_as_if_there_was_none(wire: 
         known = held.resent
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_list_is_read_on_from_anywhere(wire: str) -> None:
+    field, talk = WIRES[wire]
+    items = [item for number in range(3) for item in talk(number, 1)]
+    fresh = read_request({field: items}, wire=wire)
+    for cut in range(len(items) + 1):
+        known = read_request({field: items[:cut]}, wire=wire).resent
+        held = read_request({field: items}, wire=wire, known=known)
+        assert held.messages == fresh.messages, cut
+
+
+def test_a_list_of_another_wire_or_another_beginning_is_read_anew() -> None:
+    talked = [user_item(), {"role": "assistant", "content": "Later."}, user_item()]
+    chatted = read_request({"messages": talked, "model": "gpt-4o"})
+    for request in (
+        {"messages": talked, "model": "claude-x"},
+        {"messages": [*talked, *anthropic(1, 1)]},
+        {"messages": [{"role": "system", "content": "Be brief."}, *talked], "model": "claude-x"},
+    ):
+        held, fresh = read_request(request, known=chatted.resent), read_request(request)
+        assert (held.wire, held.messages) == (fresh.wire, fresh.messages)
+    call, result = chat(0, 1)[1:3]
+    orphan = read_request({"messages": [{"role": "system", "content": "Be brief."}, result]})
+    answer = {"messages": [call, result]}
+    assert read_request(answer, known=orphan.resent).messages == read_request(answer).messages
+
+
+def test_system_prompts_that_come_and_go_are_the_newest() -> None:
+    known = Resent()
+    for hour in (1, 2, 1, 1, 3):
+        request = {"messages": [{"role": "system", "content": f"It is {hour}."}, *chat(0, 1), user_item()]}
+        read = read_request(request, known=known)
+        assert read.messages == read_request(request).messages
+        known = read.resent
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_session_that_remembers_requests_answers_like_one_opened_anew(wire: str, seed: int) -> None:
@@ -251,11 +295,11 @@ def test_a_message_edited_in_place_is_a_rewrite() -> None:
     session.before_model({"messages": items})
     before = session.view
     items[0]["content"] = "another question"
-    items[5]["tool_calls"][0]["function"]["arguments"] = '{"deep": "down"}'
+    items[6]["tool_calls"][0]["function"]["arguments"] = '{"deep": "down"}'
     assert session.before_model({"messages": items})["messages"] is items
     view = session.view
     assert view.messages()[0] == read_request({"messages": items}).messages[0]
-    assert view.messages()[5] == read_request({"messages": items}).messages[5]
+    assert view.messages()[6] == read_request({"messages": items}).messages[6]
     assert view.path is not before.path
 
 
@@ -264,7 +308,8 @@ def test_a_moved_cache_mark_is_no_rewrite_and_the_newest_form_is_sent() -> None:
     items = [item for number in range(12) for item in anthropic(number, 40)]
     items.append({"role": "user", "content": [{"type": "text", "text": "and now?"}]})
     session.before_model({"messages": items, "system": ""}, window=4_000)
-    assert session.outcome is not None and session.outcome.status == "compacted"
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
     leaf = session.leaf
     items[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
     sent = session.before_model({"messages": items, "system": ""}, window=4_000)["messages"]
@@ -297,6 +342,7 @@ def test_what_was_read_is_not_read_again() -> None:
     then = read_request({"messages": [prompts[1], *talked]}, known=first.resent)
     assert all(old is new for old, new in zip(first.messages[1:], then.messages[1:], strict=True))
     assert then.messages[0] != first.messages[0]
+    assert first.resent.messages[0] == first.messages[0], "what was read before stays as it was"
 
 
 def user_item() -> Item:
@@ -312,3 +358,20 @@ def test_a_request_that_is_refused_leaves_what_is_known_as_it_was() -> None:
     more = [*items, *chat(2, 1)]
     session.before_model({"messages": more})
     assert session.view.messages() == read_request({"messages": more}).messages
+
+
+def test_words_between_a_call_and_its_result_are_sent_after_both() -> None:
+    session = opened()
+    question, call, result, other, answer = chat(0, 1)
+    items = [question, call, result, user_item(), other, answer]
+    sent = session.before_model({"messages": items})["messages"]
+    assert [items.index(item) for item in sent] == [0, 1, 2, 4, 3, 5]
+    again_sent = session.before_model({"messages": [*items, user_item()]})["messages"]
+    assert again_sent[:6] == sent
+
+
+def test_a_list_from_before_is_not_what_a_longer_log_shows() -> None:
+    session = opened()
+    earlier, _ = session.demanded([user("one"), said("two")], session.call())
+    session.demanded([user("one"), said("two"), user("three")], session.call())
+    assert session.current(earlier) == [user("one"), said("two"), user("three")]

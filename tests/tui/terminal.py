@@ -43,6 +43,7 @@ class Terminal:
         self.screen = pyte.Screen(*size)
         self._stream = pyte.ByteStream(self.screen)
         self.wrote = b""
+        self._lines: list[str] = []
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(slave)
@@ -73,8 +74,10 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What stands on the screen."""
-        return [line.rstrip() for line in self.screen.display]
+        """What stands on the screen. It is made out once for what was read: pyte looks at each cell."""
+        if not self._lines:
+            self._lines = [line.rstrip() for line in self.screen.display]
+        return self._lines
 
     @property
     def text(self) -> str:
@@ -83,15 +86,17 @@ class Terminal:
 
     def _read(self, seconds: float) -> bool:
         """Reads what the process wrote, waiting for it at most so long. False: it has closed the terminal."""
-        ready, _, _ = select.select([self._master], [], [], seconds)
-        if ready:
+        data, more = b"", True
+        while more and select.select([self._master], [], [], 0 if data else seconds)[0]:
             try:
-                data = os.read(self._master, 65_536)
+                data += os.read(self._master, 65_536)
             except OSError:
-                return False
+                more = False
+        if data:
+            self._lines = []
             self.wrote += data
             self._stream.feed(_for_pyte(data))
-        return True
+        return more
 
     def until(self, seen: Callable[[], object], what: str) -> None:
         """Reads until `seen` is true. Fails, with the screen, when that takes too long or the process ends before."""

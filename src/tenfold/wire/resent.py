@@ -86,12 +86,9 @@ class Resent(Struct, frozen=True):
         messages, ends = _continued(self.messages, count, front), _continued(self.ends, kept, front)
         if front:
             opening = WIRES[wire].decode(raws[:front], confirm=confirm)
-            if any(m.role != "system" for m in opening):
+            if _ends(opening, 0) != ends[:front] or any(m.role != "system" for m in opening):
                 return Resent().next(items, wire, confirm=confirm)
-            messages[: ends[front - 1]] = opening
-            more = len(messages) - count
-            count += more
-            ends = [*_ends(opening, 0), *(end + more for end in ends[front:])]
+            messages[: len(opening)] = opening
         decoded = WIRES[wire].decode(fresh, confirm=confirm, before=Before(kept, count, messages))
         messages.extend(decoded)
         ends.extend(_ends(decoded, count))

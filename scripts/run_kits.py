@@ -1,0 +1,50 @@
+"""Runs the public kits that are installed in .kits against Tenfold and prints their figures; with --write into the page.
+
+KITS="conpact tracegc" names some of them. Nothing here needs a network, and a run refuses every connection.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "kits.md"
+
+
+def figures(name: str) -> str:
+    """What a kit's run prints, or why there is none. What its libraries say of themselves is shown if the run fails."""
+    python = ROOT / ".kits" / name / "bin" / "python"
+    if not python.exists():
+        failed = ROOT / ".kits" / f"{name}.failed"
+        return f"left out: {failed.read_text('utf-8').strip() if failed.exists() else 'it is not installed'}\n"
+    path = os.pathsep.join(str(ROOT / part) for part in ("src", "kits/common"))
+    command = [str(python), "-W", "ignore", str(ROOT / "kits" / name / "run.py")]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}
+    )
+    if ran.returncode:
+        sys.exit(ran.stderr)
+    return ran.stdout
+
+
+def main() -> None:
+    """One kit after the other."""
+    names = os.environ.get("KITS", "").split() or sorted(p.parent.name for p in ROOT.glob("kits/*/requirements.txt"))
+    page = PAGE.read_text("utf-8")
+    for name in names:
+        found = figures(name)
+        print(f"\n## {name}\n\n{found}", flush=True)
+        block = re.compile(rf"(<!-- figures: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        today = f"Measured on {dt.datetime.now(dt.UTC).date()}."
+        page = block.sub(lambda m, text=f"{today} {found}": m[1] + text + m[2], page)
+    if "--write" in sys.argv:
+        PAGE.write_text(page, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
