@@ -1,6 +1,6 @@
-"""Runs the public kits that are installed in .kits against Tenfold and prints their figures; with --write into the page.
+"""Runs the public kits that are installed in .kits against Tenfold; prints their figures, writes them with --write.
 
-KITS="conpact tracegc" names some of them. Nothing here needs a network, and a run refuses every connection.
+`KITS="conpact tracegc"` names some of them. Nothing here needs a network, and a run refuses every connection.
 """
 
 from __future__ import annotations
