@@ -6,7 +6,7 @@ The lock is held to append and to install a view, never while a model writes: re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace

@@ -126,7 +126,7 @@ def carry(facts: Sequence[Fact], shown: Sequence[Fact]) -> tuple[Fact, ...]:
     taken: set[int] = set()
     for fact in sorted(facts, key=lambda f: f.at, reverse=True):
         kind = must_keep(fact)
-        if id(fact) in sure:
+        if id(fact) in sure or fact.kind == "name":  # of names there is a bound of their own
             taken.add(id(fact))
         elif room[kind]:
             room[kind] -= 1

@@ -18,6 +18,8 @@ from tenfold.wire.container import WIRES, encoded, items_in, raw_of, sign_of
 from tenfold.wire.marks import Confirm
 
 T = TypeVar("T")
+_WHOLE = (int, bool)
+"""Where equal values of one kind are the same JSON: 0.0 and -0.0 are not."""
 Choose = Callable[[Sequence[str], Sequence[str]], str]
 """Names the wire of a list by its items' signs: the role of each, and the wire that each is of for sure, or ""."""
 
@@ -25,16 +27,18 @@ Choose = Callable[[Sequence[str], Sequence[str]], str]
 class _Exactly:
     """A number or an SDK's object: it equals what has the same type and JSON. In Python `True == 1 == 1.0`."""
 
-    __slots__ = ("_kind", "_raw")
+    __slots__ = ("_kind", "_value")
 
     def __init__(self, value: object) -> None:
-        self._kind, self._raw = type(value), encoded(value)
+        self._kind = type(value)
+        self._value = value if self._kind in _WHOLE else encoded(value)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is self._kind and encoded(other) == self._raw
+        kind = type(other)
+        return kind is self._kind and self._value == (other if kind in _WHOLE else encoded(other))
 
     def __hash__(self) -> int:
-        return hash(self._raw)
+        return hash(self._value)
 
 
 def _like(value: object) -> object:
