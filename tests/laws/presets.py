@@ -457,10 +457,15 @@ STEP = 4
 
 
 def in_view(fact: Fact, text: str) -> bool:
-    """Whether the fact stands in the text, or begins in it and the text says that something is left out there."""
+    """Whether the fact stands in the text, or begins in it and the text says that something is left out there.
+
+    A long list is shown by its open items, so of one an item stands there, and how many are not shown.
+    """
     words = flat(fact.text)
     if stands(words, text):
         return True
+    if fact.kind == "todo" and "open items not shown)" in text:
+        return any(stands(flat(line), text) for line in fact.text.split("\n"))
     starts = (m.start() for m in re.finditer(re.escape(words[:_HEAD]), text))
     return any(gap.start() - start <= len(words) for start in starts if (gap := _GAP.search(text, start)))
 

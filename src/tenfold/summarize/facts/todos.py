@@ -10,8 +10,8 @@ from tenfold.summarize.facts.text import clip, flat
 
 TOOL = "todo"
 PLAN = "plan"
-MOST = 80
-"""Items kept of one list."""
+MOST = 200
+"""Items kept of one list: where it is cut, what two ranges kept of it no longer adds up."""
 
 _BOX = re.compile(r"^\s*[-*]\s+\[([ xX~-])\]\s+(.+)$")
 _DONE = {"completed", "complete", "done", "finished", "closed"}
