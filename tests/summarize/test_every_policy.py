@@ -74,11 +74,17 @@ def missing(session: Session) -> list[Fact]:
     text = words_in_view(session)
     block = newest(session)
     settled = {(f.kind, f.key) for f in (block.facts if block else ()) if not f.live}
-    return [f for f in live(session) if (f.kind, f.key) not in settled and not told(flat(f.text), text)]
+    return [f for f in live(session) if (f.kind, f.key) not in settled and not told(f, text)]
 
 
-def told(words: str, text: str) -> bool:
-    """Whether the words stand in the text, or begin in it and the text says that something is left out there."""
+def told(fact: Fact, text: str) -> bool:
+    """Whether a fact stands in the text, or begins in it and the text says that something is left out there.
+
+    A long list is shown by its open items, so of one an item stands there, and how many are not shown.
+    """
+    words = flat(fact.text)
+    if fact.kind == "todo" and "open items not shown)" in text:
+        return any(stands(flat(line), text) for line in fact.text.split("\n"))
     start = text.find(words[:40])
     return stands(words, text) or (
         len(words) > 400 and start >= 0 and bool(_GAP.search(text, start, start + len(words)))

@@ -10,6 +10,10 @@ from tenfold.log.base import Hit, Store
 from tenfold.log.words import parse
 
 
+ANSWERS = 40
+"""Passages that answer a question in part, at most: what ranks below is no answer, and reading it takes time."""
+
+
 def asked(store: Store, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
     """The best hits for words or a question. Those that hold all the words come first, the best answers among them.
 
@@ -20,7 +24,7 @@ def asked(store: Store, namespace: str, words: str, *, session: str | None = Non
     if exact and len(parse(words)) == 1:
         return exact
     whole = {hit.entry: hit for hit in exact}
-    some = {hit.entry: hit for hit in store.ask(namespace, words, session=session, limit=limit)}
+    some = {hit.entry: hit for hit in store.ask(namespace, words, session=session, limit=min(limit, ANSWERS))}
     both = [hit for entry, hit in some.items() if entry in whole]
     more = [hit for entry, hit in whole.items() if entry not in some]
     rest = [hit for entry, hit in some.items() if entry not in whole]
