@@ -9,7 +9,6 @@ from __future__ import annotations
 from tenfold.log.base import Hit, Store
 from tenfold.log.words import parse
 
-
 ANSWERS = 40
 """Passages that answer a question in part, at most: what ranks below is no answer, and reading it takes time."""
 
