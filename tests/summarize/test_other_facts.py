@@ -127,3 +127,20 @@ def test_extraction_never_raises_and_merging_with_nothing_changes_nothing(histor
     assert merge((), facts) == facts
     assert all(0 <= fact.at < len(history) for fact in facts)
     assert sum(fact.live for fact in facts if fact.kind == "request") <= 1
+
+
+def test_a_secret_whose_label_is_cut_off_is_not_shown() -> None:
+    said = (
+        "We log in with password: correcthorsebattery "
+        + "and so on " * 7
+        + "at order W-5087, as it was told to us then."
+    )
+    (quote,) = texts_of(says(said), kind="identifier")
+    assert "W-5087" in quote
+    assert "correcthorse" not in quote
+    for words in range(4, 14):
+        command = (
+            "curl " + "--header x " * words + "--password=correcthorsebattery " + "--retry 3 " * 5 + "https://a.example"
+        )
+        (shown,) = texts_of(*ran(command), kind="command")
+        assert "orsebattery" not in shown, words

@@ -194,6 +194,12 @@ def test_settled_errors_of_one_command_share_a_line_until_it_is_long() -> None:
     ]
 
 
+def test_an_empty_error_of_a_section_that_was_read_back_is_no_failure() -> None:
+    again = parse(f'{TITLE}\n## Errors met and resolved\n- tool: "" (from: $ make)')
+    assert [(each.kind, each.text) for each in again] == [("error", "")]
+    assert render(again, budget=1_000, count=quarter).tokens > 0
+
+
 def test_of_a_settled_run_its_first_errors_are_told_before_what_a_linter_says() -> None:
     run = [
         fact("error", text, 3, live=False, note="$ make")

@@ -143,10 +143,16 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
             runs.setdefault((fact.at, fact.note), []).append(fact)
     kept: set[int] = set()
     for run in runs.values():
-        once = {fact.text.split()[0].rpartition("/")[2] + fact.text.partition(" ")[2]: fact for fact in reversed(run)}
+        once = {_unrooted(fact.text): fact for fact in reversed(run)}
         best = sorted(once.values(), key=lambda fact: ("rror" not in fact.text, run.index(fact)))
         kept |= {id(fact) for fact in best[:LINES]}
     return [fact for fact in facts if fact.kind != "error" or fact.live or id(fact) in kept]
+
+
+def _unrooted(line: str) -> str:
+    """An error line without the folders of the path it begins with."""
+    place, space, said = line.partition(" ")
+    return place.rpartition("/")[2] + space + said
 
 
 def must_keep(fact: Fact) -> bool:

@@ -20,6 +20,7 @@ from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.text import clip, edges, flat, key_of
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
+from tenfold.summarize.redact import redacted
 
 __all__ = ["extract", "merge"]
 
@@ -168,8 +169,11 @@ _AWAY = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
 
 
 def _shown(command: str) -> str:
-    """A command on one line without the folder it was run in, its middle left out where it is long."""
-    text = _AWAY.sub("", flat(command))
+    """A command on one line without the folder it was run in, its middle left out where it is long.
+
+    Secrets go first: what is left out may be the word that tells one.
+    """
+    text = _AWAY.sub("", flat(redacted(command)))
     head = COMMAND * 2 // 3
     return text if len(text) <= COMMAND else f"{text[:head]} ... {text[head - COMMAND :]}"
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tenfold.record.block import Fact
 from tenfold.summarize.facts.text import flat, key_of, sentences
+from tenfold.summarize.redact import redact
 from tenfold.summarize.remembering import remembered
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
@@ -116,9 +117,12 @@ _MANY = 12
 
 @remembered
 def _said_in(text: str) -> tuple[tuple[str, str], ...]:
-    """Key and sentence for each identifier and each number of two or more digits in prose."""
+    """Key and sentence for each identifier and each number of two or more digits in prose.
+
+    Secrets go first: a sentence is cut, and may lose the word that tells one.
+    """
     out: list[tuple[str, str]] = []
-    told = [s for s in sentences(_FENCED.sub("\n", text)) if len(s) < _SMALL and _WORTH.search(s)]
+    told = [s for s in sentences(_FENCED.sub("\n", redact(text))) if len(s) < _SMALL and _WORTH.search(s)]
     for sentence in told[-_MANY:]:
         found = [(match.start(1), match[1].strip(",")) for match in _FIGURE.finditer(sentence)]
         found = [(at, value) for at, value in found if len(value.strip("0.,")) > 1]
