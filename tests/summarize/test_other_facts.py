@@ -130,14 +130,13 @@ def test_extraction_never_raises_and_merging_with_nothing_changes_nothing(histor
 
 
 def test_a_secret_whose_label_is_cut_off_is_not_shown() -> None:
-    said = (
-        "We log in with password: correcthorsebattery "
-        + "and so on " * 7
-        + "at order W-5087, as it was told to us then."
-    )
-    (quote,) = texts_of(says(said), kind="identifier")
-    assert "W-5087" in quote
-    assert "correcthorse" not in quote
+    for words in range(8):
+        said = (
+            "We log in with password: correcthorsebattery " + "and so on " * words + "at order W-5087, " + "told " * 20
+        )
+        (quote,) = texts_of(says(said), kind="identifier")
+        assert "W-5087" in quote
+        assert "battery" not in quote, words
     for words in range(4, 14):
         command = (
             "curl " + "--header x " * words + "--password=correcthorsebattery " + "--retry 3 " * 5 + "https://a.example"
