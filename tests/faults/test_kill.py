@@ -44,7 +44,7 @@ def reopened(path: FilePath, run: list[Step]) -> int:
 
 def meet(shared: mmap.mmap) -> None:
     """Waits until the child is inside an append's transaction, but not for long: it may have finished."""
-    until = time.monotonic() + 0.01
+    until = time.monotonic() + 0.05
     while time.monotonic() < until and (shared[INDEXING] or not shared[PHASE]):
         pass
 
