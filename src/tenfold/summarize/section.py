@@ -7,14 +7,15 @@ Must-keep facts come first; the rest shares what room is left. Text that came fr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.summarize.facts.merging import tells
-from tenfold.summarize.facts.names import names_in, ranked_names, with_names
+from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
 from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.said import ACK, WEAK
 from tenfold.summarize.facts.text import clip, flat, key_of
@@ -111,10 +112,10 @@ def render(
     places = {id(fact): number for number, (fact, _) in enumerate(pairs)}
     chosen, text, size = _within(ranked, budget, places, count)
     if names:
-        met = [fact for fact in facts if fact.kind == "name"]
-        spare = min(names, count([_assembled(_names(met, f"{beside}\n{text}", names, count), places)])[0])
+        met, known = ranked_names(fact for fact in facts if fact.kind == "name"), names_shown(beside)
+        spare = min(names, count([_assembled(_names(met, known | names_shown(text), names, count), places)])[0])
         chosen, text, size = _within(ranked, budget, places, count, spare=spare)
-        chosen = [*chosen, *_names(met, f"{beside}\n{text}", budget - size, count)]
+        chosen = [*chosen, *_names(met, known | names_shown(text), budget - size, count)]
         text, size = _assemble(chosen, places, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
@@ -245,22 +246,21 @@ def _stand_ins(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
     return out
 
 
-def _names(met: Sequence[Fact], shown: str, room: int, count: Count) -> list[tuple[Fact, str]]:
-    """The names with the highest scores that nothing else shows, by owner, best first, within `room` tokens."""
-    ranked = ranked_names(met, names_in(shown))[: room // 2]
+def _names(met: Sequence[tuple[str, Fact]], known: Container[str], room: int, count: Count) -> list[tuple[Fact, str]]:
+    """The best of the names met that are not known from elsewhere, by owner, within `room` tokens."""
+    fresh = ((name, fact) for name, fact in met if name not in known and name not in _short(fact.key).split())
+    ranked = list(islice(fresh, room // 2))  # none takes less than two
     sizes = count([f" {name}" for name, _ in ranked]) if ranked else []
-    opening = {id(fact): size for fact, size in zip(met, count([f"- {fact.key}: \n" for fact in met]), strict=True)}
+    owners = {id(fact): fact for _, fact in ranked}
+    opening = dict(zip(owners, count([f"- {fact.key}: \n" for fact in owners.values()]), strict=True)) if owners else {}
     left = room - count([HEADINGS[_PLACE["name", True]].line + "\n"])[0]
     under: dict[int, list[str]] = {}
     for (name, fact), size in zip(ranked, sizes, strict=True):
-        if name in _short(fact.key).split():
-            continue
         cost = size + (0 if id(fact) in under else opening[id(fact)])
         if cost > left:
             break
         left -= cost
         under.setdefault(id(fact), []).append(name)
-    owners = {id(fact): fact for fact in met}
     return [(owners[key], _line(with_names(owners[key], names), " ".join(names))) for key, names in under.items()]
 
 

@@ -69,10 +69,12 @@ class Names:
 @remembered
 def names_in(text: str) -> frozenset[str]:
     """The names in a text. Secrets are taken out first, while the words around them still tell them."""
-    found: set[str] = set()
-    for word in set(redact(text).split()):
-        found.update(_in_word(word))
-    return frozenset(found)
+    return frozenset(names_shown(redact(text)))
+
+
+def names_shown(text: str) -> set[str]:
+    """The names that a text in view shows, to be compared with others only."""
+    return set().union(*map(_in_word, set(text.split())))
 
 
 @lru_cache(maxsize=16_384)
@@ -117,14 +119,12 @@ def bounded_names(facts: Sequence[Fact]) -> list[Fact]:
     return [_fact(fact.key, each, fact.at) for fact, each in zip(facts, kept, strict=True) if each]
 
 
-def ranked_names(facts: Iterable[Fact], known: frozenset[str]) -> list[tuple[str, Fact]]:
-    """The names that are not among the `known` ones, best first, each with the fact of the owner it goes with most."""
+def ranked_names(facts: Iterable[Fact]) -> list[tuple[str, Fact]]:
+    """The names, best first, each with the fact of the owner it goes with most."""
     total: Scores = {}
     owner: dict[str, tuple[float, Fact]] = {}
     for fact in facts:
         for name, score in scores_of(fact).items():
-            if name in known:
-                continue
             total[name] = _plus(total[name], score) if name in total else score
             if name not in owner or score > owner[name][0]:
                 owner[name] = score, fact
