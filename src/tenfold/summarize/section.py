@@ -249,7 +249,7 @@ def _stand_ins(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
 def _names(met: Sequence[tuple[str, Fact]], known: Container[str], room: int, count: Count) -> list[tuple[Fact, str]]:
     """The best of the names met that are not known from elsewhere, by owner, within `room` tokens."""
     fresh = ((name, fact) for name, fact in met if name not in known and name not in _short(fact.key).split())
-    ranked = list(islice(fresh, room // 2))  # none takes less than two
+    ranked = list(islice(fresh, max(room, 0) // 2))  # none takes less than two
     sizes = count([f" {name}" for name, _ in ranked]) if ranked else []
     owners = {id(fact): fact for _, fact in ranked}
     opening = dict(zip(owners, count([f"- {fact.key}: \n" for fact in owners.values()]), strict=True)) if owners else {}
