@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from tests import sessions
 settings.register_profile("same", deadline=None, derandomize="TENFOLD_EXAMPLES" not in os.environ, database=None)
 settings.load_profile("same")
 """Property tests try the same examples on every machine, and fresh ones where TENFOLD_EXAMPLES is set."""
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell starts what runs in its background deaf to Ctrl-C, and so would be every command that a test interrupts."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

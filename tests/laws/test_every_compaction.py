@@ -2,7 +2,7 @@
 
 Up to `LONG` entries as it was recorded; what fails, is cancelled or replayed costs several compactions, so that is done
 up to `SHORT` entries. A longer one is cut at every index of the path that it has when it is compacted on its way, as a
-session is that goes on so long, and as it was recorded at some. With `TENFOLD_EVERY_CUT` in the environment all are cut
+session is that goes on so long (the costly part at some), and as it was recorded at some. With `TENFOLD_EVERY_CUT` in the environment all are cut
 at every index both ways, which takes half an hour on one core (decision 0009).
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -36,18 +37,21 @@ EVERY = "TENFOLD_EVERY_CUT"
 Planned = tuple[View, Block]
 
 
-def paths(stretch: Stretch, *, most: int, spread: int) -> list[tuple[Log, Container[int]]]:
+def paths(
+    stretch: Stretch, *, most: int, spread: int, lived_cuts: Callable[[Log], Container[int]]
+) -> list[tuple[Log, Container[int]]]:
     """The paths to cut, each with the lengths to cut it at."""
     log = path_of(stretch.session)
     if len(log) <= most:
         return [(log, range(len(log) + 1))]
     on_its_way = lived(stretch.session)
-    at = range(len(log) + 1) if EVERY in os.environ else cuts(log, most=spread)
-    return [(log, at), (on_its_way, range(len(on_its_way) + 1))]
+    if EVERY in os.environ:
+        return [(path, range(len(path) + 1)) for path in (log, on_its_way)]
+    return [(log, cuts(log, most=spread)), (on_its_way, lived_cuts(on_its_way))]
 
 
 def test_every_cut_of_a_recorded_session_compacts_by_the_laws(stretch: Stretch) -> None:
-    for log, at in paths(stretch, most=LONG, spread=SOME):
+    for log, at in paths(stretch, most=LONG, spread=SOME, lived_cuts=lambda path: range(len(path) + 1)):
         desk = Desk.of(log, conversations.policy())
         planned: deque[Planned] = deque()
         for view in views(log):
@@ -99,7 +103,7 @@ def loop() -> Iterator[asyncio.Runner]:
 def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(
     stretch: Stretch, loop: asyncio.Runner
 ) -> None:
-    for log, at in paths(stretch, most=SHORT, spread=FEW):
+    for log, at in paths(stretch, most=SHORT, spread=FEW, lived_cuts=partial(cuts, most=SOME)):
         desk = Desk.of(log, conversations.policy(models=("broken",), on_failure="abort"))
         telling = replace(desk, policy=conversations.policy(models=("echo",)))
         for view in views(log):

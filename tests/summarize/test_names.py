@@ -43,7 +43,7 @@ def test_what_the_agent_used_goes_before_what_a_tool_printed_and_the_newer_befor
     facts = facts_of(
         says("first old_name"), *ran("ls", "printed_name"), says("then new_name"), *ran("ls", "printed_name")
     )
-    ranked = [name for name, _ in ranked_names([f for f in facts if f.kind == "name"])]
+    ranked = [name for name, _ in ranked_names(tuple(f for f in facts if f.kind == "name"))]
     assert ranked == ["new_name", "old_name", "printed_name"]
 
 
@@ -58,7 +58,7 @@ def test_uses_add_up_however_their_ranges_are_grouped() -> None:
     whole = extract(enumerate(story))
     halves = merge(extract(list(enumerate(story))[:2]), extract(list(enumerate(story))[2:]))
     assert names_of(halves) == names_of(whole)
-    assert next(name for name, _ in ranked_names(halves)) == "twice_used"
+    assert next(name for name, _ in ranked_names(tuple(halves))) == "twice_used"
 
 
 @settings(max_examples=40, deadline=None)

@@ -142,7 +142,10 @@ def snippet(text: str, words: Sequence[str]) -> str:
 def shown(text: str, start: int, stop: int) -> str:
     """A stretch of the text as `told`: without secrets and control sequences, also those that one of its ends cuts."""
     low, high = max(0, start - _MARGIN), min(len(text), stop + _MARGIN)
-    whole, before, after = told(text[low:high]), told(text[low:start]), told(text[stop:high])
+    whole = told(text[low:high])
+    if whole == text[low:high]:
+        return text[start:stop]
+    before, after = told(text[low:start]), told(text[stop:high])
     return whole[_shared(whole, before) : len(whole) - _shared(whole[::-1], after[::-1])]
 
 

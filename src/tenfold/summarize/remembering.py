@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MOST = 1_024
+MOST = 2_048
 """Results that are kept of one function: of those asked for last."""
 LONGEST = 10_000
 """Characters of the longest text whose result is kept: a text may be of any size."""

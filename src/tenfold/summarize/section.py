@@ -112,7 +112,7 @@ def render(
     places = {id(fact): number for number, (fact, _) in enumerate(pairs)}
     chosen, text, size = _within(ranked, budget, places, count)
     if names:
-        met, known = ranked_names(fact for fact in facts if fact.kind == "name"), names_shown(beside)
+        met, known = ranked_names(tuple(f for f in facts if f.kind == "name")), names_shown(beside)
         spare = min(names, count([_assembled(_names(met, known | names_shown(text), names, count), places)])[0])
         chosen, text, size = _within(ranked, budget, places, count, spare=spare)
         chosen = [*chosen, *_names(met, known | names_shown(text), budget - size, count)]

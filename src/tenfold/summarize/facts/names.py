@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -109,9 +109,9 @@ def scores_of(fact: Fact) -> Scores:
 
 def bounded_names(facts: Sequence[Fact]) -> list[Fact]:
     """Facts of names with no more than `MOST_NAMES` in all: those with the highest scores stay."""
-    scored = [scores_of(fact) for fact in facts]
-    if sum(map(len, scored)) <= MOST_NAMES:
+    if sum(1 + fact.text.count(" ") for fact in facts) <= MOST_NAMES:
         return list(facts)
+    scored = [scores_of(fact) for fact in facts]
     best = sorted(((score, name, n) for n, each in enumerate(scored) for name, score in each.items()), reverse=True)
     kept: list[Scores] = [{} for _ in facts]
     for score, name, n in best[:MOST_NAMES]:
@@ -119,8 +119,9 @@ def bounded_names(facts: Sequence[Fact]) -> list[Fact]:
     return [_fact(fact.key, each, fact.at) for fact, each in zip(facts, kept, strict=True) if each]
 
 
-def ranked_names(facts: Iterable[Fact]) -> list[tuple[str, Fact]]:
-    """The names, best first, each with the fact of the owner it goes with most."""
+@lru_cache(maxsize=4)
+def ranked_names(facts: tuple[Fact, ...]) -> tuple[tuple[str, Fact], ...]:
+    """The names, best first, each with the fact of the owner it goes with most. One Block asks for it several times."""
     total: Scores = {}
     owner: dict[str, tuple[float, Fact]] = {}
     for fact in facts:
@@ -128,7 +129,7 @@ def ranked_names(facts: Iterable[Fact]) -> list[tuple[str, Fact]]:
             total[name] = _plus(total[name], score) if name in total else score
             if name not in owner or score > owner[name][0]:
                 owner[name] = score, fact
-    return [(name, owner[name][1]) for name in sorted(total, key=lambda name: (-total[name], name))]
+    return tuple((name, owner[name][1]) for name in sorted(total, key=lambda name: (-total[name], name)))
 
 
 def with_names(fact: Fact, names: Sequence[str]) -> Fact:
