@@ -2,8 +2,8 @@
 
 Up to `LONG` entries as it was recorded; what fails, is cancelled or replayed costs several compactions, so that is done
 up to `SHORT` entries. A longer one is cut at every index of the path that it has when it is compacted on its way, as a
-session is that goes on so long (the costly part at some), and as it was recorded at some. With `TENFOLD_EVERY_CUT` in the environment all are cut
-at every index both ways, which takes half an hour on one core (decision 0009).
+session is that goes on so long (the costly part at some), and as it was recorded at some. With `TENFOLD_EVERY_CUT` in
+the environment all are cut at every index both ways, which takes half an hour on one core (decision 0009).
 """
 
 from __future__ import annotations
