@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec import Struct
 
-from tenfold.evals.cases import ChatMessage
+from tenfold.evals.cases import ChatMessage, tokens_of
 from tenfold.evals.false_facts import false_facts
 from tenfold.evals.methods import Compacted, Unable, methods
-from tenfold.evals.validity import GATES, broken, check
+from tenfold.evals.validity import A_LINE, GATES, broken, check, least
 from tenfold.policies import POLICIES
 
 
@@ -88,9 +88,19 @@ def test_a_blank_part_is_empty_content() -> None:
 
 
 def test_over_budget_by_more_than_two_percent() -> None:
-    long = [user("word " * 1_000)]
+    long = [user("word " * 1_000), agent("Done."), user("Go on.")]
     assert {b.gate for b in broken(long, long, budget=900)} == {"over budget"}
-    assert not broken(long, long, budget=995)
+    assert not broken(long, long, budget=tokens_of(long) - 10)
+
+
+def test_a_budget_below_system_prompt_and_request_is_held_to_these() -> None:
+    long = [{"role": "system", "content": "rule " * 500}, *SOURCE[1:], user("word " * 1_000)]
+    shown = "OBSERVATION:\n" + "line " * 400
+    assert least(long) == tokens_of([long[0], long[-1]]) + A_LINE
+    assert least([*long, agent("Looking."), user(shown)]) == least(long), "what a tool printed is no request"
+    kept = [long[0], long[-1]]
+    assert not broken(long, kept, budget=100)
+    assert {b.gate for b in broken(long, [*kept, agent("More. " * 200)], budget=100)} == {"over budget"}
 
 
 def test_what_the_session_already_had_is_not_charged() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal, get_args
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from tenfold.evals.cases import ChatMessage, text_of_message, tokens_of
 from tenfold.evals.methods import Method, Unable
+from tenfold.wire.marks import text_origin
 
 Gate = Literal[
     "orphan call",
@@ -33,6 +35,8 @@ ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _LEADING = frozenset({"system", "developer"})
 TOLERANCE = 1.02
 """Of the budget: what a method lands on may differ that much by its own counter."""
+A_LINE = 200
+"""Tokens of the shortest summary in place of all that is left out, with the words that a method puts around one."""
 
 
 class Broken(Struct, frozen=True):
@@ -59,14 +63,25 @@ def broken(
 ) -> list[Broken]:
     """Every gate that the view fails, a compaction of `source`. `budget` 0 does not look at its size.
 
+    No method is held to a budget below the `least` of the source, only to that least: recall and probes give it 0 there.
     OpenAI takes a list that the assistant opens, and system messages anywhere. `strict` counts both as rejected, which
     they are by Anthropic and Gemini when a list is passed on as it is, unless the session itself had them.
     """
     found = [*_pairs(source, view), *_order(source, view), *_contents(source, view)]
     found += [*_roles(view), *(_strict_roles(source, view) if strict else ())]
-    if budget and (tokens := tokens_of(view)) > budget * TOLERANCE:
-        found.append(Broken("over budget", -1, f"{tokens:,} tokens where {budget:,} were allowed"))
+    if budget and (tokens := tokens_of(view)) > (allowed := max(budget, least(source))) * TOLERANCE:
+        found.append(Broken("over budget", -1, f"{tokens:,} tokens where {allowed:,} were allowed"))
     return found
+
+
+def least(source: Sequence[ChatMessage]) -> int:
+    """Tokens of what no compaction may touch: the leading system messages and the user's newest request, and a line.
+
+    What an agent without tool calls is shown of its tools stands in a user's place, and is no request.
+    """
+    start = next((i for i, m in enumerate(source) if m.get("role") not in _LEADING), len(source))
+    said = (m for m in reversed(source) if m.get("role") == "user" and text_origin(text_of_message(m)) == "human")
+    return tokens_of([*source[:start], *islice(said, 1)]) + A_LINE
 
 
 def check(  # noqa: PLR0913 - what, by which method, and where; all but the first two by keyword
