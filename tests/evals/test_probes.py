@@ -85,6 +85,7 @@ def test_quoted_errors_are_none() -> None:
     talk = Talk().call("Bash", "ValueError: seen in a log", command="grep -n Error app.log")
     assert not talk.of("error")
     assert not Talk().call("Read", "class ShopError(Exception):\nError: x", file_path="errors.py").of("error")
+    assert not Talk().call("run", "Output: fine\nError: (none)\nExit Code: 0", command="make").of("error")
 
 
 def test_the_newest_outcome_wins_and_the_older_is_stale() -> None:
@@ -105,6 +106,7 @@ def test_the_newest_outcome_wins_and_the_older_is_stale() -> None:
         ("Found 3 errors.", False),
         ("[main 1a2b3c4] mend totals", True),
         ("Command exited with code 2", False),
+        ("[tool error]\nNo files were processed.\nChecked 0 files in 2ms. No fixes applied.", False),
     ],
 )
 def test_outcomes_in_every_dialect(output: str, *, well: bool) -> None:

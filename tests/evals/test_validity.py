@@ -94,7 +94,8 @@ def test_over_budget_by_more_than_two_percent() -> None:
 
 
 def test_a_budget_below_system_prompt_and_request_is_held_to_these() -> None:
-    long = [{"role": "system", "content": "rule " * 500}, *SOURCE[1:], user("word " * 1_000)]
+    prompt: ChatMessage = {"role": "system", "content": "rule " * 500}
+    long = [prompt, *SOURCE[1:], user("word " * 1_000)]
     shown = "OBSERVATION:\n" + "line " * 400
     assert least(long) == tokens_of([long[0], long[-1]]) + A_LINE
     assert least([*long, agent("Looking."), user(shown)]) == least(long), "what a tool printed is no request"

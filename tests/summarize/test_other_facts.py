@@ -42,6 +42,12 @@ def test_words_and_numbers_are_no_identifiers() -> None:
     assert texts_of(*ran("make", said), kind="identifier") == []
 
 
+def test_line_marks_and_a_shells_frame_are_no_identifiers() -> None:
+    printed = "File: a.ts\nL1223: export const x\nExit Code: 0\nSignal: 0\nProcess Group PGID: 58818"
+    assert texts_of(*ran("make", printed), kind="identifier") == []
+    assert texts_of(human("It stands in crate L1223-B, code: 4711."), kind="identifier") != []
+
+
 @pytest.mark.parametrize("who", [human, says])
 def test_what_someone_names_or_counts_in_prose_stays_in_its_sentence(who: Callable[[str], Message]) -> None:
     said = who(

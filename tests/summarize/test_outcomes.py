@@ -27,6 +27,8 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\
         ("a.ts(1,2): error TS2304: Cannot find name 'x'.", False, "errors in output"),
         ("Command aborted", True, "stopped by the user"),
         ("[main 1507f8b] Say hello\n 1 file changed", False, "ok: 1507f8b"),
+        ("[main 1507f8b] Say hello\n" + "hook: fine\n" * 900, False, "ok: 1507f8b"),
+        ("a.ts:1:2 lint/noUnused  FIXABLE\nhook: passed\n[main 1507f8b] Say hello", False, "ok: 1507f8b"),
         ("....\n===== 12 passed, 3 skipped in 0.11s =====", False, "ok: 12 passed"),
         ("Ran 4 tests in 0.004s\n\nOK", False, "ok: Ran 4 tests"),
         ("[tool error]\nNot allowed here.", False, "failed"),
@@ -53,6 +55,7 @@ def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None: 
         ("a.py:1:1: F401 unused import", "a.py:1:1: F401 unused import"),
         ("bash: foo: command not found", "bash: foo: command not found"),
         ("--- FAIL: TestX (0.00s)", "--- FAIL: TestX (0.00s)"),
+        ("Your edit has a syntax error.\nERRORS:\n- E999 invalid syntax", "- E999 invalid syntax"),
         ("fatal: not a git repository: x", "fatal: not a git repository: x"),
     ],
 )

@@ -211,6 +211,23 @@ def test_of_a_settled_run_its_first_errors_are_told_before_what_a_linter_says() 
     assert "lint/y" not in text
 
 
+def test_of_a_settled_run_the_first_and_the_last_error_stay() -> None:
+    run = [fact("error", f"AssertionError: {n} != 0", 3, live=False, note="$ make") for n in range(1, 5)]
+    text = render(run, budget=1_000, count=quarter).text
+    assert [n for n in range(1, 5) if f"{n} != 0" in text] == [1, 4]
+
+
+def test_what_is_told_as_a_command_is_not_told_as_an_identifier() -> None:
+    facts = [
+        fact("command", "goto 313", 3, note="ok"),
+        fact("identifier", "goto 313", 3, note="model"),
+        fact("identifier", "goto 359", 4, note="model"),
+    ]
+    text = render(facts, budget=1_000, count=quarter).text
+    assert text.count("goto 313") == 1
+    assert "- goto 359" in text
+
+
 @settings(max_examples=150, deadline=None)
 @given(FACTS, st.integers(0, 600))
 def test_a_section_never_exceeds_its_budget_and_accounts_for_every_must_keep_fact(

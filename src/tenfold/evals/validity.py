@@ -63,7 +63,7 @@ def broken(
 ) -> list[Broken]:
     """Every gate that the view fails, a compaction of `source`. `budget` 0 does not look at its size.
 
-    No method is held to a budget below the `least` of the source, only to that least: recall and probes give it 0 there.
+    No method is held to a budget below the `least` of the source, only to that least; recall and probes give 0 there.
     OpenAI takes a list that the assistant opens, and system messages anywhere. `strict` counts both as rejected, which
     they are by Anthropic and Gemini when a list is passed on as it is, unless the session itself had them.
     """

@@ -127,17 +127,14 @@ def render(
     return Section(text=text, kept=kept, unshown=unshown, tokens=size)
 
 
-LINES = 2
-"""Of one failed run, when it is settled: the first lines say what was wrong, the rest that it was wrong often."""
-
-
 def _telling(facts: Sequence[Fact]) -> list[Fact]:
     """The facts without most lines of a settled run, and without what a command's outcome says anyway.
 
-    Lines that speak of an error come before a linter's; one that only roots its path elsewhere is told once.
+    Of a run its first and its last line stay: the rest says that it was wrong often. Lines that speak of an error come
+    before a linter's; one that only roots its path elsewhere is told once.
     """
-    outcomes = {fact.note.removeprefix("ok: ") for fact in facts if fact.kind == "command"}
-    facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in outcomes)]
+    told = {text for f in facts if f.kind == "command" for text in (f.note.removeprefix("ok: "), f.text)}
+    facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in told)]
     runs: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
         if fact.kind == "error" and not fact.live:
@@ -145,8 +142,10 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
     kept: set[int] = set()
     for run in runs.values():
         once = {_unrooted(fact.text): fact for fact in reversed(run)}
-        best = sorted(once.values(), key=lambda fact: ("rror" not in fact.text, run.index(fact)))
-        kept |= {id(fact) for fact in best[:LINES]}
+        lines = sorted(once.values(), key=run.index)
+        errors = [fact for fact in lines if "rror" in fact.text]
+        best = errors if len(errors) > 1 else [*errors, *(fact for fact in lines if fact not in errors)][:2]
+        kept |= {id(best[0]), id(best[-1])}
     return [fact for fact in facts if fact.kind != "error" or fact.live or id(fact) in kept]
 
 

@@ -56,7 +56,7 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _ERROR_LINE = re.compile(
-    r"^\s*(?:E\s+)?(?:[\w.]*(?:Error|Exception)\b(?:: |\s*\[).+|(?:error|fatal|npm ERR!)\b:? .+|"
+    r"^\s*(?!Error: \(none\))(?:E\s+)?(?:[\w.]*(?:Error|Exception)\b(?:: |\s*\[).+|(?:error|fatal|npm ERR!)\b:? .+|"
     r"\S+\(\d+,\d+\): error .+|\S+:\d+(?::\d+)?:? (?:- )?error\b.+|"
     r"FAILED \S+::.+|FAIL: .+|.*: (?:command not found|No such file or directory|"
     r"Permission denied).*)$",
@@ -229,7 +229,9 @@ def _outcome_of(act: Act) -> tuple[bool, Term, str] | None:
     text = " ".join(last.group().split())
     if last["commit"]:
         return True, (last["commit"], *PASSED), text
-    failed = re.search(r"\bFAILED|[1-9]\d* (?:failed|errors?\b|problems?)", text)
+    failed = re.search(r"\bFAILED|[1-9]\d* (?:failed|errors?\b|problems?)", text) or act.result.startswith(
+        "[tool error]"
+    )
     return (False, (*FAILED, "exit 1", "exit code 1"), text) if failed else (True, PASSED, text)
 
 

@@ -26,7 +26,7 @@ _SHAPE = re.compile(
     r"|(?P<port>(?:localhost|[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|local|internal)"
     r"|\d{1,3}(?:\.\d{1,3}){3}):\d{2,5}(?:/\S{0,80})?)"
     r"|(?P<hex>0x[0-9A-Fa-f]{4,40})"
-    r"|(?P<id>#[A-Z]{0,4}\d{2,}|[A-Z]{1,12}[-_]?\d{3,}(?:[-_][A-Za-z0-9]+)*|[a-z]+(?:_[a-z]+)*_\d{4,}"
+    r"|(?P<id>#[A-Z]{0,4}\d{2,}|(?!L\d+$)[A-Z]{1,12}[-_]?\d{3,}(?:[-_][A-Za-z0-9]+)*|[a-z]+(?:_[a-z]+)*_\d{4,}"
     r"|[A-Z]{2,}(?:[-_][A-Z0-9]+){1,6})"
 )
 _DIGIT = re.compile(r"\d")
@@ -36,6 +36,8 @@ _PAIR = re.compile(
 _NUMBERING = re.compile(r"\d{1,2}[.)]")
 """What an item of a list begins with: behind a colon it is no value."""
 _KEY = re.compile(r"[A-Za-z_][\w.-]{2,40}")
+_FRAME = frozenset({"code", "signal", "pgid"})
+"""What a shell's output is framed with: how the command ended is told with the command."""
 _SMALL = 1_500
 _EDGE = 12_000
 
@@ -97,7 +99,7 @@ def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
     out = [(each.key, each.text) for _, each in sorted(telling)]
     for place in [n for n, word in enumerate(words[:-1]) if word[-1] in ":="]:
         key, value = words[place].strip(_STRIP + "="), words[place + 1].strip(_STRIP + ",}")
-        if _NUMBERING.fullmatch(words[place + 1]):
+        if _NUMBERING.fullmatch(words[place + 1]) or (tool and key.lower() in _FRAME):
             continue
         if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
             out.append((key.lower(), f"{key}={value}"))

@@ -48,7 +48,7 @@ _LOCATED = re.compile(
     r"|[A-Z]{1,4}\d{2,5})\S*"
 )
 _NAMED = re.compile(
-    r"^\s*(?:(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+|CONFLICT \("
+    r"^\s*(?:- [EF]\d{3} \w|(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+|CONFLICT \("
     r"|! \[(?:remote )?rejected\]"
     r"|No test(?:s| files?)\b.{0,20}\bfound"
     r"|.{1,160}: (?:command not found|No such file or directory|[Pp]ermission denied))"
@@ -63,7 +63,7 @@ _RANKS = ((0, _LOCATED), (1, _EXCEPTION), (1, _NAMED), (3, _MARKED), (4, _TOTAL)
 _HINT = re.compile(
     r"rror|ERROR|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT"
     r"|Interrupt|Exit|Uncaught"
-    r"|Unhandled|lint/|[\u00d7\u2717\u2716\u274c\u2718\u276f]|:\d+:\d+:? [A-Z]"
+    r"|Unhandled|lint/|- [EF]\d{3} |[\u00d7\u2717\u2716\u274c\u2718\u276f]|:\d+:\d+:? [A-Z]"
 )
 _NOISE = re.compile(
     r"\(none\)|\b0 (?:errors?|failed|failures?)\b|no errors|error(?:s)?[-_ ]?(?:handl|messag|boundar)|^\s*(?:\*|//|#"
@@ -94,14 +94,17 @@ _RAN = re.compile(
 """The last line of pytest, unittest, jest or vitest, and cargo test, that says how many tests ran."""
 
 
-def _figures(text: str, command: str) -> str:
-    """What a program that went well says of it: the commit it made, or how many tests ran. "" if it says neither."""
-    edge = text[-4_000:]
-    commits = _COMMIT.findall(edge)
+def _commit(text: str, command: str) -> str:
+    """The commit that a command made; hooks may print much around it. "" if it made none."""
+    commits = _COMMIT.findall(edges(text))
     if not commits and "git commit" in command:
         commits = _SHOWN.findall(text[:4_000])[:1]
-    if commits:
-        return str(commits[-1])
+    return str(commits[-1]) if commits else ""
+
+
+def _tests(text: str) -> str:
+    """How many tests ran, as a program says that went well. "" if it says nothing of it."""
+    edge = text[-4_000:]
     ran = _RAN.findall(edge) if any(word in edge for word in ("passed", "failed", "Ran ", "Tests")) else []
     return flat(next(group for group in ran[-1] if group)).rstrip(", ") if ran else ""
 
@@ -140,15 +143,16 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     lines = error_lines(text) if shell or failed else []
     if failed and not lines:
         lines = _telling_line(text, first=not shell) or [clip(flat(doing.label), 200)]
-    if not failed and lines:
+    made = _commit(text, doing.source) if shell and not failed else ""
+    if not failed and lines and not made:
         note = "errors in output"
-    figures = _figures(text, doing.source) if shell and note == "ok" else ""
+    figures = made or (_tests(text) if shell and note == "ok" else "")
     note = f"{note}: {figures}" if figures else note
     settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
     errors = [
         Fact(kind="error", text=line, key=key_of(line), at=at, live=not settled, note=doing.source) for line in lines
     ]
-    return Result(ok=not failed and not lines, note=note, errors=tuple(errors))
+    return Result(ok=went_well(note), note=note, errors=tuple(errors))
 
 
 def error_lines(text: str, *, strict: bool = False) -> list[str]:
