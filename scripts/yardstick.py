@@ -39,7 +39,7 @@ OWN = ROOT / "examples" / "sessions"
 BUILD = ROOT / "build" / "yardstick"
 DOCS = ROOT / "docs"
 SKIPPED = ("tau2",)
-"""Folders of `TENFOLD_SESSIONS` that are left out: 114 conversations too short to be compacted."""
+"""Folders of `TENFOLD_SESSIONS` that are left out: 114 conversations of a few thousand tokens."""
 ROUNDS, WINDOWS = "1,3,5,10", "100k"
 COMMAND = "make peers yardstick"
 Kind = TypeVar("Kind")
