@@ -72,6 +72,15 @@ def test_a_to_do_has_the_status_on_its_line() -> None:
     assert judge(TODO, shown("[completed] mend splits")) == "missing"
 
 
+def test_a_to_do_is_stale_only_where_the_line_names_all_of_it() -> None:
+    whole = Probe(
+        "todo", 0, "", (TODO.answer[0], *terms(["round", "percentages"])), terms(["away", "zero"]), (), ("[ ]",)
+    )
+    assert judge(whole, shown("[ ] round percentages away from zero")) == "stale"
+    assert judge(whole, shown("[ ] round percentages away")) == "missing"
+    assert judge(whole, shown("[x] round percentages away")) == "present"
+
+
 def test_a_to_do_has_the_status_of_the_heading_above_it() -> None:
     assert judge(TODO, shown("Done:\n- mend splits\n- round percentages\nPending:\n- ship")) == "present"
     assert judge(TODO, shown("Done:\n- mend splits\nPending:\n- round percentages\nDone: all")) == "stale"

@@ -183,6 +183,11 @@ def test_to_dos_of_the_newest_list() -> None:
     assert sorted(texts(boxes)) == ["mend the splits [pending]", "round percentages [completed]"]
 
 
+def test_what_names_more_than_one_item_of_a_list_is_not_asked() -> None:
+    drawn = "- [x] mend splits\n- [x] verify the tests\n- [ ] mend uneven splits\n- [x] verify the tests\n- [ ] ship it"
+    assert texts(Talk().say(agent(drawn)).of("todo")) == ["mend uneven splits [pending]"]
+
+
 def test_commands_written_as_text_are_acts_and_their_output_is_no_user() -> None:
     prompt = "(Open file: {})\n(Current directory: /w)\nbash-$"
     talk = Talk("Mend the totals.")

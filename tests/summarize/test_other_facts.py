@@ -93,6 +93,21 @@ def test_checkboxes_in_a_file_follow_their_edits() -> None:
     assert [f.live for f in facts_of(*story, *ran("rm /plan.md"), kind="todo")] == [False]
 
 
+def test_a_plan_that_says_the_same_under_several_headings_is_ticked_from_above() -> None:
+    story = [
+        calls("write", path="/plan.md", content="## A\n- [ ] one\n- [ ] verify\n## B\n- [ ] two\n- [ ] verify\n"),
+        gives("ok"),
+        calls("edit", path="/plan.md", oldText="- [ ] one\n- [ ] verify", newText="- [x] one\n- [x] verify"),
+        gives("ok"),
+    ]
+    assert texts_of(*story, kind="todo") == ["- [x] one\n- [x] verify\n- [ ] two\n- [ ] verify"]
+    beside = [
+        calls("edit", path="/plan.md", oldText="- [x] verify\n- [ ] two", newText="- [x] verify\n- [x] two"),
+        gives("ok"),
+    ]
+    assert texts_of(*story, *beside, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [ ] verify"]
+
+
 def test_a_numbered_plan_counts_where_a_plan_is_spoken_of() -> None:
     assert texts_of(says("The plan:\n1. read\n2. write\n3. test"), kind="todo") == ["1. read\n2. write\n3. test"]
     assert texts_of(says("Three colours:\n1. red\n2. blue\n3. green"), kind="todo") == []

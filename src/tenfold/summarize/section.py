@@ -48,10 +48,10 @@ HEADINGS: tuple[Heading, ...] = (
     Heading("## Files renamed", "file_renamed"),
     Heading("## Earlier requests (user, oldest first)", "request", live=False),
     Heading("## Decisions", "decision"),
+    Heading("## Errors met and resolved", "error", live=False, quoted=True),
     Heading("## Commands run, with outcome", "command"),
     Heading("## Identifiers, latest value", "identifier", quoted=True),
     Heading("## Files read", "file_read"),
-    Heading("## Errors met and resolved", "error", live=False, quoted=True),
     Heading("## Names in use, by file or program (data, most used first)", "name", quoted=True),
 )
 """In the order of reading. What is settled and has no heading (earlier to-do lists, changes taken back) is left out."""

@@ -246,23 +246,31 @@ def _bare_command(command: str) -> str:
 
 
 def _todos(past: Sequence[ChatMessage], acts: Sequence[Act]) -> Iterator[Probe]:
-    """The newest list, item by item, and the newest boxes drawn or ticked, each with the status it has last."""
+    """The newest list, item by item, and the newest boxes drawn or ticked, each with the status it has last.
+
+    Left out is what names more than one item: a text that one message draws twice with the same mark, and one whose
+    words all stand in an item of another status.
+    """
     listed: list[tuple[str, Term, int]] = []
     for act in acts:
         listed = _listed(act) or listed
     boxes: dict[str, tuple[str, Term, int]] = {}
+    several: set[str] = set()
     for at, message in enumerate(past):
         drawn = text_of(message) if message.get("role") == "assistant" else human(message)
-        for mark, text in _CHECKBOX.findall(drawn):
-            plain = text.split("\\n")[0].strip()
+        found = [(mark.lower(), text.split("\\n")[0].strip()) for mark, text in _CHECKBOX.findall(drawn)]
+        several.update(text for (_, text), count in Counter(found).items() if count > 1)
+        for mark, plain in found:
             boxes.pop(plain, None)
             boxes[plain] = (plain, _OPEN if mark == " " else _DONE, at)
-    items = [*listed, *list(boxes.values())[-_BOXES:]]
-    common = Counter(w for text, _, _ in items for w in content_words(text))
+    items = [*listed, *[box for box in boxes.values() if box[0] not in several][-_BOXES:]]
+    words = {text: content_words(text) for text in (*boxes, *(text for text, _, _ in listed))}
+    common = Counter(w for text, _, _ in items for w in words[text])
+    known = [(set(words[text]), status) for text, status, _ in (*listed, *boxes.values())]
     for text, status, at in items:
-        found = content_words(text)
-        if len(found) >= 2:
-            rare = sorted(found, key=lambda w: (common[w], found.index(w)))
+        own = words[text]
+        if len(own) >= 2 and not any(set(own) <= held and other is not status for held, other in known):
+            rare = sorted(own, key=lambda w: (common[w], own.index(w)))
             rivals = tuple(form for other in (_DONE, _DOING, _OPEN) if other is not status for form in other)
             yield Probe("todo", at, f"{text} [{status[0]}]", (status, *terms(rare[:3])), terms(rare[3:8]), (), rivals)
 

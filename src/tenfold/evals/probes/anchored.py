@@ -133,7 +133,8 @@ def _nearest(probe: Probe, view: Shown) -> Verdict:
 
     It is looked for on the thing's line; else above it for a to-do, whose list has a heading, and below it for a
     command, which is followed by its output. A to-do that has a status on a line anywhere is not looked for above:
-    its words are also in commands and commit messages.
+    its words are also in commands and commit messages. It is stale only where all its words stand on that line: plans
+    have items that resemble each other.
     """
     if probe.kind == "outcome":
         return _said_at(probe, view, ("line", "below"))
@@ -151,10 +152,11 @@ def _said_at(probe: Probe, view: Shown, sides: Sequence[str]) -> Verdict:
         if _window(thing, near, _half(near), (end - WINDOW // 2, start + WINDOW // 2)):
             line = (view.text.rfind("\n", 0, start) + 1, view.text.find("\n", end) % (len(view.text) + 1))
             ranges = {"line": line, "below": (end, end + WINDOW), "above": (start - WINDOW, start)}
+            sure = probe.kind != "todo" or all(_gap(spans, (start, end), line) < WINDOW for spans in (*thing, *near))
             for side in sides:
                 gaps = [_gap(view.spans(term), (start, end), ranges[side]) for term in (own, probe.rivals)]
                 if min(gaps) < WINDOW:
-                    verdict = "present" if gaps[0] < gaps[1] else wrong
+                    verdict = "present" if gaps[0] < gaps[1] else wrong if sure else "missing"
                     break
     return verdict
 

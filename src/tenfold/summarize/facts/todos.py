@@ -20,6 +20,7 @@ _WORDS = ("content", "description", "step", "title", "text", "task", "subject", 
 _LISTS = ("todos", "plan", "items", "tasks", "todoList", "steps")
 _PLAN_WORD = re.compile(r"\b(?:plan|steps?|todo|to-do|next|remaining|phases?|tasks?|milestones?)\b", re.IGNORECASE)
 _USER_PLAN = re.compile(r"\bplan\b[^\n]{0,80}\n+\s*1[.)]\s", re.IGNORECASE)
+_OLD_TEXTS = ("old_string", "oldText", "old_str", "old_content")
 _FILE_TEXTS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 
 
@@ -46,13 +47,24 @@ def _state(status: str) -> str:
 
 
 def from_file(at: int, path: str, arguments: dict[str, object], *, whole: bool) -> list[Fact]:
-    """Checkbox lines a call wrote into a file. `whole`: the call wrote the file, else it changed a part of it."""
-    texts = [value for name in _FILE_TEXTS if isinstance(value := arguments.get(name), str)]
+    """Checkbox lines a call wrote into a file. `whole`: the call wrote the file, else it changed a part of it.
+
+    What a change only repeats of the text it replaces is left out: it says nothing of an item elsewhere.
+    """
     edits = arguments.get("edits")
-    for edit in edits if isinstance(edits, list) else []:
-        if isinstance(edit, dict):
-            texts.extend(value for name in _FILE_TEXTS if isinstance(value := edit.get(name), str))
-    lines = [line.strip() for text in texts if "[" in text for line in text.split("\n") if _BOX.match(line)]
+    given = [arguments, *(edit for edit in (edits if isinstance(edits, list) else []) if isinstance(edit, dict))]
+    old, new = (
+        [
+            line.strip()
+            for each in given
+            for name in names
+            if isinstance(text := each.get(name), str) and "[" in text
+            for line in text.split("\n")
+            if _BOX.match(line)
+        ]
+        for names in (_OLD_TEXTS, _FILE_TEXTS)
+    )
+    lines = [line for line in new if line not in old]
     facts = _fact(at, lines, f"{TOOL}:{path}")
     return facts if whole else [Fact(kind=f.kind, text=f.text, key=f.key, at=f.at, note="part") for f in facts]
 
@@ -72,17 +84,24 @@ def from_text(at: int, text: str, *, user: bool) -> list[Fact]:
 
 
 def joined(older: Fact, newer: Fact) -> Fact:
-    """The state of a list after a part of it was changed: known items take the new mark, new ones are added."""
+    """The state of a list after a part of it was changed: known items take the new mark, new ones are added.
+
+    Plans say the same under several headings, and tick it from above: the first such item with another mark is meant.
+    """
     if newer.note != "part":
         return newer
     lines = older.text.split("\n")
-    places = {_words(line): place for place, line in enumerate(lines)}
+    places: dict[str, list[int]] = {}
+    for at, line in enumerate(lines):
+        places.setdefault(_words(line), []).append(at)
     for line in newer.text.split("\n"):
-        place = places.get(_words(line))
-        if place is None:
+        same = places.setdefault(_words(line), [])
+        other = next((at for at in same if lines[at] != line), None)
+        if other is not None:
+            lines[other] = line
+        elif not same or older.note == "part":  # of a list that is not known, another item with these words
+            same.append(len(lines))
             lines.append(line)
-        else:
-            lines[place] = line
     note = "part" if older.note == "part" else ""
     return Fact(kind="todo", text="\n".join(_capped(lines)), key=newer.key, at=newer.at, note=note)
 
