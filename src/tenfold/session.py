@@ -161,7 +161,7 @@ class Session(Conversation):
             return self._carried_out(call)
 
     def _carried_out(self, call: Call) -> Outcome:
-        ahead = self.adopted(call)
+        ahead = self.underway(call) or self.adopted(call)
         if ahead is not None:
             return ahead
         with compaction(self.place.session, self.policy.name) as tell:
@@ -196,6 +196,18 @@ class Session(Conversation):
             return None
         reading, limits = self._against(call)
         return self.ahead if limits.need(reading.tokens) in ("soft", "hard") else None
+
+    def underway(self, call: Call) -> Outcome | None:
+        """Nothing yet: a check goes on without what is still being prepared, as long as there is room for it."""
+        ahead = self.taken(call)
+        if ahead is None or ahead.done or call.demand != "check":
+            return None
+        reading, limits = self._against(call)
+        if limits.need(reading.tokens) == "hard":
+            return None
+        tokens, room = reading.tokens, limits.hard - reading.tokens
+        told = f"a summary is being prepared; {tokens:,} tokens leave {room:,} to the limit of {limits.hard:,}"
+        return Outcome("nothing", told, tokens, tokens, limits.target, policy=self.policy.name)
 
     def adopted(self, call: Call) -> Outcome | None:
         """What was prepared, appended: if there is something, this call takes it, and it is enough."""

@@ -77,6 +77,35 @@ def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
     assert session.violations("openai-chat") == ()
 
 
+def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
+    window, warned, _ = windows()
+    model = Waiting()
+    session = opened([], writing(), answerer=Answerer(model))
+    session.before_model(warned, window=window)
+    late, later = request(45), request(46)
+    assert session.before_model(late, window=window)["messages"] == late["messages"]
+    assert session.outcome is not None
+    assert (session.outcome.status, blocks(session)) == ("nothing", [])
+    assert "a summary is being prepared" in session.outcome.reason
+    host = AsyncSession(session)
+    assert asyncio.run(host.before_model(late, window=window))["messages"] == late["messages"]
+    assert session.ahead is not None
+    model.let.set()
+    session.ahead.take()
+    assert len(session.before_model(later, window=window)["messages"]) < len(later["messages"])
+    assert (len(blocks(session)), len(model.asked)) == (1, 1)
+
+
+def test_above_the_limit_a_call_waits_for_it() -> None:
+    window, warned, over = windows()
+    model = Waiting()
+    session = opened([], writing(), answerer=Answerer(model))
+    session.before_model(warned, window=window)
+    threading.Timer(0.2, model.let.set).start()
+    assert len(session.before_model(over, window=window)["messages"]) < len(over["messages"])
+    assert len(blocks(session)) == 1
+
+
 def test_a_manual_request_adopts_it() -> None:
     window, warned, _ = windows()
     model = Waiting()
