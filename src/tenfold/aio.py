@@ -117,9 +117,9 @@ class AsyncSession:
 
     async def _carried_out(self, call: Call) -> Outcome:
         session = self.session
-        under_way = await asyncio.to_thread(session.underway, call)
-        if under_way is not None:
-            return under_way
+        later = await asyncio.to_thread(session.deferred, call)
+        if later is not None:
+            return later
         ahead = await asyncio.to_thread(session.taken, call)
         while ahead is not None and not ahead.done:  # noqa: ASYNC110 - its thread knows nothing of this loop
             await asyncio.sleep(_PAUSE)

@@ -161,7 +161,7 @@ class Session(Conversation):
             return self._carried_out(call)
 
     def _carried_out(self, call: Call) -> Outcome:
-        ahead = self.underway(call) or self.adopted(call)
+        ahead = self.deferred(call) or self.adopted(call)
         if ahead is not None:
             return ahead
         with compaction(self.place.session, self.policy.name) as tell:
@@ -197,7 +197,7 @@ class Session(Conversation):
         reading, limits = self._against(call)
         return self.ahead if limits.need(reading.tokens) in ("soft", "hard") else None
 
-    def underway(self, call: Call) -> Outcome | None:
+    def deferred(self, call: Call) -> Outcome | None:
         """Nothing yet: a check goes on without what is still being prepared, as long as there is room for it."""
         ahead = self.taken(call)
         if ahead is None or ahead.done or call.demand != "check":

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tenfold.evals.cases import ChatMessage, tokens_of
 from tenfold.evals.false_facts import false_facts
 from tenfold.evals.methods import Compacted, Unable, methods
-from tenfold.evals.validity import A_LINE, GATES, broken, check, least
+from tenfold.evals.validity import LEAST_SUMMARY, GATES, broken, check, least
 from tenfold.policies import POLICIES
 
 
@@ -97,7 +97,7 @@ def test_a_budget_below_system_prompt_and_request_is_held_to_these() -> None:
     prompt: ChatMessage = {"role": "system", "content": "rule " * 500}
     long = [prompt, *SOURCE[1:], user("word " * 1_000)]
     shown = "OBSERVATION:\n" + "line " * 400
-    assert least(long) == tokens_of([long[0], long[-1]]) + A_LINE
+    assert least(long) == tokens_of([long[0], long[-1]]) + LEAST_SUMMARY
     assert least([*long, agent("Looking."), user(shown)]) == least(long), "what a tool printed is no request"
     kept = [long[0], long[-1]]
     assert not broken(long, kept, budget=100)

@@ -106,6 +106,9 @@ def test_a_plan_that_says_the_same_under_several_headings_is_ticked_from_above()
         gives("ok"),
     ]
     assert texts_of(*story, *beside, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [ ] verify"]
+    old, new = "- [x] verify\n- [ ] two\n- [ ] verify", "- [x] verify\n- [x] two\n- [x] verify"
+    both = [calls("edit", path="/plan.md", oldText=old, newText=new), gives("ok")]
+    assert texts_of(*story, *both, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [x] verify"]
 
 
 def test_a_numbered_plan_counts_where_a_plan_is_spoken_of() -> None:

@@ -23,7 +23,7 @@ from tenfold.evals.replay import Replays
 from tenfold.evals.searching import Asked
 from tenfold.evals.speed import Speed
 from tenfold.evals.tables import Table
-from tenfold.evals.validity import GATES, Checked, Gate
+from tenfold.evals.validity import GATES, LEAST_SUMMARY, Checked, Gate
 from tenfold.policies import POLICIES
 
 OURS = "tenfold"
@@ -318,7 +318,11 @@ def validity(made: Quality) -> Table:
             false = sum(p.false for p in able)
             rows.append((name, str(len(able)), *map(str, (*counts, false, stale(able)))))
     rows.sort(key=lambda row: sum(map(int, row[2:])))
-    note = "results in which a gate failed (no other failed anywhere); false facts and stale answers in all of them"
+    note = (
+        "results in which a gate failed (no other failed anywhere); false facts and stale answers in all of them; a "
+        "budget below the system prompt, the user's newest request and a summary of "
+        f"{LEAST_SUMMARY} tokens counts here as that much (recall and probes give what lands above the budget 0)"
+    )
     return Table("Validity, false facts, stale answers", ("method", "results", *gates, "false", "stale"), rows, note)
 
 

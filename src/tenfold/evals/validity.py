@@ -35,7 +35,7 @@ ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _LEADING = frozenset({"system", "developer"})
 TOLERANCE = 1.02
 """Of the budget: what a method lands on may differ that much by its own counter."""
-A_LINE = 200
+LEAST_SUMMARY = 200
 """Tokens of the shortest summary in place of all that is left out, with the words that a method puts around one."""
 
 
@@ -75,13 +75,13 @@ def broken(
 
 
 def least(source: Sequence[ChatMessage]) -> int:
-    """Tokens of what no compaction may touch: the leading system messages and the user's newest request, and a line.
+    """Tokens of what no compaction may touch: the leading system messages and the user's newest request, and a summary.
 
     What an agent without tool calls is shown of its tools stands in a user's place, and is no request.
     """
     start = next((i for i, m in enumerate(source) if m.get("role") not in _LEADING), len(source))
     said = (m for m in reversed(source) if m.get("role") == "user" and text_origin(text_of_message(m)) == "human")
-    return tokens_of([*source[:start], *islice(said, 1)]) + A_LINE
+    return tokens_of([*source[:start], *islice(said, 1)]) + LEAST_SUMMARY
 
 
 def check(  # noqa: PLR0913 - what, by which method, and where; all but the first two by keyword

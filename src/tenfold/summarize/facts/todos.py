@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from tenfold.record.block import Fact
 from tenfold.summarize.facts.said import steps_of_plan
@@ -64,7 +65,12 @@ def from_file(at: int, path: str, arguments: dict[str, object], *, whole: bool) 
         ]
         for names in (_OLD_TEXTS, _FILE_TEXTS)
     )
-    lines = [line for line in new if line not in old]
+    repeated, lines = Counter(old), list[str]()
+    for line in new:
+        if repeated[line]:
+            repeated[line] -= 1
+        else:
+            lines.append(line)
     facts = _fact(at, lines, f"{TOOL}:{path}")
     return facts if whole else [Fact(kind=f.kind, text=f.text, key=f.key, at=f.at, note="part") for f in facts]
 
