@@ -10,7 +10,7 @@ from msgspec import Struct
 from tenfold.evals.cases import ChatMessage, tokens_of
 from tenfold.evals.false_facts import false_facts
 from tenfold.evals.methods import Compacted, Unable, methods
-from tenfold.evals.validity import LEAST_SUMMARY, GATES, broken, check, least
+from tenfold.evals.validity import GATES, LEAST_SUMMARY, broken, check, least
 from tenfold.policies import POLICIES
 
 
