@@ -96,10 +96,10 @@ def test_a_run_goes_on_whatever_becomes_of_its_summaries(policy: str, fault: str
     given = policy_for(policy, COUNTER)
     if fault == "late":
         given = replace(given, summary=replace(given.summary, timeout=0.2))
-    with Provider(STEPS, WINDOW, writes=lambda _: FAULTS[fault], kept=4) as provider:
+    with Provider(STEPS, WINDOW, writes=lambda _: FAULTS[fault], kept=1) as provider:
         made = agent(provider, session(given, writing(provider)))
         assert asyncio.run(made.invoke(TASK)) == DONE
-        newest = next(got.prompt for got in reversed(provider.got) if "You write the record" not in got.prompt)
+        newest = provider.newest
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.summaries or fault == "late", "the model was asked"
         assert len(provider.sizes) == STEPS + 1
@@ -110,10 +110,10 @@ def test_a_run_goes_on_whatever_becomes_of_its_summaries(policy: str, fault: str
 
 @pytest.mark.parametrize("policy", ["tail", "tiers", "threshold", "clip", "tenfold"])
 def test_summaries_of_a_real_client_are_shown_to_the_model(policy: str) -> None:
-    with Provider(STEPS, WINDOW, kept=4) as provider:
+    with Provider(STEPS, WINDOW, kept=1) as provider:
         made = agent(provider, session(policy_for(policy, COUNTER), writing(provider)))
         assert asyncio.run(made.invoke(TASK)) == DONE
-        newest = next(got.prompt for got in reversed(provider.got) if "You write the record" not in got.prompt)
+        newest = provider.newest
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
         assert provider.summaries
@@ -136,7 +136,7 @@ def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
             file.write_text(edits.pop(done))
 
     live = Live(COUNTER, file, environ={}, report=reports.append)
-    with Provider(110, WINDOW, also=edit, kept=4) as provider:
+    with Provider(110, WINDOW, also=edit, kept=1) as provider:
         made = agent(provider, session(live))
         assert asyncio.run(streamed(made, TASK)) == DONE
         assert provider.refused == []
@@ -181,7 +181,7 @@ def test_what_an_extension_vetoes_is_not_done_until_the_window_makes_it() -> Non
         asked.append(consult)
         return Answer(cancel=True, error="not while it works") if len(asked) <= 2 else None
 
-    with Provider(STEPS, WINDOW, kept=4) as provider:
+    with Provider(STEPS, WINDOW, kept=1) as provider:
         made = agent(provider, session(policy_for("tenfold", COUNTER)), extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
@@ -205,7 +205,7 @@ def test_a_plug_in_that_raises_is_reported_and_ignored() -> None:
     def told(event: object) -> None:
         raise ValueError(type(event).__name__)
 
-    with Provider(STEPS, WINDOW, kept=4) as provider:
+    with Provider(STEPS, WINDOW, kept=1) as provider:
         answerer = writing(provider, report=reports.append)
         made = agent(provider, session(policy_for("threshold", COUNTER), answerer), extensions=[clumsy])
         assert asyncio.run(made.invoke(TASK)) == DONE
@@ -251,11 +251,11 @@ def test_three_hundred_steps_in_which_everything_goes_wrong(policy: str, then: s
         given = live()
         return replace(given, summary=replace(given.summary, timeout=0.2))
 
-    with Provider(300, 32_000, also=also, writes=lambda got: next(answers) or summary(got), kept=4) as provider:
+    with Provider(300, 32_000, also=also, writes=lambda got: next(answers) or summary(got), kept=1) as provider:
         memory = session(impatient, writing(provider, report=reports.append))
         made = agent(provider, memory, ANTHROPIC, extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
-        newest = next(got.prompt for got in reversed(provider.got) if "You write the record" not in got.prompt)
+        newest = provider.newest
         assert [refused.message for _, refused in provider.refused] == []
     assert RULE in newest
     assert edits == {}

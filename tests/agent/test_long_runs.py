@@ -137,7 +137,7 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -
         )
         run = agent.invoke(TASK) if form == "invoke" else streamed(agent, TASK)
         assert asyncio.run(run) == DONE
-        newest = provider.got[-1].prompt
+        newest = provider.newest
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
         assert len(provider.got) == STEPS + 1

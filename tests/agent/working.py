@@ -57,6 +57,13 @@ class Provider(Loopback):
         self.refused: list[tuple[int, Refusal]] = []
         self.overflows = 0
         self.issued = Issued()
+        self._newest: Got | None = None
+
+    @property
+    def newest(self) -> str:
+        """The run's own newest request as text. Summaries are asked for beside it, and may come later."""
+        assert self._newest is not None
+        return self._newest.prompt
 
     def _signed(self, api: str, answer: dict[str, Any]) -> None:
         self.issued.note(api, answer)
@@ -73,6 +80,7 @@ class Provider(Loopback):
         if not got.body.get("tools"):
             self.summaries += 1
             return self._writes(got)
+        self._newest = got
         self.told += max(size - (self.sizes[-1] if self.sizes else 0), 0)
         self.sizes.append(size)
         other = self._also(self.done, got) if self._also is not None else None
