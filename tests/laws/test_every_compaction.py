@@ -1,9 +1,10 @@
 """Laws 1 to 6 and 9 to 14 over every recorded session, compacted to a tenth at every index of it.
 
 Up to `LONG` entries as it was recorded; what fails, is cancelled or replayed costs several compactions, so that is done
-up to `SHORT` entries. A longer one is cut at every index of the path that it has when it is compacted on its way, as a
-session is that goes on so long (the costly part at some), and as it was recorded at some. With `TENFOLD_EVERY_CUT` in
-the environment all are cut at every index both ways, which takes half an hour on one core (decision 0009).
+up to `SHORT` entries, and in turns: two indexes fail, the next two are replayed. A longer one is cut at every index of
+the path that it has when it is compacted on its way, as a session is that goes on so long (the costly part at some),
+and as it was recorded at some. With `TENFOLD_EVERY_CUT` in the environment all are cut at every index both ways, which
+takes half an hour on one core (decision 0009).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from tests.laws.stretches import Stretch, views
 LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""
 
-LONG, SHORT = 400, 64
-SOME, FEW = 40, 3
+LONG, SHORT = 200, 64
+SOME, FEW = 16, 3
 """Cuts of a longer session as it was recorded."""
 EVERY = "TENFOLD_EVERY_CUT"
 
@@ -109,5 +110,7 @@ def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(
         for view in views(log):
             if view.length in at and stretch.judges(view.length):
                 call = compactions.tenth_of(conversations.tokens(view.messages()))
-                compactions.comes_to_nothing(desk, view, call)
-                compactions.replays(telling, view, call, loop)
+                if EVERY in os.environ or view.length % 4 < 2:
+                    compactions.comes_to_nothing(desk, view, call)
+                if EVERY in os.environ or view.length % 4 >= 2:
+                    compactions.replays(telling, view, call, loop)

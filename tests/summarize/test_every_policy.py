@@ -262,9 +262,19 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         assert len(lost) <= block.unshown + block.dropped
         assert len(block.facts) <= CARRIED + CARRIED_BESIDE + 200
     assert done >= GENERATIONS // 2
-    for fact in missing(session) if model == "none" else ():  # who wrote the summary makes no difference to a search
-        assert found(session, fact), f"{fact.kind} {fact.text[:80]!r} at {fact.at} is not found"
     said_at = (p for p in range(session.view.length) if message_of(session.view.path.at(p)) is not None)
     first = next(p for p in said_at if message_of(session.view.path.at(p)).role == "user")  # type: ignore[union-attr]
     for position in (first, first + 1):
         assert reachable(session, position)
+
+
+@pytest.mark.parametrize("file", LONGEST)
+def test_what_must_be_kept_is_found_by_its_words(file: str) -> None:
+    session = opened_with("tail", None)
+    for stretch in growing(file):
+        session.append(*stretch)
+        session.compact(to=TARGET)
+    facts = live(session)
+    assert len(facts) > GENERATIONS
+    for fact in facts:
+        assert found(session, fact), f"{fact.kind} {fact.text[:80]!r} at {fact.at} is not found"
