@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenfold.evals.probes import Probe, Shown, judge, tallies
 from tenfold.evals.probes.anchored import WINDOW, bare
-from tenfold.evals.probes.kinds import terms
+from tenfold.evals.probes.kinds import ChatMessage, terms
 
 
 def shown(*texts: str) -> Shown:
@@ -98,6 +98,25 @@ def test_a_command_ends_as_the_output_below_it_says() -> None:
     assert judge(probe, shown("FAILED\npython -m unittest\nRan 3 tests\n\nOK")) == "present"
     assert judge(probe, shown("OK\npython -m unittest\nRan 3 tests\n\nFAILED")) == "stale"
     assert judge(probe, shown("[exit 1] make\n[ok] python -m unittest\n[exit 1] lint")) == "present"
+
+
+SUITE = Probe("outcome", 0, "", (("ok",), *terms(["unittest", "test_money"])), terms(["python"]), (), ("failed",))
+
+
+def test_a_line_that_lacks_a_word_of_the_command_speaks_of_another() -> None:
+    well, badly = "[ok] python -m unittest test_{}\n", "[failed] python -m unittest test_{}\n"
+    assert judge(SUITE, shown(well.format("money") + badly.format("dates") + "test_money")) == "present"
+    assert judge(SUITE, shown(badly.format("money") + well.format("dates") + "test_money")) == "missing"
+
+
+def test_what_stands_below_a_line_that_says_it_counts_only_after_a_later_call() -> None:
+    told = "[ok] python -m unittest test_money\nnames: test_money unittest\ncheck: failed"
+    assert judge(SUITE, shown(told)) == "present"
+    later: list[ChatMessage] = [
+        {"role": "assistant", "content": "unittest test_money"},
+        {"role": "tool", "content": "failed"},
+    ]
+    assert judge(SUITE, Shown([{"role": "user", "content": "python " + told}, *later])) == "missing"
 
 
 def test_arguments_are_read_unescaped_and_items_with_their_status() -> None:

@@ -19,19 +19,21 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\
     ("output", "error", "note"),
     [
         ("fine\n", False, "ok"),
-        ("boom\n\nCommand exited with code 2", False, "exit 2"),
+        ("boom\n\nCommand exited with code 2", False, "exit 2: boom"),
         ("[Command finished with exit code 1]", False, "exit 1"),
         ("Output: x\nExit Code: 0\nSignal: 0", False, "ok"),
         ("exit=3", False, "exit 3"),
-        ("something", True, "failed"),
-        ("a.ts(1,2): error TS2304: Cannot find name 'x'.", False, "errors in output"),
+        ("something", True, "failed: something"),
+        (f"{'x' * 80}\n{TRACE}Command exited with code 1", False, "exit 1: ValueError: bad literal"),
+        ("FAIL: test_a (m.T)\nFAIL: test_b (m.T)\nCommand exited with code 1", False, "exit 1: FAIL: test_a (m.T)"),
+        ("a.ts(1,2): error TS1: No 'x'.", False, "errors in output: a.ts(1,2): error TS1: No 'x'."),
         ("Command aborted", True, "stopped by the user"),
         ("[main 1507f8b] Say hello\n 1 file changed", False, "ok: 1507f8b"),
         ("[main 1507f8b] Say hello\n" + "hook: fine\n" * 900, False, "ok: 1507f8b"),
         ("a.ts:1:2 lint/noUnused  FIXABLE\nhook: passed\n[main 1507f8b] Say hello", False, "ok: 1507f8b"),
         ("....\n===== 12 passed, 3 skipped in 0.11s =====", False, "ok: 12 passed"),
         ("Ran 4 tests in 0.004s\n\nOK", False, "ok: Ran 4 tests"),
-        ("[tool error]\nNot allowed here.", False, "failed"),
+        ("[tool error]\nNot allowed here.", False, "failed: Not allowed here."),
     ],
 )
 def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None:  # noqa: FBT001
@@ -61,6 +63,11 @@ def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None: 
 )
 def test_lines_that_name_an_error(output: str, line: str) -> None:
     assert line in open_errors(*ran("make", output + "\nCommand exited with code 1"))
+
+
+def test_a_line_that_is_printed_again_stands_where_it_stood_first() -> None:
+    lines = [f"src/a{n}.ts(1,1): error TS1: no" for n in range(9)]
+    assert open_errors(*ran("npm run check", "\n".join([*lines, *lines[:2], "Exit code: 2"]))) == lines[:6]
 
 
 def test_an_error_that_the_chat_format_could_not_flag_is_one() -> None:

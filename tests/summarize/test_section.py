@@ -217,6 +217,40 @@ def test_of_a_settled_run_the_first_and_the_last_error_stay() -> None:
     assert [n for n in range(1, 5) if f"{n} != 0" in text] == [1, 4]
 
 
+def test_a_command_that_failed_says_why_and_the_error_is_not_told_again() -> None:
+    failed = ran("python price.py", "Traceback\nValueError: bad [1] literal\nExit code: 1")
+    shown = render(facts_of(*failed, *ran("cat notes", "x")), budget=2000, count=quarter).text
+    assert '## Unresolved errors\n- tool: "ValueError: bad [1] literal" (from: $ python price.py)' in shown
+    assert "- [exit 1] python price.py\n" in shown + "\n", "an unresolved error stands in its own part"
+    later = [*failed, *ran("python price.py --strict", "ok")]
+    over = render(facts_of(*later), budget=2000, count=quarter).text
+    assert '- [exit 1] python price.py (tool: "ValueError: bad [1] literal")' in over
+    assert over.count("ValueError") == 1
+    told = next(f for f in parse(over) if f.kind == "command" and f.note != "ok")
+    assert (told.text, told.note) == ("python price.py", "exit 1: ValueError: bad [1] literal")
+    again = render(facts_of(*later, *ran("python price.py", "ok")), budget=2000, count=quarter).text
+    assert "## Errors met and resolved" in again, "what the command says by now is another outcome"
+    assert "- [ok] python price.py\n" in again + "\n"
+
+
+def test_a_secret_in_what_a_command_said_is_not_shown() -> None:
+    said = f"fatal: {'x' * 60} password=hunter2hunter2 was refused by {'y' * 90}"
+    shown = render(
+        facts_of(*ran("git push", f"{said}\nExit code: 1"), *ran("git push -f", "ok")), budget=2000, count=quarter
+    )
+    assert "git push (tool: " in shown.text
+    assert "hunter2" not in shown.text
+
+
+def test_a_sentence_with_a_value_comes_before_names_in_use() -> None:
+    printed = " ".join(f"printed_name_{n}" for n in range(60))
+    facts = facts_of(says("We owe her 347.00 euros."), *(m for n in range(12) for m in ran(f"make part_{n}", printed)))
+    section = render(facts, budget=240, count=quarter, names=190)
+    assert "We owe her 347.00 euros." in section.text
+    assert "printed_name_3" in section.text, "what room is left is still theirs"
+    assert "make part_0" not in section.text, "a command that went well does not take it"
+
+
 def test_what_is_told_as_a_command_is_not_told_as_an_identifier() -> None:
     facts = [
         fact("command", "goto 313", 3, note="ok"),

@@ -11,12 +11,13 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.summarize.facts.merging import tells
 from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
-from tenfold.summarize.facts.outcomes import went_well
+from tenfold.summarize.facts.outcomes import cause_of, went_well
 from tenfold.summarize.facts.said import ACK, WEAK
 from tenfold.summarize.facts.text import clip, flat, key_of
 from tenfold.summarize.redact import redact
@@ -58,7 +59,7 @@ HEADINGS: tuple[Heading, ...] = (
 _PLACE = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 _BY_LINE = {heading.line: heading for heading in HEADINGS}
 _MULTILINE: frozenset[FactKind] = frozenset({"request", "rule", "correction", "todo"})
-_TAIL = re.compile(r" +\((?P<label>from|was|note): (?P<note>[^\n]*)\)$")
+_TAIL = re.compile(r" +\((?P<label>from|was|note|tool): (?P<note>[^\n]*)\)$")
 
 
 class Section(Struct, frozen=True):
@@ -128,13 +129,15 @@ def render(
 
 
 def _telling(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts without most lines of a settled run, and without what a command's outcome says anyway.
+    """The facts without most lines of a settled run, and without what a command's line says anyway.
 
     Of a run its first and its last line stay: the rest says that it was wrong often. Lines that speak of an error come
     before a linter's; one that only roots its path elsewhere is told once.
     """
-    told = {text for f in facts if f.kind == "command" for text in (f.note.removeprefix("ok: "), f.text)}
+    commands = [fact for fact in facts if fact.kind == "command"]
+    told = {text for fact in commands for text in (fact.note.removeprefix("ok: "), fact.text)}
     facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in told)]
+    causes = {(fact.at, _how(fact.note)[1]) for fact in commands}
     runs: dict[tuple[int, str], list[Fact]] = {}
     for fact in facts:
         if fact.kind == "error" and not fact.live:
@@ -146,7 +149,19 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
         errors = [fact for fact in lines if "rror" in fact.text]
         best = errors if len(errors) > 1 else [*errors, *(fact for fact in lines if fact not in errors)][:2]
         kept |= {id(best[0]), id(best[-1])}
+    kept -= {id(fact) for run in runs.values() for fact in run if (fact.at, cause_of(fact.text)) in causes}
     return [fact for fact in facts if fact.kind != "error" or fact.live or id(fact) in kept]
+
+
+def _how(note: str) -> tuple[str, str]:
+    """How a command ended, and what it said of it where it did not go well."""
+    how, _, cause = (note, "", "") if went_well(note) else note.partition(": ")
+    return how, cause
+
+
+def _briefly(fact: Fact) -> Fact:
+    """A command without what it said."""
+    return replace(fact, note=_how(fact.note)[0]) if fact.kind == "command" else fact
 
 
 def _unrooted(line: str) -> str:
@@ -184,8 +199,15 @@ _SPARE: dict[tuple[FactKind, bool], int] = {
 
 
 def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact, str]]:
-    """Each fact with its line; what alone would take more than its share is shortened with a visible gap."""
-    pairs = [(fact, _line(fact, fact.text)) for fact in facts]
+    """Each fact with its line; what alone would take more than its share is shortened with a visible gap.
+
+    A command does not say again what an unresolved error says.
+    """
+    facts = list(facts)
+    said = {(fact.at, cause_of(fact.text)) for fact in facts if fact.kind == "error" and fact.live}
+    pairs = [
+        (fact, _line(_briefly(fact) if (fact.at, _how(fact.note)[1]) in said else fact, fact.text)) for fact in facts
+    ]
     sizes = count([line for _, line in pairs]) if pairs else []
     out: list[tuple[Fact, str]] = []
     for (fact, whole), size in zip(pairs, sizes, strict=True):
@@ -275,7 +297,10 @@ def _within(
 
 
 def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, spare: int) -> list[tuple[Fact, str]]:
-    """Greedy by rank while the lines and the headings they open still fit; only must-keep facts take what is spare."""
+    """Greedy by rank while the lines and the headings they open still fit.
+
+    What is spare is taken by must-keep facts, and by sentences that tell a value: they say more than names do.
+    """
     sizes = count([line + "\n" for _, line in ranked]) if ranked else []
     opening = dict(zip(_BY_LINE, count([line + "\n" for line in _BY_LINE]), strict=True))
     left = budget - count([TITLE + "\n"])[0]
@@ -287,11 +312,15 @@ def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, sp
         run = f"{heading} {fact.note}"
         if _joins(fact) and run in opened:
             cost = count([_ALSO + _quoted(redact(fact.text))])[0]
-        if cost <= left - (0 if must_keep(fact) else spare):
+        if cost <= left - (0 if must_keep(fact) or _tells_a_value(fact) else spare):
             left -= cost
             opened |= {heading, run}
             chosen.append((fact, line))
     return chosen
+
+
+def _tells_a_value(fact: Fact) -> bool:
+    return fact.kind == "identifier" and fact.note == "model" and " " in fact.text
 
 
 _ALSO = " | "
@@ -362,7 +391,8 @@ def _item(text: str, kind: FactKind, note: str) -> str:
         case "identifier":
             return f"- {'tool: ' if note == 'tool' else ''}{flat(text)}"
         case "command":
-            return f"- [{flat(note) or 'unknown'}] {flat(text)}"
+            how, cause = _how(note)
+            return f"- [{flat(how) or 'unknown'}] {flat(text)}" + (f" (tool: {_quoted(cause)})" if cause else "")
         case _:
             return f"- {flat(text)}" + (f" (note: {flat(note)})" if note else "")
 
@@ -437,8 +467,10 @@ def _read(heading: Heading, item: str, at: int) -> Fact:
             owner, _, item = item.rpartition(": ")
             return Fact(kind, item, owner, at)
         case "command":
-            outcome, _, item = item.removeprefix("[").partition("] ")
-            note = outcome
+            note, _, item = item.removeprefix("[").partition("] ")
+            if not went_well(note):
+                item, cause = _untail(item)
+                note += f": {cause[1:-1]}" if cause else ""
         case "identifier":
             note = "tool" if item.startswith("tool: ") else "model"
             item = item.removeprefix("tool: ")

@@ -13,6 +13,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from heapq import merge
+from itertools import accumulate
 from math import ceil
 
 from tenfold.evals.probes.kinds import KINDS, ChatMessage, Probe, Tally, Term, Verdict
@@ -30,11 +31,18 @@ class Shown:
 
     def __init__(self, messages: Iterable[ChatMessage]) -> None:
         """Reads the messages as a model would: text, tool names and arguments with nothing escaped."""
-        self.text = "\n".join(text_of(message) for message in messages).lower()
+        given = [(message.get("role") == "assistant", text_of(message).lower()) for message in messages]
+        self.text = "\n".join(text for _, text in given)
+        ends = list(accumulate(len(text) + 1 for _, text in given))
+        self._answers = [(end - len(text) - 1, end) for (answer, text), end in zip(given, ends, strict=True) if answer]
         self._words: dict[str, list[Span]] = {}
         for found in re.finditer(r"\w+", self.text):
             self._words.setdefault(found.group(), []).append(found.span())
         self._terms: dict[Term, list[Span]] = {}
+
+    def in_answer(self, place: int) -> bool:
+        """Whether an assistant's message stands there: its calls are followed by what came of them."""
+        return any(start <= place < end for start, end in self._answers)
 
     def spans(self, term: Term) -> list[Span]:
         """Where the term or one of its alternatives stands, in order."""
@@ -132,9 +140,10 @@ def _nearest(probe: Probe, view: Shown) -> Verdict:
     """Where only nearness tells which word is meant: which stands beside the newest place of the thing.
 
     It is looked for on the thing's line; else above it for a to-do, whose list has a heading, and below it for a
-    command, which is followed by its output. A to-do that has a status on a line anywhere is not looked for above:
-    its words are also in commands and commit messages. It is stale only where all its words stand on that line: plans
-    have items that resemble each other.
+    command, which is followed by its output: where a line says it, only below a call that came later. A to-do that has
+    a status on a line anywhere is not looked for above: its words are also in commands and commit messages. Plans have
+    items, and sessions have commands, that resemble each other: a to-do is stale only where all its words stand on that
+    line, and a line that lacks a word of the command speaks of another one.
     """
     if probe.kind == "outcome":
         return _said_at(probe, view, ("line", "below"))
@@ -148,15 +157,22 @@ def _said_at(probe: Probe, view: Shown, sides: Sequence[str]) -> Verdict:
     near = [view.spans(term) for term in probe.anchor]
     wrong: Verdict = "stale" if probe.old or probe.kind == "todo" else "missing"
     verdict: Verdict = "missing"
+    lined = False
     for start, end in min(thing, key=len):
         if _window(thing, near, _half(near), (end - WINDOW // 2, start + WINDOW // 2)):
             line = (view.text.rfind("\n", 0, start) + 1, view.text.find("\n", end) % (len(view.text) + 1))
             ranges = {"line": line, "below": (end, end + WINDOW), "above": (start - WINDOW, start)}
-            sure = probe.kind != "todo" or all(_gap(spans, (start, end), line) < WINDOW for spans in (*thing, *near))
+            named = (*thing, *near) if probe.kind == "todo" else thing
+            sure = all(_gap(spans, (start, end), line) < WINDOW for spans in named)
             for side in sides:
+                other = not sure if side == "line" else lined and not view.in_answer(start)
+                if other and probe.kind == "outcome":
+                    continue
                 gaps = [_gap(view.spans(term), (start, end), ranges[side]) for term in (own, probe.rivals)]
                 if min(gaps) < WINDOW:
-                    verdict = "present" if gaps[0] < gaps[1] else wrong if sure else "missing"
+                    lined = lined or side == "line"
+                    certain = sure or side == "below"
+                    verdict = "present" if gaps[0] < gaps[1] else wrong if certain else "missing"
                     break
     return verdict
 

@@ -24,7 +24,7 @@ from tenfold.summarize.redact import redacted
 
 __all__ = ["extract", "merge"]
 
-COMMAND = 140
+COMMAND = 170
 """Characters of a command that is shown: its beginning and its end tell it from others."""
 _OPENING = 2
 """A range that begins deeper than this continues a conversation: prompt and context come before the first words."""
@@ -126,7 +126,8 @@ class _Reader:
         self._facts.extend(outcome.errors)
         if doing.verb in {"shell", "other"}:
             key = doing.source if doing.verb == "shell" else doing.label
-            self._facts.append(Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=outcome.note))
+            note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
+            self._facts.append(Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=note))
         failed = not (went_well(outcome.note) or outcome.note.startswith("errors in output"))
         for effect in doing.effects:
             if not failed or (doing.verb == "shell" and effect.sure):

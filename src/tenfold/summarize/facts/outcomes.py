@@ -10,6 +10,7 @@ from tenfold.calls.doing import Doing
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import Fact
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
+from tenfold.summarize.redact import redact
 from tenfold.summarize.remembering import remembered
 
 MOST_LINES = 6
@@ -110,11 +111,24 @@ def _tests(text: str) -> str:
 
 
 class Result(Struct, frozen=True):
-    """The outcome of a call: `ok`, a short `note` of it for the command fact, and the error facts."""
+    """The outcome of a call: `ok`, a short `note` of it for the command fact, and the error facts.
+
+    `cause` is what a failed command said of it, as `cause_of` gives it; "" where it said nothing, or went well.
+    """
 
     ok: bool
     note: str
     errors: tuple[Fact, ...] = ()
+    cause: str = ""
+
+
+CAUSE = 120
+"""Characters of an error line that stand beside the command that gave it."""
+
+
+def cause_of(line: str) -> str:
+    """An error line as it stands beside its command. Secrets go first: a line that is cut may lose what tells one."""
+    return clip(flat(redact(line)), CAUSE)
 
 
 def exit_code(text: str) -> int | None:
@@ -142,21 +156,24 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
         return Result(ok=not failed, note=note)
     lines = error_lines(text) if shell or failed else []
     if failed and not lines:
-        lines = _telling_line(text, first=not shell) or [clip(flat(doing.label), 200)]
+        lines = _telling_line(text, first=not shell)
     made = _commit(text, doing.source) if shell and not failed else ""
     if not failed and lines and not made:
         note = "errors in output"
     figures = made or (_tests(text) if shell and note == "ok" else "")
     note = f"{note}: {figures}" if figures else note
+    cause = cause_of(lines[-1] if "Traceback" in text else lines[0]) if lines and shell and not went_well(note) else ""
+    if failed and not lines:
+        lines = [clip(flat(doing.label), 200)]
     settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
     errors = [
         Fact(kind="error", text=line, key=key_of(line), at=at, live=not settled, note=doing.source) for line in lines
     ]
-    return Result(ok=went_well(note), note=note, errors=tuple(errors))
+    return Result(ok=went_well(note), note=note, errors=tuple(errors), cause=cause)
 
 
 def error_lines(text: str, *, strict: bool = False) -> list[str]:
-    """The lines of a text that name an error, at most six, one line each, bounded, in order; of equal ones the last.
+    """The lines of a text that name an error, at most six, one line each, bounded, in order; of equal ones the first.
 
     `strict` takes only what is an error by its form (an exception, a compiler's line, a failing test's name).
     """
@@ -176,7 +193,6 @@ def _error_lines(text: str, *, strict: bool) -> tuple[str, ...]:
         line = flat(raw)
         rank = next((number for number, shape in ranks if shape.search(line)), None)
         if rank is not None and not _NOISE.search(line):
-            found.pop(key_of(line), None)
             found[key_of(line)] = (rank, clip(line, 300))
     return tuple(_most_telling(list(found.values())))
 
