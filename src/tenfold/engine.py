@@ -18,7 +18,7 @@ from tenfold.meter.counters import sizes
 from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, counted, read
 from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Goal, Recall, least, start
-from tenfold.plan.plan import Plan, pick, renewed, with_facts
+from tenfold.plan.plan import Plan, pick, renewed, with_facts, with_rest
 from tenfold.plan.stages.whole import entries_since
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
@@ -247,7 +247,12 @@ def demanded(call: Call) -> str:
 def plan_for(
     draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool = True
 ) -> Plan:
-    """The policy's stages over the draft, down to the target, or to the least size where that is above it.
+    """The policy's stages over the draft, down to the target, or to the least size where that is above it."""
+    return with_rest(_least_plan(draft, policy, call, facts, target, texts=texts))
+
+
+def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool) -> Plan:
+    """The Plan that shows no fact twice.
 
     The facts are known already, so their section is allotted what it takes and no more: what stands in view under
     the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs. With

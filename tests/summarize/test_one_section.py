@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.llm.model import Model
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, text_of
-from tenfold.session import Session
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
 from tenfold.stateless import compact
 from tenfold.summarize.section import TITLE
 from tenfold.wire import WIRES
@@ -21,6 +24,7 @@ from tests import sessions
 from tests.laws import conversations, presets
 from tests.laws.conversations import tokens
 from tests.laws.presets import NAMES, PRESET, Good, Judge, newest
+from tests.laws.recorded import path_of
 from tests.laws.strategies import Log
 
 
@@ -117,3 +121,14 @@ def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> No
     while session.view.marks.live and session.view.length:
         session.undo()
     assert session.view.messages()[-len(before[-3:]) :] == before[-3:]
+
+
+@pytest.mark.parametrize("target", [2_500, 4_000, 6_000])
+@pytest.mark.parametrize("name", ["desk.openai-chat.json", "logs.pi.jsonl", "pricing.claude-code.jsonl"])
+def test_what_the_target_has_left_goes_to_the_facts(name: str, target: int) -> None:
+    recorded = max(sessions.read(sessions.ROOT / "examples" / "sessions" / name), key=lambda each: len(each.entries))
+    session = Session.create(Place(MemoryStore(), "s"), policy_for("tenfold", counter_for("gpt-4o").counter))
+    session.append(*(m for entry in path_of(recorded) if (m := message_of(entry)) is not None))
+    outcome = session.compact(to=target)
+    assert outcome.status == "compacted"
+    assert target * 0.985 <= outcome.tokens_after <= target

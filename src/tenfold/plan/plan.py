@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, as_show, replaced_as
+from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Piece, as_show, place_to_write, replaced_as
 from tenfold.record.block import Say, Show
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message
@@ -177,3 +177,20 @@ def with_facts(plan: Plan, allotment: int) -> Plan:
     draft = plan.draft.swap(index, piece)
     goal = replace(plan.goal, facts=allotment - plan.goal.frame)
     return replace(plan, draft=draft, tokens_after=draft.tokens, goal=goal)
+
+
+def with_rest(plan: Plan) -> Plan:
+    """The Plan whose newest summary is also allotted what the target has left, for its facts.
+
+    Only of a policy that shows names in use: those take what is left. Others keep a facts section to its share.
+    """
+    rest = plan.goal.target - plan.tokens_after
+    index = max((i for i, p in enumerate(plan.draft.pieces) if p.changed and p.allotment), default=-1)
+    if rest <= 0 or index < 0 or not plan.goal.names:
+        return plan
+    piece = plan.draft.pieces[index]
+    at, sizes = place_to_write(piece.show), list(piece.sizes)
+    sizes[at] += rest
+    piece = replace(piece, sizes=tuple(sizes), allotment=piece.allotment + rest, tokens=piece.tokens + rest)
+    draft = plan.draft.swap(index, piece)
+    return replace(plan, draft=draft, tokens_after=draft.tokens, goal=replace(plan.goal, facts=plan.goal.facts + rest))

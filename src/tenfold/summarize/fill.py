@@ -1,11 +1,13 @@
 """From a Plan to what a Block shows: facts by code, text by Ask, one facts section in the newest summary.
 
-Nothing here appends or measures; a Plan's allotments are upper bounds that every text written here keeps.
+Nothing here appends or measures. A Plan's allotments are upper bounds that every text written here keeps; what a
+narrative leaves of them goes to the facts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -90,6 +92,8 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
                 section = section_of(plan, facts, budget=budget, count=writing.count)
                 section = _told(plan, filled.known, writing.supplied) if writing.given else section
             made, written = yield from _summary(plan, piece, each, section, writing)
+            if section is not None and not writing.given:
+                made, section = _topped_up(plan, piece, each, (made, section), writing, written.text)
             filled = replace(
                 filled,
                 rung=written.rung,
@@ -293,14 +297,7 @@ def _summary(
         written = Written(text=clean(writing.supplied), rung="none")
     else:
         written = yield from writing.writer.write(job_of(draft.view, plan.goal, piece, room, writing))
-    recall = plan.goal.recall
-
-    def said(story: str) -> tuple[Message, int]:
-        settings = writing.settings  # a facts section alone is no summary, so nothing is said around it
-        if piece.kind not in _TELLS:
-            settings = replace(settings, opening="", closing="")
-        return _said(draft, (story, facts), writing.block, recall, settings)
-
+    said = partial(_saying, plan, piece, writing, facts)
     message, size = said(written.text)
     others = sum(each.sizes) - piece.allotment
     if writing.given and (size + others >= piece.before or not written.text.strip()):
@@ -325,6 +322,35 @@ def _summary(
     else:
         show[at], sizes[at] = Say(message), size
     return replace(each, show=tuple(show), sizes=tuple(sizes)), written
+
+
+def _saying(plan: Plan, piece: Piece, writing: Writing, facts: str, story: str) -> tuple[Message, int]:
+    """The summary's message with its size."""
+    settings = writing.settings  # a facts section alone is no summary, so nothing is said around it
+    if piece.kind not in _TELLS:
+        settings = replace(settings, opening="", closing="")
+    return _said(plan.draft, (story, facts), writing.block, plan.goal.recall, settings)
+
+
+def _topped_up(
+    plan: Plan, piece: Piece, each: Replacement, made: tuple[Replacement, Section], writing: Writing, story: str
+) -> tuple[Replacement, Section]:
+    """The summary with the further facts for which its allotment leaves room, once the narrative took its own.
+
+    Only of a policy that shows names in use: those take what is left. Others keep a facts section to its share.
+    """
+    wrote, section = made
+    at = place_to_write(each.show)
+    left = sum(each.sizes) - sum(wrote.sizes) - max(plan.tokens_after - plan.goal.target, 0)
+    if not plan.goal.names or left < LEAST_NARRATIVE or len(wrote.show) < len(each.show):
+        return made
+    fuller = section_of(plan, writing.facts, budget=section.tokens + left, count=writing.count)
+    message, size = _saying(plan, piece, writing, fuller.text, story)
+    if size - wrote.sizes[at] not in range(1, left + 1):
+        return made
+    show, sizes = list(wrote.show), list(wrote.sizes)
+    show[at], sizes[at] = Say(message), size
+    return replace(wrote, show=tuple(show), sizes=tuple(sizes)), fuller
 
 
 def _signed(draft: Draft, made: Replacement, block: str) -> Replacement:
