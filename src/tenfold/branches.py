@@ -30,7 +30,8 @@ from tenfold.session import Session
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.fill import carrier
 from tenfold.summarize.ladder import Written
-from tenfold.summarize.section import narrative, parse, render
+from tenfold.summarize.parse import narrative, parse
+from tenfold.summarize.section import render
 from tenfold.summarize.summarize import Task, clean, write
 from tenfold.trigger.triggers import Reserve
 from tenfold.view.path import Path

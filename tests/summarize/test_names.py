@@ -11,7 +11,8 @@ from tenfold.record.block import Fact
 from tenfold.record.message import Message
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.facts.names import FADE, MOST_NAMES, SAID, bounded_names, names_in, ranked_names, scores_of
-from tenfold.summarize.section import parse, render
+from tenfold.summarize.parse import parse
+from tenfold.summarize.section import render
 from tests.summarize.making import HISTORIES, facts_of, human, quarter, ran, says
 
 

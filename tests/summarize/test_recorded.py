@@ -6,7 +6,8 @@ from tenfold.record.entry import message_of
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.summarize.extract import extractive
 from tenfold.summarize.facts import extract, merge
-from tenfold.summarize.section import must_keep, parse, render
+from tenfold.summarize.parse import parse
+from tenfold.summarize.section import must_keep, render
 from tenfold.transcripts import Recorded
 from tests.summarize.making import quarter
 

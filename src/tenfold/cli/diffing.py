@@ -18,7 +18,7 @@ from tenfold.record.block import MUST_KEEP, Block, Fact, Say
 from tenfold.record.message import calls_of, text_of
 from tenfold.session import Session
 from tenfold.shown import one_line, told
-from tenfold.summarize.section import parse
+from tenfold.summarize.parse import parse
 from tenfold.view.path import Path
 from tenfold.view.view import View
 from tenfold.wire.marks import summary_text

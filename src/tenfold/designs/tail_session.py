@@ -39,7 +39,7 @@ from tenfold.record.block import Block, Say
 from tenfold.record.entry import Branch, Entry, Said, Setting, message_of
 from tenfold.record.message import Message, text_of
 from tenfold.session import Session
-from tenfold.summarize.section import narrative
+from tenfold.summarize.parse import narrative
 from tenfold.trigger.triggers import Demand
 from tenfold.view.path import Path
 from tenfold.view.view import View

@@ -24,7 +24,8 @@ from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.facts.merging import WRITTEN
 from tenfold.summarize.ladder import Settings, Written, added
-from tenfold.summarize.section import TITLE, Section, must_keep, narrative, parse, render, sectionless
+from tenfold.summarize.parse import narrative, parse, sectionless
+from tenfold.summarize.section import TITLE, Section, must_keep, render
 from tenfold.summarize.summarize import clean
 from tenfold.summarize.writer import Job, Prose, Writer
 from tenfold.view.view import View
@@ -34,6 +35,8 @@ Count = Callable[[Sequence[str]], list[int]]
 _TELLS = (SUMMARY, BATCHES)
 LEAST_NARRATIVE = 30
 """Tokens below which a narrative says nothing that the facts do not: it is left out."""
+TRIES = 3
+"""Texts together take a few tokens more or less than each by itself, so what fits is found by trying."""
 
 
 class Filled(Struct, frozen=True):
@@ -344,8 +347,14 @@ def _topped_up(
     left = sum(each.sizes) - sum(wrote.sizes) - max(plan.tokens_after - plan.goal.target, 0)
     if not plan.goal.names or left < LEAST_NARRATIVE or len(wrote.show) < len(each.show):
         return made
-    fuller = section_of(plan, writing.facts, budget=section.tokens + left, count=writing.count)
-    message, size = _saying(plan, piece, writing, fuller.text, story)
+    room = left
+    for _ in range(TRIES):
+        fuller = section_of(plan, writing.facts, budget=section.tokens + room, count=writing.count)
+        message, size = _saying(plan, piece, writing, fuller.text, story)
+        over = size - wrote.sizes[at] - left
+        if over <= 0:
+            break
+        room -= over
     if size - wrote.sizes[at] not in range(1, left + 1):
         return made
     show, sizes = list(wrote.show), list(wrote.sizes)

@@ -17,7 +17,7 @@ from tenfold.record.block import OWN, Batch, Keep, Rung, Slot, Spent
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.summarize.batches import fitted, parse_rendered, rendered, standing, tidy
 from tenfold.summarize.ladder import Written, added
-from tenfold.summarize.section import narrative
+from tenfold.summarize.parse import narrative
 from tenfold.summarize.summarize import Task, clean, write
 from tenfold.summarize.writer import Effect, Job
 from tenfold.view.units import Unit

@@ -1,12 +1,11 @@
 """The facts section: what a summary carries by code, as plain text within a budget.
 
 Must-keep facts come first; the rest shares what room is left. Text that came from tools stands on one line behind
-`tool:`, so that it never reads as the user's instruction. `parse` reads a rendered section back.
+`tool:`, so that it never reads as the user's instruction. `summarize/parse.py` reads it back.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -57,9 +56,8 @@ HEADINGS: tuple[Heading, ...] = (
 )
 """In the order of reading. What is settled and has no heading (earlier to-do lists, changes taken back) is left out."""
 _PLACE = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
-_BY_LINE = {heading.line: heading for heading in HEADINGS}
+BY_LINE = {heading.line: heading for heading in HEADINGS}
 _MULTILINE: frozenset[FactKind] = frozenset({"request", "rule", "correction", "todo"})
-_TAIL = re.compile(r" +\((?P<label>from|was|note|tool): (?P<note>[^\n]*)\)$")
 
 
 class Section(Struct, frozen=True):
@@ -302,7 +300,7 @@ def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, sp
     What is spare is taken by must-keep facts, and by sentences that tell a value: they say more than names do.
     """
     sizes = count([line + "\n" for _, line in ranked]) if ranked else []
-    opening = dict(zip(_BY_LINE, count([line + "\n" for line in _BY_LINE]), strict=True))
+    opening = dict(zip(BY_LINE, count([line + "\n" for line in BY_LINE]), strict=True))
     left = budget - count([TITLE + "\n"])[0]
     chosen: list[tuple[Fact, str]] = []
     opened: set[str] = set()
@@ -311,7 +309,7 @@ def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, sp
         cost = size + (0 if heading in opened else opening[heading])
         run = f"{heading} {fact.note}"
         if _joins(fact) and run in opened:
-            cost = count([_ALSO + _quoted(redact(fact.text))])[0]
+            cost = count([ALSO + _quoted(redact(fact.text))])[0]
         if cost <= left - (0 if must_keep(fact) or _tells_a_value(fact) else spare):
             left -= cost
             opened |= {heading, run}
@@ -323,7 +321,7 @@ def _tells_a_value(fact: Fact) -> bool:
     return fact.kind == "identifier" and fact.note == "model" and " " in fact.text
 
 
-_ALSO = " | "
+ALSO = " | "
 """Between the settled errors of one command, which is named once a line."""
 _LINE = 480
 """Characters of such a line: an error further from its command is no longer read with it."""
@@ -339,7 +337,7 @@ def _joined(pairs: Sequence[tuple[Fact, str]]) -> list[str]:
     lines: list[str] = []
     for fact, line in pairs:
         at = places.get(fact.note, -1) if _joins(fact) else -1
-        if at >= 0 and len(lines[at]) + len(more := _ALSO + _quoted(redact(fact.text))) <= _LINE:
+        if at >= 0 and len(lines[at]) + len(more := ALSO + _quoted(redact(fact.text))) <= _LINE:
             end = len(lines[at]) - len(_from(fact.note))
             lines[at] = lines[at][:end] + more + lines[at][end:]
             continue
@@ -408,103 +406,3 @@ def quoted(fact: Fact, limit: int) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + flat(text) + '"'
-
-
-def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
-    """The facts of a rendered section, wherever it stands in `text`; all get position `at` (before any message)."""
-    _, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
-    if not found:
-        return ()
-    facts: list[Fact] = []
-    heading: Heading | None = None
-    item: list[str] = []
-    for line in [*body.split("\n"), "- "]:
-        if line in _BY_LINE or line.startswith("- "):
-            if heading is not None and item:
-                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
-            item = [line[2:]] if line.startswith("- ") and line != "- " else []
-            heading = _BY_LINE.get(line, heading)
-        elif item and line.startswith("  "):
-            item.append(line[2:])
-        elif line.strip():
-            if heading is not None and item:
-                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
-            if heading is not None:
-                break
-    return tuple(facts)
-
-
-def narrative(text: str) -> str:
-    """What stands in a summary's text before its facts section."""
-    before, _, _ = ("\n" + text).partition("\n" + TITLE + "\n")
-    return before.strip()
-
-
-def sectionless(text: str) -> str:
-    """A summary's text without its facts section: what stands before it, and what stands after its last item."""
-    before, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
-    if not found:
-        return text
-    lines = body.split("\n")
-    ours = (n for n, line in enumerate(lines) if line not in _BY_LINE and not line.startswith(("- ", "  ")))
-    after = lines[next(ours, len(lines)) :]
-    return "\n".join((before.strip("\n"), *after)).strip("\n")
-
-
-def _apart(heading: Heading, item: str) -> list[str]:
-    """The errors of one command as items of their own; any other item as it is."""
-    if heading.kind != "error" or heading.live or f'"{_ALSO}"' not in item:
-        return [item]
-    told, note = _untail(item)
-    texts = told.removeprefix('tool: "').removesuffix('"').split(f'"{_ALSO}"')
-    return [f'tool: "{text}"' + (f" (from: {note})" if note else "") for text in texts]
-
-
-def _read(heading: Heading, item: str, at: int) -> Fact:
-    kind, note = heading.kind, ""
-    match kind:
-        case "name":
-            owner, _, item = item.rpartition(": ")
-            return Fact(kind, item, owner, at)
-        case "command":
-            note, _, item = item.removeprefix("[").partition("] ")
-            if not went_well(note):
-                item, cause = _untail(item)
-                note += f": {cause[1:-1]}" if cause else ""
-        case "identifier":
-            note = "tool" if item.startswith("tool: ") else "model"
-            item = item.removeprefix("tool: ")
-        case "error":
-            item = item.removeprefix("tool: ")
-            item, note = _untail(item)
-            item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
-        case "request" | "rule" | "correction" | "todo":
-            pass
-        case _:
-            item, note = _untail(item)
-    return Fact(kind=kind, text=item, key=_key(kind, item), at=at, live=heading.live, note=note)
-
-
-def _untail(item: str) -> tuple[str, str]:
-    match = _TAIL.search(item)
-    return (item[: match.start()], match["note"]) if match else (item, "")
-
-
-def _key(kind: FactKind, text: str) -> str:
-    """The key a fact of this text has when it is extracted, as far as the text still tells."""
-    match kind:
-        case "file_renamed":
-            return text.rpartition(" -> ")[2]
-        case "file_modified" | "file_created" | "file_deleted" | "file_read":
-            return text
-        case "command":
-            return "$ " + text
-        case "identifier":
-            name, sign, _ = text.partition("=")
-            return name.lower() if sign and not text.startswith("http") else text
-        case "request":
-            return "earlier " + key_of(text, 60)
-        case "todo":
-            return "todo"
-        case _:
-            return key_of(text)

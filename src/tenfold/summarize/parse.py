@@ -1,0 +1,112 @@
+"""Reads a rendered facts section back, and tells a summary's text from it."""
+
+from __future__ import annotations
+
+import re
+
+from tenfold.record.block import Fact, FactKind
+from tenfold.summarize.facts.outcomes import went_well
+from tenfold.summarize.facts.text import key_of
+from tenfold.summarize.section import ALSO, BY_LINE, TITLE, Heading
+
+_TAIL = re.compile(r" +\((?P<label>from|was|note|tool): (?P<note>[^\n]*)\)$")
+
+
+def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
+    """The facts of a rendered section, wherever it stands in `text`; all get position `at` (before any message)."""
+    _, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
+    if not found:
+        return ()
+    facts: list[Fact] = []
+    heading: Heading | None = None
+    item: list[str] = []
+    for line in [*body.split("\n"), "- "]:
+        if line in BY_LINE or line.startswith("- "):
+            if heading is not None and item:
+                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
+            item = [line[2:]] if line.startswith("- ") and line != "- " else []
+            heading = BY_LINE.get(line, heading)
+        elif item and line.startswith("  "):
+            item.append(line[2:])
+        elif line.strip():
+            if heading is not None and item:
+                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
+            if heading is not None:
+                break
+    return tuple(facts)
+
+
+def narrative(text: str) -> str:
+    """What stands in a summary's text before its facts section."""
+    before, _, _ = ("\n" + text).partition("\n" + TITLE + "\n")
+    return before.strip()
+
+
+def sectionless(text: str) -> str:
+    """A summary's text without its facts section: what stands before it, and what stands after its last item."""
+    before, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
+    if not found:
+        return text
+    lines = body.split("\n")
+    ours = (n for n, line in enumerate(lines) if line not in BY_LINE and not line.startswith(("- ", "  ")))
+    after = lines[next(ours, len(lines)) :]
+    return "\n".join((before.strip("\n"), *after)).strip("\n")
+
+
+def _apart(heading: Heading, item: str) -> list[str]:
+    """The errors of one command as items of their own; any other item as it is."""
+    if heading.kind != "error" or heading.live or f'"{ALSO}"' not in item:
+        return [item]
+    told, note = _untail(item)
+    texts = told.removeprefix('tool: "').removesuffix('"').split(f'"{ALSO}"')
+    return [f'tool: "{text}"' + (f" (from: {note})" if note else "") for text in texts]
+
+
+def _read(heading: Heading, item: str, at: int) -> Fact:
+    kind, note = heading.kind, ""
+    match kind:
+        case "name":
+            owner, _, item = item.rpartition(": ")
+            return Fact(kind, item, owner, at)
+        case "command":
+            note, _, item = item.removeprefix("[").partition("] ")
+            if not went_well(note):
+                item, cause = _untail(item)
+                note += f": {cause[1:-1]}" if cause else ""
+        case "identifier":
+            note = "tool" if item.startswith("tool: ") else "model"
+            item = item.removeprefix("tool: ")
+        case "error":
+            item = item.removeprefix("tool: ")
+            item, note = _untail(item)
+            item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
+        case "request" | "rule" | "correction" | "todo":
+            pass
+        case _:
+            item, note = _untail(item)
+    return Fact(kind=kind, text=item, key=_key(kind, item), at=at, live=heading.live, note=note)
+
+
+def _untail(item: str) -> tuple[str, str]:
+    match = _TAIL.search(item)
+    return (item[: match.start()], match["note"]) if match else (item, "")
+
+
+def _key(kind: FactKind, text: str) -> str:
+    """The key a fact of this text has when it is extracted, as far as the text still tells."""
+    match kind:
+        case "file_renamed":
+            return text.rpartition(" -> ")[2]
+        case "file_modified" | "file_created" | "file_deleted" | "file_read":
+            return text
+        case "command":
+            return "$ " + text
+        case "identifier":
+            name, sign, _ = text.partition("=")
+            return name.lower() if sign and not text.startswith("http") else text
+        case "request":
+            return "earlier " + key_of(text, 60)
+        case "todo":
+            return "todo"
+        case _:
+            return key_of(text)
