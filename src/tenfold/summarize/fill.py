@@ -35,8 +35,6 @@ Count = Callable[[Sequence[str]], list[int]]
 _TELLS = (SUMMARY, BATCHES)
 LEAST_NARRATIVE = 30
 """Tokens below which a narrative says nothing that the facts do not: it is left out."""
-TRIES = 3
-"""Texts together take a few tokens more or less than each by itself, so what fits is found by trying."""
 
 
 class Filled(Struct, frozen=True):
@@ -343,20 +341,15 @@ def _topped_up(
     Only of a policy that shows names in use: those take what is left. Others keep a facts section to its share.
     """
     wrote, section = made
-    at = place_to_write(each.show)
-    left = sum(each.sizes) - sum(wrote.sizes) - max(plan.tokens_after - plan.goal.target, 0)
+    told = section.tokens + writing.count([story])[0] + plan.goal.frame
+    left = piece.allotment - told - max(plan.tokens_after - plan.goal.target, 0)
     if not plan.goal.names or left < LEAST_NARRATIVE or len(wrote.show) < len(each.show):
         return made
-    room = left
-    for _ in range(TRIES):
-        fuller = section_of(plan, writing.facts, budget=section.tokens + room, count=writing.count)
-        message, size = _saying(plan, piece, writing, fuller.text, story)
-        over = size - wrote.sizes[at] - left
-        if over <= 0:
-            break
-        room -= over
-    if size - wrote.sizes[at] not in range(1, left + 1):
+    fuller = section_of(plan, writing.facts, budget=section.tokens + left, count=writing.count)
+    message, size = _saying(plan, piece, writing, fuller.text, story)
+    if size > piece.allotment or fuller.tokens <= section.tokens:
         return made
+    at = place_to_write(each.show)
     show, sizes = list(wrote.show), list(wrote.sizes)
     show[at], sizes[at] = Say(message), size
     return replace(wrote, show=tuple(show), sizes=tuple(sizes)), fuller
