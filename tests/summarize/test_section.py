@@ -234,6 +234,12 @@ def test_a_command_that_failed_says_why_and_the_error_is_not_told_again() -> Non
     assert "- [ok] python price.py\n" in again + "\n"
 
 
+def test_a_command_that_ends_like_a_note_reads_back_whole() -> None:
+    printed = fact("command", "echo (note: said)", note="failed")
+    (back,) = parse(render([printed], budget=2000, count=quarter).text)
+    assert (back.text, back.note) == (printed.text, printed.note)
+
+
 def test_a_secret_in_what_a_command_said_is_not_shown() -> None:
     said = f"fatal: {'x' * 60} password=hunter2hunter2 was refused by {'y' * 90}"
     shown = render(

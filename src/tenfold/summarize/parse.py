@@ -9,7 +9,8 @@ from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.text import key_of
 from tenfold.summarize.section import ALSO, BY_LINE, TITLE, Heading
 
-_TAIL = re.compile(r" +\((?P<label>from|was|note|tool): (?P<note>[^\n]*)\)$")
+_TAIL = re.compile(r" +\((?:from|was|note): (?P<note>[^\n]*)\)$")
+_CAUSE = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
 
 def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
@@ -70,9 +71,8 @@ def _read(heading: Heading, item: str, at: int) -> Fact:
             return Fact(kind, item, owner, at)
         case "command":
             note, _, item = item.removeprefix("[").partition("] ")
-            if not went_well(note):
-                item, cause = _untail(item)
-                note += f": {cause[1:-1]}" if cause else ""
+            if not went_well(note) and (said := _CAUSE.search(item)):
+                item, note = item[: said.start()], f"{note}: {said['cause']}"
         case "identifier":
             note = "tool" if item.startswith("tool: ") else "model"
             item = item.removeprefix("tool: ")
