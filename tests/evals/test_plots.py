@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from msgspec.structs import replace
 
-from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, spread
+from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, beside, canvas, looks, spread, style
 from tenfold.evals.plots import emphasised, figures
 from tenfold.evals.report import Yardstick
 from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
@@ -130,3 +130,17 @@ def test_labels_keep_their_distance_and_their_order(wanted: list[float], gap: fl
 def test_labels_that_have_room_stay_where_they_are() -> None:
     assert all(math.isclose(a, b) for a, b in zip(spread([0.1, 0.5, 0.9], 0.2, 0, 1), [0.1, 0.5, 0.9], strict=True))
     assert [round(place, 6) for place in spread([0.5, 0.5], 0.2, 0, 1)] == [0.4, 0.6]
+
+
+def test_a_name_that_would_cover_another_is_left_out() -> None:
+    with style():
+        _, (axes,) = canvas(9.0, 4.0)
+        crowd = {f"a/rather-long-name-{n}": (1.0 + n / 50, 0.5 + n % 3 / 100) for n in range(12)}
+        points = {"tenfold": (1.1, 0.9), "alone": (3.0, 0.1), **crowd}
+        axes.scatter(*zip(*points.values(), strict=True))
+        beside(axes, points, looks(["tenfold"]))
+        boxes = [text.get_window_extent() for text in axes.texts]
+    named = [text.get_text() for text in axes.texts]
+    assert {"tenfold", "alone"} <= set(named)
+    assert 2 < len(named) < len(points)
+    assert [box.count_overlaps(boxes) for box in boxes] == [1] * len(boxes), "each meets itself alone"

@@ -34,7 +34,7 @@ HtmlOption = Annotated[
         "--html",
         metavar="PATH",
         callback=writable,
-        help="Also one page with charts, which loads nothing from elsewhere. Needs pip install 'tenfold[eval]'.",
+        help="Also one page with charts, which loads nothing from elsewhere. Needs the extra `eval`.",
     ),
 ]
 

@@ -153,13 +153,20 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return [max(low, min(mean, most)) + i * gap for i, mean in enumerate(flat)]
 
 
-_AROUND = ((7, 0), (0, 8), (-7, 0), (0, -8), (6, 8), (-6, 8), (6, -8), (-6, -8), (6, 16), (6, -16), (-6, 16), (-6, -16))
+_AROUND = (
+    *((7, 0), (0, 8), (-7, 0), (0, -8), (6, 8), (-6, 8), (6, -8), (-6, -8), (6, 16), (6, -16), (-6, 16), (-6, -16)),
+    *((dx, dy) for dy in (24, -24, 32, -32) for dx in (6, -6)),
+)
 
 
 def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[str, Look]) -> None:
-    """Writes each name beside its point where it covers no other name and no point; those that matter come first."""
+    """Writes each name beside its point where it covers no other name and no point; those that matter come first.
+
+    Of the others, those that would cover something are left out: a name nobody can read tells nothing.
+    """
     figure = axes.get_figure(root=True)
     assert figure is not None
+    axes.autoscale_view()  # limits are brought up to date when they are drawn: only then is it known where points lie
     spots = [axes.transData.transform(point) for point in points.values()]
     taken = [Bbox.from_extents(x - 6, y - 6, x + 6, y + 6) for x, y in spots]
     for name in sorted(points, key=lambda n: -look.get(n, PLAIN).above):
@@ -188,7 +195,10 @@ def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[
             if not hits:
                 break
         assert best is not None
-        taken.append(best[2])
+        if best[0] and not how.strong:
+            best[1].remove()
+        else:
+            taken.append(best[2])
 
 
 # -- output ------------------------------------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def bill_and_score(made: Replays, scored: Quality) -> Drawn | None:
         panel.set_ylim(-0.03, max(score for _, score in points.values()) * 1.12 + 0.02)
         panel.margins(x=0.12)
         panel.grid(visible=True)
-        panel.xaxis.set_major_formatter(lambda value, _: f"${value:,.0f}")
+        panel.xaxis.set_major_formatter(lambda value, _: f"${value:,g}")
         beside(panel, points, look)
     panels[-1].set_xlabel(f"bill of all sessions together, window {window:,}")
     panels[-1].text(
@@ -342,7 +342,8 @@ def bill_and_score(made: Replays, scored: Quality) -> Drawn | None:
         color=MUTED,
         fontsize=SMALL,
     )
-    says = "Upper left is best: more of what the future needed, for less money. Hollow marks sent refused requests."
+    says = "Upper left is best: more of what the future needed, for less money. Hollow marks sent refused requests. "
+    says += "Names that would cover others are left out; the table has them all."
     return Drawn("bill-against-score", "Bill against score", says, figure)
 
 
