@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.record.message import Message, Text, ToolResult
+from tenfold.summarize.facts.said import WEAK
 from tests.summarize.making import facts_of, gives, human, says, texts_of
 
 
@@ -56,6 +57,15 @@ def test_an_acknowledgement_is_no_rule_and_leaves_the_request_current(text: str)
 def test_a_plain_question_is_a_request_and_no_rule() -> None:
     facts = facts_of(human("what is in the cache folder?"))
     assert [fact.kind for fact in facts] == ["request"]
+
+
+@pytest.mark.parametrize(
+    ("text", "passing"), [("Right, no dates. Send that.", False), ("That is no problem for her.", True)]
+)
+def test_what_is_forbidden_with_no_is_not_said_in_passing(text: str, *, passing: bool) -> None:
+    said = facts_of(human("Write to her."), says("Done."), human(text))
+    notes = [fact.note for fact in said if fact.text == text and fact.kind in {"rule", "correction"}]
+    assert notes == [WEAK if passing else ""]
 
 
 def test_only_the_newest_request_is_live() -> None:

@@ -10,7 +10,7 @@ from tenfold.record.message import Message
 from tenfold.summarize.facts import extract
 from tenfold.summarize.parse import narrative, parse
 from tenfold.summarize.redact import redact
-from tenfold.summarize.section import HEADINGS, TITLE, must_keep, render
+from tenfold.summarize.section import HEADINGS, TITLE, VALUES, must_keep, render
 from tests.summarize.making import HISTORIES, WORDS, facts_of, human, quarter, ran, says
 
 KINDS: list[FactKind] = [
@@ -256,6 +256,17 @@ def test_a_sentence_with_a_value_comes_before_names_in_use() -> None:
     assert "We owe her 347.00 euros." in section.text
     assert "printed_name_3" in section.text, "what room is left is still theirs"
     assert "make part_0" not in section.text, "a command that went well does not take it"
+
+
+def test_the_newest_values_come_with_what_the_user_said_in_passing_and_after_rules() -> None:
+    passing = [human(f"T-0{n}, the parcel of Ada is lost somewhere on its way to the north") for n in range(9)]
+    prices = [says(f"The lamp number {n} is {n + 30}.50 euros.") for n in range(VALUES)]
+    facts = facts_of(human("Never promise dates."), human("Then go on."), *passing, *prices, human("go on"))
+    text = render(facts, budget=quarter(["x" * 900])[0], count=quarter).text
+    assert "Never promise dates." in text
+    assert [f"{n + 30}.50" in text for n in range(VALUES)] == [True] * VALUES
+    assert "T-08" in text, "the newest of what was said in passing"
+    assert "T-00" not in text
 
 
 def test_what_is_told_as_a_command_is_not_told_as_an_identifier() -> None:

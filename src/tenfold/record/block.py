@@ -100,7 +100,8 @@ class Fact(Struct, frozen=True, omit_defaults=True):
 
     `text` is the fact as it is shown. `key` is what makes two facts of one kind the same (a path, a command, a
     normalised name): the later one wins. `at` is the position of the entry it came from. `live` is False for what
-    is settled (an error that was resolved, an earlier request), which is then no longer must-keep.
+    is settled (an error that was resolved, an earlier request), which is then no longer must-keep. What was read from
+    a summary has the summary's position; its `line` then counts from 1, and is 0 where a message itself was read.
     """
 
     kind: FactKind
@@ -109,6 +110,12 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     at: int
     live: bool = True
     note: str = ""
+    line: int = 0
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Grows with the time at which the fact was last met."""
+        return self.at, self.line
 
 
 class Spent(Struct, frozen=True, omit_defaults=True):

@@ -129,7 +129,7 @@ def carry(facts: Sequence[Fact], shown: Sequence[Fact]) -> tuple[Fact, ...]:
     sure = {id(f) for f in shown}
     room = {True: CARRIED, False: CARRIED_BESIDE}
     taken: set[int] = set()
-    for fact in sorted(facts, key=lambda f: f.at, reverse=True):
+    for fact in sorted(facts, key=lambda f: f.order, reverse=True):
         kind = must_keep(fact)
         if id(fact) in sure or fact.kind == "name":  # of names there is a bound of their own
             taken.add(id(fact))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.facts.outcomes import went_well
@@ -14,7 +17,10 @@ _CAUSE = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
 
 def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
-    """The facts of a rendered section, wherever it stands in `text`; all get position `at` (before any message)."""
+    """The facts of a rendered section, wherever it stands in `text`, in order.
+
+    All get position `at` (before any message), and a `line` that tells their order.
+    """
     _, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
     if not found:
         return ()
@@ -24,17 +30,17 @@ def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
     for line in [*body.split("\n"), "- "]:
         if line in BY_LINE or line.startswith("- "):
             if heading is not None and item:
-                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
+                facts.extend(_told(heading, "\n".join(item), at))
             item = [line[2:]] if line.startswith("- ") and line != "- " else []
             heading = BY_LINE.get(line, heading)
         elif item and line.startswith("  "):
             item.append(line[2:])
         elif line.strip():
             if heading is not None and item:
-                facts.extend(_read(heading, each, at) for each in _apart(heading, "\n".join(item)))
+                facts.extend(_told(heading, "\n".join(item), at))
             if heading is not None:
                 break
-    return tuple(facts)
+    return tuple(replace(fact, line=number) for number, fact in enumerate(facts, 1))
 
 
 def narrative(text: str) -> str:
@@ -52,6 +58,16 @@ def sectionless(text: str) -> str:
     ours = (n for n, line in enumerate(lines) if line not in BY_LINE and not line.startswith(("- ", "  ")))
     after = lines[next(ours, len(lines)) :]
     return "\n".join((before.strip("\n"), *after)).strip("\n")
+
+
+def _told(heading: Heading, item: str, at: int) -> Iterator[Fact]:
+    """The facts of one item: the errors of one command each for itself, with a failed command what it said."""
+    for each in _apart(heading, item):
+        fact = _read(heading, each, at)
+        how, _, cause = fact.note.partition(": ")
+        if fact.kind == "command" and cause and not went_well(how):
+            yield Fact("error", cause, key_of(cause), at, live=False, note=fact.key)
+        yield fact
 
 
 def _apart(heading: Heading, item: str) -> list[str]:

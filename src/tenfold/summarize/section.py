@@ -1,6 +1,7 @@
 """The facts section: what a summary carries by code, as plain text within a budget.
 
-Must-keep facts come first; the rest shares what room is left. Text that came from tools stands on one line behind
+Must-keep facts come first, and the newest values with what the user said in passing; the rest shares what room is
+left. Text that came from tools stands on one line behind
 `tool:`, so that it never reads as the user's instruction. `summarize/parse.py` reads it back.
 """
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
+from tenfold.summarize.facts.identifiers import figures
 from tenfold.summarize.facts.merging import tells
 from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
 from tenfold.summarize.facts.outcomes import cause_of, went_well
@@ -90,7 +92,7 @@ def render(
     names: int = 0,
     beside: str = "",
 ) -> Section:
-    """Renders facts into at most `budget` tokens, must-keep first, then by worth and recency.
+    """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by worth and recency.
 
     `hidden(fact)` keeps a fact out of the section because the view shows it anyway; such facts count as kept.
     A request too long for its share is shown by head and tail. Of the budget, `names` tokens are kept for the names in
@@ -107,7 +109,8 @@ def render(
             wanted.append(fact)
     pairs = _fitted(wanted, budget, count)
     stands = _stand_ins(pairs)
-    ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0]))
+    values = _newest_values(wanted)
+    ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0], values))
     places = {id(fact): number for number, (fact, _) in enumerate(pairs)}
     chosen, text, size = _within(ranked, budget, places, count)
     if names:
@@ -136,10 +139,10 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
     told = {text for fact in commands for text in (fact.note.removeprefix("ok: "), fact.text)}
     facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in told)]
     causes = {(fact.at, _how(fact.note)[1]) for fact in commands}
-    runs: dict[tuple[int, str], list[Fact]] = {}
+    runs: dict[tuple[tuple[int, int], str], list[Fact]] = {}
     for fact in facts:
         if fact.kind == "error" and not fact.live:
-            runs.setdefault((fact.at, fact.note), []).append(fact)
+            runs.setdefault((fact.order, fact.note), []).append(fact)
     kept: set[int] = set()
     for run in runs.values():
         once = {_unrooted(fact.text): fact for fact in reversed(run)}
@@ -173,18 +176,35 @@ def must_keep(fact: Fact) -> bool:
     return fact.live and fact.kind in MUST_KEEP
 
 
-def _rank(fact: Fact) -> tuple[int, int]:
-    """Order of admission: lower goes first, and within a group the newest."""
+VALUES = 8
+"""The model's newest sentences with a figure: where things stand (prices, counts, limits) is often told there only."""
+
+
+def _newest_values(facts: Iterable[Fact]) -> set[int]:
+    """The `VALUES` newest sentences in which the model states a figure, by `id`."""
+    told = sorted((f for f in facts if _tells_a_value(f) and figures(f.text)), key=lambda f: f.order)
+    return {id(fact) for fact in told[-VALUES:]}
+
+
+def _rank(fact: Fact, values: Container[int]) -> tuple[int, int, int]:
+    """Order of admission: lower goes first, and within a group the newest.
+
+    The newest `values` come with what the user said in passing (`WEAK`): of these an old one tells less.
+    """
+    newest = -fact.at, -fact.line
+    if id(fact) in values:
+        return _IN_PASSING, *newest
     if not must_keep(fact):
         group = _SPARE.get((fact.kind, fact.live), 25)
         if fact.kind == "command":
             group = 27 if only_looks(fact.key) else 21 if not went_well(fact.note) or tells(fact.key) else 22
         group += 4 if (fact.kind == "identifier" and fact.note == "tool") or fact.note == ACK else 0
-        return group, -fact.at
+        return group, *newest
     weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
-    return (3 if weak else _ORDER.get(fact.kind, 4)), -fact.at
+    return (_IN_PASSING if weak else _ORDER.get(fact.kind, 4)), *newest
 
 
+_IN_PASSING = 3
 _ORDER: dict[FactKind, int] = {"request": 0, "rule": 1, "correction": 1, "todo": 2, "error": 4}
 _SPARE: dict[tuple[FactKind, bool], int] = {
     ("request", False): 20,
@@ -361,7 +381,7 @@ def _assembled(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int]) ->
     for place in sorted(under):
         lines.append(HEADINGS[place].line)
         if HEADINGS[place].kind != "name":
-            under[place].sort(key=lambda pair: (pair[0].at, places[id(pair[0])]))
+            under[place].sort(key=lambda pair: (pair[0].order, places[id(pair[0])]))
         lines.extend(_joined(under[place]))
     return "\n".join(lines)
 

@@ -117,6 +117,12 @@ _MANY = 12
 """Sentences of one text with something named in them: beyond that it is a list, and its newest are enough."""
 
 
+def figures(sentence: str) -> list[tuple[int, str]]:
+    """The numbers of two or more digits in a sentence, each with its place, without those that only count places."""
+    found = ((match.start(1), match[1].strip(",")) for match in _FIGURE.finditer(sentence))
+    return [(at, value) for at, value in found if len(value.strip("0.,")) > 1]
+
+
 @remembered
 def _said_in(text: str) -> tuple[tuple[str, str], ...]:
     """Key and sentence for each identifier and each number of two or more digits in prose.
@@ -126,8 +132,7 @@ def _said_in(text: str) -> tuple[tuple[str, str], ...]:
     out: list[tuple[str, str]] = []
     told = [s for s in sentences(_FENCED.sub("\n", redact(text))) if len(s) < _SMALL and _WORTH.search(s)]
     for sentence in told[-_MANY:]:
-        found = [(match.start(1), match[1].strip(",")) for match in _FIGURE.finditer(sentence)]
-        found = [(at, value) for at, value in found if len(value.strip("0.,")) > 1]
+        found = figures(sentence)
         names = [(max(sentence.find(name.rpartition("=")[2]), 0), key) for key, name in _named_in(sentence, tool=False)]
         if found or names:
             first = min(at for at, _ in (*found, *names))

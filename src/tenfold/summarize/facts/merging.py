@@ -41,10 +41,10 @@ def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
     is run again; only the newest request and the newest to-do state are live.
     """
     kept: dict[tuple[str, str], Fact] = {}
-    for fact in _absolute(sorted([*older, *newer], key=lambda fact: fact.at)):
+    for fact in _absolute(sorted([*older, *newer], key=lambda fact: fact.order)):
         _put(kept, fact)
     facts = _settle(_bounded(kept.values()))
-    return tuple(sorted(facts, key=lambda fact: fact.at))
+    return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
 def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
@@ -144,7 +144,7 @@ def _bounded(facts: Iterable[Fact]) -> list[Fact]:
     given = list(facts)
     out = bounded_names([fact for fact in given if fact.kind == "name"])
     given = [fact for fact in given if fact.kind != "name"]
-    for fact in sorted(given, key=lambda fact: (fact.note == "tool", -fact.at)):
+    for fact in sorted(given, key=lambda fact: (fact.note == "tool", -fact.at, -fact.line)):
         counts[fact.kind] = counts.get(fact.kind, 0) + 1
         limit = MOST.get(fact.kind)
         if limit is None or counts[fact.kind] <= limit:

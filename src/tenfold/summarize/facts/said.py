@@ -33,7 +33,7 @@ _RULE = re.compile(
     r"|could (?:we|you)|would you|keep|leave|do it|forget|follow|according to|target|strategy|plan is|policy"
     r"|convention|standard"
     r"|whatever|in (?:the )?(?:format|style)|i would|constraint|goal|objective|budget|deadline|verbatim|exactly"
-    r"|wait for)\b"
+    r"|wait for|no (?!idea|problem|need|worr|one\b|doubt|clue|thanks|longer)\w+)\b"
     r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b"
     r"|\btoujours\b"
     r"|\bsiempre\b"
