@@ -107,6 +107,15 @@ def test_a_section_shows_names_that_nothing_else_shows_within_their_room_and_the
     assert "Names" not in render(facts, budget=400, count=quarter).text
 
 
+def test_names_that_were_read_back_keep_the_order_in_which_they_were_told() -> None:
+    facts = facts_of(*(says(f"use z_name and then other_name_{9 - n}") for n in range(9)))
+    text = render(facts, budget=400, count=quarter, names=400).text
+    (told,) = (line.removeprefix("- in words: ").split() for line in text.split("\n") if "in words" in line)
+    assert told == ["z_name", *(f"other_name_{n}" for n in range(1, 10))]
+    again = tuple(fact for fact in parse(text) if fact.kind == "name")
+    assert [name for name, _ in ranked_names(again)] == told
+
+
 def test_names_never_take_the_room_of_what_must_be_kept() -> None:
     rules = [human(f"Never touch the folder number {n} of the archive.") for n in range(12)]
     facts = facts_of(*rules, says("ok"), *ran("ls", " ".join(f"some_name_{n}" for n in range(300))))

@@ -10,7 +10,7 @@ from tenfold.record.block import Fact
 from tenfold.summarize.facts import merge
 from tenfold.summarize.parse import parse
 from tenfold.summarize.section import render
-from tests.summarize.making import facts_of, human, quarter, ran, says
+from tests.summarize.making import calls, facts_of, gives, human, quarter, ran, says
 
 PLENTY = 10_000
 
@@ -61,3 +61,18 @@ def test_of_what_was_read_back_the_newest_is_kept_where_room_is_short() -> None:
     text = render(facts, budget=150, count=quarter).text
     assert "part_39" in text
     assert "part_00" not in text
+
+
+def test_a_change_of_a_plan_in_a_file_is_one_of_the_list_that_was_read_back() -> None:
+    plan = "- [ ] read the file\n- [ ] count the words\n- [ ] print the sum"
+    facts = facts_of(human("go on"), calls("write", path="plan.md", content=plan), gives("written"))
+    change = {"old_string": "- [ ] read the file", "new_string": "- [x] read the file"}
+    more = {"old_string": "- [ ] count the words", "new_string": "- [x] count the words"}
+    edits = (m for each in (change, more) for m in (calls("edit", path="plan.md", **each), gives("edited")))
+    text = told(after(facts, *facts_of(human("next"), *edits)))
+    assert "[x] read the file" in text
+    assert "[x] count the words" in text
+    assert "[ ] print the sum" in text
+    other = {"old_string": "- [ ] buy milk", "new_string": "- [x] buy milk"}
+    text = told(after(facts, *facts_of(human("next"), calls("edit", path="home.md", **other), gives("edited"))))
+    assert "print the sum" not in text, "another list, which is now the newest"

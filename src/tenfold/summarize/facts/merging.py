@@ -15,7 +15,7 @@ from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.facts.names import bounded_names, joined_names
 from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.said import ACK
-from tenfold.summarize.facts.todos import TOOL, joined
+from tenfold.summarize.facts.todos import TOOL, changes, joined
 from tenfold.summarize.remembering import remembered
 
 MOST: dict[FactKind, int] = {
@@ -49,7 +49,7 @@ def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
 
 def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
     slot = ("file", fact.key) if fact.kind in WRITTEN else (fact.kind, fact.key)
-    before = kept.pop(slot, None)
+    before = kept.pop(slot, None) or _read_back(kept, fact)
     if fact.kind in WRITTEN:
         kept.pop(("file_read", fact.key), None)
         fact = _path_state(before, fact)
@@ -74,6 +74,12 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
     elif before is not None and before.kind in {"rule", "correction"} and not before.note:
         fact = msgspec.structs.replace(fact, note="")
     kept[slot] = fact
+
+
+def _read_back(kept: dict[tuple[str, str], Fact], fact: Fact) -> Fact | None:
+    """The to-do list of a section that was read back, if the fact is a change of it: from then on it has its key."""
+    slot = "todo", TOOL
+    return kept.pop(slot) if fact.kind == "todo" and changes(fact, kept.get(slot)) else None
 
 
 def _inside(kept: Mapping[tuple[str, str], Fact], folder: str) -> list[tuple[str, str]]:

@@ -24,6 +24,9 @@ FADE = 60
 """Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""
 HEARD = math.log2(1 / 50)
 """The weight of a name that only a tool printed, against one that the agent or the user wrote; a tenth found less."""
+BEHIND = 20
+"""Messages that a name read back from a section counts as older than the one told before it. Of 0, 3, 7 and 20 it
+found most of what was used after ten compactions: 0.86, where taking all for equal found 0.82."""
 SAID = "in words"
 """The owner of names that stand in prose."""
 MOST_NAMES = 1_500
@@ -99,11 +102,11 @@ def joined_names(older: Fact, newer: Fact) -> Fact:
 
 
 def scores_of(fact: Fact) -> Scores:
-    """The names of a fact with their scores. Where none are noted (a section that was read back) its place counts."""
+    """The names of a fact with their scores. Where none are noted (a section that was read back) their places count."""
     names = fact.text.split()
     noted = fact.note.split()
     if len(noted) != len(names):
-        return dict.fromkeys(names, fact.at / FADE)
+        return {name: (fact.at - number * BEHIND) / FADE for number, name in enumerate(names)}
     return {name: float(score) for name, score in zip(names, noted, strict=True)}
 
 

@@ -112,6 +112,14 @@ def joined(older: Fact, newer: Fact) -> Fact:
     return Fact(kind="todo", text="\n".join(_capped(lines)), key=newer.key, at=newer.at, note=note)
 
 
+def changes(part: Fact, whole: Fact | None) -> bool:
+    """Whether a change is one of a list that was read back: which file that stood in, its section does not say."""
+    if part.note != "part" or whole is None or not whole.line:
+        return False
+    known = {_words(line) for line in whole.text.split("\n")}
+    return any(_words(line) in known for line in part.text.split("\n"))
+
+
 def _words(line: str) -> str:
     match = _BOX.match(line)
     return flat(match.group(2) if match else line).lower()
