@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 from msgspec.structs import replace
 
-from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, beside, canvas, looks, spread, style
+from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, beside, canvas, ends, looks, spread, style
 from tenfold.evals.plots import emphasised, figures
 from tenfold.evals.report import Yardstick
 from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
@@ -144,3 +144,17 @@ def test_a_name_that_would_cover_another_is_left_out() -> None:
     assert {"tenfold", "alone"} <= set(named)
     assert 2 < len(named) < len(points)
     assert [box.count_overlaps(boxes) for box in boxes] == [1] * len(boxes), "each meets itself alone"
+
+
+def test_the_line_from_a_name_to_its_curve_crosses_no_other_name() -> None:
+    with style():
+        figure, (axes,) = canvas(6, 4)
+        tips = {f"method-{n}": (1.0, 0.5 + n / 1_000) for n in range(12)}
+        axes.plot([0, 1], [0, 1])
+        ends(axes, tips, {}, lines=20)
+    as_png(figure)
+    names = [text for text in axes.texts if isinstance(text, Annotation)]
+    left = min(Text.get_window_extent(text).x0 for text in names)  # an annotation's own extent holds its line too
+    lines = [patch.get_path() for text in names if (patch := text.arrow_patch) is not None]
+    assert len(lines) == len(tips)
+    assert [line for line in lines if np.asarray(line.vertices)[:, 0].max() > left] == []

@@ -119,6 +119,7 @@ def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str,
     heights = {name: float(across.transform(tip)[1]) for name, tip in tips.items()}
     wanted = sorted(tips, key=lambda name: (heights[name], name))
     places = spread([heights[name] for name in wanted], 1 / lines, 0.0, 1.0)
+    leader = {"arrowstyle": "-", "lw": 0.6, "alpha": 0.6, "shrinkB": 2, "relpos": (0, 0.5)}
     for name, y in zip(wanted, places, strict=True):
         how = look.get(name, PLAIN)
         text = axes.annotate(
@@ -130,7 +131,7 @@ def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str,
             color=how.color,
             fontsize=NORMAL if how.strong else SMALL,
             fontweight="bold" if how.above == 20 else "normal",
-            arrowprops={"arrowstyle": "-", "color": how.color, "lw": 0.6, "alpha": 0.6, "shrinkA": 2, "shrinkB": 2},
+            arrowprops=leader | {"color": how.color},
             annotation_clip=False,
         )
         text.set_zorder(how.above)
