@@ -65,8 +65,8 @@ _BOUNDS = """## What these figures do not say
   that lands as near below the budget as it can; a user who keeps the default gets less. Where none lands below it, the
   score there is 0.
 - **Recall is of text.** A fact counts where it stands word for word; what a model would make of it is not measured.
-- **Secrets count as missing.** Of the urls that are asked for some have a password in them. Tenfold's summaries leave it
-  out, and a url without it is not the one that was asked for.
+- **Secrets count as missing.** Of the urls that are asked for some have a password in them. Tenfold's summaries leave
+  it out, and a url without it is not the one that was asked for.
 - **Bills are computed**, from list prices and from what a provider's cache can serve at best: caches that expire
   between two requests are not modelled.
 - **Times are of one machine.** Other projects are timed inside their own processes, around their own hook; nothing of

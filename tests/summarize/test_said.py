@@ -60,9 +60,14 @@ def test_a_plain_question_is_a_request_and_no_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "passing"), [("Right, no dates. Send that.", False), ("That is no problem for her.", True)]
+    ("text", "passing"),
+    [
+        ("Right, no dates. Send that.", False),
+        ("That is no problem for her.", True),
+        ("Her preference is metric units.", False),
+    ],
 )
-def test_what_is_forbidden_with_no_is_not_said_in_passing(text: str, *, passing: bool) -> None:
+def test_a_ban_or_a_preference_is_not_said_in_passing(text: str, *, passing: bool) -> None:
     said = facts_of(human("Write to her."), says("Done."), human(text))
     notes = [fact.note for fact in said if fact.text == text and fact.kind in {"rule", "correction"}]
     assert notes == [WEAK if passing else ""]

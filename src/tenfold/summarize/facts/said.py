@@ -22,7 +22,7 @@ ACK = "ack"
 """The `note` of a request that only acknowledges: what was asked before it is then still current."""
 
 _RULE = re.compile(
-    r"\b(?:always|never|must(?:n't)?|mustn|don'?t|do not|should(?:n'?t)?|shall|prefer(?:s|red|ably)?|only"
+    r"\b(?:always|never|must(?:n't)?|mustn|don'?t|do not|should(?:n'?t)?|shall|prefer(?:s|red|ably|ences?)?|only"
     r"|from now on|make sure"
     r"|ensure|avoid|use|using|need(?:s)? to|have to|has to|required?|requirements?|rules?|remember|keep in mind"
     r"|note that"
