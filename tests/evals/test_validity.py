@@ -100,6 +100,9 @@ def test_a_budget_below_system_prompt_and_request_is_held_to_these() -> None:
     assert least(long) == tokens_of([long[0], long[-1]]) + LEAST_SUMMARY
     assert least([*long, agent("Looking."), user(shown)]) == least(long), "what a tool printed is no request"
     kept = [long[0], long[-1]]
+    step = [call("open", "more"), result("open", "line " * 400)]
+    assert least([*long, *step]) == tokens_of([*kept, *step]) + LEAST_SUMMARY, "not all its calls are answered"
+    assert least([*long, *step, result("more")]) == least(long)
     assert not broken(long, kept, budget=100)
     assert {b.gate for b in broken(long, [*kept, agent("More. " * 200)], budget=100)} == {"over budget"}
 
@@ -112,6 +115,10 @@ def test_what_the_session_already_had_is_not_charged() -> None:
     twice = [user("a"), call("a"), result("a"), agent("Again."), call("a"), result("a")]
     assert not broken(twice, twice)
     assert {b.gate for b in broken(twice, [*twice, call("a"), result("a")])} == {"duplicate id", "changed order"}
+    assert not broken(twice[:-1], twice[:-1]), "its last call has no result yet"
+    assert {b.gate for b in broken(twice[:-1], [twice[0], *twice[:2], *twice[3:-1]])} >= {"orphan call"}, (
+        "its first had"
+    )
 
 
 class Made(Struct, frozen=True):

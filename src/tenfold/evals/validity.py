@@ -75,13 +75,16 @@ def broken(
 
 
 def least(source: Sequence[ChatMessage]) -> int:
-    """Tokens of what no compaction may touch: the leading system messages and the user's newest request, and a summary.
+    """Tokens of what no compaction may touch: system messages in front, newest request, open step; and a summary.
 
-    What an agent without tool calls is shown of its tools stands in a user's place, and is no request.
+    What an agent without tool calls is shown of its tools stands in a user's place, and is no request. A step is open
+    where the list ends before all its calls are answered.
     """
     start = next((i for i, m in enumerate(source) if m.get("role") not in _LEADING), len(source))
     said = (m for m in reversed(source) if m.get("role") == "user" and text_origin(text_of_message(m)) == "human")
-    return tokens_of([*source[:start], *islice(said, 1)]) + LEAST_SUMMARY
+    called = next((i for i in range(len(source) - 1, -1, -1) if source[i].get("role") != "tool"), len(source))
+    step = source[called:] if _open(source[called:]) else ()
+    return tokens_of([*source[:start], *islice(said, 1), *step]) + LEAST_SUMMARY
 
 
 def check(  # noqa: PLR0913 - what, by which method, and where; all but the first two by keyword
@@ -138,7 +141,7 @@ def _ids(message: ChatMessage) -> list[str]:
 
 def _pairs(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
     """Calls and results: each with the other, together, once, and all of a step or none of it."""
-    open_in_source = _unanswered(source)
+    spared = _open(source)
     given = Counter(c for message in source for c in _ids(message))
     seen: Counter[str] = Counter()
     waiting: list[str] = []
@@ -150,22 +153,26 @@ def _pairs(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterat
             else:
                 yield Broken("orphan result", at, f"a result of {call}, which is not open")
             continue
-        yield from (
-            Broken("orphan call", at, f"{c} is not answered before this") for c in waiting if c not in open_in_source
-        )
+        for c in waiting:
+            if spared[c]:
+                spared[c] -= 1
+            else:
+                yield Broken("orphan call", at, f"{c} is not answered before this")
         waiting = _ids(message)
         seen.update(waiting)
         yield from (Broken("duplicate id", at, c) for c in dict.fromkeys(waiting) if seen[c] > max(1, given[c]))
-    yield from (Broken("orphan call", len(view), f"{c} has no result") for c in waiting if c not in open_in_source)
+    yield from (Broken("orphan call", len(view), f"{c} has no result") for c in waiting if not spared[c])
     for message in source:
         step = _ids(message)
         if 0 < sum(c in seen for c in step) < len(step):
             yield Broken("split step", -1, f"of {len(step)} parallel calls only some are left")
 
 
-def _unanswered(source: Sequence[ChatMessage]) -> set[str]:
-    answered = {str(m.get("tool_call_id")) for m in source if m.get("role") == "tool"}
-    return {c for m in source for c in _ids(m) if c not in answered}
+def _open(source: Sequence[ChatMessage]) -> Counter[str]:
+    """The calls that have no result, each as often as it has none: some agents use an id again."""
+    return Counter(c for m in source for c in _ids(m)) - Counter(
+        str(m.get("tool_call_id")) for m in source if m.get("role") == "tool"
+    )
 
 
 def _order(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
