@@ -320,7 +320,7 @@ def validity(made: Quality) -> Table:
     rows.sort(key=lambda row: sum(map(int, row[2:])))
     note = (
         "results in which a gate failed (no other failed anywhere); false facts and stale answers in all of them; a "
-        "budget below the system prompt, the user's newest request and a summary of "
+        "budget below the system prompt, the user's newest request, an open step and a summary of "
         f"{LEAST_SUMMARY} tokens counts here as that much (recall and probes give what lands above the budget 0)"
     )
     return Table("Validity, false facts, stale answers", ("method", "results", *gates, "false", "stale"), rows, note)
