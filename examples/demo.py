@@ -105,12 +105,8 @@ def _summary(one: Shown) -> None:
     lines = [line for line in told(summary).splitlines() if line.strip()]
     show()
     show(f"What the model now reads in place of the hidden part of {one.result.file} begins:", style="bold")
-    for line in [*lines[1:5], "...", *lines[_facts_at(lines) : _facts_at(lines) + 8], "..."]:
+    for line in [*lines[1:11], "..."]:
         show("  | " + one_line(line, width() - 6))
-
-
-def _facts_at(lines: list[str]) -> int:
-    return next((at for at, line in enumerate(lines) if line.startswith("# Facts")), 1)
 
 
 def _found_again(one: Shown) -> bool:
