@@ -38,8 +38,6 @@ ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "examples" / "sessions"
 BUILD = ROOT / "build" / "yardstick"
 DOCS = ROOT / "docs"
-SKIPPED = ("tau2",)
-"""Folders of `TENFOLD_SESSIONS` that are left out: 114 conversations of a few thousand tokens."""
 ROUNDS, WINDOWS = "1,3,5,10", "100k"
 COMMAND = "make peers yardstick"
 Kind = TypeVar("Kind")
@@ -92,7 +90,7 @@ own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
 def folders() -> list[Path]:
     """What is measured: the project's own sessions, and the folders of `TENFOLD_SESSIONS`."""
     named = os.environ.get("TENFOLD_SESSIONS", "")
-    inside = sorted(p for p in Path(named).iterdir() if p.is_dir() and p.name not in SKIPPED) if named else []
+    inside = sorted(p for p in Path(named).iterdir() if p.is_dir()) if named else []
     return [OWN, *(p for p in inside if any(file.suffix in _SESSIONS for file in p.rglob("*")))]
 
 

@@ -261,9 +261,11 @@ def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...
     frame = frame_of(draft, call.recall, policy.summary)
     goal = policy.goal(target, recall=call.recall)
     goal = replace(goal, frame=frame, window=call.window, exact=call.to is not None)
-    room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY)
+    room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY - frame)
     if goal.facts + goal.narrative + goal.users > room:
-        shared, narrative = room * 6 // 10, room * 3 // 10
+        rest = goal.narrative + goal.users
+        shared = max(room * 6 // 10, room * goal.facts // (goal.facts + rest))
+        narrative = (room - shared) * goal.narrative // max(1, rest)
         names = goal.names * shared // goal.facts if goal.facts else 0
         goal = replace(goal, facts=shared, narrative=narrative, users=room - shared - narrative, names=names)
     count = policy.counter.count

@@ -183,7 +183,7 @@ def test_an_undo_while_a_model_writes_supersedes_the_block() -> None:
 
     model = Undoes()
     session.answerer = Answerer(model)
-    outcome = session.compact(to=target(session, 25))
+    outcome = session.compact(to=target(session, 35))
     assert model.calls
     assert outcome.status == "superseded"
     opened = Session(session.place, session.policy)

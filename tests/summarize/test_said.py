@@ -35,6 +35,7 @@ def test_a_rule_is_kept_word_for_word(text: str) -> None:
         "why did you delete the test?",
         "stop, I said the other branch",
         "instead put it in utils",
+        "that\u2019s not what the report says",
         "that's wrong",
     ],
 )
@@ -52,6 +53,38 @@ def test_an_acknowledgement_is_no_rule_and_leaves_the_request_current(text: str)
     facts = facts_of(human("rename the module to ledger"), says("Shall I?"), human(text))
     assert [fact.text for fact in facts if fact.kind in {"rule", "correction"}] == ["rename the module to ledger"]
     assert [fact.text for fact in facts if fact.kind == "request" and fact.live] == ["rename the module to ledger"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nobody but the nightly job writes to that bucket",
+        'the word "sunset" is banned in our texts',
+        "no one outside the team reads these logs",
+        "pushing to main is not allowed",
+        "the vendor folder is off limits",
+        "FACT: The staging server is heron-17.",
+        "HARD LIMIT: 500 rows a page",
+        "Don\u2019t write to that bucket",
+    ],
+)
+def test_a_prohibition_or_labelled_line_is_a_rule_and_not_said_in_passing(text: str) -> None:
+    assert [(f.text, f.note) for f in facts_of(human(text)) if f.kind == "rule"] == [(text, "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("Can you tell me whether the parcels require a signature?", WEAK),
+        ("Could you say what you would use here? And must it be online?", WEAK),
+        ("Please use tabs. Is that clear?", ""),
+        ("Must the port be 80? Never open 8080.", ""),
+        ("Please check these when you are done:", WEAK),
+        ("always ask me first", ""),
+    ],
+)
+def test_what_only_asks_or_announces_is_said_in_passing_whatever_words_it_uses(text: str, note: str) -> None:
+    assert [(f.text, f.note) for f in facts_of(human(text)) if f.kind == "rule"] == [(text, note)]
 
 
 def test_a_plain_question_is_a_request_and_no_rule() -> None:

@@ -52,6 +52,14 @@ def test_every_kind_has_a_heading_and_no_two_share_a_line() -> None:
     assert len({heading.line for heading in HEADINGS}) == len(HEADINGS)
 
 
+def test_the_command_of_an_error_is_cut_in_its_middle_and_secrets_are_gone_before() -> None:
+    command = "$ deploy --to " + "x" * 80 + " --token " + "aB7" * 12
+    (line,) = render([fact("error", "ValueError: x", note=command)], budget=1_000, count=quarter).text.split("\n")[2:]
+    assert line.startswith('- tool: "ValueError: x" (from: $ deploy --to xxxx')
+    assert line.endswith(" --token [redacted])")
+    assert " ... " in line
+
+
 def test_a_section_reads_as_expected() -> None:
     facts = [
         fact("rule", "never use tabs"),

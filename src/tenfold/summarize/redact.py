@@ -1,7 +1,7 @@
 """Takes secrets out of text that leaves the store: summaries, snippets, terminal output, reports.
 
-It knows the shapes of keys and tokens, and values that are labelled as secret. It does not judge whether a key is
-real, and it does not touch stored originals.
+It knows the shapes of keys and tokens, values that are labelled as secret, and what a command line is given as one. It
+does not judge whether a key is real, and it does not touch stored originals.
 """
 
 from __future__ import annotations
@@ -64,6 +64,14 @@ _ASSIGNED = re.compile(
 )
 """What a match of `_LABELLED` ends with, in folded text: nearly all texts that speak of a token assign none, and this
 finds that out in a twentieth of the time."""
+_FLAG = re.compile(
+    r"(--(?:\w+-){0,4}(?:api-?key|access-?key|secret-?key|private-?key|client-?secret|secret|token|passwd|password"
+    r"|passphrase|pwd|credentials?)\s+[\"']?)([^\s\"',;)}\]-][^\s\"',;)}\]]{5,199})",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(r"((?:\s-u|\s--user)(?:\s+|=)[\"']?[\w.@%+-]{1,64}:)([^\s\"'/][^\s\"']{5,199})")
+_WORD = 12
+"""Letters of the longest word that may follow a flag in prose: "the --password option"."""
 _HARMLESS = re.compile(
     r"^(?:\d{1,9}|true|false|none|null|undefined|string|number|\[redacted\].*|[$<{(%].*|.*[(.\[].*)$", re.IGNORECASE
 )
@@ -80,7 +88,17 @@ def redact(text: str) -> str:
         text = _SCHEME.sub(rf"\1{MASK}", text)
         if _ASSIGNED.search(folded):
             text = _LABELLED.sub(_labelled, text)
+        if "--" in text:
+            text = _FLAG.sub(_flagged, text)
+    if "-u" in text:
+        text = _LOGIN.sub(rf"\1{MASK}", text)
     return text
+
+
+def _flagged(match: re.Match[str]) -> str:
+    value = match.group(2)
+    said = value.isalpha() and len(value) <= _WORD
+    return match.group(0) if said or _HARMLESS.match(value) else match.group(1) + MASK
 
 
 redacted = remembered(redact)

@@ -20,7 +20,7 @@ from tenfold.summarize.facts.merging import tells
 from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
 from tenfold.summarize.facts.outcomes import cause_of, went_well
 from tenfold.summarize.facts.said import ACK, WEAK
-from tenfold.summarize.facts.text import clip, flat, key_of
+from tenfold.summarize.facts.text import clip, flat, key_of, middle
 from tenfold.summarize.redact import redact
 from tenfold.summarize.remembering import remembered
 
@@ -176,7 +176,7 @@ def must_keep(fact: Fact) -> bool:
     return fact.live and fact.kind in MUST_KEEP
 
 
-VALUES = 8
+VALUES = 9
 """The model's newest sentences with a figure: where things stand (prices, counts, limits) is often told there only."""
 
 
@@ -415,8 +415,12 @@ def _item(text: str, kind: FactKind, note: str) -> str:
             return f"- {flat(text)}" + (f" (note: {flat(note)})" if note else "")
 
 
+_SOURCE = 110
+"""Characters of the command or file that an error is said to come from."""
+
+
 def _from(note: str) -> str:
-    return f" (from: {redact(clip(flat(note), 90))})" if note else ""
+    return f" (from: {middle(redact(flat(note)), _SOURCE)})" if note else ""
 
 
 def quoted(fact: Fact, limit: int) -> str:

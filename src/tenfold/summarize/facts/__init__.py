@@ -18,7 +18,7 @@ from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.names import SAID, Names
 from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
-from tenfold.summarize.facts.text import clip, edges, flat, key_of
+from tenfold.summarize.facts.text import clip, edges, flat, key_of, middle
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
 from tenfold.summarize.redact import redacted
 
@@ -174,9 +174,7 @@ def _shown(command: str) -> str:
 
     Secrets go first: what is left out may be the word that tells one.
     """
-    text = _AWAY.sub("", flat(redacted(command)))
-    head = COMMAND * 2 // 3
-    return text if len(text) <= COMMAND else f"{text[:head]} ... {text[head - COMMAND :]}"
+    return middle(_AWAY.sub("", flat(redacted(command))), COMMAND)
 
 
 def _owner(doing: Doing) -> str:

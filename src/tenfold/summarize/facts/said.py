@@ -16,13 +16,15 @@ SHORT = 300
 WHOLE = 700
 LONGEST_REQUEST = 6000
 WEAK = "said"
-"""The `note` of a rule or correction kept because it is short, not because it carries a cue."""
+"""The `note` of a rule or correction said in passing: it is short and has no cue, or asks for all its
+cues, or only announces what follows it."""
 
 ACK = "ack"
 """The `note` of a request that only acknowledges: what was asked before it is then still current."""
 
 _RULE = re.compile(
-    r"\b(?:always|never|must(?:n't)?|mustn|don'?t|do not|should(?:n'?t)?|shall|prefer(?:s|red|ably|ences?)?|only"
+    r"^(?-i:[A-Z]{3,15}(?:[ _-][A-Z]{3,15}){0,3}): "
+    r"|\b(?:always|never|must(?:n't)?|mustn|don'?t|do not|should(?:n'?t)?|shall|prefer(?:s|red|ably|ences?)?|only"
     r"|from now on|make sure"
     r"|ensure|avoid|use|using|need(?:s)? to|have to|has to|required?|requirements?|rules?|remember|keep in mind"
     r"|note that"
@@ -33,7 +35,8 @@ _RULE = re.compile(
     r"|could (?:we|you)|would you|keep|leave|do it|forget|follow|according to|target|strategy|plan is|policy"
     r"|convention|standard"
     r"|whatever|in (?:the )?(?:format|style)|i would|constraint|goal|objective|budget|deadline|verbatim|exactly"
-    r"|wait for|no (?!idea|problem|need|worr|one\b|doubt|clue|thanks|longer)\w+)\b"
+    r"|nobody|no one|banned|forbidden|prohibited|allowed|permitted|off[- ]limits|may (?:not|only)|nothing (?:but|else)"
+    r"|wait for|no (?!idea|problem|need|worr|doubt|clue|thanks|longer)\w+)\b"
     r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b"
     r"|\btoujours\b"
     r"|\bsiempre\b"
@@ -101,20 +104,17 @@ def _spoken(said: str, at: int, *, first: bool) -> tuple[Fact, ...]:
 def _short(at: int, said: str, *, first: bool) -> list[Fact]:
     if _ACK.match(said):
         return []
-    rule, correction = bool(_RULE.search(said)), bool(_CORRECTION.search(said)) and not first
-    if not (rule or correction):
-        if said.endswith("?") and _QUESTION.match(said):
-            return []
-        return [_fact(at, said, "rule", WEAK)]
-    return [_fact(at, said, "correction" if correction else "rule", "")]
+    kind = _kind(said, first=first)
+    if kind is None and said.endswith("?") and _QUESTION.match(said):
+        return []
+    return [_fact(at, said, kind or "rule", "" if kind else WEAK)]
 
 
 def _long(at: int, said: str, *, first: bool) -> list[Fact]:
     lines = [line for line in said.split("\n") if line.strip()]
     prose = [line for line in lines if is_prose(line)]
     if len(said) <= WHOLE and sum(map(len, prose)) >= 0.7 * sum(map(len, lines)):
-        correction = not first and bool(_CORRECTION.search(said))
-        return [_fact(at, said, "correction" if correction else "rule", "")]
+        return [_fact(at, said, _kind(said, first=first) or "rule", "")]
     facts: list[Fact] = []
     few = sum(map(len, prose)) <= WHOLE
     for block in paragraphs(said):
@@ -145,13 +145,24 @@ def _paragraph(at: int, block: str, *, first: bool) -> list[Fact]:
 
 
 def _kind(text: str, *, first: bool) -> FactKind | None:
-    if not first and _CORRECTION.search(text):
+    if not first and _has(_CORRECTION, text):
         return "correction"
-    return "rule" if _RULE.search(text) else None
+    return "rule" if _has(_RULE, text) else None
+
+
+def _has(cue: re.Pattern[str], text: str) -> bool:
+    return cue.search(text.replace("\u2019", "'")) is not None
 
 
 def _fact(at: int, text: str, kind: FactKind, note: str) -> Fact:
-    return Fact(kind=kind, text=text, key=key_of(text), at=at, note=note)
+    weak = kind == "rule" and (_asks(text) or text.endswith(":"))
+    return Fact(kind=kind, text=text, key=key_of(text), at=at, note=WEAK if weak else note)
+
+
+def _asks(text: str) -> bool:
+    """Whether all the cues of a text stand in questions: "could you tell me ...?" orders nothing that lasts."""
+    told = (each for line in text.split("\n") for each in sentences(line) if not each.endswith("?"))
+    return "?" in text and _has(_RULE, text) and not any(_has(_RULE, each) for each in told)
 
 
 def steps_of_plan(text: str) -> list[str]:

@@ -35,6 +35,12 @@ def clip(text: str, limit: int) -> str:
     return text[:head] + mark + (text[-tail:] if tail else "") if room else text[:limit]
 
 
+def middle(text: str, limit: int) -> str:
+    """At most about that many characters: two thirds of them from the head, the rest from the tail."""
+    head = limit * 2 // 3
+    return text if len(text) <= limit else f"{text[:head]} ... {text[head - limit :]}"
+
+
 def edges(text: str, limit: int = 60_000) -> str:
     """A text without its middle when it is longer than twice `limit`: what a scan of a giant text looks at."""
     return text if len(text) <= 2 * limit else f"{text[:limit]}\n{text[-limit:]}"
