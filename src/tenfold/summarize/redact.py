@@ -35,6 +35,8 @@ _HINTS = (
     "dop_v1_",
     "SG.",
     "whsec_",
+    "ya29.",
+    "hooks.slack",
     "-----BEGIN",
     "://",
 )
@@ -48,11 +50,15 @@ _SHAPES = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r"|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bdop_v1_[a-f0-9]{40,}"
     r"|\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bwhsec_[A-Za-z0-9]{16,}"
+    r"|\bya29\.[A-Za-z0-9_-]{20,}|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
 )
 _URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/@]{1,200})(@)")
 _SCHEME = re.compile(r"(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
+_AUTHORIZED = re.compile(
+    r"(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:[A-Za-z-]{2,20}\s+)?)([A-Za-z0-9._~+/=:-]{8,})", re.IGNORECASE
+)
 _LABELLED = re.compile(
-    r"(\b[\w-]{0,40}(?:api[_-]?key|apikey|access[_-]?key|secret[_-]?key|private[_-]?key|client[_-]?secret"
+    r"(\b[\w-]{0,40}(?:api[_-]?key|apikey|(?:access|secret|private|account|signing|encryption)[_-]?key|client[_-]?secret"
     r"|auth[_-]?token"
     r"|access[_-]?token|refresh[_-]?token|secret|token|passwd|password|passphrase|pwd|credentials?)"
     r"[\"']?\s*(?:=|:)\s*[\"']?)([^\s\"',;)}\]]{6,200})",
@@ -86,6 +92,8 @@ def redact(text: str) -> str:
     folded = text.casefold()
     if any(label in folded for label in _LABELS):
         text = _SCHEME.sub(rf"\1{MASK}", text)
+        if "authorization" in folded:
+            text = _AUTHORIZED.sub(_flagged, text)
         if _ASSIGNED.search(folded):
             text = _LABELLED.sub(_labelled, text)
         if "--" in text:
