@@ -28,7 +28,7 @@ from tenfold.llm.patience import Patience
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Read, Summarize, Verdict
 from tenfold.record.block import Block, Spent
 from tenfold.record.entry import Entry
-from tenfold.summarize.redact import redact
+from tenfold.redact import redact
 
 T = TypeVar("T")
 Called = Callable[[Summarize], Awaitable[Answer]]

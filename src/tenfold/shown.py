@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tenfold.summarize.redact import redact
+from tenfold.redact import redact
 
 _SIGN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls; two of them begin a sequence

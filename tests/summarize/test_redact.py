@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.summarize.redact import _ASSIGNED, _LABELLED, MASK, redact
+from tenfold.redact import _ASSIGNED, _LABELLED, MASK, redact
 
 BODY = "Zx9Qw7Er5Ty3Ui1Op0As8Df6Gh4Jk2Lz"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenfold.summarize.remembering import LONGEST, MOST, remembered
+from tenfold.remembering import LONGEST, MOST, remembered
 
 
 def test_each_text_and_each_argument_has_its_own_result() -> None:

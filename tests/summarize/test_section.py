@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.record.message import Message
+from tenfold.redact import redact
 from tenfold.summarize.facts import extract
 from tenfold.summarize.parse import narrative, parse
-from tenfold.summarize.redact import redact
 from tenfold.summarize.section import HEADINGS, TITLE, VALUES, must_keep, render
 from tests.summarize.making import HISTORIES, WORDS, facts_of, human, quarter, ran, says
 

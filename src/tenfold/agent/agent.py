@@ -36,9 +36,9 @@ from tenfold.meter.windows import window_of
 from tenfold.record.ask import Outcome
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, Text
+from tenfold.redact import redact
 from tenfold.session import Place, Session
 from tenfold.settings import policy_for
-from tenfold.summarize.redact import redact
 from tenfold.view.units import shows
 
 UNLIMITED = UsageLimits(request_limit=None)

@@ -21,7 +21,7 @@ from typing import Any
 from tenfold.errors import UsageError
 from tenfold.record.ask import Answer, Summarize
 from tenfold.record.block import Spent
-from tenfold.summarize.redact import MASK, redact
+from tenfold.redact import MASK, redact
 
 try:
     from genai_prices import calc_price

@@ -22,9 +22,9 @@ from tenfold.record.message import (
     ToolResult,
     calls_of,
 )
+from tenfold.redact import redacted
 from tenfold.summarize.facts.text import plain
 from tenfold.summarize.fence import bounded, fenced
-from tenfold.summarize.redact import redacted
 
 RESULT = 2_000
 """Characters that are kept of a tool's output."""

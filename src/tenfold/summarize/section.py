@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
+from tenfold.redact import redact
+from tenfold.remembering import remembered
 from tenfold.summarize.facts.identifiers import figures
 from tenfold.summarize.facts.merging import tells
 from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
 from tenfold.summarize.facts.outcomes import cause_of, went_well
 from tenfold.summarize.facts.said import ACK, WEAK
 from tenfold.summarize.facts.text import clip, flat, key_of, middle
-from tenfold.summarize.redact import redact
-from tenfold.summarize.remembering import remembered
 
 Count = Callable[[Sequence[str]], list[int]]
 
@@ -420,7 +420,7 @@ _SOURCE = 110
 
 
 def _from(note: str) -> str:
-    return f" (from: {middle(redact(flat(note)), _SOURCE)})" if note else ""
+    return f" (from: {redact(middle(flat(note), _SOURCE))})" if note else ""
 
 
 def quoted(fact: Fact, limit: int) -> str:

@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from tenfold.calls.doing import Doing, Verb, opened_by, read_call, text_action
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.redact import redacted
+from tenfold.remembering import remembered
 from tenfold.summarize.facts.outcomes import judge, went_well
 from tenfold.summarize.facts.text import clip, flat, is_prose
-from tenfold.summarize.redact import redacted
-from tenfold.summarize.remembering import remembered
 
 
 class Done(Struct, frozen=True):
@@ -104,7 +104,9 @@ def first_sentence(text: str, limit: int) -> str:
 
 def clip_end(text: str, limit: int) -> str:
     """The first `limit` characters, with dots where something is left out."""
-    return text if len(text) <= limit else text[: max(limit - 3, 1)].rstrip() + "..."
+    if len(text) <= limit or len(text := redacted(text)) <= limit:
+        return text
+    return text[: max(limit - 3, 1)].rstrip() + "..."
 
 
 def tell_call(done: Done, limit: int = 150) -> str:

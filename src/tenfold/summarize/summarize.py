@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from tenfold.record.ask import Answer, Ask, Summarize
 from tenfold.record.block import Fact, Rung, Spent
 from tenfold.record.message import Message
+from tenfold.redact import redact
 from tenfold.summarize.arrange import NONE, arranged, tidied
 from tenfold.summarize.check import FATAL, Expected, Failure, check, mend, shortened, source_of, thinned
 from tenfold.summarize.extract import extractive, mechanical
 from tenfold.summarize.ladder import Settings, Step, Written, added, steps_of, worth_trying
-from tenfold.summarize.redact import redact
 from tenfold.summarize.section import TITLE, Count
 from tenfold.summarize.structure import guide
 from tenfold.summarize.template import NO_SUMMARY, interpolate, places

@@ -12,9 +12,9 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.record.message import Document, Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from tenfold.redact import redacted
 from tenfold.summarize.fence import bounded, fenced
 from tenfold.summarize.labelled import labelled
-from tenfold.summarize.redact import redacted
 from tenfold.summarize.section import Count
 
 Style = Literal["numbered", "labelled"]

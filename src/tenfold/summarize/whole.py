@@ -15,12 +15,12 @@ from tenfold.plan.stages.whole import is_continuation, quoted
 from tenfold.record.ask import Answer, Ask, Summarize
 from tenfold.record.block import Rung, Say, Spent
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
+from tenfold.redact import redact
 from tenfold.summarize.arrange import NONE, arranged, tidied
 from tenfold.summarize.check import FATAL, Expected, Failure, check, mend, shortened, source_of, thinned
 from tenfold.summarize.facts.text import flat
 from tenfold.summarize.fence import bounded, fenced
 from tenfold.summarize.ladder import Written, added
-from tenfold.summarize.redact import redact
 from tenfold.summarize.section import Count
 from tenfold.summarize.structure import guide
 from tenfold.summarize.summarize import clean
@@ -298,6 +298,6 @@ def _beginnings(message: Message) -> list[str]:
     """Each text of a message: its role and its first characters, on one line so that it cannot pass for another."""
     if message.origin == "tool":
         return []
-    texts = [flat(part.text) for part in message.parts if isinstance(part, Text) and part.text.strip()]
+    texts = [flat(redact(part.text)) for part in message.parts if isinstance(part, Text) and part.text.strip()]
     cut = FALLBACK_CHARACTERS
-    return [redact(f"{speaker(message)}: {t[:cut]}{'...' if len(t) > cut else ''}") for t in texts]
+    return [f"{speaker(message)}: {t[:cut]}{'...' if len(t) > cut else ''}" for t in texts]

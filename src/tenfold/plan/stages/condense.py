@@ -12,6 +12,7 @@ from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Key, Piece, as_show
 from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.redact import redacted
 from tenfold.view.units import Shown
 
 SUMMARY = "summary"
@@ -64,7 +65,7 @@ def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
 
 
 def _line(shown: list[Shown]) -> str:
-    said = " ".join(text_of(shown[0].message)[: 4 * _LINE].split())
+    said = " ".join(redacted(text_of(shown[0].message)[: 4 * _LINE]).split())
     said = said if len(said) <= _LINE else said[:_LINE] + "..."
     parts = [said] if said else []
     results = {r.call: r for s in shown if (r := result_of(s.message)) is not None}
@@ -72,7 +73,8 @@ def _line(shown: list[Shown]) -> str:
         result = results.get(call.id)
         size = sum(len(t.text) for t in result.content if isinstance(t, Text)) if result else 0
         end = "failed" if result and result.error else "ok"
-        parts.append(f"{call.name}({call.arguments[:_LINE]}) -> {end}, {size:,} characters")
+        given = redacted(call.arguments[: 4 * _LINE])[:_LINE]
+        parts.append(f"{call.name}({given}) -> {end}, {size:,} characters")
     return "[step] " + "; ".join(parts)
 
 

@@ -15,6 +15,7 @@ from tenfold.calls.doing import read_call
 from tenfold.plan.draft import Draft, Goal, Piece, Recall, as_show
 from tenfold.record.block import Say
 from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
+from tenfold.redact import redacted
 from tenfold.view.units import Shown
 
 _FIRST_LINE = 100
@@ -170,7 +171,7 @@ class Clear(Struct, frozen=True):
             text = text_of(shown.message)
             if text.startswith("[output removed"):
                 return None
-            first = text.strip().split("\n", 1)[0][:_FIRST_LINE].strip()
+            first = redacted(text.strip().split("\n", 1)[0][: 4 * _FIRST_LINE])[:_FIRST_LINE].strip()
             entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
             lines = text.count("\n") + 1
             return (

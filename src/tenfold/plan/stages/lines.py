@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tenfold.record.message import Message, Text, calls_of, text_of
+from tenfold.redact import redacted
 
 LINE = "[Summary] "
 """Begins the line that stands for a step."""
@@ -54,11 +55,16 @@ def said(message: Message) -> str:
 
     Its text blocks, at most `BLOCK_BYTES` of each; without text how many tools it used; with neither, that it answered.
     """
-    blocks = [" ".join(p.text.split()) for p in message.parts if isinstance(p, Text) and p.text.strip()]
+    blocks = [p.text for p in message.parts if isinstance(p, Text) and p.text.strip()]
     if blocks:
-        return " ".join(bounded(block) for block in blocks)
+        return " ".join(bounded(_words(block)) for block in blocks)
     calls = len(calls_of(message))
     return f"[Assistant used {calls} tool(s)]" if calls else "[Assistant response]"
+
+
+def _words(text: str) -> str:
+    """The beginning of a text on one line, and more of it than a line shows: secrets go before it is cut."""
+    return redacted(" ".join(text.split())[: 4 * BLOCK_BYTES])
 
 
 def bounded(text: str, most: int = BLOCK_BYTES) -> str:
@@ -77,7 +83,7 @@ def step_line(message: Message, *, joins: bool = True) -> Told:
 
 def user_line(message: Message) -> Told:
     """The line of a user's message."""
-    words = " ".join(text_of(message).split())
+    words = _words(text_of(message))
     return Told(USER_LINE, bounded(words) if words else "[no text]")
 
 

@@ -15,6 +15,7 @@ from tenfold.plan.draft import Draft, Goal
 from tenfold.plan.stages.elide import elided, hint
 from tenfold.record.entry import message_of
 from tenfold.record.message import Document, Message, Part, Text, ToolResult, result_of, text_of
+from tenfold.redact import redacted
 from tenfold.view.units import Shown, shown_of
 
 REMOVED = "[tool output removed: "
@@ -138,7 +139,7 @@ def placeholder(draft: Draft, shown: Shown, goal: Goal) -> str:
     message = (message_of(entry) if entry is not None else None) or shown.message
     text = text_of(message)
     count = len(text.removesuffix("\n").split("\n"))
-    first = text.split("\n", 1)[0][:FIRST_CHARACTERS].strip()
+    first = redacted(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS])[:FIRST_CHARACTERS].strip()
     result = result_of(message)
     others = len(result.content) - len(_texts(result.content)) if result is not None else 0
     what = f"{count:,} {'line' if count == 1 else 'lines'}" + (f" and {others} parts not of text" if others else "")

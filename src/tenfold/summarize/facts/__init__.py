@@ -13,6 +13,7 @@ from tenfold.calls.doing import Doing, opened_by, read_call, text_action
 from tenfold.calls.shell import Effect, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.redact import redacted
 from tenfold.summarize.facts.identifiers import Identifiers
 from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.names import SAID, Names
@@ -20,7 +21,6 @@ from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, middle
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
-from tenfold.summarize.redact import redacted
 
 __all__ = ["extract", "merge"]
 
@@ -170,10 +170,7 @@ _AWAY = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
 
 
 def _shown(command: str) -> str:
-    """A command on one line without the folder it was run in, its middle left out where it is long.
-
-    Secrets go first: what is left out may be the word that tells one.
-    """
+    """A command on one line without the folder it was run in, its middle left out where it is long."""
     return middle(_AWAY.sub("", flat(redacted(command))), COMMAND)
 
 

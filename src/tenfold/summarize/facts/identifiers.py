@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tenfold.record.block import Fact
+from tenfold.redact import redact
+from tenfold.remembering import remembered
 from tenfold.summarize.facts.text import flat, key_of, sentences
-from tenfold.summarize.redact import redact
-from tenfold.summarize.remembering import remembered
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
 _WORTH = re.compile(r"\d|@|://")

@@ -12,11 +12,11 @@ import msgspec
 
 from tenfold.calls.shell import broader, only_looks, program
 from tenfold.record.block import Fact, FactKind
+from tenfold.remembering import remembered
 from tenfold.summarize.facts.names import bounded_names, joined_names
 from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.said import ACK
 from tenfold.summarize.facts.todos import TOOL, changes, joined
-from tenfold.summarize.remembering import remembered
 
 MOST: dict[FactKind, int] = {
     "identifier": 300,

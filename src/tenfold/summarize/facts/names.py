@@ -17,8 +17,8 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from tenfold.record.block import Fact
-from tenfold.summarize.redact import redact
-from tenfold.summarize.remembering import remembered
+from tenfold.redact import redact
+from tenfold.remembering import remembered
 
 FADE = 60
 """Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""

@@ -9,9 +9,9 @@ from msgspec import Struct
 from tenfold.calls.doing import Doing
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import Fact
+from tenfold.redact import redact
+from tenfold.remembering import remembered
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
-from tenfold.summarize.redact import redact
-from tenfold.summarize.remembering import remembered
 
 MOST_LINES = 6
 """Error lines kept of one tool result."""

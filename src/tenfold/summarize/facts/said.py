@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from tenfold.record.block import Fact, FactKind
+from tenfold.remembering import remembered
 from tenfold.summarize.facts.text import clip, edges, flat, is_prose, key_of, paragraphs, sentences
-from tenfold.summarize.remembering import remembered
 
 SHORT = 300
 WHOLE = 700

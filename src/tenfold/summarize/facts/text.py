@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tenfold.redact import redacted
+
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f])|\n+")
 _LOG_LINE = re.compile(
@@ -25,8 +27,11 @@ def flat(text: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters: head and tail with the number of characters left out between them."""
-    if len(text) <= limit:
+    """At most `limit` characters: head and tail with the number of characters left out between them.
+
+    Here and in `middle` secrets go first: what is left out may be the word that tells one.
+    """
+    if len(text) <= limit or len(text := redacted(text)) <= limit:
         return text
     mark = f" [... {len(text) - limit} characters ...] "
     room = max(limit - len(mark), 0)
@@ -37,8 +42,10 @@ def clip(text: str, limit: int) -> str:
 
 def middle(text: str, limit: int) -> str:
     """At most about that many characters: two thirds of them from the head, the rest from the tail."""
+    if len(text) <= limit or len(text := redacted(text)) <= limit:
+        return text
     head = limit * 2 // 3
-    return text if len(text) <= limit else f"{text[:head]} ... {text[head - limit :]}"
+    return f"{text[:head]} ... {text[head - limit :]}"
 
 
 def edges(text: str, limit: int = 60_000) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tenfold.summarize.remembering import remembered
+from tenfold.remembering import remembered
 
 MASK = "[redacted]"
 
