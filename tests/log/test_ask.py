@@ -104,6 +104,16 @@ def test_a_question_finds_its_answer_first(store: Store, log: Growing, question:
     assert log.session == "s"
 
 
+def test_what_speaks_of_most_that_is_asked_comes_before_what_repeats_one_rare_word(store: Store) -> None:
+    log = Growing(store)
+    log.say("The certificate: certificate, certificate, certificate and once more the certificate.")
+    log.say("For want of it the billing service stopped right after its deployment.")
+    common = ("billing", "service", "stopped", "deployment")
+    log.say(*(f"Of the {word} there is nothing to report on day {day}." for day in range(8) for word in common))
+    hits = store.ask(NS, "billing service stopped deployment certificate", session=log.session, limit=2)
+    assert [hit.position for hit in hits] == [1, 0]
+
+
 def test_what_follows_an_answer_comes_behind_what_holds_the_words(store: Store, log: Growing) -> None:
     assert [hit.position for hit in store.ask(NS, "who deploys")] == [6, 0, 1]
     assert store.ask(NS, "zzyzx") == store.ask(NS, '"deployed the billing"') == []

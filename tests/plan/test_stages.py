@@ -11,7 +11,7 @@ from tenfold.plan.plan import Plan, Stage, pick
 from tenfold.plan.stages import Clear, DropMiddle, Merge, OneLine, SummarizePrefix, SupersededReads, Truncate, condense
 from tenfold.record.block import Block, Keep, Say
 from tenfold.record.entry import Pin, Said
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, calls_of, text_of
 from tenfold.view.path import Path
 from tenfold.view.view import View
 from tests.engine.making import (
@@ -76,6 +76,13 @@ def test_a_read_is_superseded_by_a_later_read_or_change_of_the_same_file_only() 
     assert first.show[1].of == 2
     assert texts(first)[1].startswith("[superseded: a.py was read or changed again later; ")
     assert first.tokens == sum(first.sizes) < first.before
+
+
+def test_what_replaces_a_superseded_read_names_the_file_and_leaves_its_folder_to_the_call() -> None:
+    path = "/home/me/project/src/app.py"
+    draft = applied(SupersededReads(), [user("go"), *read(1, path), *edited(2, path), *read(3, "b.py")])
+    assert path in calls_of(draft.pieces[1].shown()[0].message)[0].arguments
+    assert texts(draft.pieces[1])[1].startswith("[superseded: app.py was read or changed again later; ")
 
 
 def test_a_failed_read_is_not_superseded() -> None:

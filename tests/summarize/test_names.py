@@ -28,6 +28,13 @@ def test_a_name_has_a_sign_a_capital_inside_an_ending_or_digits() -> None:
     assert names_in(text) == {"src/app.py", "loadUser", "MAX_SIZE", "https://a.example/x", "40317"}
 
 
+def test_the_middle_of_a_long_listing_is_read_too() -> None:
+    listing = [f"line {number} of plain words only" for number in range(700)]
+    listing[500] = "    def lower_bound(self): ..."
+    (_, found) = names_of(facts_of(*ran("cat src/base.py", "\n".join(listing)))).popitem()
+    assert "lower_bound" in found
+
+
 def test_names_stand_under_the_file_or_program_they_were_met_with() -> None:
     facts = facts_of(
         human("check parse_date please"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.record.message import Message
+from tenfold.view.units import NO_RESULT
 from tests.summarize.making import calls, facts_of, gives, human, ran, says
 
 
@@ -33,6 +34,7 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\
         ("a.ts:1:2 lint/noUnused  FIXABLE\nhook: passed\n[main 1507f8b] Say hello", False, "ok: 1507f8b"),
         ("....\n===== 12 passed, 3 skipped in 0.11s =====", False, "ok: 12 passed"),
         ("Ran 4 tests in 0.004s\n\nOK", False, "ok: Ran 4 tests"),
+        (NO_RESULT, True, "no result"),
         ("[tool error]\nNot allowed here.", False, "failed: Not allowed here."),
     ],
 )
@@ -74,6 +76,10 @@ def test_an_error_that_the_chat_format_could_not_flag_is_one() -> None:
     edit = calls("edit", path="a.py", old="x", new="y")
     told = facts_of(edit, gives("[tool error]\nThe old text is not there."), kind="error")
     assert [fact.text for fact in told] == ["The old text is not there."]
+
+
+def test_what_was_never_answered_is_no_error() -> None:
+    assert open_errors(*ran("make all", NO_RESULT, error=True)) == []
 
 
 def test_an_error_is_over_when_the_command_succeeds_later() -> None:

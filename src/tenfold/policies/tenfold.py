@@ -13,9 +13,9 @@ from tenfold.policy import Policy, Shares
 from tenfold.summarize.summarize import Settings
 from tenfold.trigger.triggers import Fill
 
-WRITTEN = Shares(tail=0.15, facts=0.45, narrative=0.20, names=0.15)
+WRITTEN = Shares(tail=0.15, facts=0.45, narrative=0.20, names=0.12)
 """Of the target, where a model writes the narrative."""
-BY_CODE = Shares(tail=0.15, facts=0.65, narrative=0.05, names=0.15)
+BY_CODE = Shares(tail=0.15, facts=0.65, narrative=0.05, names=0.12)
 """Without a model: lines that code picks say little that the facts do not (docs/decisions/0010)."""
 
 

@@ -247,7 +247,7 @@ def _superseding(draft: Draft, goal: Goal, piece: Piece, old: dict[tuple[int, st
         if not isinstance(result, ToolResult) or result.error or (first, result.call) not in old:
             return None
         entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
-        path = old[first, result.call]
-        return f"[superseded: {path} was read or changed again later; {tokens:,} tokens{hint(goal.recall, entry)}]"
+        name = old[first, result.call].rpartition("/")[2]  # the call beside it says where that lies
+        return f"[superseded: {name} was read or changed again later; {tokens:,} tokens{hint(goal.recall, entry)}]"
 
     return elide

@@ -12,6 +12,7 @@ from tenfold.record.block import Fact
 from tenfold.redact import redact
 from tenfold.remembering import remembered
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
+from tenfold.view.units import NO_RESULT
 
 MOST_LINES = 6
 """Error lines kept of one tool result."""
@@ -147,6 +148,8 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     head = text[:200].lower()
     if any(mark in head for mark in _REFUSED):
         return Result(ok=False, note="stopped by the user")
+    if text.strip() == NO_RESULT:
+        return Result(ok=False, note="no result")
     code = exit_code(text) if doing.verb in {"shell", "other"} else None
     shell = doing.verb == "shell"
     starts = doing.verb not in {"read", "view"} and bool(_STARTS.match(text)) and not (shell and code == 0)
