@@ -172,8 +172,8 @@ def test_compactions_over_compactions_stay_exact_and_lose_no_position(
 
 def test_a_goal_is_a_value_that_policies_derive() -> None:
     goal = policy().goal(10_000, recall="none")
-    assert (goal.tail, goal.users, goal.facts, goal.names, goal.narrative) == (1_500, 1_000, 6_500, 1_500, 500)
+    assert (goal.tail, goal.users, goal.facts, goal.names, goal.narrative) == (1_500, 1_000, 6_500, 1_200, 500)
     written = replace(policy(), summary=Settings(models=("m",))).goal(10_000, recall="none")
-    assert (written.facts, written.names, written.narrative) == (4_500, 1_500, 2_000)
+    assert (written.facts, written.names, written.narrative) == (4_500, 1_200, 2_000)
     assert goal.summary == goal.facts + goal.narrative
     assert replace(goal, facts=0, narrative=10).summary == goal.frame

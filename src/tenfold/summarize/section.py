@@ -412,19 +412,7 @@ def _item(text: str, kind: FactKind, note: str) -> str:
             how, cause = _how(note)
             return f"- [{flat(how) or 'unknown'}] {flat(text)}" + (f" (tool: {_quoted(cause)})" if cause else "")
         case _:
-            path = _nearer(flat(text)) if kind == "file_renamed" else flat(text)
-            return f"- {path}" + (f" (note: {flat(note)})" if note else "")
-
-
-def _nearer(renamed: str) -> str:
-    """A rename with the old path from the last folder on that both share: `/a/b/c.py -> /a/b/d/c.py` has `b/c.py`.
-
-    The new path stays whole: it is the one in use.
-    """
-    old, arrow, new = renamed.partition(" -> ")
-    parts = old.split("/")
-    shared = next((n for n, (one, other) in enumerate(zip(parts, new.split("/"), strict=False)) if one != other), 0)
-    return f"{'/'.join(parts[max(shared - 1, 0) :])}{arrow}{new}"
+            return f"- {flat(text)}" + (f" (note: {flat(note)})" if note else "")
 
 
 _SOURCE = 110
