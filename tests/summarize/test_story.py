@@ -31,6 +31,13 @@ def long_story(rounds: int) -> list[tuple[int, Message]]:
     return list(enumerate(message for _ in range(rounds) for message in STORY))
 
 
+def test_a_step_that_is_one_line_already_is_told_without_sizes_that_a_cut_would_change() -> None:
+    one, two = 'read({"path":"src/main.ts"}) -> ok', 'read({"path":"src/tui.ts"}) -> ok'
+    step = f"[step] {one}, 49,929 characters; {two}, 51,266 characters"
+    told = extractive([(1, says(step))], budget=1_000, count=quarter)
+    assert told == f"[1] Assistant: {one}; {two}"
+
+
 def test_a_story_tells_who_did_what_and_what_came_of_it() -> None:
     told = extractive(list(enumerate(STORY)), budget=1_000, count=quarter).split("\n")
     assert told == [

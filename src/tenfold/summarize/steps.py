@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.calls.doing import Doing, Verb, opened_by, read_call, text_action
+from tenfold.plan.stages.condense import retold
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.remembering import remembered
@@ -58,7 +59,7 @@ def moments(items: Iterable[tuple[int, Message]]) -> list[Moment]:
             action = None if done else text_action(message)
             acting = len(out) if action else None
             calls[len(out)] = [Done(doing=read_call(action, opened))] if action else done
-            out.append(Moment(at=at, last=at, who="assistant", said=_words(message)))
+            out.append(Moment(at=at, last=at, who="assistant", said=retold(_words(message))))
         elif result is not None or message.origin == "tool":
             place = (
                 open_at.pop(result.call, None) if result is not None else (acting, 0) if acting is not None else None

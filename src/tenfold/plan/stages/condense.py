@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -19,6 +20,8 @@ SUMMARY = "summary"
 BATCHES = "batches"
 """The kind of a replacement by an archive of batches, which its writer makes even where little of it can be shown."""
 _LINE = 160
+_STEP = "[step] "
+_SIZE = re.compile(r", [\d,]+ characters\b")
 
 
 def replacement(draft: Draft, ref: Rep) -> Replacement:
@@ -75,7 +78,12 @@ def _line(shown: list[Shown]) -> str:
         end = "failed" if result and result.error else "ok"
         given = redacted(call.arguments[: 4 * _LINE])[:_LINE]
         parts.append(f"{call.name}({given}) -> {end}, {size:,} characters")
-    return "[step] " + "; ".join(parts)
+    return _STEP + "; ".join(parts)
+
+
+def retold(text: str) -> str:
+    """What a story tells of a step that is one line already: not its mark, no sizes, which a cut would change."""
+    return _SIZE.sub("", text.removeprefix(_STEP)) if text.startswith(_STEP) else text
 
 
 class DropMiddle(Struct, frozen=True):

@@ -247,7 +247,7 @@ def _superseding(draft: Draft, goal: Goal, piece: Piece, old: dict[tuple[int, st
         if not isinstance(result, ToolResult) or result.error or (first, result.call) not in old:
             return None
         entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
-        name = old[first, result.call].rpartition("/")[2]  # the call beside it says where that lies
+        name = old[first, result.call].rstrip("/").rpartition("/")[2]  # the call beside it says where that lies
         return f"[superseded: {name} was read or changed again later; {tokens:,} tokens{hint(goal.recall, entry)}]"
 
     return elide
