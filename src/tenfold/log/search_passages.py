@@ -27,8 +27,8 @@ _POOL = 64
 _MORE = 2
 """One passage more for as many hits: lines of the next best passages of an entry that is shown in any case."""
 _SPEAKS = 3
-"""How much what speaks of all that was asked counts above what repeats a little of it: up to four times as much.
-Without it what repeats a rare word came before what speaks of most; of 1 to 10 the middle found as much as the rest."""
+"""How much what speaks of all that was asked counts above what repeats a little of it: up to four times as much. One
+search away stood, with the view: at 0 0.967 of what sessions used next, at 1 0.969, at 3 0.970, at 10 0.971."""
 _LINE = 200
 """Characters of a line that are shown or left out together."""
 _FOLLOWS = 0.1
