@@ -30,7 +30,7 @@ found most of what was used after ten compactions: 0.86, where taking all for eq
 SAID = "in words"
 """The owner of names that stand in prose."""
 MOST_NAMES = 3_000
-"""Names that are carried, the highest scores: about 80 KB of a Block. With 1,500 what was needed had gone by then."""
+"""Names that are carried, the highest scores: about 85 KB of a Block. With 1,500 what was needed had gone by then."""
 
 _EDGE = 24_000
 """Characters of an output that are read. Where the middle of a listing of 20,000 was not, 0.02 less was found."""
