@@ -251,6 +251,12 @@ def plan_for(
     return with_rest(_least_plan(draft, policy, call, facts, target, texts=texts))
 
 
+def _whole(draft: Draft) -> int:
+    """Tokens of the session: of what is in view, and of what the Blocks in force took out of it."""
+    blocks = [block for at in draft.view.marks.live if isinstance(block := draft.view.path.at(at), Block)]
+    return draft.tokens + sum(block.tokens_before - block.tokens_after for block in blocks)
+
+
 def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool) -> Plan:
     """The Plan that shows no fact twice.
 
@@ -259,7 +265,7 @@ def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...
     `texts` False no stage that needs a text written takes part.
     """
     frame = frame_of(draft, call.recall, policy.summary)
-    goal = policy.goal(target, recall=call.recall)
+    goal = policy.goal(target, recall=call.recall, whole=_whole(draft))
     goal = replace(goal, frame=frame, window=call.window, exact=call.to is not None)
     room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY - frame)
     if goal.facts + goal.narrative + goal.users > room:
@@ -276,7 +282,8 @@ def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...
         section = section_of(plan, facts, budget=goal.facts, count=count) if plan.draft is not picked.draft else None
         return picked if section is not None and not section.text and section.unshown else plan
 
-    plan = planned(replace(goal, facts=render(facts, budget=goal.facts, count=count, names=goal.names).tokens))
+    whole = render(facts, budget=goal.facts, count=count, names=goal.names, depth=goal.depth)
+    plan = planned(replace(goal, facts=whole.tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
     if any(p.allotment for p in plan.changed):
         if plan.goal.facts - section.tokens < target // 5:

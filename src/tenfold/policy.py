@@ -18,12 +18,18 @@ from tenfold.summarize.writer import Prose, Writer
 from tenfold.trigger.triggers import Trigger
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
+TENTH = 10
+DEEPEST = 3.0
+"""How many times as much of a target names in use get, at most, the further it lies below a tenth of the session."""
+MOST_FACTS = 0.75
+"""How much of such a target facts get at most; both were measured (docs/decisions/0010)."""
 
 
 class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
-    `names` is the fraction that of the facts' room is kept for names in use.
+    `names` is the fraction that of the facts' room is kept for names in use. Where there are some, both fractions are
+    those of a tenth of the session, and grow below it: see `Policy.goal`.
     """
 
     tail: float = 0.25
@@ -69,17 +75,23 @@ class Policy(Struct, frozen=True):
         """How a target is divided: as `by_code` says, if it says anything, where no model is there to write."""
         return self.by_code if self.by_code is not None and not self.summary.models else self.shares
 
-    def goal(self, target: int, *, recall: Recall) -> Goal:
-        """The sizes, in tokens, that this policy derives from a target."""
+    def goal(self, target: int, *, recall: Recall, whole: int = 0) -> Goal:
+        """The sizes, in tokens, that this policy derives from a target, for a session of `whole` tokens.
+
+        The deeper it goes below a tenth, the less can be quoted, and the more room facts and names get.
+        """
         split = self.split
+        depth = min(DEEPEST, max(1.0, whole / (target * TENTH))) if split.names else 1.0
+        facts = max(split.facts, min(MOST_FACTS, split.facts * depth))
         return Goal(
             target=target,
             stop=target,
             tail=int(target * split.tail),
             users=int(target * split.users),
-            facts=int(target * split.facts),
+            facts=int(target * facts),
             narrative=int(target * split.narrative),
-            names=int(target * split.names),
+            names=int(target * split.names * depth),
+            depth=depth,
             fan_out=self.fan_out,
             recall=recall,
             asks=bool(self.summary.models),

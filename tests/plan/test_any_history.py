@@ -176,4 +176,9 @@ def test_a_goal_is_a_value_that_policies_derive() -> None:
     written = replace(policy(), summary=Settings(models=("m",))).goal(10_000, recall="none")
     assert (written.facts, written.names, written.narrative) == (4_500, 1_200, 2_000)
     assert goal.summary == goal.facts + goal.narrative
+    assert policy().goal(10_000, recall="none", whole=100_000) == goal, "a tenth is what the shares are for"
+    deep = policy().goal(10_000, recall="none", whole=150_000)
+    assert (deep.tail, deep.users, deep.facts, deep.names, deep.narrative) == (1_500, 1_000, 7_500, 1_800, 500)
+    deepest = policy().goal(10_000, recall="none", whole=10_000_000)
+    assert (deepest.facts, deepest.names, deepest.depth) == (7_500, 3_600, 3.0)
     assert replace(goal, facts=0, narrative=10).summary == goal.frame

@@ -35,10 +35,10 @@ class Goal(Struct, frozen=True):
     `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
     for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
     user messages kept verbatim; `facts` and `narrative` the allotments of a summary, `names` what of the facts' room is
-    kept for names in use; `fan_out` how many Blocks a level may hold; `recall` how stubs say that the original can be
-    read; `frame` what a summary takes without any text in it; `window` the model's, where it is known; `asks` whether
-    a model writes the summaries, and `focus` what they dwell on. `exact` says that the caller named the target, so
-    that nothing may exceed it.
+    kept for names in use, and `depth` how many times as much as at a tenth that is; `fan_out` how many Blocks a level
+    may hold; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in it;
+    `window` the model's, where it is known; `asks` whether a model writes the summaries, and `focus` what they dwell
+    on. `exact` says that the caller named the target, so that nothing may exceed it.
     """
 
     target: int
@@ -48,6 +48,7 @@ class Goal(Struct, frozen=True):
     facts: int
     narrative: int
     names: int = 0
+    depth: float = 1.0
     fan_out: int = 4
     recall: Recall = "none"
     frame: int = FRAME

@@ -233,7 +233,8 @@ def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) 
     def hidden(fact: Fact) -> bool:
         return (fact.kind in MUST_KEEP or fact.kind == "identifier") and stands(flat(fact.text), text)
 
-    return render(facts, budget=budget, count=count, hidden=hidden, names=min(plan.goal.names, budget), beside=text)
+    names, depth = min(plan.goal.names, budget), plan.goal.depth
+    return render(facts, budget=budget, count=count, hidden=hidden, names=names, depth=depth, beside=text)
 
 
 def stands(words: str, text: str) -> bool:

@@ -83,13 +83,14 @@ def _nothing(_fact: Fact) -> bool:
     return False
 
 
-def render(
+def render(  # noqa: PLR0913  what a section holds, and how much of it
     facts: Sequence[Fact],
     *,
     budget: int,
     count: Count,
     hidden: Callable[[Fact], bool] = _nothing,
     names: int = 0,
+    depth: float = 1.0,
     beside: str = "",
 ) -> Section:
     """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by worth and recency.
@@ -97,6 +98,7 @@ def render(
     `hidden(fact)` keeps a fact out of the section because the view shows it anyway; such facts count as kept.
     A request too long for its share is shown by head and tail. Of the budget, `names` tokens are kept for the names in
     use that stand neither in the section nor in `beside`; with 0 there are none. They take what else is left, too.
+    A to-do list gets the less the larger `depth` is (`Goal.depth`).
     """
     visible: list[Fact] = []
     wanted: list[Fact] = []
@@ -107,7 +109,7 @@ def render(
             visible.append(fact)
         elif (fact.kind, fact.live) in _PLACE:
             wanted.append(fact)
-    pairs = _fitted(wanted, budget, count)
+    pairs = _fitted(wanted, budget, count, depth)
     stands = _stand_ins(pairs)
     values = _newest_values(wanted)
     ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0], values))
@@ -216,7 +218,7 @@ _SPARE: dict[tuple[FactKind, bool], int] = {
 }
 
 
-def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact, str]]:
+def _fitted(facts: Iterable[Fact], budget: int, count: Count, depth: float) -> list[tuple[Fact, str]]:
     """Each fact with its line; what alone would take more than its share is shortened with a visible gap.
 
     A command does not say again what an unresolved error says.
@@ -230,7 +232,7 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact
     out: list[tuple[Fact, str]] = []
     for (fact, whole), size in zip(pairs, sizes, strict=True):
         line = whole
-        share = budget * _share(fact) // 20
+        share = int(budget * _share(fact) / (20 * depth if fact.kind == "todo" else 20))
         if size > share and fact.kind in _MULTILINE:
             text = (
                 _open_items(fact.text, share, size)
