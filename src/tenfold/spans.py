@@ -28,10 +28,13 @@ def _tracer() -> Tracer | None:
 def compaction(session: str, policy: str) -> Iterator[Tell]:
     """The span `tenfold.compact` around one compaction; what is yielded is told its Outcome. Holds no session text."""
     tracer = _tracer()
-    if tracer is None:
+    span = tracer.start_span("tenfold.compact") if tracer is not None else None
+    if span is None or not span.get_span_context().is_valid:  # nobody traces
         yield lambda _: None
         return
-    with tracer.start_as_current_span("tenfold.compact") as span:
+    from opentelemetry.trace import use_span  # noqa: PLC0415 - installed, since there is a span
+
+    with use_span(span, end_on_exit=True):
         span.set_attribute("tenfold.session", session)
         span.set_attribute("tenfold.policy", policy)
 

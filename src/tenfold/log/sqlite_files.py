@@ -34,19 +34,34 @@ class Files:
         self._closed = False
         self._process = os.getpid()
         _touch(path)
-        with self._translated(), self._lent() as db:
+        with self.read() as db:
             migrate(db, path)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection to read from. Errors of SQLite leave as `StoreError`."""
-        with self._translated(), self._lent() as db:
-            yield db
+        if self._closed:
+            raise StoreError(f"the store {self.path} is closed: open it again")
+        if self._process != os.getpid():
+            # A connection must not cross a fork, not even to be closed there.
+            self._abandoned += self._idle
+            self._idle, self._process, self._writer = [], os.getpid(), threading.Lock()
+        try:
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                db = self.connect()
+            try:
+                yield db
+            finally:
+                self._returned(db)
+        except sqlite3.Error as exc:
+            raise translated(exc, self.path, self.busy_seconds) from exc
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A connection inside a write transaction: committed at the end, rolled back if anything was raised."""
-        with self._translated(), self._lent() as db, self._writer:
+        with self.read() as db, self._writer:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -57,7 +72,7 @@ class Files:
 
     def emptied(self) -> None:
         """Moves the write-ahead log into the file and empties it, so that purged bytes are in neither."""
-        with self._translated(), self._lent() as db:
+        with self.read() as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
@@ -108,35 +123,11 @@ class Files:
             raise
         return db
 
-    @contextlib.contextmanager
-    def _lent(self) -> Iterator[sqlite3.Connection]:
-        if self._closed:
-            raise StoreError(f"the store {self.path} is closed: open it again")
-        if self._process != os.getpid():
-            # A connection must not cross a fork, not even to be closed there.
-            self._abandoned += self._idle
-            self._idle, self._process, self._writer = [], os.getpid(), threading.Lock()
-        try:
-            db = self._idle.pop()
-        except IndexError:
-            db = self.connect()
-        try:
-            yield db
-        finally:
-            self._returned(db)
-
     def _returned(self, db: sqlite3.Connection) -> None:
         if self._closed:
             db.close()
         else:
             self._idle.append(db)
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as exc:
-            raise translated(exc, self.path, self.busy_seconds) from exc
 
 
 def translated(error: sqlite3.Error, path: str, waited: float) -> TenfoldError:
