@@ -282,8 +282,8 @@ def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...
         section = section_of(plan, facts, budget=goal.facts, count=count) if plan.draft is not picked.draft else None
         return picked if section is not None and not section.text and section.unshown else plan
 
-    whole = render(facts, budget=goal.facts, count=count, names=goal.names, depth=goal.depth)
-    plan = planned(replace(goal, facts=whole.tokens))
+    wanted = render(facts, budget=goal.facts, count=count, names=goal.names, depth=goal.depth)
+    plan = planned(replace(goal, facts=wanted.tokens))
     section = section_of(plan, facts, budget=goal.facts, count=count)
     if any(p.allotment for p in plan.changed):
         if plan.goal.facts - section.tokens < target // 5:
