@@ -42,8 +42,8 @@ HEADINGS: tuple[Heading, ...] = (
     Heading("## Current request (user)", "request"),
     Heading("## Rules (user)", "rule"),
     Heading("## Corrections (user)", "correction"),
-    Heading("## Plan and to-do state", "todo"),
     Heading("## Unresolved errors", "error", quoted=True),
+    Heading("## Plan and to-do state", "todo"),
     Heading("## Files modified", "file_modified"),
     Heading("## Files created", "file_created"),
     Heading("## Files deleted", "file_deleted"),
@@ -56,7 +56,8 @@ HEADINGS: tuple[Heading, ...] = (
     Heading("## Files read", "file_read"),
     Heading("## Names in use, by file or program (data, most used first)", "name", quoted=True),
 )
-"""In the order of reading. What is settled and has no heading (earlier to-do lists, changes taken back) is left out."""
+"""In the order of reading: errors before the to-do list, or its last item seems to be what they are of. What is settled
+and has no heading (earlier to-do lists, changes taken back) is left out."""
 _PLACE = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 BY_LINE = {heading.line: heading for heading in HEADINGS}
 _MULTILINE: frozenset[FactKind] = frozenset({"request", "rule", "correction", "todo"})
