@@ -18,7 +18,6 @@ from tenfold.summarize.writer import Prose, Writer
 from tenfold.trigger.triggers import Trigger
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
-TENTH = 10
 DEEPEST = 3.0
 """How many times as much of a target names in use get, at most, the further it lies below a tenth of the session."""
 MOST_FACTS = 0.75
@@ -81,7 +80,7 @@ class Policy(Struct, frozen=True):
         The deeper it goes below a tenth, the less can be quoted, and the more room facts and names get.
         """
         split = self.split
-        depth = min(DEEPEST, max(1.0, whole / (target * TENTH))) if split.names else 1.0
+        depth = min(DEEPEST, max(1.0, whole / (10 * target))) if split.names else 1.0
         facts = max(split.facts, min(MOST_FACTS, split.facts * depth))
         return Goal(
             target=target,

@@ -233,7 +233,7 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count, depth: float) -> l
     out: list[tuple[Fact, str]] = []
     for (fact, whole), size in zip(pairs, sizes, strict=True):
         line = whole
-        share = int(budget * _share(fact) / (20 * depth if fact.kind == "todo" else 20))
+        share = int(budget * _share(fact, depth) / 20)
         if size > share and fact.kind in _MULTILINE:
             text = (
                 _open_items(fact.text, share, size)
@@ -245,8 +245,10 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count, depth: float) -> l
     return out
 
 
-def _share(fact: Fact) -> int:
+def _share(fact: Fact, depth: float) -> float:
     """Twentieths of the section that one fact may take."""
+    if fact.kind == "todo":
+        return 6 / depth
     if fact.kind != "request":
         return 6
     return 8 if fact.live else 1
