@@ -44,6 +44,47 @@ def test_a_patch_names_its_files() -> None:
     }
 
 
+PATCH = """*** Begin Patch
+*** Update File: src/App.tsx
+@@
+-  onPress={() => go()}
++  onPress={(b) => set(b[1] > limit ? "it's" : <Load />)}
+*** Add File: docs/a.md
++old > new.md
+*** End Patch"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["apply_patch", PATCH],
+        ["apply_patch", PATCH + "\n"],
+        ["bash", "-lc", f"apply_patch << 'PATCH'\n{PATCH}\nPATCH"],
+        ["/bin/zsh", "-lc", f"cd /w && applypatch <<'EOF'\n{PATCH}\nEOF\n"],
+        f"apply_patch <<EOF\n{PATCH}\nEOF",
+    ],
+)
+def test_a_patch_given_to_a_shell_changes_the_files_it_names_and_no_others(command: object) -> None:
+    expected = {"src/App.tsx": "modified", "docs/a.md": "created"}
+    assert states(calls("shell", command=command), gives("Done!")) == expected
+    refused = [calls("shell", command=command), gives("error: Failed to find expected lines", error=True)]
+    assert states(*refused) == {}
+    assert [fact.live for fact in facts_of(*refused, kind="error")] == [True]
+    again = [calls("shell", command=["apply_patch", PATCH.replace("limit", "0")]), gives("Done!")]
+    assert [fact.live for fact in facts_of(*refused, *again, kind="error")] == [False]
+
+
+def test_a_patch_among_other_commands() -> None:
+    command = f"apply_patch <<'EOF'\n{PATCH}\nEOF\nrm gone.py && npm test"
+    assert states(*ran(command)) == {"src/App.tsx": "modified", "docs/a.md": "created", "gone.py": "deleted"}
+
+
+def test_a_command_given_word_by_word_is_not_read_again_by_a_shell() -> None:
+    assert states(calls("shell", command=["grep", "-n", "a > b", "x.py"]), gives("3")) == {}
+    assert states(calls("shell", command=["rm", "b c.txt"]), gives("")) == {"b c.txt": "deleted"}
+    assert states(calls("shell", commands=["rm a.py", "rm b.py"]), gives("")) == {"a.py": "deleted", "b.py": "deleted"}
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

@@ -144,3 +144,22 @@ def test_tallies_count_by_kind_and_age() -> None:
 def test_a_to_dos_words_in_a_command_say_nothing_of_its_status() -> None:
     view = shown("[x] round percentages\n[ ] ship\n" + "- [ok] git commit -m 'round percentages'")
     assert judge(TODO, view) == "present"
+
+
+def test_a_status_word_inside_a_name_is_none() -> None:
+    assert judge(TODO, shown("[x] round percentages in next.config.js")) == "present"
+    later = "[x] round percentages\nI round percentages in /site-next/next.config.js now"
+    todo = Probe("todo", 0, "", TODO.answer, (), (), ("pending", "next"))
+    assert judge(todo, shown(later)) == "present"
+    assert judge(todo, shown("[x] ship\nround percentages next.")) == "stale"
+
+
+def test_what_stands_below_a_call_ends_where_the_next_answer_begins() -> None:
+    told = "[ok] python -m unittest test_money"
+    later: list[ChatMessage] = [
+        {"role": "assistant", "content": "unittest test_money"},
+        {"role": "tool", "content": "[output removed]"},
+        {"role": "assistant", "content": "make lint"},
+        {"role": "tool", "content": "failed"},
+    ]
+    assert judge(SUITE, Shown([{"role": "user", "content": told}, *later])) == "present"

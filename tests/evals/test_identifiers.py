@@ -36,7 +36,17 @@ def test_what_is_an_identifier(text: str, expected: list[tuple[str, str]]) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["and/or", "read/write the file", "It is well-known.", "in 123 days", "lines 120-140", "e.g. this", "WE"]
+    "text",
+    [
+        "and/or",
+        "read/write the file",
+        "It is well-known.",
+        "in 123 days",
+        "lines 120-140",
+        "e.g. this",
+        "WE",
+        "</strong>",
+    ],
 )
 def test_what_is_none(text: str) -> None:
     assert found(text) == []

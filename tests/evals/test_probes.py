@@ -55,6 +55,8 @@ def texts(probes: list[Probe]) -> list[str]:
         ("write", {"path": "shop/cart.py", "content": "x"}),
         ("str_replace_editor", {"command": "str_replace", "path": "shop/cart.py"}),
         ("apply_patch", {"input": "*** Begin Patch\n*** Update File: shop/cart.py\n@@\n*** End Patch"}),
+        ("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: shop/cart.py\n@@\n*** End Patch"]}),
+        ("shell", {"command": ["bash", "-lc", "apply_patch <<E\n*** Begin Patch\n*** Update File: shop/cart.py\nE"]}),
         ("replace", {"file_path": "shop/cart.py"}),
     ],
 )
@@ -81,6 +83,23 @@ def test_an_error_with_its_command_open_or_resolved() -> None:
     assert [p.place for p in talk.of("error")] == ["resolved"]
 
 
+def test_a_patch_that_a_shell_refused_is_known_by_its_file() -> None:
+    patch = "*** Begin Patch\n*** Update File: shop/{}.py\n@@\n-{}\n*** End Patch"
+    refused = "error: Failed to find expected lines of the totals"
+    talk = Talk().call("shell", refused, command=["apply_patch", patch.format("cart", "x = 1")])
+    talk.call("shell", "Success.", command=["apply_patch", patch.format("prices", "y = 2")])
+    (probe,) = talk.of("error")
+    assert probe.place == "open"
+    assert judge(probe, Shown([user(f'- "{refused}" (from: shop/cart.py)')])) == "present"
+    talk.call("shell", "Success.", command=["apply_patch", patch.format("cart", "x = 2")])
+    assert [p.place for p in talk.of("error")] == ["resolved"]
+
+
+def test_a_call_whose_result_is_lost_met_no_error() -> None:
+    lost = "[tool error]\n[no result was recorded for this call]"
+    assert not Talk().call("WebFetch", lost, url="https://example.com/plan").of("error")
+
+
 def test_quoted_errors_are_none() -> None:
     talk = Talk().call("Bash", "ValueError: seen in a log", command="grep -n Error app.log")
     assert not talk.of("error")
@@ -96,6 +115,30 @@ def test_the_newest_outcome_wins_and_the_older_is_stale() -> None:
     assert "OK" in probe.text
     assert judge(probe, Shown([user("[ok] python -m unittest shop.tests")])) == "present"
     assert judge(probe, Shown([user("[exit 1] python -m unittest shop.tests failed")])) == "stale"
+
+
+def test_a_later_run_that_says_nothing_of_its_end_is_no_failure() -> None:
+    talk = Talk().call("Bash", "Exit code 1\nNo module named shop", command="cd /tmp && shop-report --help")
+    assert [p.text for p in talk.of("outcome")] == ["shop-report --help -> exit 1"]
+    talk.call("Bash", "usage: shop-report [-h]", command="cd /tmp && shop-report --help")
+    assert not talk.of("outcome")
+
+
+@pytest.mark.parametrize("body", ["{}", "$(cat <<'EOF'\n{}\nEOF\n)"])
+def test_a_commit_is_known_by_its_first_line(body: str) -> None:
+    message = body.format("Mend the totals of the shop\n\n- round prices\n- warn of splits")
+    (probe,) = Talk().call("Bash", "[main 1a2b3c4] Mend", command=f'git commit -m "{message}" && date').of("outcome")
+    assert (
+        judge(probe, Shown([user('[ok: 1a2b3c4] git commit -m "Mend the totals of the shop [+3 lines]')])) == "present"
+    )
+    assert judge(probe, Shown([user('[ok: 1a2b3c4] git commit -m "Round prices, warn of splits"')])) == "missing"
+
+
+def test_a_command_that_is_part_of_another_with_another_end_is_not_asked() -> None:
+    talk = Talk().call("Bash", "Exit code 127", command="pytest")
+    assert [probe.text for probe in talk.of("outcome")] == ["pytest -> exit 127"]
+    talk.call("Bash", "5 passed in 1.2s", command="pytest -x shop")
+    assert [probe.text for probe in talk.of("outcome")] == ["pytest -x shop -> 5 passed in 1.2s"]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +172,8 @@ def test_pasted_text_and_what_the_harness_wrote_are_nobodys_rules() -> None:
     for text in (
         "<system-reminder>You must never read the secret folder again.</system-reminder>",
         "```\nYou must never read the secret folder again.\n```",
+        "<ide_selection>The user selected the line: you must never read that folder</ide_selection>\nGo on.",
+        "01:12:38.208\n You must never read that folder.\n01:12:38.209\n You must never read that file.",
         "see the log\nhere\n" + "2025 line of log output\n" * 120 + "You must never read that folder.\nlast\nline",
     ):
         assert not Talk().say(user(text)).of("constraint")
@@ -166,6 +211,13 @@ def test_the_first_and_the_last_task() -> None:
     assert texts(talk.of("task")) == [
         "Please rename the class Item to Task everywhere.",
         "Now remove the import of version one files.",
+    ]
+
+
+def test_what_an_editor_adds_is_no_task() -> None:
+    seen = "<ide_opened_file>The user opened the file shop/cart.py in the editor.</ide_opened_file>\n"
+    assert texts(Talk(f"{seen}I would have one deep link that works for everyone here.").of("task")) == [
+        "I would have one deep link that works for everyone here."
     ]
 
 

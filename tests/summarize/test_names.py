@@ -23,7 +23,7 @@ def names_of(facts: Iterable[Fact]) -> dict[str, set[str]]:
 def test_a_name_has_a_sign_a_capital_inside_an_ending_or_digits() -> None:
     text = (
         "Look at src/app.py, loadUser(), MAX_SIZE and https://a.example/x). Plain words, e.g. 12.50 or 7 or 0.25s, "
-        "are none; 40317 is. A letter of a pattern belongs to none: \\bItem2."
+        "are none; 40317 is. A letter of a pattern belongs to none: \\bItem2. Nor is an end tag a path: </strong>"
     )
     assert names_in(text) == {"src/app.py", "loadUser", "MAX_SIZE", "https://a.example/x", "40317"}
 

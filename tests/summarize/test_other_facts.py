@@ -63,8 +63,29 @@ def test_a_sentence_goes_when_all_it_named_was_named_again() -> None:
     assert [fact.text for fact in facts] == ["W-5087 was sent.", "It is 45.00 for W-5090."]
 
 
+def test_the_number_of_the_next_line_is_no_value_and_an_address_in_memory_no_name() -> None:
+    numbered = "   66\u2192    try:\n   67\u2192        run()\n12:def f() ->\nstr:\n977:def main():\n"
+    assert texts_of(*ran("make", numbered), kind="identifier") == []
+    assert texts_of(*ran("make", "<Cache object at 0x1067e41a0>, flags 0x0040"), kind="identifier") == ["0x0040"]
+    assert texts_of(*ran("make", "Order number:\n4711"), kind="identifier") == ["number=4711"]
+
+
+def test_a_style_written_into_a_file_is_no_value_and_a_constant_is_one() -> None:
+    text = ".nav { padding: 8px; margin=2em }\nMAX_RETRIES=5\nport=3000"
+    history = calls("Write", file_path="/w/nav.css", content=text), gives("done")
+    assert texts_of(*history, kind="identifier") == ["MAX_RETRIES=5", "port=3000"]
+
+
 def test_the_number_of_a_list_item_is_no_value() -> None:
     assert texts_of(*ran("make", "I can:\n1. go\n2. stay"), kind="identifier") == []
+
+
+def test_a_heading_decides_nothing() -> None:
+    assert texts_of(says("Root cause\n\nThe parser stops early."), kind="decision") == []
+
+
+def test_a_question_decides_nothing() -> None:
+    assert texts_of(says("Shall we go with the new parser, as agreed?"), kind="decision") == []
 
 
 def test_decisions() -> None:

@@ -54,6 +54,11 @@ def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None: 
         ("FAIL: test_x (m.T)\n----", "FAIL: test_x (m.T)"),
         ("ERROR: test_y (m.T)\n----", "ERROR: test_y (m.T)"),
         ("src/a.ts(3,4): error TS2305: no member", "src/a.ts(3,4): error TS2305: no member"),
+        ("  /w/a.py:3:7 - error: no member\n1 error, 0 warnings", "/w/a.py:3:7 - error: no member"),
+        (
+            "[CI/test] | /w/a.py:3:7 - error: none\n[CI/test] | 1 error, 0 warnings",
+            "[CI/test] | /w/a.py:3:7 - error: none",
+        ),
         ("main.c:10:5: error: expected ';'", "main.c:10:5: error: expected ';'"),
         ("error[E0308]: mismatched types", "error[E0308]: mismatched types"),
         ("a.py:1:1: F401 unused import", "a.py:1:1: F401 unused import"),
@@ -142,3 +147,17 @@ def test_a_bare_label_is_not_the_error() -> None:
         gives("ERROR:\nNo match for the old text"),
     ]
     assert open_errors(*story) == ["No match for the old text"]
+
+
+def committed(subject: str, made: str) -> list[Message]:
+    command = f'git commit -m "$(cat <<\'EOF\'\n{subject}\n\n- a "quoted" point\nEOF\n)"'
+    return ran(command, f"[main {made}] {subject}\n 1 file changed")
+
+
+def test_commits_with_long_messages_are_told_apart_by_their_subjects() -> None:
+    history = [*committed("Read dates as UTC", "1507f8b"), *committed("Round half to even", "2608a9c")]
+    found = [(fact.text, fact.note) for fact in facts_of(*history, kind="command")]
+    assert found == [
+        ('git commit -m "Read dates as UTC [+1 lines]', "ok: 1507f8b"),
+        ('git commit -m "Round half to even [+1 lines]', "ok: 2608a9c"),
+    ]

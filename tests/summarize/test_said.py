@@ -164,3 +164,39 @@ def test_a_demonstration_yields_nothing() -> None:
         Message("assistant", (Text("We will use X"),), "harness"),
     ]
     assert facts_of(*demo) == []
+
+
+def test_what_an_editor_adds_around_a_request_is_no_part_of_it() -> None:
+    seen = "<ide_opened_file>The user must have opened /w/a.py in the IDE.</ide_opened_file>\n"
+    after = "\n<environment_details>\nnever mind\n</environment_details>"
+    assert texts_of(human(f"{seen}Please rename the flag{after}"), kind="request") == ["Please rename the flag"]
+    assert texts_of(human(seen), kind="request") == []
+    quoted = "Always write <ide_opened_file>x</ide_opened_file> first"
+    assert texts_of(human(quoted), kind="rule") == [quoted]
+
+
+def test_a_pasted_log_with_times_is_nobodys_rule() -> None:
+    log = "\n".join(f"01:12:38.30{n}\n Please make sure you have the access rights" for n in range(4))
+    said = f"Use the https address instead.\n\n{log}\n01:12:39.001\n Host key verification failed."
+    assert texts_of(says("Done."), human(said), kind="correction") == ["Use the https address instead."]
+    assert texts_of(says("Done."), human(said), kind="rule") == []
+
+
+def test_a_pasted_object_is_nobodys_rule() -> None:
+    lines = [f'  "header{n}": "max-age=0, must revalidate please",' for n in range(9)]
+    said = "\n".join(["Never cache the page. This is what came:", "", "{", *lines, '  "policy": "keep alive"', "}"])
+    assert texts_of(says("Done."), human(said), kind="rule") == ["Never cache the page. This is what came:"]
+
+
+def test_a_pasted_test_run_is_nobodys_rule() -> None:
+    run = [
+        "============== test session starts ==============",
+        "platform linux -- the interpreter must be in use, only once",
+        "info: rule `invalid-assignment` is enabled by default",
+        "--> test file with rules should be fifty two",
+        '"""Test that project root is preferred over test subdirectories."""',
+    ]
+    said = "\n".join(
+        ["Make sure the tests pass. They say:", "", *run, *("    assert left == right + 1" for _ in range(20))]
+    )
+    assert texts_of(says("Done."), human(said), kind="rule") == ["Make sure the tests pass. They say:"]

@@ -6,13 +6,14 @@ A table of tool names, not an interpreter: an unknown tool is a plain command. S
 from __future__ import annotations
 
 import re
+import shlex
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from tenfold.calls.shell import Effect, effects, normal
+from tenfold.calls.shell import Effect, effects, normal, spelled
 from tenfold.record.message import Message, Text, ToolCall
 
 Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
@@ -77,6 +78,10 @@ _EDITOR = {
 _PATCH_FILE = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b?/?(\S+)", re.MULTILINE
 )
+_PATCHES = re.compile(r"\*\*\* Begin Patch\n.*?(?:\*\*\* End Patch|\Z)", re.DOTALL)
+_PATCHERS = re.compile(r"apply_?patch(?: '\s*')?")
+"""What is left of a command that does nothing but hand a patch over."""
+_SCRIPT = re.compile(r"-[a-z]*c")
 _OPEN = re.compile(r"\(Open file: ([^)\n]+)\)")
 _AGENT_EDIT = re.compile(r"^edit\s+\d+:\d+")
 
@@ -132,15 +137,8 @@ _LONGEST = 10_000
 def _read_call(call: ToolCall, opened: str) -> Doing:
     arguments = arguments_of(call)
     verb = verb_of(call.name)
-    command = next((arguments[name] for name in _COMMANDS if arguments.get(name)), "")
-    if isinstance(command, list):
-        command = (
-            " ".join(str(word) for word in command[2:] or command)
-            if command[:1] in (["bash"], ["sh"])
-            else " ".join(map(str, command))
-        )
     path = path_of(arguments)
-    text = command if isinstance(command, str) else ""
+    text = command_of(arguments)
     if text in _EDITOR and path:
         verb = "read" if _EDITOR[text] == "read" else "write" if _EDITOR[text] == "write" else "modify"
     elif verb == "shell" or (verb == "other" and text and not path):
@@ -150,17 +148,23 @@ def _read_call(call: ToolCall, opened: str) -> Doing:
             call.arguments if not arguments else "\n".join(v for v in arguments.values() if isinstance(v, str))
         )
         if patched:
-            return Doing(
-                verb="modify",
-                label=f"{call.name} {patched[0].path}",
-                source=patched[0].path,
-                effects=patched,
-                arguments=arguments,
-            )
+            return _patching(call.name, patched, arguments)
     return _plain(call, verb, path, arguments)
 
 
 _known = lru_cache(maxsize=1_024)(_read_call)
+
+
+def command_of(arguments: dict[str, object]) -> str:
+    """The shell command among a call's arguments, "" if there is none. One given word by word is quoted again."""
+    name = next((name for name in _COMMANDS if arguments.get(name)), "")
+    value = arguments.get(name, "")
+    if not isinstance(value, list):
+        return value if isinstance(value, str) else ""
+    words = [str(word) for word in value]
+    if name == "commands" or len(words) == 1:
+        return "\n".join(words)
+    return words[2] if len(words) > 2 and _SCRIPT.fullmatch(words[1]) else shlex.join(words)
 
 
 def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) -> Doing:
@@ -192,12 +196,24 @@ def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
             effects=(Effect(verb="modify", path=opened),),
             arguments=arguments,
         )
-    found = effects(command, opened)
+    patched: tuple[Effect, ...] = ()
+    if "*** Begin Patch" in command:
+        patched = _patched(command)
+        command = _PATCHES.sub("", command)
+        if patched and _PATCHERS.fullmatch(normal(command)):
+            return _patching("apply_patch", patched, arguments)
+    command = spelled(command)
+    found = (*patched, *effects(command, opened))
     lines = [line.strip() for line in command.strip().split("\n") if line.strip()]
     label = lines[0][:300] if lines else "(empty command)"
     if len(lines) > 1:
         label = f"{label[:200]} [+{len(lines) - 1} lines]"
     return Doing(verb="shell", label=label, source="$ " + normal(command), effects=found, arguments=arguments)
+
+
+def _patching(name: str, patched: tuple[Effect, ...], arguments: dict[str, object]) -> Doing:
+    first = patched[0].path
+    return Doing(verb="modify", label=f"{name} {first}", source=first, effects=patched, arguments=arguments)
 
 
 def _patched(text: str) -> tuple[Effect, ...]:

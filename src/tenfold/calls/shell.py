@@ -14,6 +14,8 @@ from typing import Literal
 from msgspec import Struct
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
+_TYPED = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w+)\1\n(.*?)\n[ \t]*\2[ \t]*\n?[ \t]*\)", re.DOTALL)
+"""A here-document that is nothing but a text of several lines in an argument: how agents write commit messages."""
 _LONGEST = 200_000
 """Characters of a command that are read, its here-documents included."""
 _REMEMBERED = 2_000
@@ -99,6 +101,13 @@ class Effect(Struct, frozen=True):
     path: str
     target: str = ""
     sure: bool = True
+
+
+def spelled(command: str) -> str:
+    """The command with the text in place of a here-document that only brings it into an argument."""
+    if "$(cat <<" not in command:
+        return command
+    return _TYPED.sub(lambda found: found[3].replace('"', "'"), command[:_LONGEST])
 
 
 def simple_commands(command: str) -> list[list[list[str]]]:

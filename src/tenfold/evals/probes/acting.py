@@ -48,6 +48,7 @@ _PATHS = (
     "relative_path",
 )
 _SHOWS = re.compile(r"^\s*(?:cat|sed -n|head|tail|less|bat|nl)\s+(?:-\S+\s+|'[^']*'\s+|\d+\S*\s+)*([\w./~-]+\.\w+)")
+_PATCH = "*** Begin Patch"
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add) File: (\S+)", re.MULTILINE)
 _REFUSED = re.compile(
     r"^\s*(?:\[tool error\]|<tool_use_error>|error\b|\w*(?:error|exception)\b:|no replacement|failed|invalid|could not|"
@@ -62,7 +63,10 @@ _ERROR_LINE = re.compile(
     r"Permission denied).*)$",
     re.MULTILINE,
 )
-_DECLINED = re.compile(r"user doesn't want|rejected by the user|user (?:rejected|declined|cancel)", re.IGNORECASE)
+_NOTHING_CAME = re.compile(
+    r"user doesn't want|rejected by the user|user (?:rejected|declined|cancel)|no result was recorded", re.IGNORECASE
+)
+_COMMITTED = re.compile(r"(\bcommit\b[^\n]*? -m )(?:\"\$\(cat <<-?\s*['\"]?\w+['\"]?\n)?([^\n]+)\n.*", re.DOTALL)
 _PRINTS = re.compile(
     r"^(?:cat|sed|grep|rg|git (?:diff|show|log|grep)|head|tail|find|ls|awk|gh (?:issue|pr) view|curl|jq|wc)\b"
 )
@@ -130,8 +134,8 @@ def _edits(act: Act, opened: str) -> list[str]:
     if act.command and not act.args:
         wrote = re.match(r"(?:edit \d|create )", act.command)
         return [opened] if wrote and opened not in ("", "n/a") else []
-    if name == "apply_patch" or "*** Begin Patch" in act.command:
-        return _PATCHED.findall("\n".join(map(str, act.args.values())))
+    if name == "apply_patch" or _PATCH in act.command:
+        return _PATCHED.findall(act.command or "\n".join(map(str, act.args.values())))
     if "editor" in name and act.args.get("command") in ("view", "undo_edit"):
         return []
     if re.search(r"edit|write|create|replace|patch|insert", name) and "todo" not in name and not act.command:
@@ -184,8 +188,9 @@ def _tried(act: Act) -> str:
 
 
 def _about(act: Act) -> str:
-    """What was tried: the command, or the tool and its file."""
-    return _bare_command(act.command) or " ".join([act.name, *(_short(p) for p in _paths(act))])
+    """What was tried: the command, or the tool and its files."""
+    paths = _edits(act, "") or _paths(act)
+    return _bare_command(act.command) or " ".join([act.name, *(_short(p) for p in paths)])
 
 
 def _error_of(act: Act) -> str:
@@ -193,7 +198,7 @@ def _error_of(act: Act) -> str:
     if act.command and not _PRINTS.match(_bare_command(act.command)):
         found = [m.group() for m in _ERROR_LINE.finditer(act.result)]
         return (found[-1] if "Traceback" in act.result else found[0]).strip() if found else ""
-    if not act.command and _REFUSED.match(act.result) and not _DECLINED.search(act.result[:300]):
+    if not act.command and _REFUSED.match(act.result) and not _NOTHING_CAME.search(act.result[:300]):
         lines = [line.strip() for line in act.result.split("\n") if line.strip()]
         tag = lines[0].lower() in ("[tool error]", "<tool_use_error>") and len(lines) > 1
         return re.sub(r"^\[tool error\]|</?tool_use_error>", "", lines[1] if tag else lines[0])
@@ -201,15 +206,24 @@ def _error_of(act: Act) -> str:
 
 
 def _outcomes(acts: Sequence[Act]) -> Iterator[Probe]:
-    """How each command ended the newest time it ran; where it had ended otherwise before, that is stale."""
+    """How each command ended the newest time it ran; where it had ended otherwise before, that is stale.
+
+    A newest run whose output does not tell how it ended leaves nothing to ask, and nor does a command whose words all
+    stand in another one that ended otherwise.
+    """
     runs: dict[str, list[tuple[Act, bool, Term, str]]] = {}
     for act in acts:
         command = _bare_command(act.command)
         ended = _outcome_of(act) if command and not _PRINTS.match(command) else None
         if ended is not None:
             runs.setdefault(command, []).append((act, *ended))
-    for command, found in runs.items():
-        act, well, term, text = found[-1]
+        else:
+            runs.pop(command, None)
+    ends = [(frozenset(content_words(command)), found[-1][1]) for command, found in runs.items()]
+    for (command, found), (words, well) in zip(runs.items(), ends, strict=True):
+        if any(words < others and well != other for others, other in ends):
+            continue
+        act, _, term, text = found[-1]
         anchor = [w for w in content_words(command) if w not in PASSED + FAILED]
         if anchor:
             old = ((PASSED,), (FAILED,)) if any(other != well for _, other, _, _ in found) else ()
@@ -236,8 +250,13 @@ def _outcome_of(act: Act) -> tuple[bool, Term, str] | None:
 
 
 def _bare_command(command: str) -> str:
-    """The command without the folder it was run in and without what only shortens its output."""
-    text = " ".join(command.split())
+    """The command without its folder and what only shortens its output; a commit with its message's first line.
+
+    Empty: what it does is an edit, by a patch.
+    """
+    if _PATCH in command:
+        return ""
+    text = " ".join(_COMMITTED.sub(r"\1\2", command).split())
     text = re.sub(r"^(?:cd \S+ ?(?:&&|;) ?)+", "", text)
     return re.sub(r"(?: ?2>&1| ?\| ?(?:tail|head|grep|cat)\b[^|]*)+$", "", text)[:300].strip()
 

@@ -44,6 +44,18 @@ class Shown:
         """Whether an assistant's message stands there: its calls are followed by what came of them."""
         return any(start <= place < end for start, end in self._answers)
 
+    def next_answer(self, place: int) -> int:
+        """Where the next assistant's message begins: what stands behind it came of another call."""
+        return next((start for start, _ in self._answers if start >= place), len(self.text))
+
+    def statuses(self, term: Term) -> list[Span]:
+        """Where one of these words stands as a word: in `next.config.js` and `site-next` is no "next"."""
+        return [span for span in self.spans(term) if not self._in_name(*span)]
+
+    def _in_name(self, start: int, end: int) -> bool:
+        before, after = self.text[max(0, start - 2) : start], self.text[end : end + 2]
+        return bool(re.fullmatch(r"\w[-./]", before) or re.fullmatch(r"[-./][^\W\d]", after))
+
     def spans(self, term: Term) -> list[Span]:
         """Where the term or one of its alternatives stands, in order."""
         known = self._terms.get(term)
@@ -153,7 +165,8 @@ def _nearest(probe: Probe, view: Shown) -> Verdict:
 
 def _said_at(probe: Probe, view: Shown, sides: Sequence[str]) -> Verdict:
     """What the newest place says for which one of the sides, tried in order, says anything."""
-    own, thing = probe.answer[0], [view.spans(term) for term in probe.answer[1:]]
+    own, rivals = view.statuses(probe.answer[0]), view.statuses(probe.rivals)
+    thing = [view.spans(term) for term in probe.answer[1:]]
     near = [view.spans(term) for term in probe.anchor]
     wrong: Verdict = "stale" if probe.old or probe.kind == "todo" else "missing"
     verdict: Verdict = "missing"
@@ -161,14 +174,15 @@ def _said_at(probe: Probe, view: Shown, sides: Sequence[str]) -> Verdict:
     for start, end in min(thing, key=len):
         if _window(thing, near, _half(near), (end - WINDOW // 2, start + WINDOW // 2)):
             line = (view.text.rfind("\n", 0, start) + 1, view.text.find("\n", end) % (len(view.text) + 1))
-            ranges = {"line": line, "below": (end, end + WINDOW), "above": (start - WINDOW, start)}
+            below = (end, min(end + WINDOW, view.next_answer(end)))
+            ranges = {"line": line, "below": below, "above": (start - WINDOW, start)}
             named = (*thing, *near) if probe.kind == "todo" else thing
             sure = all(_gap(spans, (start, end), line) < WINDOW for spans in named)
             for side in sides:
                 other = not sure if side == "line" else lined and not view.in_answer(start)
                 if other and probe.kind == "outcome":
                     continue
-                gaps = [_gap(view.spans(term), (start, end), ranges[side]) for term in (own, probe.rivals)]
+                gaps = [_gap(spans, (start, end), ranges[side]) for spans in (own, rivals)]
                 if min(gaps) < WINDOW:
                     lined = lined or side == "line"
                     certain = sure or side == "below"

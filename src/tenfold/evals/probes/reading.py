@@ -28,6 +28,8 @@ _QUOTED = (
     re.compile(r"<(issue_description|pr_description|uploaded_files|file|document|pasted\w*)\b.*?</\1>", re.DOTALL),
     re.compile(r"\bISSUE:\n.*?(?=\bINSTRUCTIONS:|\Z)", re.DOTALL),
     re.compile(r"\bINSTRUCTIONS:\n.*\Z", re.DOTALL),
+    re.compile(r"<(ide_\w+)>.*?</\1>", re.DOTALL),
+    re.compile(r"^[ \t]*\d\d:\d\d:\d\d\S*[ \t]*\n.*$", re.MULTILINE),
     re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL),
 )
 

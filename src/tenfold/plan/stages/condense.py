@@ -9,6 +9,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.calls.doing import arguments_of, command_of, verb_of
 from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Key, Piece, as_show
 from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Rep, Replacement, Say, Show
@@ -76,7 +77,8 @@ def _line(shown: list[Shown]) -> str:
         result = results.get(call.id)
         size = sum(len(t.text) for t in result.content if isinstance(t, Text)) if result else 0
         end = "failed" if result and result.error else "ok"
-        given = redacted(call.arguments[: 4 * _LINE])[:_LINE]
+        command = " ".join(command_of(arguments_of(call)).split()) if verb_of(call.name) == "shell" else ""
+        given = redacted((command or call.arguments)[: 4 * _LINE])[:_LINE]
         parts.append(f"{call.name}({given}) -> {end}, {size:,} characters")
     return _STEP + "; ".join(parts)
 

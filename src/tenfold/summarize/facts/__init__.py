@@ -21,6 +21,7 @@ from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, middle
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
+from tenfold.wire.marks import typed
 
 __all__ = ["extract", "merge"]
 
@@ -79,7 +80,7 @@ class _Reader:
         return [*self._facts, *self._identifiers.facts(), *self._names.facts()]
 
     def _words(self, at: int, message: Message) -> None:
-        text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+        text = "\n".join(typed(part.text) for part in message.parts if isinstance(part, Text))
         self._facts.extend(spoken(at, text, first=not self._answered))
         text = edges(text)
         self._facts.extend(decisions(at, text))

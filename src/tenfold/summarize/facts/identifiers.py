@@ -33,6 +33,12 @@ _DIGIT = re.compile(r"\d")
 _PAIR = re.compile(
     r"[\"'`({\[<*-]*(?P<key>[A-Za-z_][\w.-]{2,40})[\"'`]?[=:][\"'`]?(?P<value>(?=\S*\d)[^\s\"'`,;{}()\[\]\\*=]{1,80})[^\s]{0,8}"
 )
+_LABELLED = re.compile(r"(?<!\S)(\S{2,60}[:=])(?=[ \t]+(\S+)|[ \t]*\n[ \t]*([^\s\u2192]+)[ \t]*(?:\n|\Z))")
+"""A label and the word behind it, which stands on the next line only where it is all of that line."""
+_ADDRESS = re.compile(r"0x[0-9a-f]{8,}")
+"""Where a program's objects lay in memory: another place the next time."""
+_LENGTH = re.compile(r"-?[\d.]+(?:px|r?em|vh|vw)")
+"""What a style sheet sets: the page is read again where one matters."""
 _NUMBERING = re.compile(r"\d{1,2}[.)]")
 """What an item of a list begins with: behind a colon it is no value."""
 _KEY = re.compile(r"[A-Za-z_][\w.-]{2,40}")
@@ -96,10 +102,11 @@ def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
     close = not tool or len(text) <= _SMALL
     named = [(word, _classify(word)) for word in set(words) if 3 <= len(word) <= 400]
     telling = [(word, each) for word, each in named if each is not None and (each.loud or close)]
-    out = [(each.key, each.text) for _, each in sorted(telling)]
-    for place in [n for n, word in enumerate(words[:-1]) if word[-1] in ":="]:
-        key, value = words[place].strip(_STRIP + "="), words[place + 1].strip(_STRIP + ",}")
-        if _NUMBERING.fullmatch(words[place + 1]) or (tool and key.lower() in _FRAME):
+    out = [(each.key, each.text) for _, each in sorted(telling) if not (tool and _ADDRESS.fullmatch(each.text))]
+    for label, beside, below in _LABELLED.findall(text):
+        behind = beside or below
+        key, value = label.strip(_STRIP + "="), behind.strip(_STRIP + ",}")
+        if _NUMBERING.fullmatch(behind) or _LENGTH.fullmatch(value) or (tool and key.lower() in _FRAME):
             continue
         if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
             out.append((key.lower(), f"{key}={value}"))
@@ -159,4 +166,6 @@ def _classify(word: str) -> _Named | None:
     if pair is None or "." in pair["key"]:
         return None
     value = pair["value"].rstrip(".,;:")
+    if _LENGTH.fullmatch(value):
+        return None
     return _Named(pair["key"].lower(), f"{pair['key']}={value}", loud=_is_loud(pair["key"]))

@@ -35,7 +35,7 @@ MOST_NAMES = 3_000
 _EDGE = 24_000
 """Characters of an output that are read. Where the middle of a listing of 20,000 was not, 0.02 less was found."""
 _OUTER, _INNER = _EDGE * 2 // 3, _EDGE // 3
-_NAME = re.compile(r"(?<![\\\w])(?:https?://[^\s\"'<>`\\)\]}*]{4,200}|[\w@~./-]{4,120})")
+_NAME = re.compile(r"(?<![\\\w])(?!(?<=<)/)(?:https?://[^\s\"'<>`\\)\]}*]{4,200}|[\w@~./-]{4,120})")
 """Not what follows a backslash: in a pattern, its letter is none of the name's."""
 _TELLING = re.compile(r"(?=.*[^\W\d_])(?:.*[_/@]|.*[a-z][A-Z]|.*\.\w{1,5}$|.*\d\D*\d)|\d[\d-]{3,}$")
 """What makes a word a name: a letter with a sign, a capital inside, an ending or two digits; else four digits."""

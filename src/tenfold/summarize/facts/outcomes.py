@@ -46,8 +46,8 @@ _EXCEPTION = re.compile(
     r"|^Segmentation fault|^.*\berror TS\d+|^.{0,160}: syntax error\b|^SyntaxError"
 )
 _LOCATED = re.compile(
-    r"^(?:[\w@.-]+/)*[\w@.-]+\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):?)\s+(?:-\s+)?(?:(?:fatal\s+)?error|lint/"
-    r"|[A-Z]{1,4}\d{2,5})\S*"
+    r"^(?:\[[^\]]{1,40}\] \| )?/?(?:[\w@.-]+/)*[\w@.-]+\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):?)\s+(?:-\s+)?"
+    r"(?:(?:fatal\s+)?error|lint/|[A-Z]{1,4}\d{2,5})\S*"
 )
 _NAMED = re.compile(
     r"^\s*(?:- [EF]\d{3} \w|(?:FAILED|ERROR)\s+[\w./\\-]+|(?:FAIL|ERROR):\s|--- FAIL:|not ok \d|FAIL\s+\S+|CONFLICT \("

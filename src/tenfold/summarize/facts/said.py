@@ -15,6 +15,8 @@ from tenfold.summarize.facts.text import clip, edges, flat, is_prose, key_of, pa
 SHORT = 300
 WHOLE = 700
 LONGEST_REQUEST = 6000
+_HEADING = 20
+"""Characters up to which a line is a heading rather than a decision."""
 WEAK = "said"
 """The `note` of a rule or correction said in passing: it is short and has no cue, or asks for all its
 cues, or only announces what follows it."""
@@ -73,6 +75,8 @@ _QUESTION = re.compile(
     r"|was|were|any|have|has|why)\b",
     re.IGNORECASE,
 )
+_LOGGED = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
+"""A line of a pasted log whose time stands on a line of its own above it."""
 _INTERRUPT = ("[Request interrupted", "<command-name>", "<local-command", "<system-reminder")
 
 
@@ -94,6 +98,7 @@ def _spoken(said: str, at: int, *, first: bool) -> tuple[Fact, ...]:
             note=ACK if len(said) <= SHORT and _ACK.match(said) else "",
         )
     ]
+    said = _LOGGED.sub("", said).strip()
     if len(said) <= SHORT:
         facts.extend(_short(at, said, first=first))
     else:
@@ -189,9 +194,9 @@ def decisions(at: int, text: str) -> list[Fact]:
     for block in paragraphs(text):
         for sentence in sentences(block):
             if (
-                len(sentence) <= 400
+                _HEADING < len(sentence) <= 400
                 and not sentence.startswith("#")
-                and not sentence.endswith((":", ":**"))
+                and not sentence.endswith((":", ":**", "?"))
                 and _DECISION.search(sentence)
             ):
                 line = flat(sentence)

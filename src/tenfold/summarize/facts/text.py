@@ -12,7 +12,8 @@ _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f
 _LOG_LINE = re.compile(
     r"^\s*(?:at\s+\S+|File \"|\d{4}-\d\d-\d\d|\d\d:\d\d|\[|\$\s|>\s|\{|\}|<|//|/\*|\*/|#!|import\s|from\s+\S+\s+import"
     r"|(?:const|let|var|def|class|function|return|export|public|private|if|for|while)\b.*[({;:=]\s*$"
-    r"|[+-]{1,3}\s?(?:const|let|import|\}|\{)|\w+\([^)]*\);?$|.*;\s*$|[\w.]*(?:Error|Exception):)"
+    r"|[+-]{1,3}\s?(?:const|let|import|\}|\{)|\w+\([^)]*\);?$|.*;\s*$|[\w.]*(?:Error|Exception):|\"[^\"]+\"\s*:"
+    r"|\"{3}|-->|(?:info|debug|trace): |platform \S+ -- )"
 )
 _COLUMNS = re.compile(r"\S {3,}\S|\t|\\n")
 _WORD = re.compile(r"[^\W\d_]{2,}")
