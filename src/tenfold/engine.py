@@ -290,7 +290,12 @@ def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...
             return plan
         closer = planned(replace(goal, facts=section.tokens))
         there = section_of(closer, facts, budget=section.tokens, count=count)  # other messages are hidden there
-        return plan if len(there.unshown) > len(section.unshown) else closer
+        if len(there.unshown) > len(section.unshown):
+            return plan
+        if not there.text or any(p.allotment for p in closer.changed):
+            return closer
+        apart = there.tokens + goal.frame
+        return with_facts(closer, apart) if closer.tokens_after + apart <= target else plan
     if not plan.changed or not section.text:
         return plan
     needed = section.tokens + goal.frame
@@ -298,7 +303,7 @@ def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...
         plan = planned(replace(goal, facts=section.tokens, stop=max(1, target - needed)))
         again = section_of(plan, facts, budget=goal.facts, count=count).tokens  # other messages are hidden there
         if again > section.tokens and any(p.allotment for p in plan.changed):
-            return planned(replace(goal, facts=again, stop=max(1, target - needed)))
+            plan = planned(replace(goal, facts=again, stop=max(1, target - needed)))
         needed = min(again + goal.frame, max(needed, target - plan.tokens_after))
     return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
 

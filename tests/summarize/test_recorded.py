@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from tenfold.engine import drafted
+from tenfold.meter.counters import counter_for
+from tenfold.policies import POLICIES
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, calls_of, text_of
 from tenfold.summarize.extract import extractive
 from tenfold.summarize.facts import extract, merge
+from tenfold.summarize.fill import known_facts, section_of
 from tenfold.summarize.parse import parse
 from tenfold.summarize.section import must_keep, render
 from tenfold.transcripts import Recorded
+from tests.engine.making import opened
 from tests.summarize.making import quarter
 
 
@@ -49,3 +54,15 @@ def test_rules_are_the_users_own_words(session: Recorded) -> None:
     for fact in extract(items):
         if fact.kind in {"rule", "correction"}:
             assert fact.text in said[fact.at]
+
+
+def test_what_a_plan_takes_out_of_view_is_told_in_a_section(session: Recorded) -> None:
+    messages = [message for entry in session.entries if (message := message_of(entry)) is not None]
+    for cut in (len(messages) // 2, len(messages) * 3 // 4):
+        begun = opened(messages[:cut], POLICIES["tenfold"](counter_for("gpt-4o").counter))
+        facts = known_facts(drafted(begun.view, begun.policy, begun.call(), begun.bench()))
+        for target in (1_500, 2_000, 3_000, 8_000):
+            _, plan = begun.preview(to=target)
+            if plan is not None and plan.changed and not any(piece.allotment for piece in plan.changed):
+                told = section_of(plan, facts, budget=target, count=begun.policy.counter.count)
+                assert not told.text
