@@ -81,6 +81,7 @@ def test_a_patch_among_other_commands() -> None:
 
 def test_a_command_given_word_by_word_is_not_read_again_by_a_shell() -> None:
     assert states(calls("shell", command=["grep", "-n", "a > b", "x.py"]), gives("3")) == {}
+    assert states(calls("shell", command=["python", "-c", "print(a > b)"]), gives("3")) == {}
     assert states(calls("shell", command=["rm", "b c.txt"]), gives("")) == {"b c.txt": "deleted"}
     assert states(calls("shell", commands=["rm a.py", "rm b.py"]), gives("")) == {"a.py": "deleted", "b.py": "deleted"}
 

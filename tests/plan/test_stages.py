@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -162,6 +164,20 @@ def test_a_step_becomes_one_line_with_what_was_called_and_how_it_ended() -> None
     assert changed(draft) == [(1, 2, "one-line"), (3, 4, "one-line"), (5, 5, "one-line")]
     assert texts(draft.pieces[1]) == ['[step] read({"path": "a.py"}) -> ok, 1,909 characters']
     assert texts(draft.pieces[2]) == ["[step] Trying.; sh({}) -> failed, 828 characters"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("cd /w &&\n  make check", "cd /w && make check"),
+        (["bash", "-lc", "sed -n '1,9p' a.py"], "sed -n '1,9p' a.py"),
+        (["apply_patch", "*** Begin Patch\n*** Update File: a.py\n+it's\n*** End Patch"], "apply_patch a.py"),
+    ],
+)
+def test_a_line_tells_a_command_as_it_would_be_typed(command: object, told: str) -> None:
+    call = called("c", "shell", json.dumps({"command": command}))
+    draft = applied(OneLine(), [user("go"), call, gave("c", FILLER * 9), said("ok")])
+    assert texts(draft.pieces[1]) == [f"[step] shell({told}) -> ok, 828 characters"]
 
 
 def test_one_line_stops_at_the_target() -> None:

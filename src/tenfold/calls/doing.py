@@ -81,7 +81,7 @@ _PATCH_FILE = re.compile(
 _PATCHES = re.compile(r"\*\*\* Begin Patch\n.*?(?:\*\*\* End Patch|\Z)", re.DOTALL)
 _PATCHERS = re.compile(r"apply_?patch(?: '\s*')?")
 """What is left of a command that does nothing but hand a patch over."""
-_SCRIPT = re.compile(r"-[a-z]*c")
+_SHELL_SCRIPT = re.compile(r"(?:\S*/)?(?:ba|z|da|k|fi)?sh\n-[a-z]*c")
 _OPEN = re.compile(r"\(Open file: ([^)\n]+)\)")
 _AGENT_EDIT = re.compile(r"^edit\s+\d+:\d+")
 
@@ -164,7 +164,7 @@ def command_of(arguments: dict[str, object]) -> str:
     words = [str(word) for word in value]
     if name == "commands" or len(words) == 1:
         return "\n".join(words)
-    return words[2] if len(words) > 2 and _SCRIPT.fullmatch(words[1]) else shlex.join(words)
+    return words[2] if _SHELL_SCRIPT.fullmatch("\n".join(words[:2])) and len(words) > 2 else shlex.join(words)
 
 
 def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) -> Doing:

@@ -9,11 +9,11 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.calls.doing import arguments_of, command_of, verb_of
+from tenfold.calls.doing import command_of, read_call, verb_of
 from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Key, Piece, as_show
 from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Rep, Replacement, Say, Show
-from tenfold.record.message import Message, Text, calls_of, result_of, text_of
+from tenfold.record.message import Message, Text, ToolCall, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.view.units import Shown
 
@@ -77,10 +77,18 @@ def _line(shown: list[Shown]) -> str:
         result = results.get(call.id)
         size = sum(len(t.text) for t in result.content if isinstance(t, Text)) if result else 0
         end = "failed" if result and result.error else "ok"
-        command = " ".join(command_of(arguments_of(call)).split()) if verb_of(call.name) == "shell" else ""
-        given = redacted((command or call.arguments)[: 4 * _LINE])[:_LINE]
+        given = redacted(_typed(call)[: 4 * _LINE])[:_LINE]
         parts.append(f"{call.name}({given}) -> {end}, {size:,} characters")
     return _STEP + "; ".join(parts)
+
+
+def _typed(call: ToolCall) -> str:
+    """What a shell ran, as somebody would type it; of other calls the arguments."""
+    if verb_of(call.name) != "shell":
+        return call.arguments
+    doing = read_call(call)
+    command = command_of(doing.arguments) if doing.verb == "shell" else doing.label
+    return " ".join(command.split()) or call.arguments
 
 
 def retold(text: str) -> str:
