@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tenfold.llm.model import Model
 from tenfold.log.memory import MemoryStore
 from tenfold.meter.counters import counter_for
+from tenfold.policies import POLICIES
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, text_of
 from tenfold.session import Place, Session
@@ -21,6 +22,7 @@ from tenfold.summarize.section import TITLE
 from tenfold.wire import WIRES
 from tenfold.wire.marks import summary_mark, summary_text
 from tests import sessions
+from tests.engine.making import called, gave, opened, user
 from tests.laws import conversations, presets
 from tests.laws.conversations import tokens
 from tests.laws.presets import NAMES, PRESET, Good, Judge, newest
@@ -132,3 +134,17 @@ def test_what_the_target_has_left_goes_to_the_facts(name: str, target: int) -> N
     outcome = session.compact(to=target)
     assert outcome.status == "compacted"
     assert target * 0.975 <= outcome.tokens_after <= target
+
+
+def test_a_request_too_long_for_a_fact_is_not_told_beside_itself() -> None:
+    asked = "Please mend the totals.\n" + "\n".join(f"Frame {n} of the report: shop.cart.Total#{n}" for n in range(300))
+    steps = [
+        m
+        for n in range(40)
+        for m in (called(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), gave(f"c{n}", "x " * 400))
+    ]
+    session = opened([user(asked), *steps], POLICIES["tenfold"](counter_for("gpt-4o").counter))
+    assert session.compact(to=6_000).status == "compacted"
+    texts = [text_of(m) for m in session.view.messages()]
+    assert asked in texts
+    assert sum("Please mend the totals." in text for text in texts) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from tenfold.record.message import Message, Text, ToolResult
 from tenfold.summarize.facts.said import WEAK
+from tenfold.wire.marks import origin_of
 from tests.summarize.making import facts_of, gives, human, says, texts_of
 
 
@@ -173,6 +174,12 @@ def test_what_an_editor_adds_around_a_request_is_no_part_of_it() -> None:
     assert texts_of(human(seen), kind="request") == []
     quoted = "Always write <ide_opened_file>x</ide_opened_file> first"
     assert texts_of(human(quoted), kind="rule") == [quoted]
+
+
+def test_a_demonstration_told_in_one_message_says_nothing_of_the_users() -> None:
+    told = "Here is a demonstration of how to correctly accomplish this task.\nNever use tabs.\n--- DEMONSTRATION ---\n"
+    shown = f"{told}Let's always run the tests first.\n--- END OF DEMONSTRATION ---\n"
+    assert facts_of(Message("user", (Text(shown),), origin_of("user", shown))) == []
 
 
 def test_a_pasted_log_with_times_is_nobodys_rule() -> None:

@@ -23,6 +23,7 @@ from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.facts.merging import WRITTEN
+from tenfold.summarize.facts.text import CLIPPED
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.parse import narrative, parse, sectionless
 from tenfold.summarize.section import TITLE, Section, must_keep, render
@@ -231,10 +232,16 @@ def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) 
     text = standing(plan)
 
     def hidden(fact: Fact) -> bool:
-        return (fact.kind in MUST_KEEP or fact.kind == "identifier") and stands(flat(fact.text), text)
+        return (fact.kind in MUST_KEEP or fact.kind == "identifier") and _stands_in(fact, text)
 
     names, depth = min(plan.goal.names, budget), plan.goal.depth
     return render(facts, budget=budget, count=count, hidden=hidden, names=names, depth=depth, beside=text)
+
+
+def _stands_in(fact: Fact, text: str) -> bool:
+    """Whether a fact stands in a text on one line; of one that was clipped, both of its ends."""
+    head, *rest = CLIPPED.split(flat(fact.text))
+    return stands(head, text) if not rest else all(part in text for part in (head, *rest))
 
 
 def stands(words: str, text: str) -> bool:
@@ -268,14 +275,14 @@ def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
     for fact in filled.known:
         if fact.live and fact.kind != "name":
             kept, total = out.get(fact.kind, (0, 0))
-            out[fact.kind] = (kept + (id(fact) in sure or stands(flat(fact.text), text)), total + 1)
+            out[fact.kind] = (kept + (id(fact) in sure or _stands_in(fact, text)), total + 1)
     return out
 
 
 def _told(plan: Plan, facts: Sequence[Fact], text: str) -> Section:
     """Which facts a supplied text tells, or the view beside it: reported, not mended."""
     words = flat(f"{standing(plan)} {text}")
-    kept = tuple(f for f in facts if stands(flat(f.text), words))
+    kept = tuple(f for f in facts if _stands_in(f, words))
     return Section("", kept, tuple(f for f in facts if must_keep(f) and f not in kept), 0)
 
 

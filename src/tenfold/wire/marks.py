@@ -55,6 +55,11 @@ INJECTED: tuple[Injected, ...] = (
     Injected("<environment_details>", "</environment_details>", "Cline: open files and time"),
     Injected("<session_context>", "</session_context>", "Gemini CLI: date, directory, tree"),
     Injected("<state_snapshot>", "</state_snapshot>", "Gemini CLI: its own summary"),
+    Injected(
+        "Here is a demonstration of how to correctly accomplish this task.",
+        "--- END OF DEMONSTRATION ---",
+        "SWE-agent: another task, solved, as an example",
+    ),
     Injected("<system-note>", "</system-note>", "Tenfold: a later system message, folded"),
     Injected(OPENING, OPENING, "Tenfold: the opening stub"),
     Injected(CONTINUATION, CONTINUATION_END, "Tenfold: the continuation of `threshold` and `sliding`"),

@@ -18,7 +18,7 @@ Args = dict[str, object]
 _HARNESS = re.compile(
     r"^\s*(?:<command-|<local-command|<bash-|<session_context|<system|<environment|<task-notification|Caveat: The mess|"
     r"\[Request interrupted|\[result of a tool|\[tool|This session is being continued|Base directory for this skill|"
-    r"Another language model|The conversation (?:history )?before|# AGENTS\.md)",
+    r"Here is a demonstration of how|Another language model|The conversation (?:history )?before|# AGENTS\.md)",
     re.IGNORECASE,
 )
 _TERMINAL = re.compile(r"\n(?:\(Open file: .*\)\s*)?\(Current directory: .*\)\s*bash-\$\s*$")

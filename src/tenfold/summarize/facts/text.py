@@ -27,6 +27,10 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
+CLIPPED = re.compile(r" \[\.\.\. \d+ characters \.\.\.\] ")
+"""What `clip` puts in place of what it leaves out."""
+
+
 def clip(text: str, limit: int) -> str:
     """At most `limit` characters: head and tail with the number of characters left out between them.
 
