@@ -84,6 +84,18 @@ def test_a_heading_decides_nothing() -> None:
     assert texts_of(says("Root cause\n\nThe parser stops early."), kind="decision") == []
 
 
+@pytest.mark.parametrize(
+    ("said", "decides"),
+    [
+        ("Decision: the parser stays as it is.", True),
+        ("The decision is to keep the parser.", True),
+        ("The docs do not cover a formal decision on the parser.", False),
+    ],
+)
+def test_a_decision_is_told_where_the_word_says_what_it_is(said: str, *, decides: bool) -> None:
+    assert texts_of(says(said), kind="decision") == ([said] if decides else [])
+
+
 def test_a_question_decides_nothing() -> None:
     assert texts_of(says("Shall we go with the new parser, as agreed?"), kind="decision") == []
 

@@ -206,6 +206,7 @@ def decisions(at: int, text: str) -> list[Fact]:
 
 _DECISION_HINTS = (
     "decid",
+    "decision",
     "agree",
     "go with",
     "we will ",
@@ -221,8 +222,8 @@ _DECISION_HINTS = (
     "conclusion",
 )
 _DECISION = re.compile(
-    r"\b(?:decided|decision|agreed|(?:let'?s|we'?ll|i'?ll|going to) go with|we will|we'll (?:use|keep|move|have)"
-    r"|the plan is|i chose|we chose"
+    r"\b(?:decided|decision(?=:| is\b| was\b| to\b)|agreed|(?:let'?s|we'?ll|i'?ll|going to) go with|we will"
+    r"|we'll (?:use|keep|move|have)|the plan is|i chose|we chose"
     r"|settled on|(?:the )?best approach|root cause|opted|stick with|the fix is|in conclusion)\b",
     re.IGNORECASE,
 )
