@@ -187,6 +187,7 @@ def test_a_pasted_log_with_times_is_nobodys_rule() -> None:
     said = f"Use the https address instead.\n\n{log}\n01:12:39.001\n Host key verification failed."
     assert texts_of(says("Done."), human(said), kind="correction") == ["Use the https address instead."]
     assert texts_of(says("Done."), human(said), kind="rule") == []
+    assert [fact.kind for fact in facts_of(human(log))] == ["request"]
 
 
 def test_a_pasted_object_is_nobodys_rule() -> None:

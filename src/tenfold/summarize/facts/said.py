@@ -99,10 +99,10 @@ def _spoken(said: str, at: int, *, first: bool) -> tuple[Fact, ...]:
         )
     ]
     said = _LOGGED.sub("", said).strip()
-    if len(said) <= SHORT:
-        facts.extend(_short(at, said, first=first))
-    else:
+    if len(said) > SHORT:
         facts.extend(_long(at, edges(said), first=first))
+    elif said:
+        facts.extend(_short(at, said, first=first))
     return tuple(facts)
 
 
