@@ -129,3 +129,14 @@ def test_names_never_take_the_room_of_what_must_be_kept() -> None:
     plain = render(facts, budget=260, count=quarter)
     named = render(facts, budget=260, count=quarter, names=200)
     assert len(named.unshown) <= len(plain.unshown)
+
+
+def test_what_was_only_looked_at_is_told_after_the_names_that_it_showed() -> None:
+    looks = [m for n in range(40) for m in ran(f"sed -n '{n}0,{n}9p' src/dates.py", f"def some_name_{n}(): pass")]
+    facts = facts_of(human("go"), *looks, *ran("make check", "fine"))
+    tight = render(facts, budget=400, count=quarter, names=60).text
+    assert all(f"some_name_{n}" in tight for n in range(40))
+    assert "make check" in tight
+    wide = render(facts, budget=4_000, count=quarter, names=60).text
+    assert "- [ok] sed -n '390,399p' src/dates.py" in wide
+    assert wide.count("sed -n") > tight.count("sed -n")

@@ -98,7 +98,8 @@ def render(  # noqa: PLR0913  what a section holds, and how much of it
 
     `hidden(fact)` keeps a fact out of the section because the view shows it anyway; such facts count as kept.
     A request too long for its share is shown by head and tail. Of the budget, `names` tokens are kept for the names in
-    use that stand neither in the section nor in `beside`; with 0 there are none. They take what else is left, too.
+    use that stand neither in the section nor in `beside`; with 0 there are none. They take what else is left, too;
+    what was only looked at comes after them, since they tell of it already.
     A to-do list gets the less the larger `depth` is (`Goal.depth`).
     """
     visible: list[Fact] = []
@@ -115,13 +116,15 @@ def render(  # noqa: PLR0913  what a section holds, and how much of it
     values = _newest_values(wanted)
     ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0], values))
     places = {id(fact): number for number, (fact, _) in enumerate(pairs)}
+    looks = [pair for pair in ranked if names and _looked(pair[0])]
+    ranked = [pair for pair in ranked if not (names and _looked(pair[0]))]
     chosen, text, size = _within(ranked, budget, places, count)
     if names:
         met, known = ranked_names(tuple(f for f in facts if f.kind == "name")), names_shown(beside)
         spare = min(names, count([_assembled(_names(met, known | names_shown(text), names, count), places)])[0])
         chosen, text, size = _within(ranked, budget, places, count, spare=spare)
         chosen = [*chosen, *_names(met, known | names_shown(text), budget - size, count)]
-        text, size = _assemble(chosen, places, count)
+        chosen, text, size = _within([*chosen, *looks], budget, places, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
         text, size = _assemble(chosen, places, count)
@@ -172,6 +175,11 @@ def _unrooted(line: str) -> str:
     """An error line without the folders of the path it begins with."""
     place, space, said = line.partition(" ")
     return place.rpartition("/")[2] + space + said
+
+
+def _looked(fact: Fact) -> bool:
+    """Whether a command only looked at something, and saw it."""
+    return fact.kind == "command" and only_looks(fact.key) and went_well(fact.note)
 
 
 def must_keep(fact: Fact) -> bool:
