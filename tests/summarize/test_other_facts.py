@@ -200,3 +200,12 @@ def test_a_secret_whose_label_is_cut_off_is_not_shown() -> None:
         )
         (shown,) = texts_of(*ran(command), kind="command")
         assert "orsebattery" not in shown, words
+
+
+def test_the_line_of_a_step_is_nobodys_sentence() -> None:
+    """In a plain list it comes back as an answer: what it cut out of a call says nothing of 48 by itself."""
+    line = (
+        '[step] TodoWrite({"todos":[{"content":"ST-01: 48 hours","status":"in_progress"},{"content":"ST-02: fi) -> ok'
+    )
+    assert texts_of(says(line), kind="identifier") == []
+    assert texts_of(says("The sensor of ST-01 was stuck for 48 hours."), kind="identifier") != []

@@ -25,6 +25,10 @@ _SUMMARY = re.compile(
 )
 
 
+STEP = "[step] "
+"""What the line begins with that stands for a step."""
+
+
 class Mark(NamedTuple):
     """The Block id and the hash that a summary's delimiter carries."""
 

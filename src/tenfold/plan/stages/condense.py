@@ -16,12 +16,12 @@ from tenfold.record.block import Block, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, ToolCall, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.view.units import Shown
+from tenfold.wire.marks import STEP
 
 SUMMARY = "summary"
 BATCHES = "batches"
 """The kind of a replacement by an archive of batches, which its writer makes even where little of it can be shown."""
 _LINE = 160
-_STEP = "[step] "
 _SIZE = re.compile(r", [\d,]+ characters\b")
 
 
@@ -79,7 +79,7 @@ def _line(shown: list[Shown]) -> str:
         end = "failed" if result and result.error else "ok"
         given = redacted(_typed(call)[: 4 * _LINE])[:_LINE]
         parts.append(f"{call.name}({given}) -> {end}, {size:,} characters")
-    return _STEP + "; ".join(parts)
+    return STEP + "; ".join(parts)
 
 
 def _typed(call: ToolCall) -> str:
@@ -93,7 +93,7 @@ def _typed(call: ToolCall) -> str:
 
 def retold(text: str) -> str:
     """What a story tells of a step that is one line already: not its mark, no sizes, which a cut would change."""
-    return _SIZE.sub("", text.removeprefix(_STEP)) if text.startswith(_STEP) else text
+    return _SIZE.sub("", text.removeprefix(STEP)) if text.startswith(STEP) else text
 
 
 class DropMiddle(Struct, frozen=True):

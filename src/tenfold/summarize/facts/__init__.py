@@ -21,7 +21,7 @@ from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.text import clip, edges, flat, key_of, middle
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
-from tenfold.wire.marks import typed
+from tenfold.wire.marks import STEP, typed
 
 __all__ = ["extract", "merge"]
 
@@ -101,10 +101,11 @@ class _Reader:
             self._names.read(at, "\n".join(_strings(doing.arguments)), _owner(doing))
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         text = edges(text)
-        if text:
+        if text and not text.startswith(STEP):  # a plain list brings our line of a step back as an answer
             self._facts.extend(decisions(at, text))
             self._facts.extend(from_text(at, text, user=False))
             self._identifiers.said(at, text, "model")
+        if text:
             self._names.read(at, text, SAID)
         action = None if calls else text_action(message)
         self._acting = read_call(action, self._opened) if action else None
