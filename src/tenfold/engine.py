@@ -14,18 +14,18 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.fitting import fitted, goal_for
 from tenfold.meter.counters import sizes
 from tenfold.meter.estimators import Anchors
 from tenfold.meter.reading import Reading, Sizes, counted, read
-from tenfold.plan.draft import MINIMAL_SUMMARY, Draft, Goal, Recall, least, start
-from tenfold.plan.plan import Plan, pick, renewed, with_facts, with_rest
+from tenfold.plan.draft import Draft, Recall, least, start
+from tenfold.plan.plan import Plan
 from tenfold.plan.stages.whole import entries_since
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Ask, Consult, Outcome, Verdict
 from tenfold.record.block import Block, Fact, Spent
 from tenfold.record.entry import Attempt
-from tenfold.summarize.fill import Filled, Writing, beside_newer, fill, frame_of, kept_facts, known_facts, section_of
-from tenfold.summarize.section import render
+from tenfold.summarize.fill import Filled, Writing, fill, kept_facts, known_facts
 from tenfold.trigger.guard import History, decide
 from tenfold.trigger.triggers import Decision, Demand, Limits
 from tenfold.view.units import Shown, shown_of
@@ -248,64 +248,8 @@ def plan_for(
     draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool = True
 ) -> Plan:
     """The policy's stages over the draft, down to the target, or to the least size where that is above it."""
-    return with_rest(_least_plan(draft, policy, call, facts, target, texts=texts))
-
-
-def _whole(draft: Draft) -> int:
-    """Tokens of the session: of what is in view, and of what the Blocks in force took out of it."""
-    blocks = [block for at in draft.view.marks.live if isinstance(block := draft.view.path.at(at), Block)]
-    return draft.tokens + sum(block.tokens_before - block.tokens_after for block in blocks)
-
-
-def _least_plan(draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool) -> Plan:
-    """The Plan that shows no fact twice.
-
-    The facts are known already, so their section is allotted what it takes and no more: what stands in view under
-    the Plan need not be repeated. A Plan that only elides gets room for the facts that went with the outputs. With
-    `texts` False no stage that needs a text written takes part.
-    """
-    frame = frame_of(draft, call.recall, policy.summary)
-    goal = policy.goal(target, recall=call.recall, whole=_whole(draft))
-    goal = replace(goal, frame=frame, window=call.window, exact=call.to is not None)
-    room = max(MINIMAL_SUMMARY, target - sum(least(draft).values()) + MINIMAL_SUMMARY - frame)
-    if goal.facts + goal.narrative + goal.users > room:
-        rest = goal.narrative + goal.users
-        shared = max(room * 6 // 10, room * goal.facts // (goal.facts + rest))
-        narrative = (room - shared) * goal.narrative // max(1, rest)
-        names = goal.names * shared // goal.facts if goal.facts else 0
-        goal = replace(goal, facts=shared, narrative=narrative, users=room - shared - narrative, names=names)
-    count = policy.counter.count
-
-    def planned(goal: Goal) -> Plan:
-        picked = pick(draft, goal, policy.stages, texts=texts)
-        plan = renewed(picked, lambda message: beside_newer(message, policy.summary))
-        section = section_of(plan, facts, budget=goal.facts, count=count) if plan.draft is not picked.draft else None
-        return picked if section is not None and not section.text and section.unshown else plan
-
-    wanted = render(facts, budget=goal.facts, count=count, names=goal.names, depth=goal.depth)
-    plan = planned(replace(goal, facts=wanted.tokens))
-    section = section_of(plan, facts, budget=goal.facts, count=count)
-    if any(p.allotment for p in plan.changed):
-        if plan.goal.facts - section.tokens < target // 5:
-            return plan
-        closer = planned(replace(goal, facts=section.tokens))
-        there = section_of(closer, facts, budget=section.tokens, count=count)  # other messages are hidden there
-        if len(there.unshown) > len(section.unshown):
-            return plan
-        if not there.text or any(p.allotment for p in closer.changed):
-            return closer
-        apart = there.tokens + goal.frame
-        return with_facts(closer, apart) if closer.tokens_after + apart <= target else plan
-    if not plan.changed or not section.text:
-        return plan
-    needed = section.tokens + goal.frame
-    if plan.tokens_after + needed > target:
-        plan = planned(replace(goal, facts=section.tokens, stop=max(1, target - needed)))
-        again = section_of(plan, facts, budget=goal.facts, count=count).tokens  # other messages are hidden there
-        if again > section.tokens and any(p.allotment for p in plan.changed):
-            plan = planned(replace(goal, facts=again, stop=max(1, target - needed)))
-        needed = min(again + goal.frame, max(needed, target - plan.tokens_after))
-    return plan if any(p.allotment for p in plan.changed) else with_facts(plan, needed)
+    goal = goal_for(draft, policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
+    return fitted(draft, policy, facts, goal, texts=texts)
 
 
 Status = Literal["nothing", "cancelled", "unsatisfiable", "failed"]

@@ -18,7 +18,6 @@ from tenfold.evals.peers import ROOT, Known, Peer, Worker
 from tenfold.evals.resident import Resident, child
 from tenfold.evals.speed import (
     SUMMARIES,
-    TURNS,
     Archived,
     Blocked,
     Opened,
@@ -34,6 +33,7 @@ from tenfold.evals.speed import (
     resident,
     told,
     turns,
+    turns_at,
 )
 from tenfold.evals.speed_tables import against, median_peer, tables
 from tenfold.evals.waiting import Run, waits
@@ -121,8 +121,12 @@ def test_a_turn_is_timed_in_every_way_a_host_can_give_it(material: Material) -> 
     ]
     for each in found:
         assert isinstance(each, Turned)
-        assert (each.messages, each.turns, each.unable) == (100, TURNS, "")
+        assert (each.messages, each.turns, each.unable) == (100, turns_at(100), "")
         assert 0 < each.seconds <= each.slowest
+
+
+def test_more_turns_are_timed_where_a_history_is_long() -> None:
+    assert [turns_at(n) for n in (100, 1_000, 4_000, 10_000, 100_000)] == [20, 20, 40, 100, 100]
 
 
 def test_a_peer_gets_the_past_and_the_steps_after_it(material: Material) -> None:
@@ -130,7 +134,7 @@ def test_a_peer_gets_the_past_and_the_steps_after_it(material: Material) -> None
     (found,) = hooked(hook, material, 100)
     assert found == Turned("fake/hook", "hook", 100, 0.3, 0.4, 3)
     ((past, steps),) = hook.asked
-    assert (past, steps) == material.history(100, turns=TURNS + 1)
+    assert (past, steps) == material.history(100, turns=turns_at(100) + 1)
 
 
 def test_a_peer_that_cannot_is_listed_with_its_reason(material: Material) -> None:

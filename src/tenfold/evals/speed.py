@@ -39,8 +39,8 @@ MIDDLE = 10_000
 """Peers, compactions and memory are measured up to this length: the slowest peer takes seconds a turn there."""
 FULL = 1_000_000
 """Entries of the largest archive, on request alone: its index takes gigabytes and minutes."""
-TURNS = 20
-"""Turns that a median is taken of, after one that warms up."""
+TURNS = (20, 100)
+"""The fewest and the most turns that a median is taken of, after one that warms up; between them one in a hundred."""
 LIMIT = 20.0
 """Seconds that the turns of one method at one length may take together; at least one is made."""
 BEYOND = 2_000_000_000
@@ -193,9 +193,15 @@ def put(measured: Sequence[Measured]) -> Speed:
 # -- a turn ------------------------------------------------------------------------------------------------------------
 
 
+def turns_at(messages: int) -> int:
+    """How many turns are timed at a length: few enough that the history stays about as long as is said."""
+    least, most = TURNS
+    return min(most, max(least, messages // 100))
+
+
 def turns(material: Material, messages: int) -> list[Measured]:
     """Each way in which a host can give a turn to a session: what is new, its whole list, its whole request."""
-    past, steps = material.history(messages, turns=TURNS + 1)
+    past, steps = material.history(messages, turns=turns_at(messages) + 1)
     known, new = decoded(past), [decoded(step) for step in steps]
     out: list[Measured] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -212,7 +218,7 @@ def turns(material: Material, messages: int) -> list[Measured]:
 
 def hooked(peer: Hooked, material: Material, messages: int) -> list[Measured]:
     """A peer's own hook before a model call, with its window or limit out of reach."""
-    past, steps = material.history(messages, turns=TURNS + 1)
+    past, steps = material.history(messages, turns=turns_at(messages) + 1)
     try:
         return [_turned(peer.name, "hook", messages, peer.turns(past, steps, limit=LIMIT))]
     except Unable as reason:
