@@ -35,12 +35,19 @@ _HINTS = (
     "dop_v1_",
     "SG.",
     "whsec_",
+    "gsk_",
+    "xai-",
+    "r8_",
+    "shpat_",
+    "tvly-",
+    "pplx-",
+    "lin_api_",
     "ya29.",
     "hooks.slack",
     "-----BEGIN",
     "://",
 )
-_LABELS = ("key", "token", "secret", "passw", "pwd", "bearer", "basic ", "credential", "authorization")
+_LABELS = ("key", "token", "secret", "passw", "passp", "pwd", "bearer", "basic ", "credential", "authorization")
 
 _SHAPES = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
@@ -50,23 +57,34 @@ _SHAPES = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r"|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bdop_v1_[a-f0-9]{40,}"
     r"|\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bwhsec_[A-Za-z0-9]{16,}"
+    r"|\b(?:gsk_|xai-|r8_|shpat_|tvly-|pplx-|lin_api_)[A-Za-z0-9_-]{20,}"
     r"|\bya29\.[A-Za-z0-9_-]{20,}|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
 )
-_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/@]{1,200})(@)")
+_URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/]{1,200})(@)")
 _SCHEME = re.compile(r"(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
 _AUTHORIZED = re.compile(
     r"(\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z-]{2,20}\s+)?)([A-Za-z0-9._~+/=:-]{8,})", re.IGNORECASE
 )
+_LABEL = (
+    r"(?:api[_-]?key|apikey|(?:access|secret|private|account|signing|encryption)[_-]?key|client[_-]?secret"
+    r"|auth[_-]?token|access[_-]?token|refresh[_-]?token|secret|token|passwd|password|passphrase|pwd|credentials?)"
+)
 _LABELLED = re.compile(
-    r"(\b[\w-]{0,40}(?:api[_-]?key|apikey|(?:access|secret|private|account|signing|encryption)[_-]?key|client[_-]?secret"
-    r"|auth[_-]?token"
-    r"|access[_-]?token|refresh[_-]?token|secret|token|passwd|password|passphrase|pwd|credentials?)"
-    r"\\*[\"']?\s*(?:=|:)\s*\\*[\"']?)([^\s\"',;)}\]]{6,200})",
+    rf"(\b[\w-]{{0,40}}{_LABEL}\\*[\"']?\s*(?:=|:)\s*(?:\[\s*)?\\*[\"']?)([^\s\"',;)}}\]]{{6,200}})", re.IGNORECASE
+)
+_NAMES_A_SECRET = re.compile(rf"(?i:[\w.-]{{0,40}}{_LABEL})|[A-Z0-9_]{{1,40}}_KEY")
+_PHRASE = re.compile(r"(passphrase\\*[\"']?\s*[=:]\s*\\*([\"']))([^\"'\n]{6,200})(?=\\*\2)", re.IGNORECASE)
+_PAIRED = re.compile(
+    rf"(\"(?:name|key)\\*\"\s*:\s*\\*\"[\w.-]{{0,40}}(?:{_LABEL}|key)\\*\"\s*,\s*\\*\"value\\*\"\s*:\s*\\*\")"
+    r"([^\"\\]{6,200})",
     re.IGNORECASE,
 )
+"""A secret in a pair of name and value, as settings are sent to a service."""
+_ATTACHED = re.compile(r"(\bmysql\w*(?:\s[^\n|;&]{0,200})?\s-p[\"']?)([^\s\"'/]{4,200})")
+"""A password that stands at its flag with nothing between, as MySQL's programs take it."""
 _ASSIGNED = re.compile(
     r"(?:key|secret|token|passwd|password|passphrase|pwd|credent(?:i\u0307?|\u0131)als?)"
-    r"\\*[\"']?\s*[=:]\s*\\*[\"']?[^\s\"',;)}\]]{6}"
+    r"\\*[\"']?\s*[=:]\s*(?:\[\s*)?\\*[\"']?[^\s\"',;)}\]]{6}"
 )
 """What a match of `_LABELLED` ends with, in folded text: nearly all texts that speak of a token assign none, and this
 finds that out in a twentieth of the time."""
@@ -78,9 +96,18 @@ _FLAG = re.compile(
 _LOGIN = re.compile(r"((?:\s-u|\s--user)(?:\s+|=)\\*[\"']?[\w.@%+-]{1,64}:)([^\s\"'/][^\s\"']{5,199})")
 _WORD = 12
 """Letters of the longest word that may follow a flag in prose: "the --password option"."""
+_SHORTEST = 6
+"""Characters of the shortest value that a label makes a secret."""
 _HARMLESS = re.compile(
-    r"^(?:\d{1,9}|true|false|none|null|undefined|string|number|\[redacted\].*|[$<{(%].*|.*[(.\[].*)$", re.IGNORECASE
+    r"^(?:[\d.]{1,15}|true|false|none|null|undefined|string|number|\[redacted.*|[$<{(%].*|(?:~|\.{1,2})(?:/[\w.-]+)+"
+    r"|/?(?:[\w-]+/)*[\w-]+\.(?:cfg|conf|crt|env|go|ini|java|jsx?|json|key|kt|log|md|pem|php|py|rb|rs|rst|sh|toml|tsx?"
+    r"|txt|ya?ml))$",
+    re.IGNORECASE,
 )
+_CODE = re.compile(r"[$@]?[^\W\d][\w$]*[?!]?((?:(?:\.|::|->)[^\W\d][\w$]*[?!]?)*)(?:([(\[<]).*)?$")
+"""A value that a program reads or calls: `os.environ`, `settings.password`, `get_key(name)`."""
+_MIXED = re.compile(r"\d[^\W\d_]")
+"""What names in programs seldom hold, and passwords often."""
 
 
 def redact(text: str) -> str:
@@ -94,19 +121,31 @@ def redact(text: str) -> str:
         text = _SCHEME.sub(rf"\1{MASK}", text)
         if "authorization" in folded:
             text = _AUTHORIZED.sub(_flagged, text)
+        if "passphrase" in folded:
+            text = _PHRASE.sub(rf"\1{MASK}", text)
+        if '"value' in folded:
+            text = _PAIRED.sub(rf"\1{MASK}", text)
         if _ASSIGNED.search(folded):
             text = _LABELLED.sub(_labelled, text)
         if "--" in text:
             text = _FLAG.sub(_flagged, text)
     if "-u" in text:
         text = _LOGIN.sub(rf"\1{MASK}", text)
+    if "mysql" in text:
+        text = _ATTACHED.sub(rf"\1{MASK}", text)
     return text
+
+
+def redact_value(label: str, value: str) -> str:
+    """A value without secrets that stood behind a label of its own: a field of an object, an argument of a call."""
+    named = _NAMES_A_SECRET.fullmatch(label) is not None and len(value) >= _SHORTEST
+    return MASK if named and not _harmless(value) else redact(value)
 
 
 def _flagged(match: re.Match[str]) -> str:
     value = match.group(2)
-    said = value.isalpha() and len(value) <= _WORD
-    return match.group(0) if said or _HARMLESS.match(value) else match.group(1) + MASK
+    said = value.rstrip(".").isalpha() and len(value) <= _WORD
+    return match.group(0) if said or _harmless(value) else match.group(1) + MASK
 
 
 redacted = remembered(redact)
@@ -114,10 +153,16 @@ redacted = remembered(redact)
 
 
 def _labelled(match: re.Match[str]) -> str:
-    value = match.group(2)
+    label, value = match.group(1).lower(), match.group(2).rstrip(".")
     plain = value.isalpha() and (value.islower() or value.istitle())
-    if _HARMLESS.match(value) or (
-        plain and "pass" not in match.group(1).lower() and "pwd" not in match.group(1).lower()
-    ):
+    if _harmless(value) or (plain and "pass" not in label and "pwd" not in label):
         return match.group(0)
     return match.group(1) + MASK
+
+
+def _harmless(value: str) -> bool:
+    """Whether a value that is labelled as secret is none: a number, a word of a schema, a path, a piece of code."""
+    if _HARMLESS.match(value):
+        return True
+    code = _CODE.match(value)
+    return code is not None and any(code.groups()) and not _MIXED.search(value)

@@ -47,3 +47,32 @@ def test_what_replaces_messages_holds_none_of_their_secrets(policy: str, target:
     assert written
     for secret in (TOLD, PRINTED, SAID):
         assert [text for text in written if secret in text] == []
+
+
+HEX, UUID = "9f86d081884c7d659a2feaa0c55ad015", "3f1c2b1a-9d8e-4f7a-b6c5-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output", "secret"),
+    [
+        ({"username": "bob", "password": "Tr0ub4dor9x3"}, "logged in", "Tr0ub4dor9x3"),
+        ({"auth": {"apiKey": [HEX]}}, "ok", HEX),
+        ({"client_secret": UUID}, "ok", UUID),
+        ({"name": "STRIPE_KEY", "value": PRINTED}, "ok", PRINTED),
+        ({"name": "x"}, f"api_key: {HEX}\nregion: eu\n", HEX),
+        ({"name": "x"}, json.dumps({"token": HEX, "user": "bob"}, indent=2), HEX),
+        ({"command": f"curl -H 'X-Api-Key: {HEX}' https://db.local/c"}, "boom\nexit code: 1", HEX),
+        ({"name": "x"}, "as it was\n" * 700 + f"token: {HEX}\n" + "as it was\n" * 400, HEX),
+    ],
+)
+def test_a_secret_is_known_by_the_label_it_stood_behind(arguments: dict[str, object], output: str, secret: str) -> None:
+    call = {"name": "sign_in", "arguments": json.dumps(arguments)}
+    done = [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "s", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "s", "content": output},
+    ]
+    given = [*GIVEN[:1], *GIVEN[7:13], *done, *GIVEN[13:]]
+    made = compact(given, to=1_500, model="gpt-4o", format="openai-chat")
+    written = [json.dumps(message) for message in made.messages if message not in given]
+    assert written
+    assert [text for text in written if secret in text] == []

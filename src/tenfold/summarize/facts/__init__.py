@@ -13,7 +13,7 @@ from tenfold.calls.doing import Doing, opened_by, read_call, text_action
 from tenfold.calls.shell import Effect, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
-from tenfold.redact import redacted
+from tenfold.redact import redact_value, redacted
 from tenfold.summarize.facts.identifiers import Identifiers
 from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.names import SAID, Names
@@ -156,16 +156,16 @@ class _Reader:
         )
 
 
-def _strings(value: object) -> Iterator[str]:
-    """The texts in a call's arguments, as they are meant: with nothing escaped."""
+def _strings(value: object, label: str = "") -> Iterator[str]:
+    """The texts in a call's arguments, as they are meant: with nothing escaped, and without secrets."""
     if isinstance(value, dict):
-        for inner in value.values():
-            yield from _strings(inner)
+        for name, inner in value.items():
+            yield from _strings(inner, str(value.get("name", name) if name == "value" else name))
     elif isinstance(value, list):
         for inner in value:
-            yield from _strings(inner)
+            yield from _strings(inner, label)
     else:
-        yield str(value)
+        yield redact_value(label, str(value))
 
 
 _AWAY = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")

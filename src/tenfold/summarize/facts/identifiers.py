@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tenfold.record.block import Fact
-from tenfold.redact import redact
+from tenfold.redact import redact, redacted
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.text import flat, key_of, sentences
+from tenfold.summarize.facts.text import ending, flat, key_of, sentences
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
 _WORTH = re.compile(r"\d|@|://")
@@ -95,11 +95,13 @@ def _is_loud(key: str) -> bool:
 
 @remembered
 def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
-    """The key and text of each identifier in a text: those in single words first, then values behind their label."""
-    if len(text) > _EDGE:
-        text = text[: _EDGE * 2 // 3] + " " + text[-_EDGE // 3 :]
-    words = text.split()
+    """The key and text of each identifier in a text: those in single words first, then values behind their label.
+
+    Secrets go first: a word by itself does not tell that it stood behind a label.
+    """
     close = not tool or len(text) <= _SMALL
+    text = redacted(text if len(text) <= _EDGE else text[: _EDGE * 2 // 3] + " " + ending(text, _EDGE // 3))
+    words = text.split()
     named = [(word, _classify(word)) for word in set(words) if 3 <= len(word) <= 400]
     telling = [(word, each) for word, each in named if each is not None and (each.loud or close)]
     out = [(each.key, each.text) for _, each in sorted(telling) if not (tool and _ADDRESS.fullmatch(each.text))]

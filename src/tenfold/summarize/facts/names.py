@@ -17,8 +17,9 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from tenfold.record.block import Fact
-from tenfold.redact import redact
+from tenfold.redact import redacted
 from tenfold.remembering import remembered
+from tenfold.summarize.facts.text import ending
 
 FADE = 60
 """Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""
@@ -56,7 +57,7 @@ class Names:
 
     def read(self, at: int, text: str, owner: str, *, heard: bool = False) -> None:
         """Takes in one text met at a position. `heard` says that a tool printed it; then its edges are read."""
-        found = names_in(text if not heard or len(text) <= _EDGE else f"{text[:_OUTER]} {text[-_INNER:]}")
+        found = names_in(text if not heard or len(text) <= _EDGE else f"{text[:_OUTER]} {ending(text, _INNER)}")
         if not found:
             return
         scores = self._owners.setdefault(owner, {})
@@ -73,7 +74,7 @@ class Names:
 @remembered
 def names_in(text: str) -> frozenset[str]:
     """The names in a text. Secrets are taken out first, while the words around them still tell them."""
-    return frozenset(names_shown(redact(text)))
+    return frozenset(names_shown(redacted(text)))
 
 
 def names_shown(text: str) -> set[str]:

@@ -58,6 +58,12 @@ def edges(text: str, limit: int = 60_000) -> str:
     return text if len(text) <= 2 * limit else f"{text[:limit]}\n{text[-limit:]}"
 
 
+def ending(text: str, limit: int) -> str:
+    """The last lines of a text, at most `limit` characters: half a line may lack the word that tells a secret."""
+    cut = text[-limit:]
+    return cut[cut.find("\n") + 1 :] if "\n" in cut[: limit // 2] else cut
+
+
 def key_of(text: str, limit: int = 160) -> str:
     """What makes two texts the same fact: one line, lower case, no end punctuation, bounded."""
     return flat(text).lower().rstrip(".!?,;: ")[:limit]
