@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from tenfold.calls.doing import Doing, opened_by, read_call, text_action
+from tenfold.calls.outcomes import error_lines, judge, went_well
 from tenfold.calls.shell import Effect, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
@@ -17,10 +18,9 @@ from tenfold.redact import redacted
 from tenfold.summarize.facts.identifiers import Identifiers
 from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.names import SAID, Names
-from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
-from tenfold.summarize.facts.text import clip, edges, flat, key_of, middle
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
+from tenfold.text import clip, edges, flat, key_of, middle
 from tenfold.wire.marks import STEP, typed
 
 __all__ = ["extract", "merge"]

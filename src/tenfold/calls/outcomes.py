@@ -11,7 +11,7 @@ from tenfold.calls.shell import only_looks
 from tenfold.record.block import Fact
 from tenfold.redact import redact
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
+from tenfold.text import clip, edges, flat, key_of, plain
 from tenfold.view.units import NO_RESULT
 
 MOST_LINES = 6
