@@ -180,6 +180,21 @@ def test_a_line_tells_a_command_as_it_would_be_typed(command: object, told: str)
     assert texts(draft.pieces[1]) == [f"[step] shell({told}) -> ok, 828 characters"]
 
 
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed\nexit code: 1", "exit 1"),
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed", "errors in output"),
+        ("3 passed in 0.11s", "ok: 3 passed"),
+    ],
+)
+def test_a_line_tells_what_came_of_a_command_where_no_format_flags_it(output: str, told: str) -> None:
+    call = called("c", "shell", json.dumps({"command": "pytest tests"}))
+    body = "\n".join([FILLER] * 9 + [output])
+    draft = applied(OneLine(), [user("go"), call, gave("c", body), said("ok")])
+    assert texts(draft.pieces[1]) == [f"[step] shell(pytest tests) -> {told}, {len(body):,} characters"]
+
+
 def test_one_line_stops_at_the_target() -> None:
     history = work(8)
     whole = draft_of(history).tokens
