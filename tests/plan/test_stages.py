@@ -92,6 +92,29 @@ def test_a_failed_read_is_not_superseded() -> None:
     assert changed(applied(SupersededReads(), history)) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        (called("x", "read", '{"path": "a.py"}'), "Error: EACCES: permission denied, open 'a.py'"),
+        (called("x", "edit", '{"path": "a.py", "old": "a"}'), "Error: old_string not found; nothing was changed"),
+        (called("x", "bash", '{"command": "sed -i s/a/b/ a.py"}'), "sed: no write permission\nexit code: 4"),
+        (called("x", "read_text_file", '{"path": "a.py", "head": 3}'), "0 nothing else"),
+        (called("x", "read_file", '{"path": "a.py", "start_line_one_indexed": 9}'), "0 nothing else"),
+        (called("x", "view_file", '{"path": "a.py", "StartLine": 9, "EndLine": 12}'), "0 nothing else"),
+        (called("x", "bash", '{"command": "head -3 a.py && touch b.py"}'), "0 nothing else"),
+    ],
+)
+def test_a_call_that_failed_or_read_a_part_supersedes_nothing(call: Message, output: str) -> None:
+    history = [user("go"), *read(1, "a.py"), call, gave("x", output), said("ok")]
+    assert changed(applied(SupersededReads(), history)) == []
+
+
+def test_a_change_that_was_made_before_a_command_failed_supersedes() -> None:
+    call = called("x", "bash", '{"command": "sed -i s/a/b/ a.py && pytest"}')
+    draft = applied(SupersededReads(), [user("go"), *read(1, "a.py"), call, gave("x", "1 failed\nexit code: 1")])
+    assert changed(draft) == [(1, 2, "superseded-reads")]
+
+
 # -- truncate, clear --------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +201,21 @@ def test_a_line_tells_a_command_as_it_would_be_typed(command: object, told: str)
     call = called("c", "shell", json.dumps({"command": command}))
     draft = applied(OneLine(), [user("go"), call, gave("c", FILLER * 9), said("ok")])
     assert texts(draft.pieces[1]) == [f"[step] shell({told}) -> ok, 828 characters"]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed\nexit code: 1", "exit 1"),
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed", "errors in output"),
+        ("3 passed in 0.11s", "ok: 3 passed"),
+    ],
+)
+def test_a_line_tells_what_came_of_a_command_where_no_format_flags_it(output: str, told: str) -> None:
+    call = called("c", "shell", json.dumps({"command": "pytest tests"}))
+    body = "\n".join([FILLER] * 9 + [output])
+    draft = applied(OneLine(), [user("go"), call, gave("c", body), said("ok")])
+    assert texts(draft.pieces[1]) == [f"[step] shell(pytest tests) -> {told}, {len(body):,} characters"]
 
 
 def test_one_line_stops_at_the_target() -> None:

@@ -115,6 +115,13 @@ def test_reading_a_file_about_errors_is_no_error() -> None:
     assert facts_of(calls("read", path="/a.py"), gives("raise ValueError: x\nError: y"), kind="error") == []
 
 
+def test_a_file_of_which_one_line_tells_an_error_was_not_read() -> None:
+    refused = [calls("read", path="/a.py"), gives("Error: EACCES: permission denied, open '/a.py'\n")]
+    assert [(fact.kind, fact.live) for fact in facts_of(*refused) if fact.kind != "name"] == [("error", False)]
+    (log,) = facts_of(calls("read", path="/a.log"), gives("Error: one\nError: two\n"), kind="file_read")
+    assert log.text == "/a.log"
+
+
 def test_a_failed_edit_is_over_when_another_one_goes_through() -> None:
     bad = [calls("edit", path="/a.py"), gives("Could not find the exact text in /a.py")]
     assert open_errors(*bad) == ["Could not find the exact text in /a.py"]

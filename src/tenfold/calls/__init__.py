@@ -1,1 +1,1 @@
-"""What tool calls do to files and commands: knowledge of tools, as tables, shared by stages and facts."""
+"""What tool calls do to files and commands, and what came of them: knowledge of tools, shared by stages and facts."""

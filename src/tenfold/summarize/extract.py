@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tenfold.record.message import Message, calls_of
-from tenfold.summarize.facts.text import flat
 from tenfold.summarize.section import Count
 from tenfold.summarize.steps import Moment, clip_end, moments, tell, tell_run
+from tenfold.text import flat
 
 RUNS = (6, 15, 40, 100)
 """Steps told by one line where the story is coarse; the first that fits."""

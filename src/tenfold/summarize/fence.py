@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenfold.summarize.facts.text import plain
+from tenfold.text import plain
 
 FENCE = "untrusted-data"
 

@@ -23,12 +23,12 @@ from tenfold.record.message import Message, Text, calls_of, text_of
 from tenfold.summarize.check import shortened
 from tenfold.summarize.facts import extract, merge
 from tenfold.summarize.facts.merging import WRITTEN
-from tenfold.summarize.facts.text import CLIPPED
 from tenfold.summarize.ladder import Settings, Written, added
 from tenfold.summarize.parse import narrative, parse, sectionless
 from tenfold.summarize.section import TITLE, Section, must_keep, render
 from tenfold.summarize.summarize import clean
 from tenfold.summarize.writer import Job, Prose, Writer
+from tenfold.text import CLIPPED
 from tenfold.view.view import View
 from tenfold.wire.marks import render_summary, summary_mark, summary_text
 

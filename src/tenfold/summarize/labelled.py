@@ -23,8 +23,8 @@ from tenfold.record.message import (
     calls_of,
 )
 from tenfold.redact import redacted
-from tenfold.summarize.facts.text import plain
 from tenfold.summarize.fence import bounded, fenced
+from tenfold.text import plain
 
 RESULT = 2_000
 """Characters that are kept of a tool's output."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from tenfold.calls.outcomes import went_well
 from tenfold.record.block import Fact, FactKind
-from tenfold.summarize.facts.outcomes import went_well
-from tenfold.summarize.facts.text import key_of
 from tenfold.summarize.section import ALSO, BY_LINE, TITLE, Heading
+from tenfold.text import key_of
 
 _TAIL = re.compile(r" +\((?:from|was|note): (?P<note>[^\n]*)\)$")
 _CAUSE = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')

@@ -13,6 +13,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.calls.outcomes import cause_of, went_well
 from tenfold.calls.shell import only_looks
 from tenfold.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.redact import redact
@@ -20,9 +21,8 @@ from tenfold.remembering import remembered
 from tenfold.summarize.facts.identifiers import figures
 from tenfold.summarize.facts.merging import tells
 from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
-from tenfold.summarize.facts.outcomes import cause_of, went_well
 from tenfold.summarize.facts.said import ACK, WEAK
-from tenfold.summarize.facts.text import clip, flat, key_of, middle
+from tenfold.text import clip, flat, key_of, middle
 
 Count = Callable[[Sequence[str]], list[int]]
 

@@ -14,12 +14,12 @@ from typing import Literal
 from msgspec import Struct
 
 from tenfold.calls.doing import Doing, Verb, opened_by, read_call, text_action
+from tenfold.calls.outcomes import judge, went_well
 from tenfold.plan.stages.condense import retold
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.outcomes import judge, went_well
-from tenfold.summarize.facts.text import clip, flat, is_prose
+from tenfold.text import clip, flat, is_prose
 
 
 class Done(Struct, frozen=True):

@@ -18,13 +18,13 @@ from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
 from tenfold.redact import redact
 from tenfold.summarize.arrange import NONE, arranged, tidied
 from tenfold.summarize.check import FATAL, Expected, Failure, check, mend, shortened, source_of, thinned
-from tenfold.summarize.facts.text import flat
 from tenfold.summarize.fence import bounded, fenced
 from tenfold.summarize.ladder import Written, added
 from tenfold.summarize.section import Count
 from tenfold.summarize.structure import guide
 from tenfold.summarize.summarize import clean
 from tenfold.summarize.writer import Effect, Job
+from tenfold.text import flat
 from tenfold.trigger.triggers import CalibratedBuffer
 
 Items = Sequence[tuple[int, Message]]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.calls.doing import command_of, read_call, verb_of
+from tenfold.calls.outcomes import judge
 from tenfold.plan.draft import TO_BE_WRITTEN, Draft, Goal, Key, Piece, as_show
 from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Rep, Replacement, Say, Show
@@ -72,14 +73,21 @@ def _line(shown: list[Shown]) -> str:
     said = " ".join(redacted(text_of(shown[0].message)[: 4 * _LINE]).split())
     said = said if len(said) <= _LINE else said[:_LINE] + "..."
     parts = [said] if said else []
-    results = {r.call: r for s in shown if (r := result_of(s.message)) is not None}
+    results = {r.call: s for s in shown if (r := result_of(s.message)) is not None}
     for call in calls_of(shown[0].message):
-        result = results.get(call.id)
-        size = sum(len(t.text) for t in result.content if isinstance(t, Text)) if result else 0
-        end = "failed" if result and result.error else "ok"
         given = redacted(_typed(call)[: 4 * _LINE])[:_LINE]
-        parts.append(f"{call.name}({given}) -> {end}, {size:,} characters")
+        parts.append(f"{call.name}({given}) -> {_end(call, results.get(call.id))}")
     return STEP + "; ".join(parts)
+
+
+def _end(call: ToolCall, answer: Shown | None) -> str:
+    """How a call ended, and the size of what it gave."""
+    result = result_of(answer.message) if answer is not None else None
+    if answer is None or result is None:
+        return "no result"
+    outcome = judge(read_call(call), text_of(answer.message), flagged=result.error, at=answer.at)
+    size = sum(len(t.text) for t in result.content if isinstance(t, Text))
+    return f"{outcome.note}, {size:,} characters"
 
 
 def _typed(call: ToolCall) -> str:

@@ -5,13 +5,16 @@ A step whose output is elided is one replacement: its call and other results are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.calls.doing import read_call
+from tenfold.calls.doing import Doing, read_call
+from tenfold.calls.outcomes import judge, took_effect
+from tenfold.calls.shell import Effect
 from tenfold.plan.draft import Draft, Goal, Piece, Recall, as_show
 from tenfold.record.block import Say
 from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
@@ -195,19 +198,23 @@ class SupersededReads(Struct, frozen=True):
         old = _superseded(draft)
 
         def treat(piece: Piece) -> Piece:
-            if not any((piece.first, c) in old for c in _answered(piece)):
+            if not any((piece.first, c) in old for c in _answers(piece)):
                 return piece
             return elided(draft, piece, self.name, _superseding(draft, goal, piece, old))
 
         return _each(draft, goal, treat)
 
 
-_PARTS = ("offset", "limit", "start_line", "end_line", "view_range", "line_range", "start", "end", "lines", "pages")
-"""Arguments with which tools read a part of a file."""
+_PART = re.compile(
+    r"(?:\w*_)?(?:offset|limit|start|end|head|tail|first|last|skip|max|length|chunk|lines?|pages?|(?:view)?range)",
+    re.IGNORECASE,
+)
+"""How the names of the arguments begin with which tools read a part of a file."""
 
 
 def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
     """The reads that a later call supersedes, by (first position of the unit, call id), with the path."""
+    answers = {(piece.first, call): shown for piece in draft.pieces for call, shown in _answers(piece).items()}
     calls = [
         (piece.first, call)
         for piece in draft.pieces
@@ -219,24 +226,37 @@ def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
     out: dict[tuple[int, str], str] = {}
     for first, call in reversed(calls):
         doing = read_call(call)
+        if not doing.effects:
+            continue
         same = f"{call.name}\0{call.arguments}"
         paths = [e.path for e in doing.effects]
-        if not paths:
-            continue
         reads = all(e.verb == "read" for e in doing.effects)
         if reads and (same in later or all(path in later for path in paths)):
             out[first, call.id] = paths[0]
-        whole = doing.verb == "read" and not any(doing.arguments.get(part) for part in _PARTS)
-        later.add(same)
-        if whole or not reads:
-            later.update(e.target or e.path for e in doing.effects)
-            later.update(paths)
+        done = _done(doing, answers.get((first, call.id)))
+        if done == doing.effects:
+            later.add(same)
+        whole = doing.verb == "read" and not any(_PART.match(k) for k, value in doing.arguments.items() if value)
+        for effect in done:
+            if whole or effect.verb != "read":
+                later.update((effect.path, effect.target or effect.path))
     return out
 
 
-def _answered(piece: Piece) -> list[str]:
-    results = (result_of(s.message) for s in piece.shown())
-    return [r.call for r in results if r is not None]
+def _done(doing: Doing, answer: Shown | None) -> tuple[Effect, ...]:
+    """What a call did to files, as far as its answer tells: of a shell command that failed, what it surely changed."""
+    result = result_of(answer.message) if answer is not None else None
+    if answer is None or result is None:
+        return ()
+    outcome = judge(doing, text_of(answer.message), flagged=result.error, at=answer.at)
+    if took_effect(outcome.note):
+        return doing.effects
+    return tuple(e for e in doing.effects if doing.verb == "shell" and e.sure and e.verb != "read")
+
+
+def _answers(piece: Piece) -> dict[str, Shown]:
+    """The tool messages of a piece by the call they answer."""
+    return {r.call: s for s in piece.shown() if (r := result_of(s.message)) is not None}
 
 
 def _superseding(draft: Draft, goal: Goal, piece: Piece, old: dict[tuple[int, str], str]) -> Elision:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from tenfold.calls.doing import Doing, opened_by, read_call, text_action
+from tenfold.calls.outcomes import error_lines, judge, took_effect
 from tenfold.calls.shell import Effect, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
@@ -17,10 +18,9 @@ from tenfold.redact import redact_value, redacted
 from tenfold.summarize.facts.identifiers import Identifiers
 from tenfold.summarize.facts.merging import merge
 from tenfold.summarize.facts.names import SAID, Names
-from tenfold.summarize.facts.outcomes import error_lines, judge, went_well
 from tenfold.summarize.facts.said import decisions, spoken
-from tenfold.summarize.facts.text import clip, edges, flat, key_of, middle
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
+from tenfold.text import clip, edges, flat, key_of, middle
 from tenfold.wire.marks import STEP, typed
 
 __all__ = ["extract", "merge"]
@@ -130,7 +130,7 @@ class _Reader:
             key = doing.source if doing.verb == "shell" else doing.label
             note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
             self._facts.append(Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=note))
-        failed = not (went_well(outcome.note) or outcome.note.startswith("errors in output"))
+        failed = not took_effect(outcome.note)
         for effect in doing.effects:
             if not failed or (doing.verb == "shell" and effect.sure):
                 self._touched(at, effect)

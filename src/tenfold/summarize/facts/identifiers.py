@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tenfold.record.block import Fact
 from tenfold.redact import redact, redacted
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.text import ending, flat, key_of, sentences
+from tenfold.text import ending, flat, key_of, sentences
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
 _WORTH = re.compile(r"\d|@|://")

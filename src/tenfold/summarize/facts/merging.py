@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from tenfold.calls.outcomes import went_well
 from tenfold.calls.shell import broader, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.remembering import remembered
 from tenfold.summarize.facts.names import bounded_names, joined_names
-from tenfold.summarize.facts.outcomes import went_well
 from tenfold.summarize.facts.said import ACK
 from tenfold.summarize.facts.todos import TOOL, changes, joined
 

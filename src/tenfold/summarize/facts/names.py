@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tenfold.record.block import Fact
 from tenfold.redact import redacted
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.text import ending
+from tenfold.text import ending
 
 FADE = 60
 """Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""

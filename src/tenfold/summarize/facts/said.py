@@ -10,7 +10,7 @@ import re
 
 from tenfold.record.block import Fact, FactKind
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.text import clip, edges, flat, is_prose, key_of, paragraphs, sentences
+from tenfold.text import clip, edges, flat, is_prose, key_of, paragraphs, sentences
 
 SHORT = 300
 WHOLE = 700

@@ -7,7 +7,7 @@ from collections import Counter
 
 from tenfold.record.block import Fact
 from tenfold.summarize.facts.said import steps_of_plan
-from tenfold.summarize.facts.text import clip, flat
+from tenfold.text import clip, flat
 
 TOOL = "todo"
 PLAN = "plan"

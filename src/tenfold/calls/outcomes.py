@@ -11,11 +11,12 @@ from tenfold.calls.shell import only_looks
 from tenfold.record.block import Fact
 from tenfold.redact import redact
 from tenfold.remembering import remembered
-from tenfold.summarize.facts.text import clip, edges, flat, key_of, plain
+from tenfold.text import clip, edges, flat, key_of, plain
 from tenfold.view.units import NO_RESULT
 
 MOST_LINES = 6
 """Error lines kept of one tool result."""
+_NAMES_ERRORS = "errors in output"
 
 _EXIT = re.compile(
     r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b|\bexit[=:] ?(-?\d{1,5})\s*\Z",
@@ -152,7 +153,8 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
         return Result(ok=False, note="no result")
     code = exit_code(text) if doing.verb in {"shell", "other"} else None
     shell = doing.verb == "shell"
-    starts = doing.verb not in {"read", "view"} and bool(_STARTS.match(text)) and not (shell and code == 0)
+    words = doing.verb not in {"read", "view"} or "\n" not in text.strip()  # a file may begin like an error
+    starts = words and bool(_STARTS.match(text)) and not (shell and code == 0)
     failed = flagged or code not in {None, 0} or (starts and len(text) < 4_000)
     note = "ok" if not failed else f"exit {code}" if code else "failed"
     if shell and only_looks(doing.source) and all(effect.verb == "read" for effect in doing.effects):
@@ -162,7 +164,7 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
         lines = _telling_line(text, first=not shell)
     made = _commit(text, doing.source) if shell and not failed else ""
     if not failed and lines and not made:
-        note = "errors in output"
+        note = _NAMES_ERRORS
     figures = made or (_tests(text) if shell and note == "ok" else "")
     note = f"{note}: {figures}" if figures else note
     cause = cause_of(lines[-1] if "Traceback" in text else lines[0]) if lines and shell and not went_well(note) else ""
@@ -222,3 +224,8 @@ def _telling_line(text: str, *, first: bool) -> list[str]:
 def went_well(note: str) -> bool:
     """Whether a command's note tells of nothing that failed."""
     return note == "ok" or note.startswith("ok: ")
+
+
+def took_effect(note: str) -> bool:
+    """Whether a call with that note did what it does to files: it went well, or its output merely names errors."""
+    return went_well(note) or note == _NAMES_ERRORS

@@ -1,4 +1,4 @@
-"""Small pure functions over text that the fact extractors share: bounded lines, keys, sentences, prose."""
+"""Small pure functions over text that outcomes, facts and summaries share: bounded lines, keys, sentences, prose."""
 
 from __future__ import annotations
 
