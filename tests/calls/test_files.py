@@ -29,6 +29,9 @@ def states(*messages: Message) -> dict[str, str]:
         ("replace", {"file_path": "/a/b.py"}, "modified"),
         ("mcp__fs__edit_file", {"path": "/a/b.py"}, "modified"),
         ("delete_file", {"path": "/a/b.py"}, "deleted"),
+        ("apply_patch", {"type": "create_file", "path": "/a/b.py", "diff": "+x"}, "created"),
+        ("apply_patch", {"type": "update_file", "path": "/a/b.py", "diff": "+x"}, "modified"),
+        ("apply_patch", {"type": "delete_file", "path": "/a/b.py"}, "deleted"),
     ],
 )
 def test_tool_calls(tool: str, arguments: dict[str, object], state: str) -> None:
@@ -149,6 +152,90 @@ def test_of_a_failed_chain_all_but_the_last_command_counts() -> None:
     assert states(*ran("rm a.py", "rm: cannot remove\nCommand exited with code 1")) == {}
 
 
+@pytest.mark.parametrize(
+    ("command", "state"),
+    [
+        ("npm test && rm -rf dist && git push", {}),
+        ("npm test; rm -rf dist; git push", {"dist": "deleted"}),
+        ("mkdir -p out && cp a.py out/b.py && npm run check", {"out/b.py": "created"}),
+        ("git add a.py && mv a.py b.py && npm run check", {"a.py -> b.py": "renamed"}),
+    ],
+)
+def test_what_a_failed_chain_did_before_it_could_fail(command: str, state: dict[str, str]) -> None:
+    assert states(*ran(command, "boom\nCommand exited with code 1")) == state
+
+
+@pytest.mark.parametrize(
+    "command", ["test -f .env || cp .env.example .env", "grep -q x notes.txt || rm notes.txt", "make || mv a.py b.py"]
+)
+def test_what_runs_only_where_something_failed_is_not_told(command: str) -> None:
+    assert {path: state for path, state in states(*ran(command, "")).items() if state != "read"} == {}
+
+
+def test_a_command_whose_failure_does_not_matter_counts() -> None:
+    assert states(*ran("rm old.py || true", "")) == {"old.py": "deleted"}
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("rm a.py", "rm: cannot remove 'a.py': Permission denied"),
+        ("rm a.py", "rm: a.py: Permission denied"),
+        ("mv a.py b.py", "mv: cannot stat 'a.py': No such file or directory"),
+        ("cp a.py b.py", "cp: cannot stat 'a.py': No such file or directory"),
+    ],
+)
+def test_a_program_that_says_it_could_not_changes_nothing(command: str, output: str) -> None:
+    assert states(*ran(command, output)) == {}
+
+
+def test_what_was_done_beside_it_counts() -> None:
+    assert states(*ran("rm a.py; touch c.py", "rm: cannot remove 'a.py': Permission denied")) == {"c.py": "created"}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "Permission denied: /etc/hosts",
+        "[Errno 13] Permission denied: 'a.py'",
+        "ENOENT: no such file or directory, open 'a.py'",
+        "No match found for old_string in a.py",
+        "File not found: a.py",
+        "Access denied - path outside allowed directories: a.py",
+        "old_string was not found in the file",
+        "Cannot edit: file has changed since last read",
+        "Unable to apply the change",
+        "a.py does not exist",
+        "The edit was rejected",
+        "Tool execution timed out after 30s",
+    ],
+)
+def test_an_edit_that_says_it_did_not_happen_changes_nothing(output: str) -> None:
+    edit = calls("edit_file", path="a.py", old_string="x", new_string="y")
+    assert states(edit, gives(output)) == {}
+
+
+@pytest.mark.parametrize("output", ["The file a.py was edited.", "Applied 1 change; 0 not found", "ok", ""])
+def test_an_edit_that_says_nothing_of_a_failure_happened(output: str) -> None:
+    assert states(calls("edit_file", path="a.py"), gives(output)) == {"a.py": "modified"}
+
+
+@pytest.mark.parametrize("command", ["git checkout .", "git checkout -- .", "git restore .", "git reset --hard"])
+def test_what_is_thrown_away_is_what_was_not_committed(command: str) -> None:
+    edited = [m for name in ("/r/a.py", "/r/lib/b.py") for m in (calls("edit", path=name), gives("ok"))]
+    assert states(*edited, *ran(command)) == {}
+    committed = ran("git commit -am x", "[main 1507f8b] x\n 1 file changed")
+    assert set(states(*edited, *committed, *ran(command))) == {"/r/a.py", "/r/lib/b.py"}
+    assert set(states(*edited, *ran(command), calls("edit", path="/r/a.py"), gives("ok"))) == {"/r/a.py"}
+    new = [calls("write", path="/r/new.py", content="x"), gives("ok")]
+    assert set(states(*edited, *new, *ran(command))) == {"/r/new.py"}
+
+
+def test_what_is_thrown_away_in_a_folder_leaves_the_others() -> None:
+    edited = [m for name in ("/r/a.py", "/r/lib/b.py") for m in (calls("edit", path=name), gives("ok"))]
+    assert set(states(*edited, *ran("git checkout -- /r/lib"))) == {"/r/a.py"}
+
+
 def test_text_actions_of_an_agent_without_tool_calls() -> None:
     def tool(text: str) -> Message:
         return Message("user", (Text(text),), "tool")
@@ -177,6 +264,9 @@ def test_names_of_commands() -> None:
     assert program("npm run check --silent") == "npm run check"
     assert program("python -m unittest tests.a -v") == "python -m unittest tests.a"
     assert program("git push --force") == "git push"
+    assert program("mypy --strict src/a.py") == "mypy src/a.py"
+    assert program("cargo test --release -p alpha") == "cargo test alpha"
+    assert normal('NAME="a b" make all') == "make all"
     assert only_looks(normal("cd /x && grep -rn foo . | head && git log -3"))
     assert not only_looks(normal("grep foo x && make"))
     assert effects("") == ()

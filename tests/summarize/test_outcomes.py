@@ -100,6 +100,35 @@ def test_a_narrower_success_does_not_settle_but_a_broader_one_does() -> None:
     assert open_errors(*bad, *ran("pytest -q", "9 passed")) == []
 
 
+@pytest.mark.parametrize(
+    ("failing", "other", "same"),
+    [
+        ("pytest -q tests/test_a.py", "pytest -q tests/test_b.py", "pytest -x tests/test_a.py"),
+        ("pytest -x tests/test_a.py::test_one", "pytest -x tests/test_a.py::test_two", "pytest tests/test_a.py"),
+        ("pytest -k parse", "pytest -k render", "pytest -q"),
+        ("mypy --strict src/a.py", "mypy --strict src/b.py", "mypy --strict"),
+        ("python -u train.py", "python -u plot.py", "python train.py"),
+        ("cargo test -p alpha", "cargo test -p beta", "cargo test"),
+        ("go test -run TestA ./a", "go test -run TestB ./b", "go test"),
+        ("npm test -- a.test.ts", "npm test -- b.test.ts", "npm test"),
+        ("npm --workspace web run lint", "npm --workspace api run lint", "npm --workspace web run lint"),
+    ],
+)
+def test_what_passes_elsewhere_settles_nothing(failing: str, other: str, same: str) -> None:
+    bad = ran(failing, "E   ValueError: bad\nCommand exited with code 1")
+    assert open_errors(*bad, *ran(other, "3 passed")) == ["E ValueError: bad"]
+    assert open_errors(*bad, *ran(same, "3 passed")) == []
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["Command aborted by the user: operation aborted", "Command timed out after 120s\nexit code: 124", NO_RESULT],
+)
+def test_a_run_that_did_not_end_settles_nothing(again: str) -> None:
+    bad = ran("npm test", "FAIL src/a.test.ts\nexit code: 1")
+    assert "FAIL src/a.test.ts" in open_errors(*bad, *ran("npm test", again))
+
+
 def test_running_the_same_again_leaves_only_the_new_errors() -> None:
     first = ran("make", "a.c:1:1: error: one\nCommand exited with code 1")
     assert open_errors(*first, *ran("make", "a.c:2:1: error: two\nCommand exited with code 1")) == [

@@ -75,6 +75,8 @@ _EDITOR = {
     "undo_edit": "modify",
     "edit": "modify",
 }
+_OPERATIONS: dict[str, Verb] = {"create_file": "write", "update_file": "modify", "delete_file": "delete"}
+"""What an `apply_patch_call` of OpenAI's Responses does to one file."""
 _PATCH_FILE = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b?/?(\S+)", re.MULTILINE
 )
@@ -139,7 +141,9 @@ def _read_call(call: ToolCall, opened: str) -> Doing:
     verb = verb_of(call.name)
     path = path_of(arguments)
     text = command_of(arguments)
-    if text in _EDITOR and path:
+    if path and str(arguments.get("type")) in _OPERATIONS:
+        verb = _OPERATIONS[str(arguments["type"])]
+    elif text in _EDITOR and path:
         verb = "read" if _EDITOR[text] == "read" else "write" if _EDITOR[text] == "write" else "modify"
     elif verb == "shell" or (verb == "other" and text and not path):
         return _shell(text, opened, arguments)

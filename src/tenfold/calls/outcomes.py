@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from tenfold.calls.doing import Doing
-from tenfold.calls.shell import only_looks
+from tenfold.calls.shell import Effect, only_looks
 from tenfold.record.block import Fact
 from tenfold.redact import redact
 from tenfold.remembering import remembered
@@ -40,6 +41,13 @@ _STARTS = re.compile(
     r"|invalid\b|traceback|your proposed edit has introduced|string to replace not found|old_?str)",
     re.IGNORECASE,
 )
+_UNDONE = re.compile(
+    r"^\s*(?:\[errno \d+\]|e[a-z]{3,12}: |access denied|permission denied|cannot\b|can't\b|unable to\b|no match\b"
+    r"|.{0,80}\b(?:(?<!\d )not found|does not exist|timed out)\b"
+    r"|(?:the |your )?(?:edit|change|patch|tool|command|call|file|write)\b.{0,40}\b(?:rejected|denied|failed)\b)",
+    re.IGNORECASE,
+)
+"""What a tool that was to change a file says where it did not, besides `_STARTS`."""
 _EXCEPTION = re.compile(
     r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught"
     r"|Unhandled)\s\S"
@@ -78,6 +86,7 @@ _NOISE = re.compile(
 _NO_CHANGE = re.compile(
     r"no changes (?:made|to make)|identical|exactly the same|already exists|has not been read|not been read yet"
 )
+_CHANGES = frozenset({"write", "modify", "delete", "rename"})
 _SEARCHES = re.compile(r"^(?:\w+__)*(?:grep|glob|search\w*|find\w*|list\w*|ls|web\w*|fetch\w*)$", re.IGNORECASE)
 _TAG = re.compile(r"</?tool_use_error>")
 _PROMPT = re.compile(
@@ -155,6 +164,7 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     shell = doing.verb == "shell"
     words = doing.verb not in {"read", "view"} or "\n" not in text.strip()  # a file may begin like an error
     starts = words and bool(_STARTS.match(text)) and not (shell and code == 0)
+    starts = starts or (doing.verb in _CHANGES and bool(_UNDONE.match(text)))
     failed = flagged or code not in {None, 0} or (starts and len(text) < 4_000)
     note = "ok" if not failed else f"exit {code}" if code else "failed"
     if shell and only_looks(doing.source) and all(effect.verb == "read" for effect in doing.effects):
@@ -219,6 +229,24 @@ def _telling_line(text: str, *, first: bool) -> list[str]:
     named = next((line for line in lines if "error" in line.lower()), "")
     chosen = named or (lines[0] if first or len(lines) <= 4 else lines[-1])
     return [clip(chosen, 300)] if any(c.isalpha() for c in chosen) else []
+
+
+_UNENDED = re.compile(r"stopped by the user|no result|exit (?:124|130|137|143)\b")
+_COULD_NOT = re.compile(r"^(?:rm|mv|cp|ln|touch|tee|sed|unlink): ")
+
+
+def ended(note: str) -> bool:
+    """Whether a command came to an end of its own: nobody stopped it, and it did not run out of time."""
+    return not _UNENDED.match(note)
+
+
+def refused(errors: Sequence[Fact], effect: Effect) -> bool:
+    """Whether the program of a shell command that was to do this says that it could not: `cp` names what it reads."""
+    names = [path.rpartition("/")[2] for path in (effect.path, effect.target) if path]
+    said = [fact.text for fact in errors if _COULD_NOT.match(fact.text)]
+    return any(line.startswith("cp: ") for line in said if effect.verb == "write") or any(
+        name in line for line in said for name in names
+    )
 
 
 def went_well(note: str) -> bool:

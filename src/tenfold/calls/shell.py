@@ -26,7 +26,26 @@ _TOKEN = re.compile(
     r"|[\"'\\]"
 )
 _SPLIT = {"&&", "||", ";", "\n", "&", "(", ")"}
+_PICKS = frozenset(["-k", "-p", "-run", "--run", "--package", "--filter", "--workspace"])
+"""Flags that pick a part of what a program would run on."""
+_FILE = re.compile(r"/|\w\.\w{1,5}$|::")
 _QUIET = frozenset(["cd", "echo", "sleep", "pwd", "export", "set", "source", "true", "printf", "clear", "wait"])
+_SELDOM_FAILS = _QUIET | {
+    "mkdir",
+    "touch",
+    "cp",
+    "mv",
+    "rm",
+    "sed",
+    "perl",
+    "tee",
+    "cat",
+    "ls",
+    "git-add",
+    "git-mv",
+    "git-rm",
+}
+"""Where a chain failed, what stands behind one of these was reached; behind another program (a test) it may not be."""
 _LOOKS = frozenset(
     [
         "ls",
@@ -112,21 +131,31 @@ def spelled(command: str) -> str:
 
 def simple_commands(command: str) -> list[list[list[str]]]:
     """The command as pipelines of words: `a && b | c` is `[[[a]], [[b], [c]]]`. Here-document bodies are dropped."""
+    return [pipe for _, pipe in joined_commands(command)]
+
+
+def joined_commands(command: str) -> list[tuple[str, list[list[str]]]]:
+    """The same, each pipeline with what joins it to the one before: `&&`, `||`, or what ends a command whatever it did.
+
+    The first has "".
+    """
     command = command[:_LONGEST]
     if "<<" in command:
         command = _HEREDOC.sub(r" \3\n", command)
     command = command[: _LONGEST // 10]
     if "#" in command:
         command = _COMMENT.sub("", command)
-    out: list[list[list[str]]] = [[[]]]
+    out: list[tuple[str, list[list[str]]]] = [("", [[]])]
     for piece in _TOKEN.findall(command):
+        pipe = out[-1][1]
         if piece in _SPLIT:
-            out.append([[]])
+            if pipe != [[]]:
+                out.append((piece, [[]]))
         elif piece in {"|", "|&"}:
-            out[-1].append([])
+            pipe.append([])
         elif piece != "\\\n":
-            out[-1][-1].append(piece)
-    return [pipe for pipe in ([words for words in pipe if words] for pipe in out) if pipe]
+            pipe[-1].append(piece)
+    return [(join, pipe) for join, pipe in ((join, [words for words in pipe if words]) for join, pipe in out) if pipe]
 
 
 def normal(command: str) -> str:
@@ -149,22 +178,33 @@ _normal_known = lru_cache(maxsize=1_024)(_normal)
 def program(part: str) -> str:
     """The program of one normalised command with what it works on: `npm run check`, `python -m unittest tests.a`.
 
-    Its words up to the first flag, at most three (git: two); after `python -m` the module and its first argument.
+    Its words up to the first flag, at most three (git: two), or the module after `python -m`; and behind its flags the
+    files, and what `--` or a flag that picks a part names (`pytest -k`, `cargo -p`), two of them.
     """
     words = part.removeprefix("$ ").split()
-    if words[1:2] == ["-m"]:
-        return " ".join([*words[:3], *(word for word in words[3:4] if not word.startswith("-"))])
-    if words[1:2] in (["-c"], ["-e"]):
-        return " ".join(words[:2])
-    kept = takewhile(lambda word: not word.startswith("-"), words[1 : 2 if words[:1] == ["git"] else 3])
-    return " ".join([*words[:1], *kept])
+    if words[1:2] in (["-c"], ["-e"]) or words[:1] == ["git"]:
+        kept = takewhile(lambda word: words[0] != "git" or not word.startswith("-"), words[1:2])
+        return " ".join([*words[:1], *kept])
+    flags = 3 if words[1:2] == ["-m"] else 1
+    front = list(takewhile(lambda word: not word.startswith("-"), words[flags : 4 if flags == 3 else 3]))
+    rest = words[flags + len(front) :]
+    picked = [
+        word
+        for before, word in pairwise(["", *rest])
+        if not word.startswith("-") and (before in _PICKS or before == "--" or _FILE.search(word))
+    ]
+    return " ".join([*words[:flags], *front, *picked[:2]])
 
 
 def broader(name: str) -> list[str]:
-    """A program's name and those of the same program run on more: without its last words (`python -m unittest`)."""
+    """A program's name and those of the same program run on more: without its last words, or the tests of a file."""
     words = name.split()
     least = 3 if words[1:2] == ["-m"] else 2 if words[:1] in (["npm"], ["npx"], ["git"], ["cargo"], ["go"]) else 1
-    return [" ".join(words[:number]) for number in range(len(words), min(least, len(words)) - 1, -1)]
+    forms: list[str] = []
+    for number in range(len(words), min(least, len(words)) - 1, -1):
+        form = " ".join(words[:number])
+        forms += [form, form.partition("::")[0]] if "::" in words[number - 1] else [form]
+    return forms
 
 
 def only_looks(command: str) -> bool:
@@ -187,9 +227,11 @@ def _bare(words: list[str]) -> list[str]:
     """Words without redirections, assignments in front, and sudo/time."""
     out: list[str] = []
     skip = False
-    for word in words:
+    for before, word in pairwise(["", *words]):
         if skip:
             skip = False
+        elif not out and before.endswith("=") and word[0] in "'\"":  # the value of an assignment
+            continue
         elif word in {">", ">>", "<", "&>", "1>", "2>", "1>>", "2>>"}:
             skip = True
         elif re.fullmatch(r"\d?>&\d", word) or (
@@ -209,9 +251,14 @@ def effects(command: str, opened: str = "") -> tuple[Effect, ...]:
 def _effects(command: str, opened: str) -> tuple[Effect, ...]:
     where = ""
     out: list[Effect] = []
-    pipes = simple_commands(command)
-    for number, pipe in enumerate(pipes):
-        sure = number < len(pipes) - 1
+    pipes = joined_commands(command)
+    doubt = False
+    for number, (join, pipe) in enumerate(pipes):
+        if join == "||":  # it ran only where what stands before it failed
+            continue
+        doubt = doubt and join == "&&"
+        sure = number < len(pipes) - 1 and not doubt
+        doubt = doubt or not all(_name(_bare(words)) in _SELDOM_FAILS for words in pipe)
         for words in pipe:
             plain = _bare(words)
             if plain[:1] == ["cd"] and len(plain) > 1:
@@ -268,9 +315,11 @@ def _program_effects(words: list[str], where: str, *, sure: bool) -> list[Effect
             ]
         case "git-restore":
             return [Effect(verb="revert", path=path, sure=sure) for path in paths if "." in posixpath.basename(path)]
-        case "git-checkout" if "--" in words:
-            after = words[words.index("--") + 1 :]
+        case "git-checkout" if "--" in words or "." in words[start:]:
+            after = words[words.index("--") + 1 :] if "--" in words else ["."]
             return [Effect(verb="revert", path=path, sure=sure) for word in after if (path := _path(word, where))]
+        case "git-reset" if "--hard" in flags:
+            return [Effect(verb="revert", path=".", sure=sure)]
         case _:
             return []
 

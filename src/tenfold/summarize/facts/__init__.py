@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from tenfold.calls.doing import Doing, opened_by, read_call, text_action
-from tenfold.calls.outcomes import error_lines, judge, took_effect
+from tenfold.calls.outcomes import error_lines, judge, refused, took_effect
 from tenfold.calls.shell import Effect, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.redact import redact_value, redacted
 from tenfold.summarize.facts.identifiers import Identifiers
-from tenfold.summarize.facts.merging import merge
+from tenfold.summarize.facts.merging import REVERTED, merge
 from tenfold.summarize.facts.names import SAID, Names
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
@@ -131,10 +131,13 @@ class _Reader:
             note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
             self._facts.append(Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=note))
         failed = not took_effect(outcome.note)
+        shell = doing.verb == "shell"
         for effect in doing.effects:
-            if not failed or (doing.verb == "shell" and effect.sure):
+            if shell and refused(outcome.errors, effect):
+                continue
+            if not failed or (shell and effect.sure):
                 self._touched(at, effect)
-                if effect.verb in {"write", "modify"} and doing.verb != "shell":
+                if effect.verb in {"write", "modify"} and not shell:
                     self._facts.extend(from_file(at, effect.path, doing.arguments, whole=effect.verb == "write"))
         if doing.verb == "todo" and not failed:
             self._facts.extend(from_tool(at, doing.arguments))
@@ -151,9 +154,7 @@ class _Reader:
         if kind == "file_deleted":
             self._seen.discard(key)
         revert = effect.verb == "revert"
-        self._facts.append(
-            Fact(kind=kind, text=text, key=key, at=at, live=not revert, note="reverted" if revert else "")
-        )
+        self._facts.append(Fact(kind=kind, text=text, key=key, at=at, live=not revert, note=REVERTED if revert else ""))
 
 
 def _strings(value: object, label: str = "") -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from tenfold.calls.outcomes import went_well
+from tenfold.calls.outcomes import ended, went_well
 from tenfold.calls.shell import broader, only_looks, program
 from tenfold.record.block import Fact, FactKind
 from tenfold.remembering import remembered
@@ -31,6 +31,9 @@ MOST: dict[FactKind, int] = {
 USER = "user"
 """The `note` of an error the user pasted: it ages with the conversation, since no command settles it."""
 
+REVERTED = "reverted"
+"""The `note` of a file whose changes were thrown away; of a folder, or of "." for all that there is."""
+
 WRITTEN: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 
 
@@ -42,6 +45,8 @@ def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
     """
     kept: dict[tuple[str, str], Fact] = {}
     for fact in _absolute(sorted([*older, *newer], key=lambda fact: fact.order)):
+        if fact.note == REVERTED:
+            _thrown_away(kept, fact)
         _put(kept, fact)
     facts = _settle(_bounded(kept.values()))
     return tuple(sorted(facts, key=lambda fact: fact.order))
@@ -74,6 +79,19 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
     elif before is not None and before.kind in {"rule", "correction"} and not before.note:
         fact = msgspec.structs.replace(fact, note="")
     kept[slot] = fact
+
+
+def _thrown_away(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
+    """Takes back what was changed in a folder, or everywhere, and not committed."""
+    inside = [slot for slot in kept if slot[0] == "file"] if fact.key == "." else _inside(kept, fact.key)
+    if not inside:
+        return
+    commits = [f.at for f in kept.values() if f.kind == "command" and "git commit" in f.key and went_well(f.note)]
+    since = max(commits, default=-1)
+    for slot in inside:
+        changed = kept[slot]
+        if changed.kind == "file_modified" and changed.live and changed.at > since:
+            kept[slot] = msgspec.structs.replace(changed, at=fact.at, live=False, note=REVERTED)
 
 
 def _read_back(kept: dict[tuple[str, str], Fact], fact: Fact) -> Fact | None:
@@ -216,7 +234,8 @@ class _Signals:
         self._written: dict[str, int] = {}
         for fact in facts:
             if fact.kind == "command":
-                self._note(self._again, fact.key, fact.at)
+                if ended(fact.note):
+                    self._note(self._again, fact.key, fact.at)
                 if went_well(fact.note):
                     self._went = max(self._went, fact.at)
                     for name in _programs(fact.key):
