@@ -39,15 +39,15 @@ class Answered(Struct, frozen=True):
     unable: str = ""
 
 
-def answered(path: Path, methods: Sequence[Method], *, budget: int = BUDGET) -> list[Answered]:
+def answered(path: Path, methods: Sequence[Method], *, budget: int = BUDGET, name: str = "") -> list[Answered]:
     """How many of a file's questions are answered after each method; empty where the file brings none.
 
-    Raises what `read_file` raises.
+    `name` is what the file is called. Raises what `read_file` raises.
     """
     posed = posed_in(path)
     if not posed:
         return []
-    (session,) = conversations(path)
+    (session,) = conversations(path, name)
     past = session.messages
     whole = _text(past)
     wanted = [(prompt, answer.casefold()) for prompt, answer in posed if answer.casefold() in whole]
