@@ -19,8 +19,8 @@ from tenfold.evals.goals import goals
 from tenfold.evals.gold import answered
 from tenfold.evals.methods import methods
 from tenfold.evals.page import page
-from tenfold.evals.plots import figures
-from tenfold.evals.report import Quality, Yardstick
+from tenfold.evals.plots import emphasised, figures
+from tenfold.evals.report import Quality, Yardstick, tables
 from tenfold.evals.tables import Table
 from tenfold.evals.verdict import behind, verdict
 from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
@@ -105,6 +105,16 @@ def test_any_part_may_be_missing(part: str) -> None:
     anchors = [found["href"] for tag, found in read.elements if tag == "a"]
     shown = {"quality": "#recall", "replay": "#replay", "speed": "#speed", "search": "#search"}
     assert set(anchors) & set(shown.values()) == ({shown[part]} if part else set())
+
+
+def test_probes_and_validity_are_shown_where_no_fact_was_needed() -> None:
+    unneeded = replace(quality(), recall=())
+    read = Read(page(Yardstick(unneeded), repeat="make yardstick"))
+    titles = [table.title for table in tables(unneeded)]
+    assert "Typed probes at a tenth of the past" in titles
+    assert [title for title in titles if title not in read.said] == []
+    assert [each.name for each in figures(Yardstick(unneeded))] == ["probes-by-type"]
+    assert emphasised(unneeded)[0] == "tenfold"
 
 
 # -- goals and prose ---------------------------------------------------------------------------------------------------
@@ -242,9 +252,9 @@ def test_no_path_of_a_machine_comes_onto_the_page() -> None:
 def test_the_committed_page_names_the_version_and_its_tables_are_tables() -> None:
     text = PAGE.read_text("utf-8")
     assert f"Tenfold {__version__}" in text
-    tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
-    assert len(tables) >= 8
-    for table in tables:
+    drawn = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    assert len(drawn) >= 8
+    for table in drawn:
         rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()]
         assert len({len(row) for row in rows}) == 1, rows[0]
         assert all(re.fullmatch(r" -+:? ", cell) for cell in rows[1])

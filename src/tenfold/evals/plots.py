@@ -57,7 +57,7 @@ def figures(made: Yardstick) -> list[Drawn]:
     """Every chart that there is something to draw in, in the order of a report."""
     with style():
         drawn: list[Drawn | None] = []
-        if made.quality is not None and made.quality.recall:
+        if made.quality is not None:
             drawn += [by_tokens(made.quality), by_age(made.quality), by_type(made.quality), by_rounds(made.quality)]
         if made.replay is not None:
             drawn += context(made.replay, made.quality)
@@ -67,8 +67,11 @@ def figures(made: Yardstick) -> list[Drawn]:
 
 
 def emphasised(made: Quality) -> list[str]:
-    """The methods that get a colour: our policy, the best preset, the best peers of different projects, baselines."""
-    found = [name for name, area in areas(made).items() if area]
+    """The methods that get a colour: our policy, the best preset, the best peers of different projects, baselines.
+
+    Where no fact was needed, the first named are the best.
+    """
+    found = [name for name, area in areas(made).items() if area] or list(made.methods)
     wanted = [OURS] if OURS in found else []
     wanted += [name for name in found if group_of(name) == "preset"][:1]
     projects: dict[str, str] = {}
