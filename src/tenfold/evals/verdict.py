@@ -156,10 +156,11 @@ def _of_recall(made: Quality) -> Iterator[Standing]:
                 shares[name] = sum(have for have, _ in pairs) / wanted
         yield Standing(f"future-use recall, age quarter {quarter} (1 is the oldest)", shares)
     yield Standing("future-use recall at the size of real summaries", at_real_size(made))
-    for rounds in made.rounds[1:]:
-        again = by_method(r for r in made.recall if r.rounds == rounds and not r.tenth and not r.own)
+    for rounds in made.rounds:
+        after = f", after {rounds} compactions" if rounds != made.rounds[0] else ""
+        again = by_method(r for r in made.recall if r.tenth and r.rounds == rounds)
         rated = {n: pooled(found, present) for n, found in again.items() if measured(found)}
-        yield Standing(f"future-use recall after {rounds} compactions", rated)
+        yield Standing(f"future-use recall at 10 %{after}", rated)
 
 
 def _of_probes(made: Quality) -> Iterator[Standing]:
