@@ -22,6 +22,7 @@ from tenfold.evals.methods import methods
 from tenfold.evals.page import page
 from tenfold.evals.plots import emphasised, figures
 from tenfold.evals.report import Quality, Yardstick, tables
+from tenfold.evals.standing import planted_shares
 from tenfold.evals.tables import Table
 from tenfold.evals.verdict import behind, verdict
 from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
@@ -160,6 +161,29 @@ def test_a_goal_that_is_missed_is_said() -> None:
     bad = judged(replace(made, quality=replace(made.quality, probes=(flawed, *made.quality.probes[1:]))))
     assert bad["validity, all of Tenfold's policies"] == ("orphan call 2", "not met")
     assert bad["false facts, all of Tenfold's policies"][1] == "not met"
+
+
+def test_rules_planted_into_the_past_have_goals_and_places() -> None:
+    found = judged(yardstick())
+    for after in ("", ", after 10 compactions"):
+        goal = found[f"planted constraints at 10 %{after}: top, middle, bottom"]
+        assert goal == ("3 of 3: top 1 of 1, middle 1 of 1, bottom 1 of 1", "met")
+    lost = yardstick(kept=KEPT | {"tenfold": 5, PEER: 6})
+    assert judged(lost)["planted constraints at 10 %: top, middle, bottom"] == (
+        "2 of 3: top 0 of 1, middle 1 of 1, bottom 1 of 1",
+        "not met",
+    )
+    rows = {row[0]: row[1:] for row in behind(lost).rows}
+    for after in ("", ", after 10 compactions"):
+        assert rows[f"planted constraints at 10 %{after}: top"] == ("0.000", f"{PEER} 1.000", f"{PEER} 1.000", "2")
+        assert f"planted constraints at 10 %{after}: middle" not in rows
+    gone = quality()
+    unable = replace(gone, probes=tuple(replace(p, planted={}, unable="no") for p in gone.probes))
+    assert planted_shares(unable.probes, rounds=1) == {}
+    half = (replace(unable.probes[0], session="two.jsonl"), *gone.probes)
+    assert planted_shares(half, rounds=1)["tenfold"]["top"] == (1, 2), "without a result nothing is kept"
+    unplanted = replace(gone, probes=tuple(replace(p, planted={}) for p in gone.probes))
+    assert judged(Yardstick(unplanted))["planted constraints at 10 %: top, middle, bottom"][1] == "not measured"
 
 
 def test_a_method_whose_requests_are_refused_is_not_the_cheapest() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from tenfold.evals.bill import Bill, Prices, Tier
 from tenfold.evals.future import Recall
 from tenfold.evals.gold import Answered
@@ -50,7 +52,9 @@ def quality(kept: Mapping[str, int] = KEPT, *, session: str = "one.jsonl", round
         for often in rounds:
             answers = 4 if method == "tenfold" else 1
             tallies = (Tally("constraint", 1, 4, answers, 0, 4), Tally("number", 4, 5, least // 2, 0, 5))
-            probes.append(Probed(session, 40, "50%", method, 9_000, often, 8_900, 90_000, tenth=True, tallies=tallies))
+            rules = {place: (int(least > lost), 1) for place, lost in (("top", 5), ("middle", 4), ("bottom", 3))}
+            one = Probed(session, 40, "50%", method, 9_000, often, 8_900, 90_000, tenth=True, tallies=tallies)
+            probes.append(replace(one, planted=rules))
     return Quality("0.1.0", "o200k", tuple(kept), BUDGETS, tuple(rounds), tuple(recall), tuple(probes))
 
 

@@ -23,6 +23,7 @@ from tenfold.evals.standing import (
     bills,
     group_of,
     overflowing,
+    planted_shares,
     probe_shares,
     scored_as,
     windows,
@@ -57,6 +58,7 @@ def goals(made: Yardstick) -> list[Goal]:
     return [
         *_recall(made.quality),
         *_probes(made.quality),
+        *_planted(made.quality),
         _gold(made),
         *_sound(made.quality),
         *_bill(made.replay, made.quality),
@@ -143,6 +145,20 @@ def _probes(made: Quality | None) -> Iterator[Goal]:
                 )
             else:
                 yield _open(what, goal)
+
+
+def _planted(made: Quality | None) -> Iterator[Goal]:
+    first = made.rounds[0] if made is not None and made.rounds else 1
+    for rounds in (first, _MANY):
+        after = f", after {rounds} compactions" if rounds != first else ""
+        what, goal = f"planted constraints at 10 %{after}: top, middle, bottom", "all"
+        own = planted_shares(made.probes if made is not None else (), rounds=rounds).get(OURS)
+        if own is None:
+            yield _open(what, goal)
+            continue
+        have, asked = (sum(counts) for counts in zip(*own.values(), strict=True))
+        places = ", ".join(f"{place} {kept:,} of {of:,}" for place, (kept, of) in own.items())
+        yield _judged(what, goal, f"{have:,} of {asked:,}: {places}", met=have == asked)
 
 
 def _gold(made: Yardstick) -> Goal:

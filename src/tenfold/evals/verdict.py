@@ -9,6 +9,7 @@ from tenfold.evals.future import QUARTERS
 from tenfold.evals.goals import search_recall
 from tenfold.evals.intervals import LEVEL
 from tenfold.evals.probes.kinds import KINDS
+from tenfold.evals.probes.planted import PLACES
 from tenfold.evals.replay import Replays
 from tenfold.evals.report import (
     OURS,
@@ -31,6 +32,7 @@ from tenfold.evals.standing import (
     group_of,
     overflowing,
     per_turn,
+    planted_shares,
     present,
     probe_shares,
     windows,
@@ -169,6 +171,10 @@ def _of_probes(made: Quality) -> Iterator[Standing]:
         for kind in KINDS:
             found = probe_shares(made.probes, [kind], rounds=rounds)
             yield Standing(f"probes at 10 %{after}: {kind}", {n: have / asked for n, (have, asked) in found.items()})
+        rules = planted_shares(made.probes, rounds=rounds)
+        for place, _ in PLACES:
+            shares = {name: own[place][0] / own[place][1] for name, own in rules.items()}
+            yield Standing(f"planted constraints at 10 %{after}: {place}", shares)
 
 
 def _of_bills(made: Replays) -> Iterator[Standing]:
