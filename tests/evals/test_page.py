@@ -21,6 +21,7 @@ from tenfold.evals.gold import table as answers_table
 from tenfold.evals.methods import methods
 from tenfold.evals.page import page
 from tenfold.evals.plots import emphasised, figures
+from tenfold.evals.probes import Tally
 from tenfold.evals.report import Quality, Yardstick, tables
 from tenfold.evals.standing import planted_shares
 from tenfold.evals.tables import Table
@@ -161,6 +162,17 @@ def test_a_goal_that_is_missed_is_said() -> None:
     bad = judged(replace(made, quality=replace(made.quality, probes=(flawed, *made.quality.probes[1:]))))
     assert bad["validity, all of Tenfold's policies"] == ("orphan call 2", "not met")
     assert bad["false facts, all of Tenfold's policies"][1] == "not met"
+
+
+def test_stale_facts_are_those_of_the_policy_tenfold_and_the_other_presets_are_told() -> None:
+    assert judged(yardstick())["stale facts, policy tenfold"] == ("0 in 2 views; other presets 0 in 2 views", "met")
+    made = quality()
+    outdated = (Tally("outcome", 1, 4, 1, 3, 4),)
+    presets = tuple(replace(p, tallies=outdated) if p.method == "tail" else p for p in made.probes)
+    found = judged(Yardstick(replace(made, probes=presets)))
+    assert found["stale facts, policy tenfold"] == ("0 in 2 views; other presets 6 in 2 views", "met")
+    ours = replace(made, methods=("tenfold",), probes=tuple(p for p in made.probes if p.method == "tenfold"))
+    assert judged(Yardstick(ours))["stale facts, policy tenfold"] == ("0 in 2 views", "met")
 
 
 def test_rules_planted_into_the_past_have_goals_and_places() -> None:

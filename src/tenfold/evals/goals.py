@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tenfold.evals.gold import above
 from tenfold.evals.replay import Replays
-from tenfold.evals.report import OURS, REAL, Probed, Quality, Yardstick, area_of, by_method, in_area
+from tenfold.evals.report import OURS, REAL, Probed, Quality, Yardstick, area_of, by_method, in_area, stale
 from tenfold.evals.searching import DEPTHS, Asked
 from tenfold.evals.speed import MIDDLE, Speed
 from tenfold.evals.speed_tables import against, compared_at, median_peer
@@ -178,14 +178,16 @@ def _sound(made: Quality | None) -> Iterator[Goal]:
     ]:
         for gate, count in counts.items():
             gates[gate] = gates.get(gate, 0) + count
-    stale = sum(tally.stale for p in ours if p.method == OURS for tally in p.tallies)
+    own, others = ([p for p in ours if (p.method == OURS) == mine] for mine in (True, False))
+    outdated = f"{stale(own):,} in {len(own):,} views"
+    outdated += f"; other presets {stale(others):,} in {len(others):,} views" if others else ""
     false = sum(p.false for p in ours)
     broken = ", ".join(f"{gate} {count:,}" for gate, count in sorted(gates.items()) if count)
     views = f"in {len(ours):,} views"
     found = (
         ("validity, all of Tenfold's policies", broken or f"0 {views}", not broken),
         ("false facts, all of Tenfold's policies", f"{false:,} {views}", not false),
-        ("stale facts", f"{stale:,} in {sum(p.method == OURS for p in ours):,} views", not stale),
+        (f"stale facts, policy {OURS}", outdated, not stale(own)),
     )
     for what, measured, met in found:
         yield _judged(what, "0", measured, met=met) if ours else _open(what, "0")
