@@ -20,6 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from tenfold.evals import page
+from tenfold.evals.cases import names_of
 from tenfold.evals.drawing import as_png
 from tenfold.evals.goals import goals, goals_table
 from tenfold.evals.gold import Answered, answered
@@ -132,7 +133,7 @@ def search() -> None:
     told("search")
     found = methods([ALL])
     files = sorted(path for folder in folders() for path in folder.rglob("*.json"))
-    scores = [one for path in files for one in answered(path, found)]
+    scores = [one for path, name in names_of(files).items() for one in answered(path, found, name=name)]
     kept("gold", msgspec.json.encode(scores))
 
 

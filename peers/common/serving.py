@@ -1,8 +1,9 @@
 """What every peer's worker does: answers JSON lines with JSON lines, counts as the yardstick counts, stays offline.
 
-A worker is a script that runs inside one peer's environment. It takes `{"id", "method", "messages", "budget",
+A worker is a script that runs inside one peer's environment. It takes `{"id", "method", "messages", "sizes", "budget",
 "window"}` on standard input and answers `{"id", "messages", "note", "seconds", "spent_input", "spent_output"}` or
-`{"id", "unable"}` on standard output. Messages are OpenAI Chat messages both ways. Nothing of Tenfold is imported.
+`{"id", "unable"}` on standard output. Messages are OpenAI Chat messages both ways, `sizes` what the yardstick counts of
+each. Nothing of Tenfold is imported.
 
 A request with `"turns"`, a list of the messages that each turn adds to `"messages"`, is answered with `{"id", "note",
 "seconds": [...]}`: how long the peer's hook took in each turn, with nothing to compact.
@@ -81,9 +82,21 @@ def tokens(text: str) -> int:
     return int(toktok.batch_count([_SURROGATE.sub("\ufffd", text)], "o200k_base")[0])
 
 
+_BESIDE: dict[str, int] = {}
+"""Tokens that the yardstick counts beside the texts of a message, by what it says: images, mostly."""
+
+
+def told(messages: Sequence[Chat], sizes: Sequence[int]) -> None:
+    """Learns what the yardstick counts of each message of the past."""
+    _BESIDE.clear()
+    beside = [(message, whole - size([message])) for message, whole in zip(messages, sizes, strict=True)]
+    _BESIDE.update({_meaning(message): more for message, more in beside if more})
+
+
 def size(messages: Sequence[Chat]) -> int:
-    """Tokens of whole messages, their frames included."""
-    return sum(FRAME + sum(tokens(piece) for piece in pieces(message)) for message in messages)
+    """Tokens of whole messages, their frames included, and what the yardstick counts beside their texts."""
+    beside = sum(_BESIDE.get(_meaning(message), 0) for message in messages) if _BESIDE else 0
+    return beside + sum(FRAME + sum(tokens(piece) for piece in pieces(message)) for message in messages)
 
 
 def pieces(message: Chat) -> list[str]:
@@ -200,6 +213,7 @@ def _answer(methods: dict[str, Compact], request: dict[str, Any], versions: str)
     if request["method"] not in methods:
         raise Unable(f"no method {request['method']!r}; this worker has {', '.join(methods)}")
     messages, budget = request["messages"], int(request["budget"])
+    told(messages, request["sizes"])
     opening = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
     system, rest = messages[:opening], messages[opening:]
     left = budget - size(system)

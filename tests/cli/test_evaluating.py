@@ -47,6 +47,31 @@ def recorded(folder: Path, steps: int) -> Path:
     return path
 
 
+def twins(folder: Path) -> list[Path]:
+    """Two sessions, not the same, in files that are called alike."""
+    for name, steps in (("a", 40), ("b", 60)):
+        (folder / name).mkdir()
+        recorded(folder / name, steps)
+    return [folder / "a" / "chat.json", folder / "b" / "chat.json"]
+
+
+def test_sessions_of_files_called_alike_are_each_measured(tenfold: Cli, tmp_path: Path) -> None:
+    ran = tenfold("eval", "quality", *twins(tmp_path), "--methods", "tenfold", "--budgets", "2k", "--json")
+    assert ran.code == 0, ran.err
+    made = json.loads(ran.out)
+    assert {score["session"] for score in made["recall"]} == {"a/chat.json", "b/chat.json"}
+    assert [(one["session"], one["cuts"]) for one in made["checked"]] == [("a/chat.json", 2), ("b/chat.json", 2)]
+
+
+def test_files_called_alike_have_each_a_table_of_their_replay(tenfold: Cli, tmp_path: Path) -> None:
+    twins(tmp_path)
+    found = tables_of(tenfold("eval", "replay", tmp_path, "--methods", "none", "--windows", "9k"))
+    assert {title: [row[0] for row in rows[:-1]] for title, rows in found.items()} == {
+        "a/chat.json, window 9,000": ["method", "none"],
+        "b/chat.json, window 9,000": ["method", "none"],
+    }
+
+
 def test_several_rounds_have_a_table(tenfold: Cli, tmp_path: Path) -> None:
     arguments = ["--methods", "keep-last", "--budgets", "4k", "--rounds", "3,1"]
     ran = tenfold("eval", "quality", recorded(tmp_path, 75), *arguments)

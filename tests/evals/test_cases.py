@@ -13,6 +13,7 @@ from tenfold.evals.cases import (
     cases,
     conversations,
     cuts_of,
+    names_of,
     role_of,
     sizes_of,
     text_of_message,
@@ -67,6 +68,18 @@ def test_several_sessions_of_a_file_have_names_of_their_own() -> None:
     needed()
     names = [c.name for c in conversations(FOLDER / "openhands-events/sample.jsonl")]
     assert names == [f"sample.jsonl#{n}" for n in range(5)]
+
+
+def test_files_that_are_called_alike_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    talk = [user("q"), *(m for n in range(20) for m in step("f", {"n": n}, "x", id_=f"c{n}"))]
+    files = [tmp_path / name for name in ("a/api.json", "b/api.json", "c/a/chat.json", "d/a/chat.json", "one.json")]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(talk))
+    names = ["a/api.json", "b/api.json", "c/a/chat.json", "d/a/chat.json", "one.json"]
+    assert list(names_of(files).values()) == names
+    assert list(dict.fromkeys(case.session for case in cases(files))) == names
+    assert list(names_of(files[:1]).values()) == ["api.json"]
 
 
 def test_real_compactions_are_cuts_with_their_summaries() -> None:

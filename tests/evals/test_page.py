@@ -16,11 +16,14 @@ from scripts.yardstick import clean, document, markdown
 from tenfold import __version__
 from tenfold.cli.main import run
 from tenfold.evals.goals import goals
-from tenfold.evals.gold import answered
+from tenfold.evals.gold import Answered, answered
+from tenfold.evals.gold import table as answers_table
 from tenfold.evals.methods import methods
 from tenfold.evals.page import page
-from tenfold.evals.plots import figures
-from tenfold.evals.report import Quality, Yardstick
+from tenfold.evals.plots import emphasised, figures
+from tenfold.evals.probes import Tally
+from tenfold.evals.report import Quality, Yardstick, tables
+from tenfold.evals.standing import planted_shares
 from tenfold.evals.tables import Table
 from tenfold.evals.verdict import behind, verdict
 from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
@@ -107,6 +110,16 @@ def test_any_part_may_be_missing(part: str) -> None:
     assert set(anchors) & set(shown.values()) == ({shown[part]} if part else set())
 
 
+def test_probes_and_validity_are_shown_where_no_fact_was_needed() -> None:
+    unneeded = replace(quality(), recall=())
+    read = Read(page(Yardstick(unneeded), repeat="make yardstick"))
+    titles = [table.title for table in tables(unneeded)]
+    assert "Typed probes at a tenth of the past" in titles
+    assert [title for title in titles if title not in read.said] == []
+    assert [each.name for each in figures(Yardstick(unneeded))] == ["probes-by-type"]
+    assert emphasised(unneeded)[0] == "tenfold"
+
+
 # -- goals and prose ---------------------------------------------------------------------------------------------------
 
 
@@ -149,6 +162,40 @@ def test_a_goal_that_is_missed_is_said() -> None:
     bad = judged(replace(made, quality=replace(made.quality, probes=(flawed, *made.quality.probes[1:]))))
     assert bad["validity, all of Tenfold's policies"] == ("orphan call 2", "not met")
     assert bad["false facts, all of Tenfold's policies"][1] == "not met"
+
+
+def test_stale_facts_are_those_of_the_policy_tenfold_and_the_other_presets_are_told() -> None:
+    assert judged(yardstick())["stale facts, policy tenfold"] == ("0 in 2 views; other presets 0 in 2 views", "met")
+    made = quality()
+    outdated = (Tally("outcome", 1, 4, 1, 3, 4),)
+    presets = tuple(replace(p, tallies=outdated) if p.method == "tail" else p for p in made.probes)
+    found = judged(Yardstick(replace(made, probes=presets)))
+    assert found["stale facts, policy tenfold"] == ("0 in 2 views; other presets 6 in 2 views", "met")
+    ours = replace(made, methods=("tenfold",), probes=tuple(p for p in made.probes if p.method == "tenfold"))
+    assert judged(Yardstick(ours))["stale facts, policy tenfold"] == ("0 in 2 views", "met")
+
+
+def test_rules_planted_into_the_past_have_goals_and_places() -> None:
+    found = judged(yardstick())
+    for after in ("", ", after 10 compactions"):
+        goal = found[f"planted constraints at 10 %{after}: top, middle, bottom"]
+        assert goal == ("3 of 3: top 1 of 1, middle 1 of 1, bottom 1 of 1", "met")
+    lost = yardstick(kept=KEPT | {"tenfold": 5, PEER: 6})
+    assert judged(lost)["planted constraints at 10 %: top, middle, bottom"] == (
+        "2 of 3: top 0 of 1, middle 1 of 1, bottom 1 of 1",
+        "not met",
+    )
+    rows = {row[0]: row[1:] for row in behind(lost).rows}
+    for after in ("", ", after 10 compactions"):
+        assert rows[f"planted constraints at 10 %{after}: top"] == ("0.000", f"{PEER} 1.000", f"{PEER} 1.000", "2")
+        assert f"planted constraints at 10 %{after}: middle" not in rows
+    gone = quality()
+    unable = replace(gone, probes=tuple(replace(p, planted={}, unable="no") for p in gone.probes))
+    assert planted_shares(unable.probes, rounds=1) == {}
+    half = (replace(unable.probes[0], session="two.jsonl"), *gone.probes)
+    assert planted_shares(half, rounds=1)["tenfold"]["top"] == (1, 2), "without a result nothing is kept"
+    unplanted = replace(gone, probes=tuple(replace(p, planted={}) for p in gone.probes))
+    assert judged(Yardstick(unplanted))["planted constraints at 10 %: top, middle, bottom"][1] == "not measured"
 
 
 def test_a_method_whose_requests_are_refused_is_not_the_cheapest() -> None:
@@ -194,13 +241,31 @@ def scenario(folder: Path) -> Path:
 
 
 def test_an_answer_counts_where_its_text_is_in_the_view_or_one_search_away(tmp_path: Path) -> None:
-    (last,) = answered(scenario(tmp_path), methods(["keep-last"]), budget=2_000)
-    assert (last.asked, last.literal, last.shown, last.within) == (3, 2, 1, 2)
-    (whole,) = answered(scenario(tmp_path), methods(["keep-all"]), budget=2_000)
-    assert (whole.literal, whole.shown) == (2, 2)
+    own, last = answered(scenario(tmp_path), methods(["tenfold", "keep-last"]), budget=2_000)
+    assert (own.asked, own.literal, own.within) == (3, 2, 2)
+    assert (last.literal, last.shown, last.within) == (2, 1, None), "only Tenfold's methods have a search"
+    assert own.past == last.past > 10_000
     file = tmp_path / "none.json"
     file.write_text(json.dumps([{"role": "user", "content": "hello"}]), "utf-8")
     assert answered(file, methods(["keep-all"])) == []
+
+
+def test_an_answer_above_the_budget_does_not_count(tmp_path: Path) -> None:
+    (whole,) = answered(scenario(tmp_path), methods(["keep-all"]), budget=2_000)
+    assert (whole.literal, whole.shown, whole.over) == (2, 0, True)
+    (fits,) = answered(scenario(tmp_path), methods(["keep-all"]), budget=whole.past)
+    assert (fits.shown, fits.over) == (2, False)
+
+
+def test_the_table_of_answers_says_how_many_were_asked_of_a_session_above_the_budget() -> None:
+    large = [Answered("a", name, 5_000, 3, 2, 1, within, past=9_000) for name, within in (("tenfold", 2), ("b", None))]
+    small = [Answered("c", name, 5_000, 4, 4, 4, within, past=900) for name, within in (("tenfold", 4), ("b", None))]
+    made = answers_table([*large, *small])
+    assert made.rows == [("tenfold", "5/6", "6/6"), ("b", "5/6", "-")]
+    assert "7 questions" in made.note
+    assert "2 of 6 are of sessions above 5k tokens" in made.note
+    (goal,) = (goal for goal in goals(Yardstick(gold=(*large, *small))) if "gold" in goal.what)
+    assert (goal.measured, goal.verdict) == ("6 of 6, 2 of them of sessions above the budget", "met")
 
 
 def test_the_command_writes_the_page_beside_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,9 +307,9 @@ def test_no_path_of_a_machine_comes_onto_the_page() -> None:
 def test_the_committed_page_names_the_version_and_its_tables_are_tables() -> None:
     text = PAGE.read_text("utf-8")
     assert f"Tenfold {__version__}" in text
-    tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
-    assert len(tables) >= 8
-    for table in tables:
+    drawn = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
+    assert len(drawn) >= 8
+    for table in drawn:
         rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()]
         assert len({len(row) for row in rows}) == 1, rows[0]
         assert all(re.fullmatch(r" -+:? ", cell) for cell in rows[1])

@@ -143,6 +143,39 @@ def test_workers_count_as_the_yardstick_counts(tmp_path: Path) -> None:
     assert json.loads(shared(code, str(file))) == sizes_of(past)
 
 
+def seen(count: int) -> list[ChatMessage]:
+    """What a person shows: images, each with a few words, or none."""
+    image = {"type": "image_url", "image_url": {"url": "https://pictures.example/one.png"}}
+    said = ["Look at this.", "And at this one.", ""]
+    parts = [[{"type": "text", "text": said[n % 3]}, image] if said[n % 3] else [image] for n in range(count)]
+    return [{"role": "user", "content": part} for part in parts]
+
+
+def test_workers_count_what_is_no_text_as_the_yardstick_does() -> None:
+    past = [*PAST, *seen(6)]
+    code = """
+import json, sys, serving
+past, sizes = json.loads(sys.argv[1])
+serving.told(past, sizes)
+plain = [{**m, "content": serving.text_of(m)} for m in past]
+print(json.dumps([[serving.size([m]) for m in each] for each in (past, plain)]))
+"""
+    counted = sizes_of(past)
+    assert counted[-1] > 1_000
+    assert json.loads(shared(code, json.dumps([past, counted]))) == [counted, counted]
+
+
+def test_a_past_with_images_that_does_not_fit_is_compacted() -> None:
+    (peer,) = peers(["langchain/trim"])
+    if isinstance(peer, Absent):
+        pytest.skip(peer.reason)
+    past = [*PAST, *seen(6), *PAST]
+    made = peer.compact(past, budget=4_000)
+    peer.close()
+    assert 0 < made.tokens <= 4_000
+    assert any(message in past[6:12] for message in made.messages)
+
+
 STANDIN = """
 import json, sys, standin, serving
 texts = json.loads(sys.argv[1])
@@ -201,7 +234,7 @@ import json, subprocess, sys, urllib.request, serving
 def phone(past, budget, window):
     urllib.request.urlopen("http://192.0.2.1/")
 past = [{"role": "user", "content": "word " * 90}]
-sys.stdin = [json.dumps({"id": 1, "method": "phone", "messages": past, "budget": 9})]
+sys.stdin = [json.dumps({"id": 1, "method": "phone", "messages": past, "sizes": [94], "budget": 9})]
 serving.serve({"phone": phone}, ["toktok-rs"])
 """
     answer = json.loads(shared(code))

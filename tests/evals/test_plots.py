@@ -16,8 +16,12 @@ from matplotlib.text import Annotation, Text
 from msgspec.structs import replace
 
 from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, beside, canvas, ends, looks, spread, style
+from tenfold.evals.methods import methods
 from tenfold.evals.plots import emphasised, figures
+from tenfold.evals.quality import measure
 from tenfold.evals.report import Yardstick
+from tenfold.evals.verdict import standings
+from tests.evals.chats import case, long_past, says
 from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
 
 
@@ -70,6 +74,16 @@ def test_age_and_rounds_are_those_of_the_scores(all_of_it: dict[str, Drawn]) -> 
     ages = lines(all_of_it["recall-by-age"].figure)[SERIES[0]]
     assert ages == [(1.0, (3 + 4 + 4 + 5 + 5) / 25), (4.0, (4 + 4 + 5 + 5 + 5) / 25)]
     assert lines(all_of_it["recall-by-rounds"].figure)[SERIES[0]] == [(1.0, 0.9), (10.0, 0.8)]
+
+
+def test_what_is_measured_after_several_compactions_is_drawn_and_put_in_order() -> None:
+    future = [says("src/module_00.py, src/module_50.py and src/module_118.py"), *[says("ok")] * 3]
+    made = measure([case(long_past(120), future)], methods(["tenfold", "keep-last"]), budgets=(1_000,), rounds=(1, 3))
+    found = {one.what: one.values for one in standings(Yardstick(made))}
+    drawn_lines = lines(drawn(Yardstick(made))["recall-by-rounds"].figure)
+    shares = [found[f"future-use recall at 10 %{after}"] for after in ("", ", after 3 compactions")]
+    assert drawn_lines[SERIES[0]] == [(float(n), share["tenfold"]) for n, share in zip((1, 3), shares, strict=True)]
+    assert all(set(share) == {"tenfold", "keep-last"} for share in shares)
 
 
 def test_a_label_stands_at_the_height_of_its_lines_end_where_there_is_room(all_of_it: dict[str, Drawn]) -> None:

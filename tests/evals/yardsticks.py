@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from tenfold.evals.bill import Bill, Prices, Tier
 from tenfold.evals.future import Recall
 from tenfold.evals.gold import Answered
 from tenfold.evals.probes import Tally
+from tenfold.evals.quality import Size
 from tenfold.evals.replay import Replayed, Replays
 from tenfold.evals.report import Probed, Quality, Yardstick
 from tenfold.evals.searching import Asked
@@ -24,31 +27,40 @@ def quality(kept: Mapping[str, int] = KEPT, *, session: str = "one.jsonl", round
     recall: list[Recall] = []
     probes: list[Probed] = []
     for method, least in kept.items():
-        for often in rounds:
-            for step, budget in enumerate(BUDGETS if often == rounds[0] else (8_000,), -1 if often == rounds[0] else 1):
-                over = method == "keep-all"
-                present = 0 if over else min(10, least + step) - (often > 1)
-                recall.append(
-                    Recall(
-                        session,
-                        40,
-                        "50%",
-                        method,
-                        budget,
-                        often,
-                        10,
-                        90_000,
-                        90_000 if over else budget - 100,
-                        present=present,
-                        within=min(10, present + 1) if method in ("tenfold", "tail") else None,
-                        quarters={"1": (present // 2, 5), "4": (present - present // 2, 5)},
-                        over=over,
-                    )
+        over = method == "keep-all"
+        for size in _sizes(rounds):
+            step = BUDGETS.index(size.budget) - 1 if not size.tenth else 1
+            present = 0 if over else min(10, least + step) - (size.rounds > 1)
+            recall.append(
+                Recall(
+                    session,
+                    40,
+                    "50%",
+                    method,
+                    size.budget,
+                    size.rounds,
+                    10,
+                    90_000,
+                    90_000 if over else size.budget - 100,
+                    present=present,
+                    within=min(10, present + 1) if method in ("tenfold", "tail") else None,
+                    quarters={"1": (present // 2, 5), "4": (present - present // 2, 5)},
+                    over=over,
+                    tenth=size.tenth,
                 )
+            )
+        for often in rounds:
             answers = 4 if method == "tenfold" else 1
             tallies = (Tally("constraint", 1, 4, answers, 0, 4), Tally("number", 4, 5, least // 2, 0, 5))
-            probes.append(Probed(session, 40, "50%", method, 9_000, often, 8_900, 90_000, tenth=True, tallies=tallies))
+            rules = {place: (int(least > lost), 1) for place, lost in (("top", 5), ("middle", 4), ("bottom", 3))}
+            one = Probed(session, 40, "50%", method, 9_000, often, 8_900, 90_000, tenth=True, tallies=tallies)
+            probes.append(replace(one, planted=rules))
     return Quality("0.1.0", "o200k", tuple(kept), BUDGETS, tuple(rounds), tuple(recall), tuple(probes))
+
+
+def _sizes(rounds: Sequence[int]) -> list[Size]:
+    """What `measure` compacts to: every budget after the fewest rounds, and a tenth of the past after all."""
+    return [*(Size(budget, rounds[0]) for budget in BUDGETS), *(Size(9_000, often, tenth=True) for often in rounds)]
 
 
 def replayed(method: str, dollars: float, *, over: bool = False, session: str = "one.jsonl") -> Replayed:

@@ -15,7 +15,7 @@ from tenfold.cli.reporting import HtmlOption, write
 from tenfold.cli.screen import json_line, note, progress, show, table
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold.evals.bill import LISTS, prices_of
-from tenfold.evals.cases import Case, Conversation, conversations, counter, cuts_of
+from tenfold.evals.cases import Case, Conversation, conversations, counter, cuts_of, names_of
 from tenfold.evals.methods import ALL, methods
 from tenfold.evals.peers import PEERS, peers
 from tenfold.evals.players import PREFIX, starts, track_of
@@ -212,7 +212,8 @@ def speeding(  # noqa: PLR0913 - the options of a command
 @app.command("search", epilog="Example: tenfold eval search scenarios/")
 def searching(files: FilesArgument, *, html: HtmlOption = None, json: JsonOption = False) -> None:
     """Asks the questions that files bring with them, and looks whether search finds the messages that answer them."""
-    scores = [one for source in sources_of(files) for one in asked(source.path)]
+    names = names_of([source.path for source in sources_of(files)])
+    scores = [one for path, name in names.items() for one in asked(path, name)]
     write(html, Yardstick(search=tuple(scores)), "tenfold eval search FILES...")
     if json:
         json_line(msgspec.json.encode(scores))
@@ -230,9 +231,11 @@ def cases_in(files: Sequence[Path]) -> list[Case]:
 def conversations_in(files: Sequence[Path]) -> list[Conversation]:
     """The sessions of the files named; files found in folders that hold no session are left out with a note."""
     out: list[Conversation] = []
-    for source in sources_of(files):
+    sources = sources_of(files)
+    names = names_of([source.path for source in sources])
+    for source in sources:
         try:
-            out.extend(conversations(source.path))
+            out.extend(conversations(source.path, names[source.path]))
         except UnknownFormat as exc:
             if source.named:
                 raise

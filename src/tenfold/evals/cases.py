@@ -6,6 +6,7 @@ call its model with no tool call open, which is where compaction happens.
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class RealSummary(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """One cut of one session: `messages[:cut]` is compacted, `messages[cut:]` is the real future.
 
-    `session` is the file's short name, with `#n` where it holds several; `kind` is "50%", "75%" or "compaction".
+    `session` is the file's name (`names_of`), with `#n` where it holds several; `kind` is "50%", "75%" or "compaction".
     `summary` is the real summary of a "compaction", which kept the messages from `kept` on.
     """
 
@@ -84,13 +85,26 @@ class Case(Struct, frozen=True):
 
 def cases(files: Sequence[Path]) -> list[Case]:
     """Every cut of every session of the files, in their order. Raises what `read_file` raises."""
-    return [case for path in files for conversation in conversations(path) for case in cuts_of(conversation)]
+    names = names_of(files)
+    return [case for path in files for one in conversations(path, names[path]) for case in cuts_of(one)]
 
 
-def conversations(path: Path) -> list[Conversation]:
-    """The sessions of a file in chat form: its main path, broken calls repaired as Tenfold would show them."""
+def names_of(files: Sequence[Path]) -> dict[Path, str]:
+    """A short name for each file, no two alike: its own, after as many of its folders as tell it from the others."""
+    parts = {path: path.absolute().parts for path in files}
+    ends = Counts(whole[-count:] for whole in parts.values() for count in range(1, len(whole) + 1))
+    alone = {path: [n for n in range(1, len(whole)) if ends[whole[-n:]] == 1] for path, whole in parts.items()}
+    return {path: "/".join(whole[-alone[path][0] :]) if alone[path] else str(path) for path, whole in parts.items()}
+
+
+def conversations(path: Path, name: str = "") -> list[Conversation]:
+    """The sessions of a file in chat form: its main path, broken calls repaired as Tenfold would show them.
+
+    `name` is what the file is called, by its own name where none is given.
+    """
     found = read_file(path)
-    names = [path.name if len(found) == 1 else f"{path.name}#{number}" for number in range(len(found))]
+    file = name or path.name
+    names = [file if len(found) == 1 else f"{file}#{number}" for number in range(len(found))]
     return [_conversation(recorded, name) for recorded, name in zip(found, names, strict=True)]
 
 

@@ -10,8 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.evals.gold import above
 from tenfold.evals.replay import Replays
-from tenfold.evals.report import OURS, REAL, Probed, Quality, Yardstick, area_of, by_method, in_area
+from tenfold.evals.report import OURS, REAL, Probed, Quality, Yardstick, area_of, by_method, in_area, stale
 from tenfold.evals.searching import DEPTHS, Asked
 from tenfold.evals.speed import MIDDLE, Speed
 from tenfold.evals.speed_tables import against, compared_at, median_peer
@@ -22,6 +23,7 @@ from tenfold.evals.standing import (
     bills,
     group_of,
     overflowing,
+    planted_shares,
     probe_shares,
     scored_as,
     windows,
@@ -56,6 +58,7 @@ def goals(made: Yardstick) -> list[Goal]:
     return [
         *_recall(made.quality),
         *_probes(made.quality),
+        *_planted(made.quality),
         _gold(made),
         *_sound(made.quality),
         *_bill(made.replay, made.quality),
@@ -144,11 +147,26 @@ def _probes(made: Quality | None) -> Iterator[Goal]:
                 yield _open(what, goal)
 
 
+def _planted(made: Quality | None) -> Iterator[Goal]:
+    first = made.rounds[0] if made is not None and made.rounds else 1
+    for rounds in (first, _MANY):
+        after = f", after {rounds} compactions" if rounds != first else ""
+        what, goal = f"planted constraints at 10 %{after}: top, middle, bottom", "all"
+        own = planted_shares(made.probes if made is not None else (), rounds=rounds).get(OURS)
+        if own is None:
+            yield _open(what, goal)
+            continue
+        have, asked = (sum(counts) for counts in zip(*own.values(), strict=True))
+        places = ", ".join(f"{place} {kept:,} of {of:,}" for place, (kept, of) in own.items())
+        yield _judged(what, goal, f"{have:,} of {asked:,}: {places}", met=have == asked)
+
+
 def _gold(made: Yardstick) -> Goal:
     what, goal = "questions with gold answers that stand in the history, at 5k tokens or one search away", "all"
     own = [one for one in made.gold if one.method == OURS]
-    literal, reached = sum(one.literal for one in own), sum(one.within for one in own)
-    return _judged(what, goal, f"{reached} of {literal}", met=reached == literal) if literal else _open(what, goal)
+    literal, reached = sum(one.literal for one in own), sum(one.within or 0 for one in own)
+    measured = f"{reached} of {literal}, {above(own)} of them of sessions above the budget"
+    return _judged(what, goal, measured, met=reached == literal) if literal else _open(what, goal)
 
 
 def _sound(made: Quality | None) -> Iterator[Goal]:
@@ -160,14 +178,16 @@ def _sound(made: Quality | None) -> Iterator[Goal]:
     ]:
         for gate, count in counts.items():
             gates[gate] = gates.get(gate, 0) + count
-    stale = sum(tally.stale for p in ours if p.method == OURS for tally in p.tallies)
+    own, others = ([p for p in ours if (p.method == OURS) == mine] for mine in (True, False))
+    outdated = f"{stale(own):,} in {len(own):,} views"
+    outdated += f"; other presets {stale(others):,} in {len(others):,} views" if others else ""
     false = sum(p.false for p in ours)
     broken = ", ".join(f"{gate} {count:,}" for gate, count in sorted(gates.items()) if count)
     views = f"in {len(ours):,} views"
     found = (
         ("validity, all of Tenfold's policies", broken or f"0 {views}", not broken),
         ("false facts, all of Tenfold's policies", f"{false:,} {views}", not false),
-        ("stale facts", f"{stale:,} in {sum(p.method == OURS for p in ours):,} views", not stale),
+        (f"stale facts, policy {OURS}", outdated, not stale(own)),
     )
     for what, measured, met in found:
         yield _judged(what, "0", measured, met=met) if ours else _open(what, "0")

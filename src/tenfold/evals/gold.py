@@ -1,7 +1,7 @@
 """Whether the answers to the questions that a file brings with it are still there after a compaction.
 
 The questions are those of `searching.py`; here the whole conversation is compacted, and an answer counts where its
-text stands in the view, or in what one search for the question's own words brings back.
+text stands in a view that is within the budget, or in what one search for the question's own words brings back.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.evals.cases import COMPACTION, Case, ChatMessage, conversations, text_of_message
-from tenfold.evals.future import search_of
-from tenfold.evals.methods import Method, Unable
+from tenfold.evals.cases import COMPACTION, Case, ChatMessage, conversations, text_of_message, tokens_of
+from tenfold.evals.future import TOLERANCE, search_of
+from tenfold.evals.methods import Method, Preset, Unable
 from tenfold.evals.searching import posed_in
 from tenfold.evals.tables import Table
 
@@ -26,7 +26,8 @@ class Answered(Struct, frozen=True):
     """One method on one file: questions whose answer's text is literally in the history, and where it still is.
 
     `asked` are all questions, `literal` those whose answer can be found at all, `shown` those answered by the view,
-    `within` those answered by the view or by one search.
+    `within` those answered by the view or by one search (None: the method has no search). `past` is the session's size
+    in tokens: up to the budget it is not compacted. A view that is `over` the budget answers nothing.
     """
 
     session: str
@@ -35,48 +36,67 @@ class Answered(Struct, frozen=True):
     asked: int
     literal: int
     shown: int = 0
-    within: int = 0
+    within: int | None = None
     unable: str = ""
+    past: int = 0
+    over: bool = False
 
 
-def answered(path: Path, methods: Sequence[Method], *, budget: int = BUDGET) -> list[Answered]:
+def answered(path: Path, methods: Sequence[Method], *, budget: int = BUDGET, name: str = "") -> list[Answered]:
     """How many of a file's questions are answered after each method; empty where the file brings none.
 
-    Raises what `read_file` raises.
+    `name` is what the file is called. Raises what `read_file` raises.
     """
     posed = posed_in(path)
     if not posed:
         return []
-    (session,) = conversations(path)
+    (session,) = conversations(path, name)
     past = session.messages
     whole = _text(past)
     wanted = [(prompt, answer.casefold()) for prompt, answer in posed if answer.casefold() in whole]
     search = search_of(Case(session.name, len(past), COMPACTION, past))
     away = {i for i, (prompt, answer) in enumerate(wanted) if any(answer in hit.casefold() for hit in search(prompt))}
+    size = tokens_of(past)
     out: list[Answered] = []
     for method in methods:
-        score = Answered(session.name, method.name, budget, len(posed), len(wanted))
+        near = 0 if isinstance(method, Preset) else None
+        score = Answered(session.name, method.name, budget, len(posed), len(wanted), within=near, past=size)
         try:
-            view = _text(method.compact(past, budget=budget).messages)
+            made = method.compact(past, budget=budget)
         except Unable as exc:
             out.append(replace(score, unable=str(exc)))
             continue
+        if made.tokens > budget * TOLERANCE:
+            out.append(replace(score, over=True))
+            continue
+        view = _text(made.messages)
         shown = {i for i, (_, answer) in enumerate(wanted) if answer in view}
-        out.append(replace(score, shown=len(shown), within=len(shown | away)))
+        out.append(replace(score, shown=len(shown), within=None if near is None else len(shown | away)))
     return out
+
+
+def above(scores: Sequence[Answered]) -> int:
+    """How many of the literal questions are of sessions that had to be compacted."""
+    return sum(one.literal for one in scores if one.past > one.budget)
 
 
 def table(scores: Sequence[Answered]) -> Table:
     """Questions answered by method, over all files."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(one.method for one in scores):
         own = [one for one in scores if one.method == name]
         literal = sum(one.literal for one in own)
-        rows.append((name, *(f"{sum(count)}/{literal}" for count in ([o.shown for o in own], [o.within for o in own]))))
-    asked = sum(one.asked for one in scores if one.method == rows[0][0]) if rows else 0
-    note = f"{asked} questions; counted are those whose answer's text stands literally in the history"
-    title = f"Questions with gold answers, compacted to {scores[0].budget / 1_000:g}k tokens" if scores else "Questions"
-    return Table(title, ("method", "in the view", "or one search away"), rows, note)
+        near = [one.within for one in own if one.within is not None]
+        rows.append((name, f"{sum(one.shown for one in own)}/{literal}", f"{sum(near)}/{literal}" if near else "-"))
+    first = [one for one in scores if one.method == scores[0].method]
+    size = f"{scores[0].budget / 1_000:g}k"
+    note = (
+        f"{sum(one.asked for one in first)} questions; counted are those whose answer's text stands literally in the "
+        f"history: {above(first)} of {sum(one.literal for one in first)} are of sessions above {size} tokens, the "
+        "others are not compacted; over or unable scores 0; only Tenfold's methods have a search"
+    )
+    columns = ("method", "in the view", "or one search away")
+    return Table(f"Questions with gold answers, compacted to {size} tokens", columns, rows, note)
 
 
 def _text(messages: Sequence[ChatMessage]) -> str:

@@ -89,7 +89,7 @@ def tables(made: Yardstick) -> dict[str, list[Table]]:
     """Every table, by the part of the report that it belongs to."""
     rated = areas(made.quality) if made.quality is not None else {}
     return {
-        "quality": report.tables(made.quality) if made.quality is not None and made.quality.recall else [],
+        "quality": report.tables(made.quality) if made.quality is not None else [],
         "replay": [*together(made.replay, rated), *replay.tables(made.replay)] if made.replay is not None else [],
         "speed": speed_tables.tables(made.speed) if made.speed is not None else [],
         "search": [

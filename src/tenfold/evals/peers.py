@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import UsageError
-from tenfold.evals.cases import ChatMessage, tokens_of
+from tenfold.evals.cases import ChatMessage, sizes_of, tokens_of
 from tenfold.evals.methods import Compacted, Unable
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,6 +94,7 @@ class _Request(Struct, frozen=True):
     id: int
     method: str
     messages: list[ChatMessage]
+    sizes: list[int]
     budget: int
     window: int | None
 
@@ -141,7 +142,7 @@ class Worker:
     def ask(self, method: str, past: Sequence[ChatMessage], budget: int, *, window: int | None = None) -> _Answer:
         """What the peer answers. Raises `Unable`: it says so, it ended, it took too long, its answer is no answer."""
         self._asked += 1
-        return self._answered(_Request(self._asked, method, list(past), budget, window), _Answer)
+        return self._answered(_Request(self._asked, method, list(past), sizes_of(past), budget, window), _Answer)
 
     def turns(
         self, method: str, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float

@@ -22,7 +22,7 @@ from tenfold.evals.cases import MODEL, ChatMessage, Conversation, counter
 from tenfold.evals.methods import ALL, BASELINES, Method, Unable
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import MESSAGE_TOKENS, Counter, sizes
+from tenfold.meter.counters import Counter, sizes
 from tenfold.policies import POLICIES
 from tenfold.record.ask import Answer, Summarize
 from tenfold.record.block import Spent
@@ -36,13 +36,11 @@ from tenfold.wire import WIRES
 PREFIX = 6_000
 """Tokens of system prompt and tools, which session files seldom hold: assumed, the same for every method. A coding
 agent's are 3,000 to 12,000; the pi session's own first report says 2,775."""
-KEPT_OUTPUTS = 10
 SUMMARY = 1_500
 """Tokens of a written summary, as the recorded compactions of the pi session have them (1,000 to 2,000)."""
 ACT, TARGET, TAIL = 0.85, 0.40, 0.25
 """Shares of the window: where a method that has no trigger of its own acts (where `tenfold` does), what it is asked to
 come down to (the same), and what the hand-written summary keeps behind it."""
-_MASK = MESSAGE_TOKENS + 10
 WRITTEN = "+model"
 """Ends the name of a policy whose summaries a model writes."""
 
@@ -284,23 +282,6 @@ class SlidingTail(Unchanged):
         return Sent([*everything[: self._head], *everything[max(start, self._head) :]])
 
 
-class Masked(Unchanged):
-    """Sends everything, with a marker in place of each tool output but the newest ten."""
-
-    def __init__(self, track: Track, window: int) -> None:
-        super().__init__(track, window)
-        self._fresh: list[int] = []
-
-    def before(self, new: range) -> Sent:
-        """See `Player.before`."""
-        super().before(new)
-        self._fresh.extend(i for i in new if self._track.messages[i].role == "tool")
-        old, self._fresh = self._fresh[:-KEPT_OUTPUTS], self._fresh[-KEPT_OUTPUTS:]
-        for index in old:
-            self._pieces[index] = Piece((index, "masked"), min(_MASK, self._track.tokens[index]))
-        return Sent(self._pieces)
-
-
 class Summarized(Unchanged):
     """When the window is nearly full, has a model summarize all but the newest quarter of it."""
 
@@ -337,13 +318,8 @@ def _whole(track: Track, first: int, end: int) -> int:
     return next((i for i in range(end - 1, -1, -1) if track.messages[i].role != "tool"), 0)
 
 
-_ONE_BUDGET = ("keep-last", "truncate-middle")
-BY_HAND: Mapping[str, Start] = {
-    "none": Unchanged,
-    "sliding-tail": SlidingTail,
-    "mask-10": Masked,
-    "summarize": Summarized,
-}
+_ONE_BUDGET = ("keep-last", "truncate-middle", "mask-10")
+BY_HAND: Mapping[str, Start] = {"none": Unchanged, "sliding-tail": SlidingTail, "summarize": Summarized}
 """What everyone writes first, applied before each request."""
 
 

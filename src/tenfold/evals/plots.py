@@ -57,7 +57,7 @@ def figures(made: Yardstick) -> list[Drawn]:
     """Every chart that there is something to draw in, in the order of a report."""
     with style():
         drawn: list[Drawn | None] = []
-        if made.quality is not None and made.quality.recall:
+        if made.quality is not None:
             drawn += [by_tokens(made.quality), by_age(made.quality), by_type(made.quality), by_rounds(made.quality)]
         if made.replay is not None:
             drawn += context(made.replay, made.quality)
@@ -67,8 +67,11 @@ def figures(made: Yardstick) -> list[Drawn]:
 
 
 def emphasised(made: Quality) -> list[str]:
-    """The methods that get a colour: our policy, the best preset, the best peers of different projects, baselines."""
-    found = [name for name, area in areas(made).items() if area]
+    """The methods that get a colour: our policy, the best preset, the best peers of different projects, baselines.
+
+    Where no fact was needed, the first named are the best.
+    """
+    found = [name for name, area in areas(made).items() if area] or list(made.methods)
     wanted = [OURS] if OURS in found else []
     wanted += [name for name in found if group_of(name) == "preset"][:1]
     projects: dict[str, str] = {}
@@ -147,27 +150,26 @@ def by_age(made: Quality) -> Drawn | None:
 
 
 def by_rounds(made: Quality) -> Drawn | None:
-    """Future-use recall after several compactions, at the budget that was measured after each number of them."""
-    rows = [r for r in made.recall if not r.own and not r.tenth]
-    shared = [b for b in made.budgets if {r.rounds for r in rows if r.budget == b} == set(made.rounds)]
-    if len(made.rounds) < 2 or not shared:
+    """Future-use recall after several compactions, each to a tenth of the past."""
+    if len(made.rounds) < 2:
         return None
-    budget = shared[0]
     lines: dict[str, list[tuple[float, float]]] = {}
-    for name, scores in by_method(r for r in rows if r.budget == budget).items():
+    for name, scores in by_method(r for r in made.recall if r.tenth).items():
         done = sorted({r.rounds for r in scores})
         points = [(float(n), pooled([r for r in scores if r.rounds == n], present)) for n in done]
         if any(y for _, y in points):
             lines[name] = points
+    if not lines:
+        return None
     look = looks(emphasised(made))
     figure, (axes,) = canvas(9.6, 6.4)
     figure.subplots_adjust(left=0.07, right=0.72, top=0.97, bottom=0.09)
     _lines(axes, lines, look)
     axes.set_xticks(list(made.rounds))
-    axes.set_xlabel(f"compactions one after the other up to the cut, each to {budget / _K:g}k tokens")
+    axes.set_xlabel("compactions one after the other up to the cut, each to a tenth of the past")
     _recall_axis(axes)
     ends(axes, {name: points[-1] for name, points in lines.items()}, look, lines=38)
-    says = f"Share of the needed facts that the view still shows after several compactions to {budget:,} tokens each."
+    says = "Share of the needed facts that the view still shows after several compactions, each to a tenth of the past."
     return Drawn("recall-by-rounds", "Future-use recall after several compactions", says, figure)
 
 

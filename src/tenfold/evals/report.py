@@ -298,9 +298,15 @@ def planted(made: Quality) -> Table:
     return Table("Planted rules by where they stood", ("method", *columns), rows, note)
 
 
-def _planted(probed: Sequence[Probed], place: str) -> str:
+def planted_in(probed: Iterable[Probed], place: str) -> tuple[int, int]:
+    """The rules planted at a place that these views still hold, and those planted; without a result all is missed."""
     found = [p.planted.get(place, (0, 1)) for p in probed]
-    return _share(sum(have for have, _ in found) / len(found)) if found else _NONE
+    return sum(have for have, _ in found), sum(asked for _, asked in found)
+
+
+def _planted(probed: Sequence[Probed], place: str) -> str:
+    have, asked = planted_in(probed, place)
+    return _share(have / asked) if asked else _NONE
 
 
 # -- what must not be --------------------------------------------------------------------------------------------------

@@ -60,15 +60,15 @@ class _Scenario(Struct):
     questions: list[_Posed] = []
 
 
-def questions_of(path: Path) -> tuple[list[str], list[Question]]:
+def questions_of(path: Path, name: str = "") -> tuple[list[str], list[Question]]:
     """The texts of a file's session and the questions about it, () where it brings none or their answers are nowhere.
 
-    Raises what `read_file` raises.
+    `name` is what the file is called. Raises what `read_file` raises.
     """
     posed = _posed(path)
     if not posed:
         return [], []
-    (session,) = conversations(path)
+    (session,) = conversations(path, name)
     texts = [text_of_message(message) for message in session.messages]
     out: list[Question] = []
     for one in posed:
@@ -93,18 +93,18 @@ def posed_in(path: Path) -> list[tuple[str, str]]:
     return [(one.prompt, one.expected) for one in _posed(path)]
 
 
-def asked(path: Path) -> list[Asked]:
-    """Every question of a file, asked of every search."""
-    texts, questions = questions_of(path)
+def asked(path: Path, name: str = "") -> list[Asked]:
+    """Every question of a file, asked of every search. `name` is what the file is called."""
+    texts, questions = questions_of(path, name)
     if not questions:
         return []
     searches: dict[str, Search] = {"tenfold": _tenfold(texts), "bm25 with stemming": _bm25(texts)}
     out: list[Asked] = []
-    for name, search in searches.items():
+    for method, search in searches.items():
         for question in questions:
             hits = search(question.prompt, max(DEPTHS))
             found = tuple(len(set(hits[:depth]) & set(question.evidence)) for depth in DEPTHS)
-            out.append(Asked(question.session, name, len(question.evidence), found))
+            out.append(Asked(question.session, method, len(question.evidence), found))
     return out
 
 

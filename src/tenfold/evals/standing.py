@@ -8,8 +8,9 @@ from typing import Literal
 from tenfold.evals.future import Recall
 from tenfold.evals.methods import BASELINES
 from tenfold.evals.players import BY_HAND, WRITTEN
+from tenfold.evals.probes.planted import PLACES
 from tenfold.evals.replay import Replayed, Replays
-from tenfold.evals.report import OURS, REAL, Probed, Quality, area_of, by_method, in_area, measured, pooled
+from tenfold.evals.report import OURS, REAL, Probed, Quality, area_of, by_method, in_area, measured, planted_in, pooled
 from tenfold.evals.speed import Speed
 from tenfold.evals.tables import Table
 
@@ -69,6 +70,19 @@ def probe_shares(
             out[one.method] = have + sum(t.present for t in found), asked + sum(t.asked for t in found)
             able |= {one.method} if not one.unable else set()
     return {name: counts for name, counts in out.items() if name in able and counts[1]}
+
+
+def planted_shares(probes: Iterable[Probed], *, rounds: int) -> dict[str, dict[str, tuple[int, int]]]:
+    """By method and place, the rules planted into the past that its views at a tenth still hold, and those planted.
+
+    What counts where a method gave no result is as in `probe_shares`; empty where no rules were planted.
+    """
+    found = by_method(p for p in probes if p.tenth and p.rounds == rounds)
+    return {
+        name: {place: planted_in(own, place) for place, _ in PLACES}
+        for name, own in found.items()
+        if any(p.planted for p in own)
+    }
 
 
 def bills(made: Replays, window: int) -> dict[str, dict[str, float]]:

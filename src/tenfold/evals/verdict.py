@@ -9,6 +9,7 @@ from tenfold.evals.future import QUARTERS
 from tenfold.evals.goals import search_recall
 from tenfold.evals.intervals import LEVEL
 from tenfold.evals.probes.kinds import KINDS
+from tenfold.evals.probes.planted import PLACES
 from tenfold.evals.replay import Replays
 from tenfold.evals.report import (
     OURS,
@@ -31,6 +32,7 @@ from tenfold.evals.standing import (
     group_of,
     overflowing,
     per_turn,
+    planted_shares,
     present,
     probe_shares,
     windows,
@@ -156,10 +158,11 @@ def _of_recall(made: Quality) -> Iterator[Standing]:
                 shares[name] = sum(have for have, _ in pairs) / wanted
         yield Standing(f"future-use recall, age quarter {quarter} (1 is the oldest)", shares)
     yield Standing("future-use recall at the size of real summaries", at_real_size(made))
-    for rounds in made.rounds[1:]:
-        again = by_method(r for r in made.recall if r.rounds == rounds and not r.tenth and not r.own)
+    for rounds in made.rounds:
+        after = f", after {rounds} compactions" if rounds != made.rounds[0] else ""
+        again = by_method(r for r in made.recall if r.tenth and r.rounds == rounds)
         rated = {n: pooled(found, present) for n, found in again.items() if measured(found)}
-        yield Standing(f"future-use recall after {rounds} compactions", rated)
+        yield Standing(f"future-use recall at 10 %{after}", rated)
 
 
 def _of_probes(made: Quality) -> Iterator[Standing]:
@@ -168,6 +171,10 @@ def _of_probes(made: Quality) -> Iterator[Standing]:
         for kind in KINDS:
             found = probe_shares(made.probes, [kind], rounds=rounds)
             yield Standing(f"probes at 10 %{after}: {kind}", {n: have / asked for n, (have, asked) in found.items()})
+        rules = planted_shares(made.probes, rounds=rounds)
+        for place, _ in PLACES:
+            shares = {name: own[place][0] / own[place][1] for name, own in rules.items()}
+            yield Standing(f"planted constraints at 10 %{after}: {place}", shares)
 
 
 def _of_bills(made: Replays) -> Iterator[Standing]:
