@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tenfold.evals.cases import Case, ChatMessage, tokens_of
-from tenfold.evals.future import HIT_TOKENS, Fact, Recall, area, found_by, needed, present, query_of, search_of, within
+from tenfold.evals.future import (
+    HIT_TOKENS,
+    Away,
+    Fact,
+    Recall,
+    area,
+    found_by,
+    needed,
+    present,
+    query_of,
+    search_of,
+    within,
+)
 from tenfold.evals.methods import methods
 from tenfold.evals.quality import Size, ground
 from tenfold.evals.quality import score as scored
@@ -70,16 +82,23 @@ def test_a_fact_is_priced_by_the_smallest_message_that_holds_it() -> None:
 
 
 def test_the_query_never_holds_the_answer() -> None:
-    query = query_of("src/app.py", "Please fix src/app.py in the parser", "I read src/app.py and the lexer", "")
-    assert "app" not in query.split()
-    assert {"parser", "lexer", "fix"} <= set(query.split())
+    query = query_of("src/app.py", "I read src/app.py and the lexer", "Please fix src/app.py in the parser")
+    assert query.split() == ["lexer", "read", "parser", "fix"]
+    assert query_of("src/app.py", "one two three four", "five six", words=2).split() == ["four", "three", "six", "five"]
+
+
+def test_an_early_query_holds_nothing_of_the_message_that_uses_the_fact() -> None:
+    told = [says("Look at the lexer.")]
+    fact = facts_of(*told, user("Mend the zebra."), says("The tokenizer is in src/module_06.py"))["src/module_06.py"]
+    assert "tokenizer" in fact.query.split()
+    assert set(fact.early.split()) == {"look", "lexer", "mend", "zebra"}
 
 
 def test_a_search_brings_back_what_the_request_describes() -> None:
     past = [*long_past(), user("The zebra ticket is TK-4471."), says("Noted.")]
     fact = Fact("TK-4471", "id", 0, 0, 0, 4, 0, 0, "zebra ticket")
     search = search_of(case(past, []))
-    assert found_by([fact], search) == {"TK-4471"}
+    assert found_by([fact], search) == Away(near=frozenset({"TK-4471"}))
     assert search("") == search("nosuchword") == []
 
 

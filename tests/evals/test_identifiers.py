@@ -52,6 +52,12 @@ def test_what_is_none(text: str) -> None:
     assert found(text) == []
 
 
+def test_what_follows_a_backslash_is_none() -> None:
+    assert [i.text for i in identifiers(r"'refund_id\nOrderTotal\tsrc/app.py' and D:\notes\2024-11-05")] == [
+        "refund_id"
+    ]
+
+
 def test_a_side_of_a_slash_may_be_a_name() -> None:
     assert found("get_user/set_user") == [("get_user", "symbol"), ("set_user", "symbol")]
 

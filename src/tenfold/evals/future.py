@@ -36,6 +36,8 @@ _TRIVIAL = 0.5
 """An identifier in more than this share of the past's messages is known to everyone."""
 _QUERY_WORDS = 24
 """Words of a query, at most: about three sentences, as an agent would ask."""
+_EARLY_WORDS = _QUERY_WORDS // 3
+"""Words of each of the three texts that stood there before: what the agent said, what it was told, what was asked."""
 _PLAIN = re.compile(r"\w{3,}")
 _STOP = frozenset(
     re.findall(
@@ -56,7 +58,8 @@ class Fact(Struct, frozen=True):
 
     Its age runs from its last occurrence to the cut, in messages and in tokens; `quarter` is where in the past's
     tokens that lies (1: oldest). `source` is the smallest past message that holds it, which takes `fetch` tokens to
-    read again. `query` is what the surrounding request asks for, the identifier itself left out.
+    read again. `query` asks in the words around the use, up to it, and `early` in those that stood there before the
+    agent began that message; the identifier itself is in neither.
     """
 
     text: str
@@ -68,13 +71,15 @@ class Fact(Struct, frozen=True):
     source: int
     fetch: int
     query: str
+    early: str = ""
 
 
 class Recall(Struct, frozen=True):
     """The score of one method on one case at one budget. Counts are of needed facts.
 
-    `within` counts those present in the view or one search away (None: the method has no search); `refetch` is what
-    reading the others' sources again takes, in tokens. `kinds` and `quarters` map to (present, needed). `over` says
+    `within` counts those present in the view or one search away (None: the method has no search), `early` the same
+    where the search is made before the agent begins its message; `refetch` is what reading the others' sources again
+    takes, in tokens. `kinds` and `quarters` map to (present, needed). `over` says
     that the result was above its budget, `own` that the budget is the size of the session's real summary, `tenth`
     that it is a tenth of the past, `unable` why the method gave no result.
     """
@@ -91,6 +96,7 @@ class Recall(Struct, frozen=True):
     seconds: float = 0.0
     present: int = 0
     within: int | None = None
+    early: int | None = None
     refetch: int = 0
     kinds: dict[str, tuple[int, int]] = {}
     quarters: dict[str, tuple[int, int]] = {}
@@ -111,9 +117,11 @@ def needed(case: Case) -> list[Fact]:
     facts: list[Fact] = []
     users = [_words_of(m) for m in case.past if role_of(m) == "user"]
     request, spoken = (users or [""])[-1], next((_said(m) for m in reversed(case.past) if _is_agent(m)), "")
+    told = next((_words_of(m) for m in reversed(case.past) if not _is_agent(m)), "")
     for index, message in enumerate(case.future, case.cut):
         if not _is_agent(message):
             brought.append(text_of_message(message))
+            told = _words_of(message)
             request = _words_of(message) if role_of(message) == "user" else request
             continue
         said = _said(message)
@@ -124,7 +132,9 @@ def needed(case: Case) -> list[Fact]:
             found = past.holders(text) if not holds(back, text) else []
             if found and not past.trivial(text, found):
                 before = said[: max(0, place_of(said, text))]
-                facts.append(past.fact(text, kind, index, found, query_of(text, request, spoken, before)))
+                query = query_of(text, before if _PLAIN.search(before) else spoken, request)
+                early = query_of(text, spoken, told, request, words=_EARLY_WORDS)
+                facts.append(past.fact(text, kind, index, found, query, early))
         spoken = said
     return facts
 
@@ -151,26 +161,28 @@ class _Past:
         """Whether everyone knows it: from the system prompt, or from most messages."""
         return len(found) > _TRIVIAL * len(self.texts) or holds(self.system, text)
 
-    def fact(self, text: str, kind: str, use: int, found: Sequence[int], query: str) -> Fact:
+    def fact(self, text: str, kind: str, use: int, found: Sequence[int], query: str, early: str) -> Fact:
         last, total = found[-1], self.before[-1]
         source = min(found, key=self.sizes.__getitem__)
         quarter = min(QUARTERS, 1 + self.before[last] * QUARTERS // max(1, total))
         age = len(self.texts) - last
-        return Fact(text, kind, use, age, total - self.before[last], quarter, source, self.sizes[source], query)
+        return Fact(text, kind, use, age, total - self.before[last], quarter, source, self.sizes[source], query, early)
 
 
-def query_of(wanted: str, request: str, spoken: str, before: str) -> str:
-    """What an agent would search for at that moment: words of the last request and of its own text so far.
+def query_of(wanted: str, *texts: str, words: int = _QUERY_WORDS) -> str:
+    """What an agent would search for at that moment: words of each of the texts, the newest words first.
 
-    The newest words come first; the needed identifier is cut out wherever it stands, so the answer never asks.
+    Of each text at most so many `words`, of all of them `_QUERY_WORDS`. The needed identifier is cut out wherever it
+    stands, so the answer never asks.
     """
-    near = before if _PLAIN.search(before) else spoken
-    words: dict[str, None] = {}
-    for text in (near, request):
+    found: dict[str, None] = {}
+    for text in texts:
+        own: dict[str, None] = {}
         for word in reversed(_PLAIN.findall(text.replace(wanted, " "))):
-            if word.lower() not in _STOP:
-                words.setdefault(word.lower())
-    return " ".join(list(words)[:_QUERY_WORDS])
+            if word.lower() not in _STOP and len(own) < words:
+                own.setdefault(word.lower())
+        found |= own
+    return " ".join(list(found)[:_QUERY_WORDS])
 
 
 def _is_agent(message: ChatMessage) -> bool:
@@ -228,16 +240,30 @@ def within(texts: Sequence[str], tokens: int) -> list[str]:
     return kept
 
 
-def found_by(facts: Sequence[Fact], search: Search) -> set[str]:
+class Away(Struct, frozen=True):
+    """The facts that one search each would bring back, by `Fact.query` and by `Fact.early`."""
+
+    near: frozenset[str] = frozenset()
+    early: frozenset[str] = frozenset()
+
+
+def found_by(facts: Sequence[Fact], search: Search) -> Away:
     """The facts that one search each would bring back."""
-    return {f.text for f in facts if any(holds(hit, f.text) for hit in search(f.query))}
+
+    def found(asked: Callable[[Fact], str]) -> frozenset[str]:
+        return frozenset(f.text for f in facts if any(holds(hit, f.text) for hit in search(asked(f))))
+
+    return Away(found(lambda fact: fact.query), found(lambda fact: fact.early))
 
 
-def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: frozenset[str] | None) -> Recall:
-    """The score with what a compaction left of the facts; none where it is over its budget."""
+def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: Away | None) -> Recall:
+    """The score with what a compaction left of the facts; none where it is over its budget.
+
+    `away` is None for a method that has no search.
+    """
     over = made.tokens > score.budget * TOLERANCE
     kept = set() if over else present(made.messages, facts)
-    near = None if away is None else 0 if over else len(kept | away)
+    near, early = (None, None) if away is None else (0, 0) if over else (len(kept | away.near), len(kept | away.early))
     lost = {f.source: f.fetch for f in facts if f.text not in kept}
     return msgspec.structs.replace(
         score,
@@ -245,6 +271,7 @@ def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: frozense
         seconds=round(made.seconds, 4),
         present=len(kept),
         within=near,
+        early=early,
         refetch=sum(lost.values()),
         kinds=_tally(facts, kept, lambda f: f.kind),
         quarters=_tally(facts, kept, lambda f: str(f.quarter)),

@@ -12,7 +12,19 @@ from msgspec import Struct
 
 from tenfold.evals.gold import above
 from tenfold.evals.replay import Replays
-from tenfold.evals.report import OURS, REAL, Probed, Quality, Yardstick, area_of, by_method, in_area, stale
+from tenfold.evals.report import (
+    OURS,
+    REAL,
+    Probed,
+    Quality,
+    Yardstick,
+    area_of,
+    by_method,
+    early,
+    in_area,
+    stale,
+    within,
+)
 from tenfold.evals.searching import DEPTHS, Asked
 from tenfold.evals.speed import MIDDLE, Speed
 from tenfold.evals.speed_tables import against, compared_at, median_peer
@@ -27,7 +39,6 @@ from tenfold.evals.standing import (
     probe_shares,
     scored_as,
     windows,
-    within,
 )
 from tenfold.evals.tables import Table
 
@@ -114,8 +125,8 @@ def _recall(made: Quality | None) -> Iterator[Goal]:
         yield _judged(*real, shown, met=sized[OURS] >= sized[REAL])
     else:
         yield _open(*real)
-    reached = area_of(by_method(in_area(made))[OURS], within)
-    yield _judged(*near, f"{reached:.3f}", met=reached >= 0.98)
+    reached, before = (area_of(by_method(in_area(made))[OURS], count) for count in (within, early))
+    yield _judged(*near, f"{reached:.3f}; asked before the answer is begun {before:.3f}", met=reached >= 0.98)
 
 
 _ASKED: tuple[tuple[str, tuple[str, ...], float], ...] = (

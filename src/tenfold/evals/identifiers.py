@@ -45,10 +45,13 @@ class Identifier(Struct, frozen=True):
 
 
 def identifiers(text: str) -> Iterator[Identifier]:
-    """Every identifier in the text, in order, repetitions included. A dotted name gives each part that is one."""
+    """Every identifier in the text, in order, repetitions included. A dotted name gives each part that is one.
+
+    Not what follows a backslash: its first letter may be the line break of a text in a text, and none of the name.
+    """
     for match in _TOKEN.finditer(text):
         token, at = match.group(), match.start()
-        if len(token) > LONGEST:
+        if len(token) > LONGEST or text[at - 1 : at] == "\\":
             continue
         match match.lastgroup:
             case "url":

@@ -31,19 +31,9 @@ from tenfold.evals.drawing import (
 from tenfold.evals.future import QUARTERS
 from tenfold.evals.probes.kinds import KINDS
 from tenfold.evals.replay import Replayed, Replays
-from tenfold.evals.report import OURS, Quality, Yardstick, area_budgets, by_method, in_area, plain, pooled
+from tenfold.evals.report import OURS, Quality, Yardstick, area_budgets, by_method, in_area, plain, pooled, present
 from tenfold.evals.speed import Speed
-from tenfold.evals.standing import (
-    areas,
-    bills,
-    group_of,
-    longest,
-    overflowing,
-    present,
-    probe_shares,
-    scored_as,
-    windows,
-)
+from tenfold.evals.standing import areas, bills, group_of, longest, overflowing, probe_shares, scored_as, windows
 
 _K = 1_000
 _PEERS, _LINES = 4, 7

@@ -20,7 +20,7 @@ from tenfold import __version__
 from tenfold.evals import future
 from tenfold.evals.cases import Case, counter, tokens_of
 from tenfold.evals.false_facts import Source
-from tenfold.evals.future import TOLERANCE, Fact, Recall, found_by, needed, scored, search_of
+from tenfold.evals.future import TOLERANCE, Away, Fact, Recall, found_by, needed, scored, search_of
 from tenfold.evals.methods import Compacted, Method, Preset, RealSummaries, Unable
 from tenfold.evals.peers import Peer
 from tenfold.evals.probes import Planted, Probe, Shown, Tally, judge, plant, probes_of, tallies
@@ -56,7 +56,7 @@ class Size(NamedTuple):
 
 
 class Ground(Struct, frozen=True):
-    """A case and all that a view of its past is asked. `away` are the facts that one search would bring back."""
+    """A case and all that a view of its past is asked. `away` tells the facts that one search would bring back."""
 
     case: Case
     tokens: int
@@ -65,7 +65,7 @@ class Ground(Struct, frozen=True):
     planted: Planted
     source: Source
     sizes: tuple[Size, ...]
-    away: frozenset[str] = frozenset()
+    away: Away = Away()
 
 
 class Scores(NamedTuple):
@@ -92,7 +92,7 @@ def ground(
     """
     tokens = tokens_of(case.past)
     facts = tuple(needed(case))
-    away = frozenset(found_by(facts, search_of(case))) if search and facts else frozenset[str]()
+    away = found_by(facts, search_of(case)) if search and facts else Away()
     sizes = tuple(_sizes(case, tokens, sorted(budgets), sorted(rounds)))
     planted = plant(case.past, case.session)
     return Ground(case, tokens, facts, probes_of(case.past), planted, Source(case.past), sizes, away)

@@ -117,21 +117,22 @@ def tables(made: Quality) -> list[Table]:
 
 def headline(made: Quality) -> Table:
     """Future-use recall by method, best first: the area over the budgets with its interval, the score at each."""
-    scores, within = by_method(plain(made)), by_method(in_area(made))
+    scores, rated = by_method(plain(made)), by_method(in_area(made))
     drawn = drawings(r.session for r in made.recall)
     rows = []
-    for name, found in sorted(scores.items(), key=lambda item: -area_of(within.get(item[0], ()), _present)):
-        own, able = within.get(name, []), [r for r in found if not r.unable]
+    for name, found in sorted(scores.items(), key=lambda item: -area_of(rated.get(item[0], ()), present)):
+        own, able = rated.get(name, []), [r for r in found if not r.unable]
+        searches = any(r.within is not None for r in found)
         if not able:
             continue
         rows.append(
             (
                 name,
-                f"{area_of(own, _present):.3f}",
+                f"{area_of(own, present):.3f}",
                 _ends(of_area(own, drawn)),
-                f"{mean_area(own, _present):.3f}",
-                f"{area_of(own, _within):.3f}" if any(r.within is not None for r in found) else _NONE,
-                *(_share(pooled([r for r in found if r.budget == b], _present)) for b in made.budgets),
+                f"{mean_area(own, present):.3f}",
+                *(f"{area_of(own, count):.3f}" if searches else _NONE for count in (within, early)),
+                *(_share(pooled([r for r in found if r.budget == b], present)) for b in made.budgets),
                 f"{sum(r.refetch for r in able) / len(able) / _K:.1f}k",
                 f"{sum(r.tokens / r.budget for r in able) / len(able):.0%}",
                 f"{sum(r.over or bool(r.unable) for r in found)}/{len(found)}",
@@ -144,6 +145,7 @@ def headline(made: Quality) -> Table:
         "95 %",
         "mean of cuts",
         "with search",
+        "asked early",
         *budgets,
         "refetch",
         "of budget",
@@ -177,7 +179,7 @@ def lead(made: Quality, over: Iterable[str] = ()) -> Lead | None:
     """The lead over the best of the methods named, or of all that are not Tenfold's; None where either is missing."""
     found = {name: scores for name, scores in by_method(in_area(made)).items() if measured(scores)}
     wanted = set(over) or {name for name in found if name != OURS and name not in POLICIES}
-    others = {name: area_of(scores, _present) for name, scores in found.items() if name in wanted}
+    others = {name: area_of(scores, present) for name, scores in found.items() if name in wanted}
     if OURS not in found or not others:
         return None
     best = max(others, key=lambda name: (others[name], name))
@@ -199,12 +201,12 @@ def against_real(made: Quality) -> Table:
     own, asked = by_method(r for r in made.recall if r.own), by_method(p for p in made.probes if p.own)
     cuts = list(dict.fromkeys((r.session, r.cut, r.budget) for r in made.recall if r.own))
     rows = []
-    for name, scores in sorted(own.items(), key=lambda item: -pooled(item[1], _present)):
+    for name, scores in sorted(own.items(), key=lambda item: -pooled(item[1], present)):
         found = {(r.session, r.cut, r.budget): r for r in scores}
         if measured(scores):
-            cells = (_share(pooled([found[c]], _present)) if c in found else _NONE for c in cuts)
+            cells = (_share(pooled([found[c]], present)) if c in found else _NONE for c in cuts)
             probed = (_share(answered(asked[name], kinds)) for kinds in (RULES, PROBED))
-            rows.append((name, *cells, _share(pooled(scores, _present)), *probed))
+            rows.append((name, *cells, _share(pooled(scores, present)), *probed))
     where = (f"{session} at {cut}, {budget / _K:.1f}k" for session, cut, budget in cuts)
     columns = ("method", *where, "pooled", "rules", "typed probes")
     return Table("At the size of the real model-written summaries", columns, rows)
@@ -274,7 +276,7 @@ def by_rounds(made: Quality) -> Table:
     rows = []
     for name, own in _best_first(probed, PROBED):
         facts = needed.get(name, [])
-        recall = (pooled([r for r in facts if r.rounds == n], _present) for n in made.rounds)
+        recall = (pooled([r for r in facts if r.rounds == n], present) for n in made.rounds)
         asked = (answered([p for p in own if p.rounds == n], kinds) for kinds in (PROBED, RULES) for n in made.rounds)
         rows.append((name, *(_share(share, 2) for share in (*recall, *asked))))
     columns = (f"{what} {n}x" for what in ("needed", "probes", "rules") for n in made.rounds)
@@ -390,12 +392,19 @@ def by_method(scores: Iterable[One]) -> dict[str, list[One]]:
     return out
 
 
-def _present(score: Recall) -> int:
+def present(score: Recall) -> int:
+    """Needed facts in the view."""
     return score.present
 
 
-def _within(score: Recall) -> int:
+def within(score: Recall) -> int:
+    """Needed facts in the view or one search away."""
     return score.within or 0
+
+
+def early(score: Recall) -> int:
+    """The same, searched for before the agent began the message that used the fact."""
+    return score.early or 0
 
 
 def measured(scores: Sequence[Recall]) -> bool:

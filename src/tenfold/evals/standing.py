@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from tenfold.evals.future import Recall
 from tenfold.evals.methods import BASELINES
 from tenfold.evals.players import BY_HAND, WRITTEN
 from tenfold.evals.probes.planted import PLACES
 from tenfold.evals.replay import Replayed, Replays
-from tenfold.evals.report import OURS, REAL, Probed, Quality, area_of, by_method, in_area, measured, planted_in, pooled
+from tenfold.evals.report import (
+    OURS,
+    REAL,
+    Probed,
+    Quality,
+    area_of,
+    by_method,
+    in_area,
+    measured,
+    planted_in,
+    pooled,
+    present,
+)
 from tenfold.evals.speed import Speed
 from tenfold.evals.tables import Table
 
@@ -28,16 +39,6 @@ def group_of(name: str) -> Group:
     if name in BASELINES or name in BY_HAND:
         return "baseline"
     return "real" if name == REAL else "preset"
-
-
-def present(score: Recall) -> int:
-    """Needed facts in the view."""
-    return score.present
-
-
-def within(score: Recall) -> int:
-    """Needed facts in the view or one search away."""
-    return score.within or 0
 
 
 def areas(made: Quality) -> dict[str, float]:

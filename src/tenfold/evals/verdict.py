@@ -22,6 +22,7 @@ from tenfold.evals.report import (
     measured,
     plain,
     pooled,
+    present,
 )
 from tenfold.evals.searching import DEPTHS
 from tenfold.evals.speed import Speed
@@ -33,7 +34,6 @@ from tenfold.evals.standing import (
     overflowing,
     per_turn,
     planted_shares,
-    present,
     probe_shares,
     windows,
 )
