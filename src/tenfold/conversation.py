@@ -6,7 +6,7 @@ Every method is synchronous and safe from several threads. Compacting is `sessio
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from tenfold.archive import Archive
 from tenfold.drive import Answerer
 from tenfold.engine import Bench
 from tenfold.errors import LostRace, NotFound, UsageError
-from tenfold.hosting import Key, Level, matched, next_message
+from tenfold.hosting import Key, Level, carried, matched, next_message
 from tenfold.log.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.log.head import Head
 from tenfold.log.ids import IDS, now
@@ -25,6 +25,7 @@ from tenfold.preparing import Preparation
 from tenfold.recall.asking import asked
 from tenfold.recall.expand import Line, expand
 from tenfold.record.ask import Outcome
+from tenfold.record.block import Block, Ref, Rep
 from tenfold.record.entry import Entry, Pin, Retraction, Said, Usage
 from tenfold.record.message import Message
 from tenfold.summarize.edge import with_prompts
@@ -41,6 +42,11 @@ Provider = Callable[[], Policy]
 
 THE_SESSIONS = "the session's model"
 """Stands for a model that no policy names."""
+
+
+def _moved(ref: Ref, places: Mapping[int, int]) -> Ref:
+    """A reference to what a Block shows, where that Block stands at another place now."""
+    return replace(ref, block=places.get(ref.block, ref.block)) if isinstance(ref, Rep) else ref
 
 
 def _providing(policy: Policy | Provider) -> Provider:
@@ -207,10 +213,26 @@ class Conversation:
             match = matched(given, self.view, self._key, floor=floor)
             differs = next_message(self.view.path, match.position)
             if differs is not None:  # what stands silently before it, Blocks included, stays on the branch
+                kept = carried(self.view, differs)
                 self._head.rewind(differs - 1)
                 self._keys = {at: key for at, key in self._keys.items() if at < differs}
                 self._used = None
+                self._carry(kept)
+                match = matched(given, self.view, self._key, floor=floor) if kept else match
             return self._leveled(given, Level(self.view, given[: match.count], list(match.keys), floor))
+
+    def _carry(self, kept: Sequence[tuple[int, Block | Pin]]) -> None:
+        """Appends anew what stood behind a rewrite and speaks of what lies before it: the view stays small."""
+        places: dict[int, int] = {}
+        for at, entry in kept:
+            places[at] = self.view.length
+            new = replace(entry, id=self.new_id(), parent=self._head.leaf)
+            if isinstance(new, Block):
+                live = self.view.marks.live
+                under = self.view.path.at(live[-1]).id if live else None
+                made = tuple(replace(r, covers=tuple(_moved(c, places) for c in r.covers)) for r in new.replacements)
+                new = replace(new, under=under, replacements=made)
+            self._head.append([new])
 
     def _leveled(self, given: list[Message], level: Level) -> Level:
         """Appends what of the list is not known yet, and remembers the list for the next request."""

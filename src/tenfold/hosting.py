@@ -19,7 +19,7 @@ from msgspec import Struct
 from tenfold.errors import UsageError
 from tenfold.policy import CheckPoint
 from tenfold.record.block import Block
-from tenfold.record.entry import Usage, message_of
+from tenfold.record.entry import Pin, Usage, message_of
 from tenfold.record.message import Message, calls_of, result_of, text_of
 from tenfold.view.path import Path
 from tenfold.view.units import Shown, shown_of, shows
@@ -122,6 +122,25 @@ def next_message(path: Path, position: int) -> int | None:
         if message is not None and shows(message):
             return at
     return None
+
+
+def carried(view: View, position: int) -> list[tuple[int, Block | Pin]]:
+    """What stands on a view's path from a position on and speaks of nothing from there on, with its own position.
+
+    The Blocks in force that cover only what lies before, up to the first that covers more (later ones were made on top
+    of it) or that keeps batches, and the pins of messages before it.
+    """
+    path, live = view.path, set(view.marks.live)
+    out: list[tuple[int, Block | Pin]] = []
+    blocks = True
+    for at in range(position, path.length):
+        entry = path.at(at)
+        if isinstance(entry, Block) and at in live:
+            blocks = blocks and not entry.standing and all(made.last < position for made in entry.replacements)
+            out += [(at, entry)] if blocks else []
+        elif isinstance(entry, Pin) and entry.at < position:
+            out.append((at, entry))
+    return out
 
 
 def _as_history(keys: list[bytes], path: Path, key_of: KeyOf) -> Match:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.record.entry import Said, Usage
-from tenfold.record.message import Message, Text, ToolCall, ToolResult
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, result_of
 from tenfold.session import Session
 from tenfold.wire import WIRES
 from tests.engine import making
@@ -124,6 +124,42 @@ def test_a_branch_before_the_block_does_not_contain_it() -> None:
     view = session.sync([*history[:5], said("otherwise")])
     assert view.marks.live == ()
     assert view.messages() == [*history[:5], said("otherwise")]
+
+
+def test_a_rewrite_behind_what_a_block_covers_keeps_the_block() -> None:
+    """Hosts empty old outputs and take old pictures out: the view stays small, and begins as it was sent."""
+    history = work(12)
+    session = opened(history)
+    session.compact(to=900)
+    history += [user("next"), *work(6, start=12)[1:]]
+    session.sync(history)
+    session.compact(to=1_500)
+    shown, live = session.view.messages(), len(session.view.marks.live)
+    assert live > 1
+    at, result = max(
+        ((at, r) for at, m in enumerate(history) if (r := result_of(m)) is not None), key=lambda one: one[0]
+    )
+    emptied = gave(result.call, "emptied", name=result.name)
+    changed = [*history[:at], emptied, *history[at + 1 :]]
+    view = session.sync(changed)
+    assert view.messages() == [emptied if m == history[at] else m for m in shown]
+    assert len(view.marks.live) == live
+    assert making.again(session).view.messages() == view.messages()
+    length = view.length
+    assert session.sync([*changed, user("more")]).messages() == [*view.messages(), user("more")]
+    assert session.view.length == length + 1, "the list is known from then on"
+    for _ in range(live):
+        session.undo()
+    assert session.view.messages() == [*changed, user("more")]
+
+
+def test_a_pin_behind_what_was_rewritten_stays() -> None:
+    history = work(6)
+    session = opened(history)
+    pinned = session.pin(session.view.path.at(2).id)
+    changed = [*history[:-1], said("another end")]
+    session.sync(changed)
+    assert [session.view.path.at(at).id for at in session.view.marks.pins] == [pinned]
 
 
 def test_usage_noted_for_a_request_that_was_rewritten_is_dropped() -> None:
