@@ -54,28 +54,34 @@ _SHAPES = re.compile(
     r"|\b(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*[A-Za-z0-9_-]{16,}"
     r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
     r"|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"
     r"|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bdop_v1_[a-f0-9]{40,}"
     r"|\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bwhsec_[A-Za-z0-9]{16,}"
     r"|\b(?:gsk_|xai-|r8_|shpat_|tvly-|pplx-|lin_api_)[A-Za-z0-9_-]{20,}"
     r"|\bya29\.[A-Za-z0-9_-]{20,}|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
 )
+_WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(?:(\.)[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
+"""A head, and what makes it a token; without that the head is matched too, so that none begins again inside it."""
 _URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/]{1,200})(@)")
 _SCHEME = re.compile(r"(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
 _AUTHORIZED = re.compile(
     r"(\bauthorization\\*[\"']?\s*[:=]\s*\\*[\"']?(?:[A-Za-z-]{2,20}\s+)?)([A-Za-z0-9._~+/=:-]{8,})", re.IGNORECASE
 )
-_LABEL = (
-    r"(?:api[_-]?key|apikey|(?:access|secret|private|account|signing|encryption)[_-]?key|client[_-]?secret"
-    r"|auth[_-]?token|access[_-]?token|refresh[_-]?token|secret|token|passwd|password|passphrase|pwd|credentials?)"
+_KEYS = ("api", "access", "secret", "private", "account", "signing", "encryption")
+_ENDS = (
+    *(f"{kind}{sign}key" for kind in _KEYS for sign in ("", "[_-]")),
+    *("secret", "token", "passwd", "password", "passphrase", "pwd", "credential", "credentials"),
 )
+"""What the name of a secret value ends with."""
+_LABEL = "|".join(f"(?<={end})" for end in _ENDS)
 _LABELLED = re.compile(
-    rf"(\b[\w-]{{0,40}}{_LABEL}\\*[\"']?\s*(?:=|:)\s*(?:\[\s*)?\\*[\"']?)([^\s\"',;)}}\]]{{6,200}})", re.IGNORECASE
+    rf"((?<![\w-])[\w-]++(?:{_LABEL})"
+    r"\\*[\"']?\s*(?:=|:)\s*(?:\[\s*)?\\*[\"']?)([^\s\"',;)}\]]{6,200})",
+    re.IGNORECASE,
 )
-_NAMES_A_SECRET = re.compile(rf"(?i:[\w.-]{{0,40}}{_LABEL})|[A-Z0-9_]{{1,40}}_KEY")
+_NAMES_A_SECRET = re.compile(rf"(?i:[\w.-]++(?:{_LABEL}))|[A-Z0-9_]{{1,40}}_KEY")
 _PHRASE = re.compile(r"(passphrase\\*[\"']?\s*[=:]\s*\\*([\"']))([^\"'\n]{6,200})(?=\\*\2)", re.IGNORECASE)
 _PAIRED = re.compile(
-    rf"(\"(?:name|key)\\*\"\s*:\s*\\*\"[\w.-]{{0,40}}(?:{_LABEL}|key)\\*\"\s*,\s*\\*\"value\\*\"\s*:\s*\\*\")"
+    rf"(\"(?:name|key)\\*\"\s*:\s*\\*\"[\w.-]++(?:{_LABEL}|(?<=key))\\*\"\s*,\s*\\*\"value\\*\"\s*:\s*\\*\")"
     r"([^\"\\]{6,200})",
     re.IGNORECASE,
 )
@@ -113,6 +119,7 @@ _MIXED = re.compile(r"\d[^\W\d_]")
 def redact(text: str) -> str:
     """The text with secrets replaced by `[redacted]`: keys by shape, and values labelled as key, token or password."""
     if any(hint in text for hint in _HINTS):
+        text = _WEB_TOKEN.sub(lambda found: MASK if found[1] else found[0], text)
         text = _SHAPES.sub(MASK, text)
         if "://" in text:
             text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)

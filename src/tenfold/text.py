@@ -10,7 +10,7 @@ from tenfold.redact import redacted
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[^\s])|(?<=[\u3002\uff01\uff1f])|\n+")
 _LOG_LINE = re.compile(
-    r"^\s*(?:at\s+\S+|File \"|\d{4}-\d\d-\d\d|\d\d:\d\d|\[|\$\s|>\s|\{|\}|<|//|/\*|\*/|#!|import\s|from\s+\S+\s+import"
+    r"(?:at\s+\S+|File \"|\d{4}-\d\d-\d\d|\d\d:\d\d|\[|\$\s|>\s|\{|\}|<|//|/\*|\*/|#!|import\s|from\s+\S+\s+import"
     r"|(?:const|let|var|def|class|function|return|export|public|private|if|for|while)\b.*[({;:=]\s*$"
     r"|[+-]{1,3}\s?(?:const|let|import|\}|\{)|\w+\([^)]*\);?$|.*;\s*$|[\w.]*(?:Error|Exception):|\"[^\"]+\"\s*:"
     r"|\"{3}|-->|(?:info|debug|trace): |platform \S+ -- )"
@@ -85,7 +85,7 @@ def sentences(text: str) -> Iterator[str]:
 
 def is_prose(line: str) -> bool:
     """Whether a line reads as somebody's words rather than as a log line, code, or data."""
-    if _LOG_LINE.match(line) or _COLUMNS.search(line):
+    if _LOG_LINE.match(line.lstrip()) or _COLUMNS.search(line):
         return False
     if _CJK.search(line):
         return True

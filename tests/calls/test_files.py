@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tenfold.calls.shell import effects, normal, only_looks, program
+from tenfold.record.block import Fact
 from tenfold.record.message import Message, Text
+from tenfold.summarize.facts import merge
 from tests.summarize.making import calls, facts_of, gives, human, ran, says
 
 
@@ -125,6 +127,19 @@ def test_writing_a_file_that_was_there_changes_it() -> None:
     assert states(*written) == {"/a.py": "created"}
     assert states(calls("read", path="/a.py"), gives("x"), *written) == {"/a.py": "modified"}
     assert states(calls("edit", path="/a.py"), gives("x"), *written) == {"/a.py": "modified"}
+
+
+def test_what_becomes_of_a_folder_takes_no_look_at_what_lies_elsewhere() -> None:
+    facts: list[Fact] = []
+    expected: dict[str, str] = {}
+    for at in range(0, 60_000, 3):
+        facts.append(Fact("file_created", f"old/{at}/a.o", f"old/{at}/a.o", at))
+        facts.append(Fact("file_renamed", f"old/{at} -> new/{at}", f"new/{at}", at + 1))
+        expected |= {f"new/{at}": "file_renamed", f"new/{at}/a.o": "file_created"}
+        if at % 2:
+            facts.append(Fact("file_deleted", f"new/{at}", f"new/{at}", at + 2))
+            expected |= {f"new/{at}": "file_deleted", f"new/{at}/a.o": "file_deleted"}
+    assert {fact.key: fact.kind for fact in merge((), facts)} == expected
 
 
 def test_a_renamed_folder_takes_its_files_along_and_a_removed_one_takes_them_away() -> None:

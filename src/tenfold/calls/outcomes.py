@@ -87,10 +87,10 @@ _NO_CHANGE = re.compile(
     r"no changes (?:made|to make)|identical|exactly the same|already exists|has not been read|not been read yet"
 )
 _CHANGES = frozenset({"write", "modify", "delete", "rename"})
-_SEARCHES = re.compile(r"^(?:\w+__)*(?:grep|glob|search\w*|find\w*|list\w*|ls|web\w*|fetch\w*)$", re.IGNORECASE)
+_SEARCHES = re.compile(r"^(?:\w+__)?(?:grep|glob|search\w*|find\w*|list\w*|ls|web\w*|fetch\w*)$", re.IGNORECASE)
 _TAG = re.compile(r"</?tool_use_error>")
 _PROMPT = re.compile(
-    r"^\w+:$|^(?:bash-\$|\S+@\S+[:#$]|\(Open file|\(Current directory|\(no output\)|(?:Command|Directory|Signal"
+    r"^\w+:$|^(?:bash-\$|[^\s@]+@\S+[:#$]|\(Open file|\(Current directory|\(no output\)|(?:Command|Directory|Signal"
     r"|Background PIDs|Process Group PGID): |(?:Output|Error): \((?:none|empty)\))"
 )
 
@@ -99,7 +99,7 @@ _COMMIT = re.compile(r"^\[[\w/.-]+ (?:\(root-commit\) )?([0-9a-f]{7,12})\] ", re
 _SHOWN = re.compile(r"^commit ([0-9a-f]{7})[0-9a-f]{33}$", re.MULTILINE)
 """A commit as `git show` prints it: the one that was just made, where the same command made one."""
 _RAN = re.compile(
-    r"^=* ?(\d+ passed)|^(Ran \d+ tests?)\b|^\s*Tests:?\s+(\d+ .{1,60})$"
+    r"^=* ?(\d+ passed)|^(Ran \d+ tests?)\b|^[^\S\n]*Tests:?\s+(\d+ .{1,60})$"
     r"|^test result: \w+\. (\d+ passed)",
     re.MULTILINE,
 )

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Literal
 
 from msgspec import Struct
 
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
-_TYPED = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w+)\1\n(.*?)\n[ \t]*\2[ \t]*\n?[ \t]*\)", re.DOTALL)
-"""A here-document that is nothing but a text of several lines in an argument: how agents write commit messages."""
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w++)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
+_TYPED = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w++)\1\n")
+_TYPED_END = re.compile(r"\n[ \t]*(\w++)[ \t]*(?:\n[ \t]*)?\)")
 _LONGEST = 200_000
 """Characters of a command that are read, its here-documents included."""
 _REMEMBERED = 2_000
@@ -123,10 +124,25 @@ class Effect(Struct, frozen=True):
 
 
 def spelled(command: str) -> str:
-    """The command with the text in place of a here-document that only brings it into an argument."""
+    """The command with the text in place of a here-document that only brings it into an argument.
+
+    So agents write a text of several lines, such as a commit message.
+    """
     if "$(cat <<" not in command:
         return command
-    return _TYPED.sub(lambda found: found[3].replace('"', "'"), command[:_LONGEST])
+    command = command[:_LONGEST]
+    ends: dict[str, list[re.Match[str]]] = {}
+    for end in _TYPED_END.finditer(command):
+        ends.setdefault(end[1], []).append(end)
+    out, at = "", 0
+    for begin in _TYPED.finditer(command):
+        known = ends.get(begin[2], [])
+        number = bisect_left(known, begin.end(), key=lambda end: end.start())
+        if begin.start() >= at and number < len(known):
+            end = known[number]
+            out += command[at : begin.start()] + command[begin.end() : end.start()].replace('"', "'")
+            at = end.end()
+    return out + command[at:]
 
 
 def simple_commands(command: str) -> list[list[list[str]]]:

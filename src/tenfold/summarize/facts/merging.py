@@ -6,7 +6,10 @@ Liveness is computed from positions alone, so the order in which ranges are merg
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections import UserDict
+from collections.abc import Iterable, Sequence
+from itertools import count
 
 import msgspec
 
@@ -43,7 +46,7 @@ def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
     Same kind and key: the later wins. A path has one state. An error is settled when what failed later succeeds or
     is run again; only the newest request and the newest to-do state are live.
     """
-    kept: dict[tuple[str, str], Fact] = {}
+    kept = _Kept()
     for fact in _absolute(sorted([*older, *newer], key=lambda fact: fact.order)):
         if fact.note == REVERTED:
             _thrown_away(kept, fact)
@@ -52,7 +55,7 @@ def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
-def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
+def _put(kept: _Kept, fact: Fact) -> None:
     slot = ("file", fact.key) if fact.kind in WRITTEN else (fact.kind, fact.key)
     before = kept.pop(slot, None) or _read_back(kept, fact)
     if fact.kind in WRITTEN:
@@ -61,7 +64,7 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
         if fact.kind == "file_renamed":
             fact = _moved(kept, fact)
         elif fact.kind == "file_deleted":
-            for inner in _inside(kept, fact.key):
+            for inner in kept.inside(fact.key):
                 lost = kept.pop(inner)
                 if inner[0] == "file":
                     kept[inner] = Fact(kind="file_deleted", text=lost.key, key=lost.key, at=fact.at)
@@ -81,9 +84,9 @@ def _put(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
     kept[slot] = fact
 
 
-def _thrown_away(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
+def _thrown_away(kept: _Kept, fact: Fact) -> None:
     """Takes back what was changed in a folder, or everywhere, and not committed."""
-    inside = [slot for slot in kept if slot[0] == "file"] if fact.key == "." else _inside(kept, fact.key)
+    inside = [slot for slot in kept if slot[0] == "file"] if fact.key == "." else kept.inside(fact.key)
     if not inside:
         return
     commits = [f.at for f in kept.values() if f.kind == "command" and "git commit" in f.key and went_well(f.note)]
@@ -94,14 +97,36 @@ def _thrown_away(kept: dict[tuple[str, str], Fact], fact: Fact) -> None:
             kept[slot] = msgspec.structs.replace(changed, at=fact.at, live=False, note=REVERTED)
 
 
-def _read_back(kept: dict[tuple[str, str], Fact], fact: Fact) -> Fact | None:
+def _read_back(kept: _Kept, fact: Fact) -> Fact | None:
     """The to-do list of a section that was read back, if the fact is a change of it: from then on it has its key."""
     slot = "todo", TOOL
     return kept.pop(slot) if fact.kind == "todo" and changes(fact, kept.get(slot)) else None
 
 
-def _inside(kept: Mapping[tuple[str, str], Fact], folder: str) -> list[tuple[str, str]]:
-    return [slot for slot in kept if slot[0] in {"file", "file_read"} and slot[1].startswith(folder + "/")]
+class _Kept(UserDict[tuple[str, str], Fact]):
+    """Facts by kind and key, in the order in which they came; what lies inside a folder is found by its path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._paths: list[tuple[str, str]] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._number = count()
+
+    def __setitem__(self, slot: tuple[str, str], fact: Fact) -> None:
+        if slot[0] in {"file", "file_read"} and slot not in self.data:
+            insort(self._paths, (slot[1], slot[0]))
+            self._numbers[slot] = next(self._number)
+        self.data[slot] = fact
+
+    def __delitem__(self, slot: tuple[str, str]) -> None:
+        del self.data[slot]
+        if self._numbers.pop(slot, None) is not None:
+            del self._paths[bisect_left(self._paths, (slot[1], slot[0]))]
+
+    def inside(self, folder: str) -> list[tuple[str, str]]:
+        """What is kept of files in a folder, at any depth, in the order in which it came."""
+        first, last = (bisect_left(self._paths, (folder + sign, "")) for sign in "/0")  # 0 is the sign after /
+        return sorted(((kind, path) for path, kind in self._paths[first:last]), key=self._numbers.__getitem__)
 
 
 def _parents(path: str) -> list[str]:
@@ -109,12 +134,12 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[:number]) for number in range(2, len(parts))]
 
 
-def _moved(kept: dict[tuple[str, str], Fact], fact: Fact) -> Fact:
+def _moved(kept: _Kept, fact: Fact) -> Fact:
     """A rename ends the old path's state, and what lay inside a renamed folder lies inside the new one."""
     gone = fact.text.partition(" -> ")[0]
     changed = kept.pop(("file", gone), None) is not None
     kept.pop(("file_read", gone), None)
-    for slot in _inside(kept, gone):
+    for slot in kept.inside(gone):
         inner = kept.pop(slot)
         path = fact.key + slot[1][len(gone) :]
         text = path if inner.kind != "file_renamed" else inner.text.partition(" -> ")[0] + " -> " + path

@@ -20,7 +20,7 @@ _DOING = {"in_progress", "in-progress", "inprogress", "active", "doing", "starte
 _WORDS = ("content", "description", "step", "title", "text", "task", "subject", "name")
 _LISTS = ("todos", "plan", "items", "tasks", "todoList", "steps")
 _PLAN_WORD = re.compile(r"\b(?:plan|steps?|todo|to-do|next|remaining|phases?|tasks?|milestones?)\b", re.IGNORECASE)
-_USER_PLAN = re.compile(r"\bplan\b[^\n]{0,80}\n+\s*1[.)]\s", re.IGNORECASE)
+_USER_PLAN = re.compile(r"\bplan\b[^\n]{0,80}\n\s*1[.)]\s", re.IGNORECASE)
 _OLD_TEXTS = ("old_string", "oldText", "old_str", "old_content")
 _FILE_TEXTS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 

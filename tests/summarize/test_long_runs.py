@@ -1,0 +1,71 @@
+"""Long texts that repeat what a pattern begins with: the result is right, and comes in time that grows with the text.
+
+Tried at every place where such a text begins, a pattern would take minutes or hours for each of these.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenfold.calls.doing import read_call
+from tenfold.calls.outcomes import judge
+from tenfold.calls.shell import simple_commands, spelled
+from tenfold.record.message import ToolCall
+from tenfold.redact import MASK, redact
+from tenfold.summarize.facts.todos import from_text
+from tenfold.text import is_prose
+from tests.summarize.making import facts_of, human, says
+
+NAMES = "a_b-c_" * 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("eyJaaaaaaaaa-" * 300_000, "eyJaaaaaaaaa-" * 300_000),
+        ("eyJaaaaaaaaa-" * 300_000 + ".eyJzdWIiOiIx.x", MASK),
+        (f"{NAMES} token=abcdefgh1", f"{NAMES} token={MASK}"),
+        (f"{NAMES}token=abcdefgh1", f"{NAMES}token={MASK}"),
+    ],
+    ids=["token heads", "a token of many heads", "names", "a long name"],
+)
+def test_what_is_redacted(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+def test_lines_that_begin_with_blanks() -> None:
+    blanks = " " * 1_000_000
+    assert not is_prose(blanks + "x")
+    assert not is_prose(blanks + "return;")
+    assert is_prose(blanks + "these are plain words")
+    facts = facts_of(says("Done."), human(f"Please fix this.\n{blanks}x"))
+    assert "Please fix this." in [fact.text for fact in facts if fact.kind == "rule"]
+
+
+def test_a_plan_behind_empty_lines() -> None:
+    empty = "\n" * 1_000_000
+    assert from_text(0, f"plan{empty}x 2. ", user=True) == []
+    (plan,) = from_text(0, f"The plan:{empty}1. one\n2. two\n3. three", user=True)
+    assert plan.text == "1. one\n2. two\n3. three"
+
+
+@pytest.mark.parametrize("piece", ["$(cat <<EOF\n", "$(cat <<EOF\nEOF\n", "$(cat <<EOF\nEOF" + " " * 40])
+def test_texts_in_a_command_that_do_not_end(piece: str) -> None:
+    command = piece * (200_000 // len(piece))
+    assert spelled(command) == command[:200_000]
+    ended = f"git commit -m \"$(cat <<'END'\nSay hello\nEND\n)\"; {command}"
+    assert spelled(ended).startswith('git commit -m "Say hello"; $(cat')
+
+
+def test_a_here_document_of_one_endless_word() -> None:
+    command = "cat <<" + "a" * 199_000
+    assert simple_commands(command) == [[["cat", "<", "<", command[6:20_000]]]]
+
+
+@pytest.mark.parametrize("output", ["passed" + "\n" * 3_990, "@" * 3_990, "Tests passed" + " \n" * 1_990])
+def test_outputs_of_one_sign(output: str) -> None:
+    doing = read_call(ToolCall("c", "_" * 10_000, json.dumps({"query": "x"})))
+    outcomes = [judge(doing, output, flagged=True, at=at) for at in range(100)]
+    assert {(outcome.note, outcome.ok) for outcome in outcomes} == {("failed", False)}
