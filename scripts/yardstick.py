@@ -52,8 +52,8 @@ _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
 _OPENING = """# The yardstick
 
 What `make yardstick` measured on {date}: {facts}. Every figure on this page is computed from that result, the
-sentences with figures too. What the measures are, and how they are taken, is said in the help of
-[`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, in
+sentences with figures too. What each figure means is defined in [The measures](measures.md); the commands are those of
+[`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, is said in
 [The peers](peers.md).
 """
 _BOUNDS = """## What these figures do not say

@@ -33,7 +33,8 @@ from tenfold.transcripts.files import reader_of
 
 app = typer.Typer(
     name="eval",
-    help="Measures compaction on sessions of your own: what an agent goes on to need, and what is left of it.",
+    help="Measures compaction on sessions of your own: what an agent goes on to need, and what is left of it. "
+    "What each figure means: docs/measures.md.",
     no_args_is_help=True,
 )
 
@@ -107,6 +108,7 @@ def quality(  # noqa: PLR0913 - a parameter for each option
     """Cuts each session, compacts what is before the cut, and looks what is left of what is asked of it then.
 
     What its real future went on to use, what a careful reader would ask, what was invented, what no provider takes.
+    What each figure means: docs/measures.md.
     """
     sizes, often = sizes_in(budgets), rounds_in(rounds)
     ours, others = methods_in(methods_)
@@ -160,7 +162,10 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Plays each session request by request, as its agent made them: cached tokens, what is rewritten, the bill."""
+    """Plays each session request by request, as its agent made them: cached tokens, what is rewritten, the bill.
+
+    What each figure means: docs/measures.md.
+    """
     ours, others = methods_in(methods_)
     chosen = starts([*(played_as(name) for name in ours), *(peer.name for peer in others)], others)
     lists = [prices_of(name.strip()) for name in prices.split(",") if name.strip()]
@@ -208,6 +213,7 @@ def speeding(  # noqa: PLR0913 - the options of a command
     """Times what Tenfold costs beside the model, on these sessions repeated until they are long enough.
 
     A turn, a compaction, an opening, the archive, memory, and what an agent's calls wait.
+    What each figure means: docs/measures.md.
     """
     others = others_in(methods_) if methods_ is not None else []
     made = parts(conversations_in(files, format), peers=others, lengths=sizes_in(lengths), full=full, waits=waits)
@@ -232,7 +238,10 @@ def speeding(  # noqa: PLR0913 - the options of a command
 def searching(
     files: FilesArgument, *, format: FormatOption = None, html: HtmlOption = None, json: JsonOption = False
 ) -> None:
-    """Asks the questions that files bring with them, and looks whether search finds the messages that answer them."""
+    """Asks the questions that files bring with them, and looks whether search finds the messages that answer them.
+
+    How a file brings questions, and what each figure means: docs/measures.md.
+    """
     scores = each_in(files, lambda path, name: asked(path, name, format=format))
     write(html, Yardstick(search=tuple(scores)), f"tenfold eval search FILES...{read_as(format)}")
     if json:
