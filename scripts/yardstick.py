@@ -13,12 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from tenfold.errors import UnknownFormat
 from tenfold.evals import page
 from tenfold.evals.cases import names_of
 from tenfold.evals.drawing import as_png
@@ -50,8 +52,8 @@ _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
 _OPENING = """# The yardstick
 
 What `make yardstick` measured on {date}: {facts}. Every figure on this page is computed from that result, the
-sentences with figures too. What the measures are, and how they are taken, is said in the help of
-[`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, in
+sentences with figures too. What each figure means is defined in [The measures](measures.md); the commands are those of
+[`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, is said in
 [The peers](peers.md).
 """
 _BOUNDS = """## What these figures do not say
@@ -119,8 +121,7 @@ def quality() -> None:
 
 def replay() -> None:
     """Every session request by request with all methods."""
-    names = ",".join((ALL, *(peer.name for peer in PEERS)))
-    told("replay", "--methods", names, "--windows", WINDOWS)
+    told("replay", "--methods", f"{ALL},peers", "--windows", WINDOWS)
 
 
 def speed() -> None:
@@ -133,7 +134,10 @@ def search() -> None:
     told("search")
     found = methods([ALL])
     files = sorted(path for folder in folders() for path in folder.rglob("*.json"))
-    scores = [one for path, name in names_of(files).items() for one in answered(path, found, name=name)]
+    scores: list[Answered] = []
+    for path, name in names_of(files).items():
+        with suppress(UnknownFormat):  # the command before has told that it is left out
+            scores += answered(path, found, name=name)
     kept("gold", msgspec.json.encode(scores))
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.cli.evaluating import methods_in, others_in
+from tenfold.evals.peers import PEERS
 from tests.cli.conftest import EXAMPLES, Cli, Ran
 from tests.evals.chats import long_past, says
 
@@ -93,6 +95,9 @@ def test_the_gates_at_every_message(tenfold: Cli, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--methods", "keep-lost"], "keep-lost"),
+        (["--methods", ""], "no method is named"),
+        (["--methods", "langchain/trum"], "no peer 'langchain/trum'; there are langchain/summarization"),
+        (["--format", "clyne"], "no format is called 'clyne'"),
         (["--budgets", "lots"], "lots"),
         (["--budgets", "0"], "no size"),
         (["--budgets", ","], "no budget"),
@@ -113,3 +118,54 @@ def test_a_session_with_nothing_to_measure_is_said(tenfold: Cli, tmp_path: Path)
     ran = tenfold("eval", "quality", path, "--methods", "keep-last")
     assert ran.code == 0
     assert "nothing to measure" in ran.err
+
+
+# -- names that all commands take --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["quality", "replay", "speed"])
+@pytest.mark.parametrize(("methods", "said"), [("", "no method is named"), ("langgraph", "'langgraph'")])
+def test_no_command_measures_with_a_name_that_means_nothing(
+    tenfold: Cli, command: str, methods: str, said: str
+) -> None:
+    ran = tenfold("eval", command, DESK, "--methods", methods)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_each_command_takes_the_others_names(tenfold: Cli, tmp_path: Path) -> None:
+    path = recorded(tmp_path, 16)
+    played = tenfold.one("eval", "replay", path, "--methods", "keep-all,agno,openai-agents/session-limit")
+    names = ["none", "agno/tool-results", "openai-agents/session-limit"]
+    assert [one["method"] for one in played["played"]] == names
+    scored = tenfold.one("eval", "quality", path, "--methods", "none", "--budgets", "1k")
+    assert scored["methods"] == ["keep-all"]
+    timed = tenfold.one("eval", "speed", path, "--methods", "tenfold", "--lengths", "20", "--no-waits")
+    assert {turn["method"] for turn in timed["turns"]} == {"tenfold", "tenfold, SQLite"}
+
+
+def test_all_peers_at_once() -> None:
+    every = [peer.name for peer in PEERS]
+    assert [peer.name for peer in methods_in("tenfold,peers")[1]] == every
+    assert [peer.name for peer in others_in("all")] == every
+    assert methods_in("all,tail")[0] == ["all", "tail"]
+    assert others_in("tenfold") == []
+
+
+def test_the_format_is_named_where_it_is_not_recognised(tenfold: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({"history_of": 1, "messages": [*long_past(16), *[says("open src/module_00.py")] * 8]}))
+    ran = tenfold("eval", "quality", path, "--format", "pi")
+    assert ran.code == 3
+    made = tenfold.one("eval", "quality", path, "--format", "openai-chat", "--methods", "keep-last", "--budgets", "1k")
+    assert made["probes"]
+
+
+def test_a_file_of_a_folder_that_has_questions_and_no_session_is_left_out(tenfold: Cli, tmp_path: Path) -> None:
+    (tmp_path / "quiz.json").write_text('{"questions": [{"prompt": "Where?", "expectedSubstring": "there"}]}')
+    recorded(tmp_path, 16)
+    for command in ("quality", "search"):
+        ran = tenfold("eval", command, tmp_path, *(["--methods", "none", "--budgets", "1k"] * (command == "quality")))
+        assert ran.code == 0, ran.err
+        assert "left out" in ran.err
+    assert tenfold("eval", "search", tmp_path / "quiz.json").code == 3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 import typer
@@ -15,23 +15,26 @@ from tenfold.cli.reporting import HtmlOption, write
 from tenfold.cli.screen import json_line, note, progress, show, table
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold.evals.bill import LISTS, prices_of
-from tenfold.evals.cases import Case, Conversation, conversations, counter, cuts_of, names_of
+from tenfold.evals.cases import Conversation, conversations, counter, cuts_of, names_of
 from tenfold.evals.methods import ALL, methods
-from tenfold.evals.peers import PEERS, peers
+from tenfold.evals.peers import PEERS, Absent, Peer, peers
 from tenfold.evals.players import PREFIX, starts, track_of
 from tenfold.evals.quality import BUDGETS, measure
 from tenfold.evals.replay import Replays, replays
 from tenfold.evals.replay import tables as replay_tables
-from tenfold.evals.report import Yardstick, as_json, tables
+from tenfold.evals.report import OURS, Yardstick, as_json, tables
 from tenfold.evals.searching import asked
 from tenfold.evals.searching import table as search_table
 from tenfold.evals.speed import FULL, LENGTHS, Measured, parts, put
 from tenfold.evals.speed_tables import tables as speed_tables
+from tenfold.evals.standing import played_as, scored_as
 from tenfold.evals.tables import Table
+from tenfold.transcripts.files import reader_of
 
 app = typer.Typer(
     name="eval",
-    help="Measures compaction on sessions of your own: what an agent goes on to need, and what is left of it.",
+    help="Measures compaction on sessions of your own: what an agent goes on to need, and what is left of it. "
+    "What each figure means: docs/measures.md.",
     no_args_is_help=True,
 )
 
@@ -44,6 +47,22 @@ MethodsOption = Annotated[
         help="all, or names with commas, as in tenfold,keep-last; peers by their names, or all of them: peers.",
     ),
 ]
+
+
+def known_format(name: str | None) -> str | None:
+    """The format's name, if there is one of that name. Raises `UsageError`."""
+    if name is not None:
+        try:
+            reader_of(name)
+        except UnknownFormat as exc:
+            raise UsageError(str(exc)) from exc
+    return name
+
+
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", callback=known_format, help="The files' format, where it is not to be detected."),
+]
 BudgetsOption = Annotated[
     str, typer.Option("--budgets", metavar="TOKENS", help="Sizes to compact to, with commas, as in 4k,8k.")
 ]
@@ -51,7 +70,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object with e
 
 ALL_PEERS = "peers"
 """Names every peer at once."""
-_PEERS = frozenset(name for peer in PEERS for name in (peer.name, peer.worker))
+One = TypeVar("One")
+_PEERS = frozenset((ALL_PEERS, *(name for peer in PEERS for name in (peer.name, peer.worker))))
 _BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
 
 
@@ -81,23 +101,23 @@ def quality(  # noqa: PLR0913 - a parameter for each option
             help="Check the validity of Tenfold's methods at every message, not at the cuts alone. Takes long.",
         ),
     ] = False,
+    format: FormatOption = None,
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
     """Cuts each session, compacts what is before the cut, and looks what is left of what is asked of it then.
 
     What its real future went on to use, what a careful reader would ask, what was invented, what no provider takes.
+    What each figure means: docs/measures.md.
     """
     sizes, often = sizes_in(budgets), rounds_in(rounds)
-    names = [name.strip() for name in methods_.split(",") if name.strip()]
-    ours = [name for name in names if name not in _PEERS and name != ALL_PEERS]
+    ours, others = methods_in(methods_)
+    ours = [scored_as(name) for name in ours]
     methods(ours)
-    others = [name for name in names if name in _PEERS]
-    asked_too = peers(others) if others or ALL_PEERS in names else []
-    found = cases_in(files)
+    found = [case for one in conversations_in(files, format) for case in cuts_of(one)]
     with progress() as bar:
         task = bar.add_task("compacting", total=None)
-        chosen = [*methods(ours, found), *asked_too]
+        chosen = [*methods(ours, found), *others]
         made = measure(
             found,
             chosen,
@@ -109,7 +129,8 @@ def quality(  # noqa: PLR0913 - a parameter for each option
     if not made.probes:
         note("nothing to measure: no past above the smallest budget")
     often_too = f" --rounds {rounds}" + " --every-cut" * every_cut
-    write(html, Yardstick(made), f"tenfold eval quality FILES... --methods {methods_} --budgets {budgets}{often_too}")
+    named = f"--methods {methods_} --budgets {budgets}{often_too}{read_as(format)}"
+    write(html, Yardstick(made), f"tenfold eval quality FILES... {named}")
     if json:
         json_line(as_json(made))
         return
@@ -127,7 +148,7 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
             "--methods",
             metavar="NAMES",
             help="all, or names with commas, as in none,tenfold; tenfold+model has a stand-in write its summaries; "
-            "peers by their names.",
+            "peers by their names, or all of them: peers.",
         ),
     ] = ALL,
     windows: Annotated[str, typer.Option(metavar="TOKENS", help="The model's windows, as in 100k,30k.")] = "100k",
@@ -137,22 +158,25 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
     prefix: Annotated[
         int, typer.Option(min=0, help="Tokens of system prompt and tools that the files do not hold.")
     ] = PREFIX,
+    format: FormatOption = None,
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Plays each session request by request, as its agent made them: cached tokens, what is rewritten, the bill."""
-    names = [name.strip() for name in methods_.split(",") if name.strip()]
-    others = [name for name in names if name in _PEERS]
-    chosen = starts(names, peers(others) if others else ())
+    """Plays each session request by request, as its agent made them: cached tokens, what is rewritten, the bill.
+
+    What each figure means: docs/measures.md.
+    """
+    ours, others = methods_in(methods_)
+    chosen = starts([*(played_as(name) for name in ours), *(peer.name for peer in others)], others)
     lists = [prices_of(name.strip()) for name in prices.split(",") if name.strip()]
     sizes = sizes_in(windows)
-    found = conversations_in(files)
+    found = conversations_in(files, format)
     with progress() as bar:
         task = bar.add_task("sessions", total=len(found) * len(sizes) * len(chosen))
         tracks = [track_of(conversation, prefix=prefix) for conversation in found]
         played = replays(tracks, chosen, windows=sizes, prices=lists, told=lambda: bar.advance(task))
     made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played))
-    named = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}"
+    named = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{read_as(format)}"
     write(html, Yardstick(replay=made), f"tenfold eval replay FILES... {named}")
     if json:
         json_line(msgspec.json.encode(made))
@@ -179,6 +203,7 @@ def speeding(  # noqa: PLR0913 - the options of a command
     full: Annotated[
         bool, typer.Option("--full", help=f"Also an archive of {FULL:,} entries: many minutes and gigabytes.")
     ] = False,
+    format: FormatOption = None,
     html: HtmlOption = None,
     waits: Annotated[
         bool, typer.Option("--waits/--no-waits", help="What an agent's calls wait: three runs, 16 seconds each.")
@@ -188,10 +213,10 @@ def speeding(  # noqa: PLR0913 - the options of a command
     """Times what Tenfold costs beside the model, on these sessions repeated until they are long enough.
 
     A turn, a compaction, an opening, the archive, memory, and what an agent's calls wait.
+    What each figure means: docs/measures.md.
     """
-    names = [name.strip() for name in (methods_ or "").split(",") if name.strip()]
-    others = peers([] if ALL_PEERS in names else names) if names else []
-    made = parts(conversations_in(files), peers=others, lengths=sizes_in(lengths), full=full, waits=waits)
+    others = others_in(methods_) if methods_ is not None else []
+    made = parts(conversations_in(files, format), peers=others, lengths=sizes_in(lengths), full=full, waits=waits)
     measured: list[Measured] = []
     with progress() as bar:
         task = bar.add_task("", total=len(made))
@@ -200,7 +225,7 @@ def speeding(  # noqa: PLR0913 - the options of a command
             measured += part()
             bar.advance(task)
     found = put(measured)
-    named = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}" + " --full" * full
+    named = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}" + " --full" * full + read_as(format)
     write(html, Yardstick(speed=found), f"tenfold eval speed FILES...{named}")
     if json:
         json_line(msgspec.json.encode(found))
@@ -210,11 +235,15 @@ def speeding(  # noqa: PLR0913 - the options of a command
 
 
 @app.command("search", epilog="Example: tenfold eval search scenarios/")
-def searching(files: FilesArgument, *, html: HtmlOption = None, json: JsonOption = False) -> None:
-    """Asks the questions that files bring with them, and looks whether search finds the messages that answer them."""
-    names = names_of([source.path for source in sources_of(files)])
-    scores = [one for path, name in names.items() for one in asked(path, name)]
-    write(html, Yardstick(search=tuple(scores)), "tenfold eval search FILES...")
+def searching(
+    files: FilesArgument, *, format: FormatOption = None, html: HtmlOption = None, json: JsonOption = False
+) -> None:
+    """Asks the questions that files bring with them, and looks whether search finds the messages that answer them.
+
+    How a file brings questions, and what each figure means: docs/measures.md.
+    """
+    scores = each_in(files, lambda path, name: asked(path, name, format=format))
+    write(html, Yardstick(search=tuple(scores)), f"tenfold eval search FILES...{read_as(format)}")
     if json:
         json_line(msgspec.json.encode(scores))
     elif scores:
@@ -223,24 +252,49 @@ def searching(files: FilesArgument, *, html: HtmlOption = None, json: JsonOption
         note("nothing to measure: no file brings questions with texts that their answers must hold")
 
 
-def cases_in(files: Sequence[Path]) -> list[Case]:
-    """The cases of the files named; files found in folders that hold no session are left out with a note."""
-    return [case for conversation in conversations_in(files) for case in cuts_of(conversation)]
+def methods_in(text: str) -> tuple[list[str], list[Peer | Absent]]:
+    """The methods of these names with commas: those of Tenfold and by hand as named, and the peers.
+
+    Raises `UsageError` where none is named, or a peer that is none.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("no method is named: give all, or names with commas, as in tenfold,keep-last")
+    apart = [name for name in names if "/" in name or name in _PEERS]
+    others = peers([] if ALL_PEERS in apart else apart) if apart else []
+    return [name for name in names if name not in apart], others
 
 
-def conversations_in(files: Sequence[Path]) -> list[Conversation]:
+def others_in(text: str) -> list[Peer | Absent]:
+    """The peers of these names with commas: all, where all is named. Tenfold may be named beside them."""
+    ours, others = methods_in(text)
+    strange = [name for name in ours if name not in (ALL, OURS)]
+    return peers(strange) if strange or ALL in ours else others
+
+
+def conversations_in(files: Sequence[Path], format: str | None = None) -> list[Conversation]:
     """The sessions of the files named; files found in folders that hold no session are left out with a note."""
-    out: list[Conversation] = []
+    return each_in(files, lambda path, name: conversations(path, name, format=format))
+
+
+def each_in(files: Sequence[Path], read: Callable[[Path, str], Sequence[One]]) -> list[One]:
+    """What is read of each file with its name; one found in a folder that holds no session is left out with a note."""
+    out: list[One] = []
     sources = sources_of(files)
     names = names_of([source.path for source in sources])
     for source in sources:
         try:
-            out.extend(conversations(source.path, names[source.path]))
+            out.extend(read(source.path, names[source.path]))
         except UnknownFormat as exc:
             if source.named:
                 raise
             note(f"left out: {exc}")
     return out
+
+
+def read_as(format: str | None) -> str:
+    """The option that names the format, as it is given again."""
+    return f" --format {format}" if format is not None else ""
 
 
 def sizes_in(text: str) -> list[int]:

@@ -97,12 +97,12 @@ def names_of(files: Sequence[Path]) -> dict[Path, str]:
     return {path: "/".join(whole[-alone[path][0] :]) if alone[path] else str(path) for path, whole in parts.items()}
 
 
-def conversations(path: Path, name: str = "") -> list[Conversation]:
+def conversations(path: Path, name: str = "", *, format: str | None = None) -> list[Conversation]:
     """The sessions of a file in chat form: its main path, broken calls repaired as Tenfold would show them.
 
-    `name` is what the file is called, by its own name where none is given.
+    `name` is what the file is called, by its own name where none is given; `format` its format, where not detected.
     """
-    found = read_file(path)
+    found = read_file(path, format=format)
     file = name or path.name
     names = [file if len(found) == 1 else f"{file}#{number}" for number in range(len(found))]
     return [_conversation(recorded, name) for recorded, name in zip(found, names, strict=True)]

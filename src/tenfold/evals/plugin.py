@@ -5,7 +5,7 @@ pytest loads it wherever Tenfold is installed, so it loads nothing of Tenfold un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from tenfold.evals.losses import Survived
 
-JUDGED: pytest.StashKey[list[tuple[str, Survived]]] = pytest.StashKey()
-"""What was judged in this run: the test's id, and what was found."""
+KEPT = "tenfold kept"
+"""The property of a test's report that tells, for one session, what was kept. It comes back from a worker's process."""
 
 
 @pytest.fixture
@@ -31,28 +31,28 @@ def survives(request: pytest.FixtureRequest) -> Callable[..., tuple[Survived, ..
         if isinstance(session, str | Path):
             session = request.path.parent / session
         found = assert_survives(compactor, session, **options)  # type: ignore[arg-type]
-        rows = request.config.stash.setdefault(JUDGED, [])
         for each in found:
-            rows.append((request.node.nodeid, each))
             own = request.node.user_properties  # `record_property` warns of the JUnit family that pytest writes itself
             own += [(f"tenfold {each.session} {kind}", f"{k}/{n}") for kind, (k, n) in each.kept.items()]
             own.append((f"tenfold {each.session} tokens", f"{each.tokens[0]} -> {each.tokens[1]}"))
+            own.append((KEPT, told(each)))
         return found
 
     return judged
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Tells what passing tests kept, so that a share that falls is seen before it is too low."""
-    rows = config.stash.get(JUDGED, [])
-    if rows:
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
+    lines = [f"{each.nodeid}: {text}" for each in ended for name, text in each.user_properties if name == KEPT]
+    if lines:
         terminalreporter.section("what survived compaction")
-        for line in told(rows):
+        for line in lines:
             terminalreporter.write_line(line)
 
 
-def told(rows: list[tuple[str, Survived]]) -> Iterator[str]:
-    """A line for each session of each test."""
-    for test, each in rows:
-        kept = ", ".join(f"{kind} {kept}/{asked}" for kind, (kept, asked) in each.kept.items())
-        yield f"{test}: {each.session}: {each.tokens[0]:,} -> {each.tokens[1]:,} tokens: {kept}"
+def told(each: Survived) -> str:
+    """What was kept of one session, in a line."""
+    kept = ", ".join(f"{kind} {kept}/{asked}" for kind, (kept, asked) in each.kept.items())
+    return f"{each.session}: {each.tokens[0]:,} -> {each.tokens[1]:,} tokens: {kept}"

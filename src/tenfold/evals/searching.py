@@ -60,15 +60,15 @@ class _Scenario(Struct):
     questions: list[_Posed] = []
 
 
-def questions_of(path: Path, name: str = "") -> tuple[list[str], list[Question]]:
+def questions_of(path: Path, name: str = "", *, format: str | None = None) -> tuple[list[str], list[Question]]:
     """The texts of a file's session and the questions about it, () where it brings none or their answers are nowhere.
 
-    `name` is what the file is called. Raises what `read_file` raises.
+    `name` and `format` are as in `conversations`. Raises what `read_file` raises.
     """
     posed = _posed(path)
     if not posed:
         return [], []
-    (session,) = conversations(path, name)
+    (session,) = conversations(path, name, format=format)
     texts = [text_of_message(message) for message in session.messages]
     out: list[Question] = []
     for one in posed:
@@ -93,9 +93,9 @@ def posed_in(path: Path) -> list[tuple[str, str]]:
     return [(one.prompt, one.expected) for one in _posed(path)]
 
 
-def asked(path: Path, name: str = "") -> list[Asked]:
-    """Every question of a file, asked of every search. `name` is what the file is called."""
-    texts, questions = questions_of(path, name)
+def asked(path: Path, name: str = "", *, format: str | None = None) -> list[Asked]:
+    """Every question of a file, asked of every search. `name` and `format` are as in `conversations`."""
+    texts, questions = questions_of(path, name, format=format)
     if not questions:
         return []
     searches: dict[str, Search] = {"tenfold": _tenfold(texts), "bm25 with stemming": _bm25(texts)}

@@ -145,6 +145,11 @@ def scored_as(name: str) -> str:
     return _SAME.get(name, name)
 
 
+def played_as(name: str) -> str:
+    """What a method whose recall is scored is called in a replay."""
+    return next((played for played, scored in _SAME.items() if scored == name), name)
+
+
 def together(made: Replays, rated: Mapping[str, float]) -> list[Table]:
     """For each window, what all sessions together cost with each method that played them all; best recall first."""
     out = []
