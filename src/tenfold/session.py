@@ -218,8 +218,12 @@ class Session(Conversation):
         if ahead is None:
             return None
         reading, limits = self._against(call) if call.window is not None else (self.reading(), None)
-        verdict, view = ahead.take()
         self.ahead = None
+        made = ahead.take()
+        if isinstance(made, Exception):
+            self.answerer.say(f"what was prepared ahead raised {type(made).__name__}: {made}; it was ignored")
+            return None
+        verdict, view = made
         if isinstance(verdict.entry, Block):
             saves = verdict.entry.tokens_before - verdict.entry.tokens_after
             least = call.to if call.to is not None else (limits.soft if limits else 0)
