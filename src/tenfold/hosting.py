@@ -262,9 +262,9 @@ def _choice(request: Mapping[str, Any], items: Sequence[Any]) -> str | Choose:
     claude = "claude" in str(request.get("model") or "")
 
     def choose(roles: Sequence[str], wires: Sequence[str]) -> str:
-        if claude and _OTHERS.isdisjoint(roles):
-            return "anthropic"
         wire = next(filter(None, wires), "")
+        if claude and not wire and _OTHERS.isdisjoint(roles):
+            return "anthropic"
         if wire == "?" or not (wire or "user" in roles or "assistant" in roles):
             return detect(items)  # which says what it saw
         return wire or "openai-chat"
