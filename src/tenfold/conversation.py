@@ -338,6 +338,12 @@ class Conversation:
         whole = total + len(rest) == len(level.messages)
         return whole and at == count and rest == level.keys[total : len(level.messages)]
 
+    def _history(self, level: Level) -> bool:
+        """Whether the list is all that was said, and holds nothing that a view put in the place of something."""
+        keys = level.keys[: len(level.messages)]
+        last = keys[-1][0] if keys else -1
+        return all(kind == -1 for _, _, kind in keys) and next_message(self.view.path, last) is None
+
     def bench(self) -> Bench:
         """What this session's views are measured with."""
         self._head.know_counts()

@@ -92,12 +92,12 @@ class Answerer(Struct, frozen=True):
             try:
                 advice: object = hook(ask)  # a hook is a user's code, and not all of it is typed
             except Exception as exc:  # noqa: BLE001 - a user's hook may raise anything; it is reported and ignored
-                self._say(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
+                self.say(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
                 continue
             if advice is None:
                 continue
             if not isinstance(advice, Answer):
-                self._say(f"a before-hook gave a {type(advice).__name__}, not an Answer or None; it was ignored")
+                self.say(f"a before-hook gave a {type(advice).__name__}, not an Answer or None; it was ignored")
                 continue
             if advice.cancel:
                 return advice
@@ -111,7 +111,7 @@ class Answerer(Struct, frozen=True):
             try:
                 listener(event)
             except Exception as exc:  # noqa: BLE001 - a listener is a user's code; it is reported and ignored
-                self._say(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
+                self.say(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
 
     def appended(self, outcome: Outcome, block: Block) -> None:
         """Tells every after-hook."""
@@ -119,9 +119,10 @@ class Answerer(Struct, frozen=True):
             try:
                 hook(outcome, block)
             except Exception as exc:  # noqa: BLE001 - a hook is a user's code; it is reported and ignored
-                self._say(f"an after-hook raised {type(exc).__name__}: {exc}; it was ignored")
+                self.say(f"an after-hook raised {type(exc).__name__}: {exc}; it was ignored")
 
-    def _say(self, what: str) -> None:
+    def say(self, what: str) -> None:
+        """Reports what a user's part did wrong."""
         if self.report is not None:
             self.report(what)
         else:

@@ -22,9 +22,10 @@ from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Usage, message_of
 from tenfold.record.message import Message, calls_of, result_of, text_of
 from tenfold.view.path import Path
+from tenfold.view.rules import broken
 from tenfold.view.units import Shown, shown_of, shows
 from tenfold.view.view import View
-from tenfold.wire import Choose, Confirm, Encoded, Resent, detect, summary_mark
+from tenfold.wire import PROFILES, Choose, Confirm, Encoded, Resent, detect, summary_mark
 from tenfold.wire.same import same_key
 
 Key = tuple[int, int, int]
@@ -113,6 +114,11 @@ def _prompts(messages: Sequence[Message], path: Path, key_of: KeyOf) -> list[byt
     said = ((at, m) for at in range(path.length) if (m := message_of(path.at(at))) is not None)
     known = [key_of(at, m) for at, m in takewhile(lambda one: one[1].role == "system", said)] if given else []
     return known if len(known) == len(given) else []
+
+
+def accepted(messages: Sequence[Message], view: View, wire: str) -> bool:
+    """Whether a whole history can be sent as it is: nothing of it is compacted, and its provider refuses none of it."""
+    return not view.marks.live and not broken(messages, PROFILES[wire])
 
 
 def next_message(path: Path, position: int) -> int | None:
@@ -275,9 +281,9 @@ def _choice(request: Mapping[str, Any], items: Sequence[Any]) -> str | Choose:
     claude = "claude" in str(request.get("model") or "")
 
     def choose(roles: Sequence[str], wires: Sequence[str]) -> str:
-        if claude and _OTHERS.isdisjoint(roles):
-            return "anthropic"
         wire = next(filter(None, wires), "")
+        if claude and not wire and _OTHERS.isdisjoint(roles):
+            return "anthropic"
         if wire == "?" or not (wire or "user" in roles or "assistant" in roles):
             return detect(items)  # which says what it saw
         return wire or "openai-chat"

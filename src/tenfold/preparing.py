@@ -28,7 +28,7 @@ class Preparation:
     def _run(self, work: Callable[[], Made]) -> None:
         try:
             self._made.set_result(work())
-        except BaseException as exc:  # noqa: BLE001 - it is raised where the result is taken
+        except BaseException as exc:  # noqa: BLE001 - it is given where the result is taken
             self._made.set_exception(exc)
 
     @property
@@ -36,6 +36,14 @@ class Preparation:
         """Whether it has ended."""
         return self._made.done()
 
-    def take(self) -> Made:
-        """What came of it, waiting if it is still under way: never longer than making it anew would take."""
-        return self._made.result()
+    def take(self) -> Made | Exception:
+        """What came of it, waiting if it is still under way: never longer than making it anew would take.
+
+        A user's stage may raise anything: that is given too, but Ctrl-C and the like are raised here.
+        """
+        exc = self._made.exception()
+        if exc is None:
+            return self._made.result()
+        if not isinstance(exc, Exception):
+            raise exc
+        return exc

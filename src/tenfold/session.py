@@ -17,7 +17,7 @@ from tenfold.drive import Answerer, run
 from tenfold.engine import Bench, Call, Effects, compact, measure, preview
 from tenfold.errors import LostRace, NotFound, UsageError
 from tenfold.events import Started, Warned, news_of
-from tenfold.hosting import Level, Request, check_point, read_request, renewed, usage_of, with_list
+from tenfold.hosting import Level, Request, accepted, check_point, read_request, renewed, usage_of, with_list
 from tenfold.log.ids import now
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import window_of
@@ -104,9 +104,12 @@ class Session(Conversation):
         return reading.tokens > limits.hard
 
     def answered(self, request: Mapping[str, Any], asked: Request, level: Level) -> dict[str, Any]:
-        """The second half of `before_model`: the request with the view in place of its list."""
+        """The second half of `before_model`: the request with the view in place of its list.
+
+        A history that can be sent as it is goes out in its own order, also where the view has put results to calls.
+        """
         messages = self.current(level)
-        if messages is None:
+        if messages is None or (self._history(level) and accepted(level.messages, self.view, asked.wire)):
             return {**request, asked.field: request[asked.field]}
         return with_list(request, asked, WIRES[asked.wire].encode(messages))
 
@@ -215,8 +218,12 @@ class Session(Conversation):
         if ahead is None:
             return None
         reading, limits = self._against(call) if call.window is not None else (self.reading(), None)
-        verdict, view = ahead.take()
         self.ahead = None
+        made = ahead.take()
+        if isinstance(made, Exception):
+            self.answerer.say(f"what was prepared ahead raised {type(made).__name__}: {made}; it was ignored")
+            return None
+        verdict, view = made
         if isinstance(verdict.entry, Block):
             saves = verdict.entry.tokens_before - verdict.entry.tokens_after
             least = call.to if call.to is not None else (limits.soft if limits else 0)

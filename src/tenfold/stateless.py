@@ -11,7 +11,7 @@ import msgspec
 
 from tenfold.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.hosting import returned
+from tenfold.hosting import accepted, returned
 from tenfold.llm.model import Model
 from tenfold.log.ids import IDS, Derived
 from tenfold.log.memory import MemoryStore
@@ -91,7 +91,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     asked = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
     session.new_id = Derived(b"\0".join((asked, *items))).new  # the same list gives the same bytes: caches hold
     session.said_at = lambda: None  # when they were said, the list does not tell
-    session.append(*WIRES[wire].decode(items, confirm=_ours)) if items else None
+    given = WIRES[wire].decode(items, confirm=_ours)
+    session.append(*given)
     floor = sum(chosen.counter.count([_text(t) for t in (system, tools) if t is not None]))
     call = msgspec.structs.replace(
         session.call(to=to, window=window or (window_of(model) if model else None), floor=floor),
@@ -100,13 +101,13 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
         demand="manual" if to is not None else "check",
     )
     outcome = session.compact(call)
-    found = session.violations(wire)
-    outcome = msgspec.structs.replace(outcome, violations=found)
-    encoded = WIRES[wire].encode(session.view.messages())
-    given = RecallTools(store, place.namespace, place.session, count=chosen.counter.count) if recall == "tool" else None
-    return Compacted(
-        returned(encoded, messages, items), outcome, session=session, wire=wire, encoded=encoded, tools=given
-    )
+    stays = accepted(given, session.view, wire)
+    outcome = msgspec.structs.replace(outcome, violations=() if stays else session.violations(wire))
+    encoded = WIRES[wire].encode(given if stays else session.view.messages())
+    shown = returned(encoded, messages, items)
+    count = chosen.counter.count
+    reader = RecallTools(store, place.namespace, place.session, count=count) if recall == "tool" else None
+    return Compacted(shown, outcome, session=session, wire=wire, encoded=encoded, tools=reader)
 
 
 def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run
 from tenfold.record.entry import Attempt, Entry, Pin, Retraction, message_of
-from tenfold.record.message import Message, ToolResult, calls_of, result_of, text_of
+from tenfold.record.message import Message, Opaque, ToolResult, calls_of, result_of, text_of
 
 
 class Seen(Struct, frozen=True):
@@ -176,19 +176,26 @@ def groups(entries: Sequence[Entry]) -> list[Group]:
 def reach(entries: Sequence[Entry], first: int) -> tuple[int, bool]:
     """How far the step goes that may begin at `first`, and whether it is closed there."""
     message = message_of(entries[first])
-    if message is None or message.role != "assistant" or message.status != "ok" or not calls_of(message):
+    if message is None or message.role != "assistant" or message.status != "ok":
         return first, True
     owed = [call.id for call in calls_of(message)]
+    if not owed and not names_items(message):
+        return first, True
     for position in range(first + 1, len(entries)):
         later = message_of(entries[position])
-        if later is not None and later.role == "assistant":
+        if later is not None and (later.role == "assistant" or (not owed and later.role != "tool")):
             return position - 1, True
         result = result_of(later) if later is not None else None
         if result is not None and result.call in owed:
             owed.remove(result.call)
-            if not owed:
+            if not owed and not names_items(message):
                 return position, True
     return len(entries) - 1, False
+
+
+def names_items(message: Message) -> bool:
+    """Whether an answer only names some of its items: any result may be of one of those."""
+    return any(isinstance(part, Opaque) and part.kind == "item_reference" for part in message.parts)
 
 
 def group_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
@@ -201,7 +208,7 @@ def group_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
         return (Seen("aborted", first, message),) if text_of(message) or calls_of(message) else ()
     if message.role == "tool":
         return (Seen("labelled", first, message),)
-    if message.role == "assistant" and calls_of(message):
+    if message.role == "assistant" and (calls_of(message) or names_items(message)):
         return step_seen(entries, group)
     return (Seen("original", first, message, of=first),)
 
@@ -212,6 +219,7 @@ def step_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
     head = message_of(entries[first])
     assert head is not None
     owed = [call.id for call in calls_of(head)]
+    own = set(owed)
     results: list[Seen] = []
     between: list[Seen] = []
     for position in range(first + 1, last + 1):
@@ -221,6 +229,8 @@ def step_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
         result = result_of(message)
         if result is not None and result.call in owed:
             owed.remove(result.call)
+            results.append(Seen("original", position, message, of=position))
+        elif result is not None and names_items(head) and result.call not in own:
             results.append(Seen("original", position, message, of=position))
         elif result is not None:
             between.append(Seen("labelled", position, message))

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ Log = tuple[Entry, ...]
 
 TALK: Final = (
     "user", "answer", "calls", "result", "result", "parallel", "late", "orphan", "reuse", "aborted", "error",
-    "thinking", "system", "image", "document", "opaque", "empty", "injected",
+    "thinking", "system", "image", "document", "opaque", "empty", "injected", "named",
 )  # fmt: skip
 SILENT: Final = ("custom", "setting", "attempt", "pin", "unpin", "tombstone", "branch")
 BLOCKS: Final = ("block", "block", "hide", "nest", "several", "clip", "undo")
@@ -248,6 +249,23 @@ def opaque(desk: Desk, a: int, _b: int, _c: int) -> None:
     raw = Opaque("server_thing", f'{{"type":"server_thing","n":{desk.n}}}'.encode())
     role, origin = ("assistant", "model") if a % 2 else ("user", "harness")
     desk.say(Message(role, (raw, Text(f"with {desk.n}")), origin))  # type: ignore[arg-type]
+
+
+def named(desk: Desk, a: int, b: int, _c: int) -> None:
+    """An answer that names items of its provider's, alone or with calls of its own, and what such an item gave."""
+    raw = f'{{"type":"item_reference","id":"fc_{desk.n}"}}'
+    made = [ToolCall(f"call_{desk.n}_{i}", f"tool{i}", f'{{"n": {desk.n}}}') for i in range(a % 3)]
+    items = [raw, *(msgspec.json.encode(fields(call)).decode() for call in made)]
+    native = Native("openai-responses", ",".join(items).encode())
+    desk.say(Message("assistant", (Opaque("item_reference", raw.encode()), *made), "model", native=native))
+    desk.calls.extend(made)
+    for number in range(b % 3):
+        orphan(desk, number, 0, 0)
+
+
+def fields(call: ToolCall) -> dict[str, str]:
+    """A call as an item of OpenAI Responses."""
+    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
 def empty(desk: Desk, a: int, b: int, _c: int) -> None:
@@ -481,7 +499,7 @@ PLAYS: Final[dict[str, Callable[[Desk, int, int, int], None]]] = {
     move.__name__: move
     for move in (
         user, answer, calls, result, parallel, late, orphan, reuse, aborted, error, thinking, system, image, document,
-        opaque, empty, injected, custom, setting, attempt, pin, unpin, tombstone, branch, block, hide, nest, several,
-        clip, undo, overlap, wrong, future, misundo,
+        opaque, empty, injected, named, custom, setting, attempt, pin, unpin, tombstone, branch, block, hide, nest,
+        several, clip, undo, overlap, wrong, future, misundo,
     )
 }  # fmt: skip

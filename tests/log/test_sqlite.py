@@ -252,6 +252,48 @@ def test_a_store_that_may_not_be_made_or_read(tmp_path_factory: pytest.TempPathF
     assert line.startswith(f"StoreUnwritable the store {path} cannot be opened")
 
 
+STARVED = """
+import resource, sys
+from tenfold.errors import StoreError
+from tenfold.log.sqlite import SqliteStore
+from tests.log.build import NS, Growing
+store = SqliteStore(sys.argv[1])
+log = Growing(store)
+log.say("before")
+twin = log.fork(1, "twin")
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+taken = []
+with store._files.read():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+    try:
+        while True:
+            taken.append(open("/dev/null"))
+    except OSError:
+        pass
+    try:
+        log.say("while there are none")
+    except StoreError as exc:
+        print(type(exc).__name__, exc)
+    for each in taken:
+        each.close()
+    twin.say("after")
+print(len(store.original(NS, "s")))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of this kind are POSIX")
+def test_a_moment_without_file_descriptors_does_not_make_a_store_read_only(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", STARVED, str(path)]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    said, entries = ran.stdout.splitlines()
+    assert said.startswith(f"StoreError the store {path} could not be opened at this moment")
+    assert said.endswith("try again")
+    assert entries == "2"
+
+
 WRITER = """
 import sys
 from tenfold.errors import LostRace

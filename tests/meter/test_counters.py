@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tenfold.meter.counters import (
     factor_for,
     family_of,
     image_tokens,
+    opaque_tokens,
     plain_name,
     sizes,
 )
@@ -125,6 +127,23 @@ def test_a_document_is_sized_by_text_then_pages_then_bytes() -> None:
     assert document_tokens(Document(data="A" * 4_000, media="text/plain")) == 750
     assert document_tokens(Document(url="https://example.test/a.pdf")) == PAGE_TOKENS
     assert document_tokens(Document(name="empty")) == 0
+
+
+def sound(seconds: int, rate: int, form: str) -> Opaque:
+    """A recording as OpenAI's formats carry it: base64 takes four characters for three bytes."""
+    data = "A" * (seconds * rate * 4 // 3)
+    return Opaque("input_audio", json.dumps({"input_audio": {"data": data, "format": form}}).encode())
+
+
+def test_a_recording_is_sized_by_its_seconds_never_by_its_bytes() -> None:
+    assert opaque_tokens(sound(60, 32_000, "wav")) == pytest.approx(600, abs=1)
+    assert opaque_tokens(sound(60, 8_000, "mp3")) == pytest.approx(600, abs=1)
+
+
+def test_an_image_that_a_provider_drew_is_one_image() -> None:
+    drawn = json.dumps({"type": "image_generation_call", "result": "A" * 1_900_000}).encode()
+    assert opaque_tokens(Opaque("image_generation_call", drawn)) == IMAGE_TOKENS
+    assert opaque_tokens(Opaque("image_generation_call", b'{"type":"image_generation_call"}')) == 8
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))

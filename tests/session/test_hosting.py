@@ -262,6 +262,33 @@ def test_claude_by_name_and_by_shape() -> None:
     assert read_request({"messages": plain, "model": "gpt-4o"}, wire="anthropic").wire == "anthropic"
 
 
+PICTURE: Item = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 400_000}}
+SOURCE: Item = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "messages"),
+    [
+        ("openai-chat", [{"role": "user", "content": [PICTURE]}]),
+        ("openai-chat", [{"role": "user", "content": "go"}, chat(0)[0]]),
+        ("anthropic", [{"role": "user", "content": [{"type": "image", "source": SOURCE}]}]),
+        ("anthropic", [{"role": "user", "content": "go"}, *anthropic(0)]),
+    ],
+)
+def test_what_the_items_tell_goes_before_the_name_of_the_model(wire: str, messages: list[Item]) -> None:
+    for model in ("anthropic/claude-x", "claude-x", "gpt-4o"):
+        assert read_request({"messages": messages, "model": model}).wire == wire
+
+
+def test_a_picture_sent_to_claude_by_openais_format_is_counted_as_one_and_known_again() -> None:
+    session = opened()
+    items: list[Item] = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, PICTURE]}]
+    session.before_model({"messages": items, "model": "anthropic/claude-x"}, window=200_000)
+    assert session.reading(window=200_000).tokens < 5_000
+    session.before_model({"messages": [*items, *chat(0)], "model": "anthropic/claude-x"}, window=200_000)
+    assert len(entries(session)) == 3
+
+
 def test_a_summary_forged_in_a_request_is_the_users_text() -> None:
     session, given = opened(), request("openai-chat", 30)
     ours = next(i for i in session.before_model(given, window=8_000)["messages"] if "<tenfold-summary" in str(i))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, ClassVar
+
+import pytest
 
 from tenfold.aio import AsyncSession
 from tenfold.drive import Answerer
 from tenfold.events import Event
+from tenfold.plan.draft import Draft, Goal
 from tenfold.plan.stages import SummarizePrefix
 from tenfold.policy import Policy
 from tenfold.record.ask import Answer, Summarize
@@ -220,3 +223,48 @@ def test_what_was_prepared_starts_when_it_is_adopted() -> None:
     session.before_model(warned, window=window)
     session.before_model(over, window=window)
     assert [type(e).__name__ for e in told] == ["Warned", "Started", "Ended"]
+
+
+class RaisesOnce:
+    """A stage that raises the first time it is applied."""
+
+    name: ClassVar[str] = "raises-once"
+    structural: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.applied = 0
+
+    def apply(self, draft: Draft, _goal: Goal) -> Draft:
+        self.applied += 1
+        if self.applied == 1:
+            raise OSError("the service was away")
+        return draft
+
+
+@pytest.mark.parametrize("side", ["sync", "async"])
+def test_one_that_raised_is_reported_once_and_made_anew(side: str) -> None:
+    window, warned, over = windows()
+    model = Waiting()
+    model.let.set()
+    said: list[str] = []
+    stages = (RaisesOnce(), SummarizePrefix())
+    using = policy(models=("m",), stages=stages)
+    session = opened([], using, answerer=Answerer(model, report=said.append))
+
+    async def both() -> None:
+        twin = AsyncSession(session)
+        await twin.before_model(warned, window=window)
+        assert session.ahead is not None
+        await twin.before_model(over, window=window)
+
+    if side == "async":
+        asyncio.run(both())
+    else:
+        session.before_model(warned, window=window)
+        assert session.ahead is not None
+        session.before_model(over, window=window)
+    assert said == ["what was prepared ahead raised OSError: the service was away; it was ignored"]
+    assert session.ahead is None
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert len(blocks(session)) == 1

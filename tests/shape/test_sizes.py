@@ -19,7 +19,7 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/designs/tail_agent.py", "_given"): "runs a user's handler: one that raises is reported and ignored",
     ("src/tenfold/drive.py", "tell"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/drive.py", "appended"): "runs a user's after-hook: one that raises is reported and ignored",
-    ("src/tenfold/preparing.py", "_run"): "runs a compaction on a thread: what it raised is raised where it is taken",
+    ("src/tenfold/preparing.py", "_run"): "runs a compaction on a thread: what it raised is given where it is taken",
     ("src/tenfold/drive.py", "_consulted"): "runs a user's hook: one that raises is reported and ignored",
     ("src/tenfold/drive.py", "carry_out"): "runs a call on a thread: what it raised is raised where its result is read",
     ("src/tenfold/drive.py", "_acalled"): "runs a user's model: one that raises is a failed call, for the ladder",

@@ -247,6 +247,18 @@ def test_a_window_or_a_known_model_decides_when_there_is_no_target() -> None:
         tenfold.compact(messages)
 
 
+def test_a_short_talk_with_a_recording_or_a_drawn_image_fits() -> None:
+    data = "A" * 1_900_000
+    recording = {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    heard = [{"role": "user", "content": [recording]}, {"role": "assistant", "content": "It says hello."}]
+    drawn = [{"role": "user", "content": "draw"}, {"type": "image_generation_call", "id": "ig_1", "result": data}]
+    for wire, talk in (("openai-chat", heard), ("openai-responses", drawn)):
+        messages = [*talk, {"role": "user", "content": "and now?"}]
+        result = tenfold.compact(messages, model="gpt-4o", format=wire)
+        assert (result.outcome.status, result.messages) == ("nothing", messages)
+        assert result.outcome.tokens_before < 3_000
+
+
 def test_an_empty_list_is_nothing_to_do() -> None:
     result = tenfold.compact([], to=1_000)
     assert result.messages == []

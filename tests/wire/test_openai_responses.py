@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from tenfold import compact
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.wire import WIRES, decode_bytes, encode_bytes
 
-WIRE = WIRES["openai-responses"]
+Item = dict[str, Any]
+NAME = "openai-responses"
+WIRE = WIRES[NAME]
 REASONING = {
     "type": "reasoning",
     "id": "rs_1",
@@ -115,6 +119,14 @@ def test_a_compaction_joins_no_answer() -> None:
             {"type": "apply_patch_call", "call_id": "c", "operation": {}, "status": "completed"},
             {"type": "apply_patch_call_output", "call_id": "c", "status": "completed", "output": "[cut]"},
         ),
+        (
+            {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+            {
+                "type": "shell_call_output",
+                "call_id": "c",
+                "output": [{"stdout": "[cut]", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+            },
+        ),
         (CALL | {"call_id": "c"}, {"type": "function_call_output", "call_id": "c", "output": "[cut]"}),
     ],
 )
@@ -122,6 +134,41 @@ def test_a_shortened_output_has_the_type_that_its_call_wants(call: object, outpu
     (answer,) = decode(call)
     stub = Message("tool", (ToolResult("c", "f", (Text("[cut]"),)),), "tenfold")
     assert sent(answer, stub) == [call, output]
+
+
+SCREEN: Item = {"type": "computer_screenshot", "image_url": "data:image/png;base64," + "A" * 2_000}
+LONG = "\n".join(f"{line}: nothing else of interest was found here" for line in range(300))
+STEPS: dict[str, tuple[Item, Item]] = {
+    "computer": ({"type": "computer_call", "action": {"type": "screenshot"}}, {"output": SCREEN}),
+    "program": ({"type": "program", "code": "1", "fingerprint": "f"}, {"result": LONG, "status": "completed"}),
+    "shell": ({"type": "shell_call", "action": {}}, {"output": [{"stdout": LONG, "stderr": "", "outcome": {}}]}),
+    "local shell": ({"type": "local_shell_call", "action": {}}, {"output": LONG}),
+    "patch": ({"type": "apply_patch_call", "operation": {}}, {"status": "completed", "output": LONG}),
+    "custom": ({"type": "custom_tool_call", "name": "f", "input": "x"}, {"output": LONG}),
+    "function": ({"type": "function_call", "name": "f", "arguments": "{}"}, {"output": LONG}),
+    "a reference": ({"type": "item_reference"}, {"type": "custom_tool_call_output", "output": LONG}),
+}
+
+
+@pytest.mark.parametrize("policy", ["tenfold", "tiers", "blocks"])
+@pytest.mark.parametrize("name", STEPS)
+def test_an_output_is_of_its_calls_type_after_a_compaction_or_went_with_it(name: str, policy: str) -> None:
+    call, output = STEPS[name]
+    items: list[Item] = [{"role": "user", "content": "Look around."}]
+    kind = output.get("type", f"{call['type']}_output")
+    for number in range(30):
+        items += [{"id": f"i{number}", **call}, {"id": f"o{number}", **output, "type": kind}]
+        for item in items[-2:] if "reference" not in name else items[-1:]:
+            item["call_id"] = f"c{number}"
+    items.append({"role": "user", "content": "go on"})
+    whole = compact(items, to=10**9, format=NAME).outcome.tokens_before
+    result = compact(items, to=whole * 2 // 3, format=NAME, policy=policy)
+    assert (result.outcome.status, result.outcome.violations) == ("compacted", ())
+    calls, outputs = ([i for i in result.messages if i.get("type") == each] for each in (call["type"], kind))
+    assert {i.get("type") for i in result.messages} <= {None, "message", call["type"], kind}
+    assert len(calls) == len(outputs)
+    if name in ("computer", "program", "a reference"):
+        assert all(item in items for item in outputs)
 
 
 def test_a_rewritten_answer_keeps_its_reasoning_only_before_what_it_led_to() -> None:

@@ -45,12 +45,13 @@ from tenfold.plugins import found
 from tenfold.policy import Policy
 from tenfold.record.block import Say, Spent
 from tenfold.record.entry import message_of
-from tenfold.record.message import Message, Text, result_of, text_of
+from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.summarize.check import Expected, check, mend, source_of
 from tenfold.summarize.ladder import Settings, Written
 from tenfold.summarize.lines import Lines, lines_of, written_lines
 from tenfold.summarize.summarize import clean
 from tenfold.summarize.writer import Effect, Job
+from tenfold.wire import takes_text
 
 
 class DefaultBlockCompaction(Struct, frozen=True):
@@ -262,9 +263,9 @@ class Laying(Struct, frozen=True):
         shown = piece.shown()
         if piece.held or not all(s.at in given and _pairs(s.message, given[s.at]) for s in shown if s.original):
             return cut_outputs(draft, index, self.overlay.tool_output_max_lines)
-        changed = [
-            n for n, s in enumerate(shown) if s.original and s.message.role == "tool" and given[s.at] != s.message
-        ]
+        calls = {c.id for s in shown for c in calls_of(s.message)}
+        free = [n for n, s in enumerate(shown) if s.message.role == "tool" and takes_text(s.message, calls)]
+        changed = [n for n in free if shown[n].original and given[shown[n].at] != shown[n].message]
         show, own = [as_show(s) for s in shown], list(draft.sizer(shown))
         for n, size in zip(changed, draft.weigh([given[shown[n].at] for n in changed]), strict=True):
             show[n], own[n] = Say(replace(given[shown[n].at], native=None), shown[n].of), size

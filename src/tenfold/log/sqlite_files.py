@@ -88,10 +88,11 @@ class Files:
         try:
             return self._opened(Path(self.path).absolute().as_uri() + "?mode=rw")
         except sqlite3.OperationalError as exc:
-            if os.access(self.path, os.R_OK) and _is_access(exc):
-                self.unwritable = True
-                return self._read_only()
-            raise
+            if not os.access(self.path, os.R_OK) or not _is_access(exc, self.path):
+                raise
+            db = self._read_only()
+            self.unwritable = True
+            return db
 
     def _read_only(self) -> sqlite3.Connection:
         address = Path(self.path).absolute().as_uri() + "?mode=ro"
@@ -137,6 +138,11 @@ def translated(error: sqlite3.Error, path: str, waited: float) -> TenfoldError:
         return StoreUnwritable(f"no room to write the store {path}: free some space, or {_ELSEWHERE}")
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreUnwritable(f"the store {path} is read-only: change its permissions, or {_ELSEWHERE}")
+    if name.startswith("SQLITE_CANTOPEN") and _writable(path):
+        return StoreError(
+            f"the store {path} could not be opened at this moment ({error}), as happens when too many files are open: "
+            "close some, and try again"
+        )
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreUnwritable(f"the store {path} cannot be opened: check its folder's permissions, or {_ELSEWHERE}")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -166,5 +172,14 @@ def _touch(path: str) -> None:
         raise StoreUnwritable(f"the store {path} cannot be made ({exc.strerror}): {_ELSEWHERE}") from exc
 
 
-def _is_access(error: sqlite3.Error) -> bool:
-    return error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
+def _is_access(error: sqlite3.Error, path: str) -> bool:
+    """Whether the file cannot be written at all. SQLite cannot open one for want of file descriptors either."""
+    name = error.sqlite_errorname
+    return name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or (
+        name.startswith("SQLITE_CANTOPEN") and not _writable(path)
+    )
+
+
+def _writable(path: str) -> bool:
+    """Whether the file may be written, and its side files beside it."""
+    return os.access(path, os.R_OK | os.W_OK) and os.access(Path(path).absolute().parent, os.W_OK | os.X_OK)

@@ -34,6 +34,12 @@ a scanned one (Claude) and 560 (Gemini). The provider's correction is applied on
 the pages are not known, 50,000 bytes are taken for one: an assumption (documents of text and figures), not a
 measurement."""
 
+AUDIO_TOKENS_PER_SECOND = 10
+WAV_BYTES_PER_SECOND = 32_000
+MP3_BYTES_PER_SECOND = 8_000
+"""OpenAI's guide on realtime costs: audio in user messages is one token for 100 ms. The seconds follow from the bytes:
+those of speech in 16 bits at 16 kHz, and of MP3 at 64 kbit/s. Finer recordings are shorter, and counted too high."""
+
 OPAQUE_BYTES_PER_TOKEN = 4
 SLICE = 1 << 20
 """Characters counted at once: bounds the working copy of a very large text to a few megabytes."""
@@ -194,8 +200,8 @@ def sizes(messages: Sequence[Message], counter: Counter, *, frame: int = MESSAGE
     """Tokens of each message, `frame` included, counting all texts in one batch.
 
     Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. By
-    rule: images (by pixels, never by base64 length), files, opaque parts (bytes / 4). A thinking signature is not
-    counted: a provider reads what it signs, not the signature.
+    rule: images (by pixels, never by base64 length), files, opaque parts. A thinking signature is not counted: a
+    provider reads what it signs, not the signature.
     """
     texts: list[str] = []
     owners: list[int] = []
@@ -232,6 +238,16 @@ def document_tokens(document: Document) -> int:
     return PAGE_TOKENS if document.url else 0
 
 
+def opaque_tokens(part: Opaque) -> int:
+    """A part's tokens by its bytes: a recording by the seconds these are, a drawn image by them or as one image."""
+    size = len(part.raw)
+    if part.kind == "input_audio":
+        rate = WAV_BYTES_PER_SECOND if b'"wav"' in part.raw else MP3_BYTES_PER_SECOND
+        return -(-(size * 3 // 4) * AUDIO_TOKENS_PER_SECOND // rate)
+    tokens = -(-size // OPAQUE_BYTES_PER_TOKEN)
+    return min(IMAGE_TOKENS, tokens) if part.kind == "image_generation_call" else tokens
+
+
 def _measured(part: Part) -> Iterator[str | int]:
     match part:
         case Text():
@@ -251,7 +267,7 @@ def _measured(part: Part) -> Iterator[str | int]:
             yield part.name
             yield part.text or document_tokens(part)
         case Opaque():
-            yield -(-len(part.raw) // OPAQUE_BYTES_PER_TOKEN)
+            yield opaque_tokens(part)
         case _:
             assert_never(part)
 

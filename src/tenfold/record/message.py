@@ -135,6 +135,11 @@ def native_compaction(message: Message) -> Opaque | None:
     return next((p for p in message.parts if isinstance(p, Opaque) and p.bound), None)
 
 
+def refers(message: Message) -> bool:
+    """Whether a message names items that only the provider has: calls may be among them."""
+    return any(isinstance(p, Opaque) and p.kind == "item_reference" for p in message.parts)
+
+
 def result_of(message: Message) -> ToolResult | None:
     """The tool result that a tool message holds, None for other messages."""
     if message.role != "tool":

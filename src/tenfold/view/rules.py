@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, Opaque, Text, Thinking, ToolResult, calls_of, result_of
+from tenfold.record.message import Message, Opaque, Text, Thinking, ToolResult, calls_of, refers, result_of
 from tenfold.wire import PROFILES, Profile, items_in, raw_of, wire_of
 
 
@@ -263,4 +263,4 @@ def _open_end(scene: Scene, call: int) -> bool:
 
 def _referred(scene: Scene, before: int) -> bool:
     """Whether an item that only names another one stands before: the call may be the one it names."""
-    return any(isinstance(p, Opaque) and p.kind == "item_reference" for m in scene.messages[:before] for p in m.parts)
+    return any(refers(m) for m in scene.messages[:before])

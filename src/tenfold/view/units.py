@@ -2,7 +2,8 @@
 
 A unit is a message, a closed step with whatever was interleaved in it, or a replaced range; entries that show
 nothing are units too, so that every position lies in exactly one. A step closes when its last call is answered, or,
-with calls left dangling, at the next assistant entry.
+with calls left dangling, at the next assistant entry. An answer that refers to items which only the provider has may
+hold calls that are not seen: its step takes all results that follow it, and closes at the next message of another kind.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from tenfold.record.block import Rep
 from tenfold.record.entry import Entry, message_of
-from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
+from tenfold.record.message import Message, Text, ToolResult, calls_of, refers, result_of, text_of
 
 NO_RESULT = "[no result was recorded for this call]"
 LATE = "[result of a tool call that has no place here any more{name}]"
@@ -58,6 +59,12 @@ class OpenStep(Struct, frozen=True):
     def first(self) -> int:
         """The position of its assistant message."""
         return self.entries[0][0]
+
+    def goes_on(self, message: Message | None) -> bool:
+        """Whether the next entry, with or without a message, belongs to the step."""
+        if message is None:
+            return True
+        return message.role != "assistant" if self.waiting else message.role == "tool"
 
 
 def original(position: int, message: Message) -> Shown:
@@ -109,6 +116,7 @@ def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:
     assert call_message is not None
     results: list[Shown] = []
     others: list[Shown] = []
+    names = {c.id: c.name for c in calls_of(call_message)}
     waiting = [c.id for c in calls_of(call_message)]
     for at, each in step.entries[1:]:
         message = message_of(each)
@@ -120,10 +128,11 @@ def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:
         elif result.call in waiting:
             waiting.remove(result.call)
             results.append(original(at, message))
+        elif refers(call_message) and result.call not in names:
+            results.append(original(at, message))
         else:
             others.append(_late(at, message))
     if waiting and (closing or others):
-        names = {c.id: c.name for c in calls_of(call_message)}
         for index, call in enumerate(waiting):
             part = ToolResult(call, names[call], (Text(NO_RESULT),), error=True)
             results.append(_repair(position, Message("tool", (part,), "tenfold"), index + 1))
@@ -140,7 +149,7 @@ def scan(entries: Iterable[tuple[int, Entry]], step: OpenStep | None) -> tuple[l
     units: list[Unit] = []
     for position, entry in entries:
         message = message_of(entry)
-        if step is not None and (message is None or message.role != "assistant"):
+        if step is not None and step.goes_on(message):
             step, done = _into(step, position, entry, message)
             if done is not None:
                 units.append(done)
@@ -152,8 +161,8 @@ def scan(entries: Iterable[tuple[int, Entry]], step: OpenStep | None) -> tuple[l
             units.append(Unit(position, position, "silent", ()))
         elif message.role == "assistant" and message.status != "ok":
             units.append(Unit(position, position, "step", _aborted(position, message)))
-        elif message.role == "assistant" and (calls := calls_of(message)):
-            step = OpenStep(((position, entry),), tuple(c.id for c in calls))
+        elif message.role == "assistant" and (calls_of(message) or refers(message)):
+            step = OpenStep(((position, entry),), tuple(c.id for c in calls_of(message)))
         elif message.role == "assistant":
             units.append(Unit(position, position, "step", (original(position, message),)))
         elif message.role == "tool":
@@ -170,4 +179,5 @@ def _into(step: OpenStep, position: int, entry: Entry, message: Message | None) 
         at = waiting.index(result.call)
         waiting = waiting[:at] + waiting[at + 1 :]
     grown = OpenStep((*step.entries, (position, entry)), waiting)
-    return (grown, None) if waiting else (None, close(grown))
+    answer = message_of(step.entries[0][1])
+    return (grown, None) if waiting or (answer is not None and refers(answer)) else (None, close(grown))

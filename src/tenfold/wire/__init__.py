@@ -9,6 +9,7 @@ from __future__ import annotations
 from tenfold.wire.base import Adjustment, AdjustmentKind, Encoded, EncodedItem, Wire
 from tenfold.wire.container import WIRES, decode_bytes, detect, encode_bytes, items_in, raw_of, wire_of
 from tenfold.wire.marks import Confirm, Mark, render_summary, summary_hash, summary_mark, summary_text, text_origin
+from tenfold.wire.openai_responses import takes_text
 from tenfold.wire.profiles import FAMILY, PROFILES, Profile
 from tenfold.wire.resent import Choose, Resent
 
@@ -35,6 +36,7 @@ __all__ = [
     "summary_hash",
     "summary_mark",
     "summary_text",
+    "takes_text",
     "text_origin",
     "wire_of",
 ]

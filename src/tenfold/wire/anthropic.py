@@ -55,6 +55,7 @@ class Anthropic:
     def encode(self, messages: Sequence[Message]) -> Encoded:
         """See `Wire.encode`."""
         ledger = Ledger(NAME, messages)
+        messages = ledger.paired(messages)
         items: list[EncodedItem] = []
         system: list[str] = []
         for batch in batches(messages, NAME, join_results=True):

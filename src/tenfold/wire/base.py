@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tenfold.record.message import Message, Opaque, Part, ToolCall, calls_of, result_of
+from tenfold.record.message import Message, Opaque, Part, ToolCall, calls_of, refers, result_of
 from tenfold.wire import splice
 from tenfold.wire.marks import Confirm
 from tenfold.wire.profiles import FAMILY, MADE, PROFILES, Profile
@@ -29,6 +31,7 @@ AdjustmentKind = Literal[
     "document_dropped",
     "opaque_dropped",
     "compaction_dropped",
+    "call_made",
     "system_folded",
     "error_flag_in_text",
     "empty_text_dropped",
@@ -158,6 +161,21 @@ class Ledger:
         else:
             return False
         return True
+
+    def paired(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages, with a call for every result of one that another provider's list only names."""
+        named = [at for at, m in enumerate(messages) if refers(m) and self.foreign(m)]
+        if not named:
+            return messages
+        out = list(messages)
+        for index in named:
+            own = {c.id for c in calls_of(messages[index])}
+            results = takewhile(bool, map(result_of, islice(messages, index + 1, None)))
+            made = [ToolCall(r.call, self.named(r.call, r.name)) for r in results if r and r.call not in own]
+            if made:
+                self.note("call_made", index, f"{len(made)} calls that are only named, sent without arguments")
+                out[index] = replace(messages[index], parts=(*messages[index].parts, *made))
+        return out
 
     def saw(self, message: Message) -> None:
         """Remembers the calls and the result of a message that is sent as it came."""

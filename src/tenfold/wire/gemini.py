@@ -68,6 +68,7 @@ class Gemini:
     def encode(self, messages: Sequence[Message]) -> Encoded:
         """See `Wire.encode`."""
         ledger = Ledger(NAME, messages)
+        messages = ledger.paired(messages)
         items: list[EncodedItem] = []
         system: list[str] = []
         for batch in batches(messages, NAME, join_results=True):

@@ -72,6 +72,7 @@ class OpenAIChat:
     def encode(self, messages: Sequence[Message]) -> Encoded:
         """See `Wire.encode`."""
         ledger = Ledger(NAME, messages)
+        messages = ledger.paired(messages)
         items: list[EncodedItem] = []
         for batch in batches(messages, NAME, join_results=False):
             if batch.exact is not None:

@@ -6,7 +6,7 @@ of them without the other; its `Native.body` holds all of them with their separa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import assert_never
 
 from msgspec import Raw, Struct
@@ -25,6 +25,7 @@ from tenfold.record.message import (
     Thinking,
     ToolCall,
     ToolResult,
+    result_of,
 )
 from tenfold.wire import splice
 from tenfold.wire.base import START, AdjustmentKind, Before, Encoded, EncodedItem, Ledger, Names
@@ -55,9 +56,11 @@ OUTPUTS: Mapping[str, str] = {
     "local_shell_call_output": "output",
     "shell_call_output": "output",
     "apply_patch_call_output": "output",
-    "program_output": "output",
+    "program_output": "result",
 }
 """Output items and where each keeps its content."""
+_WHOLE = frozenset({"computer_call_output", "program_output"})
+"""Outputs that nothing can stand for: one is a screenshot, of the other the provider knows what it was."""
 _ALONE = frozenset({*COMPACTIONS[NAME], "compaction_trigger", "additional_tools"})
 """Items that stand for themselves and join no answer."""
 _DROPPED: Mapping[type, AdjustmentKind] = {Image: "image_dropped", Document: "document_dropped"}
@@ -110,6 +113,18 @@ class OpenAIResponses:
                     ledger.saw(messages[index])
             items.extend(EncodedItem(raw, batch.indices, exact=batch.exact is not None) for raw in raws)
         return ledger.done(items)
+
+
+def takes_text(message: Message, calls: Collection[str]) -> bool:
+    """Whether a text can stand for a tool's result, of which the ids of the calls in its step are given.
+
+    It must be of the type that its call wants, so a call that is only named must want the most common one.
+    """
+    result, native = result_of(message), message.native
+    if result is None or native is None or native.format != NAME:
+        return True
+    kind = splice.text((splice.fields(native.body) or {}).get("type")) or ""
+    return kind not in _WHOLE and (kind == "function_call_output" or result.call in calls)
 
 
 class _Answer(Struct):

@@ -20,6 +20,7 @@ from tenfold.record.block import Say
 from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.view.units import Shown
+from tenfold.wire import takes_text
 
 _FIRST_LINE = 100
 LEAST_SAVING = 40
@@ -78,9 +79,10 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
     if len(show) != len(shown) or piece.allotment:
         return piece
     sizes = list(piece.sizes)
+    calls = {c.id for each in shown for c in calls_of(each.message)}
     stubs: list[tuple[int, Message]] = []
     for index, each in enumerate(shown):
-        if each.message.origin != "tool" or each.key in draft.held:
+        if each.message.origin != "tool" or each.key in draft.held or not takes_text(each.message, calls):
             continue
         text = elide(each, sizes[index])
         if text is not None:

@@ -18,9 +18,10 @@ from tenfold.plan.stages.condense import summarized
 from tenfold.plan.stages.lines import Fitted, Told, cut_lines, fitted, step_line
 from tenfold.record.block import Say, Show
 from tenfold.record.entry import Entry, message_of
-from tenfold.record.message import Message, Part, Text, ToolResult
+from tenfold.record.message import Message, Part, Text, ToolResult, calls_of
 from tenfold.trigger.triggers import DEFAULT_WINDOW
 from tenfold.view.units import Shown
+from tenfold.wire import takes_text
 
 STEP_LINE, CUT, HIDDEN = "step-line", "cut-outputs", "beyond-scope"
 """The kinds of the replacements made here."""
@@ -279,9 +280,9 @@ def cut_outputs(draft: Draft, index: int, lines: int) -> Piece:
     if piece.held or piece.allotment or (piece.changed and piece.kind != CUT):
         return piece
     shown = piece.shown()
-    stubs = [
-        (n, cut) for n, s in enumerate(shown) if s.key not in draft.held and (cut := cut_message(s.message, lines))
-    ]
+    calls = {c.id for s in shown for c in calls_of(s.message)}
+    free = [(n, s.message) for n, s in enumerate(shown) if s.key not in draft.held and takes_text(s.message, calls)]
+    stubs = [(n, cut) for n, message in free if (cut := cut_message(message, lines))]
     if not stubs:
         return piece
     show, sizes = [as_show(s) for s in shown], list(draft.sizer(shown))
