@@ -327,3 +327,15 @@ def test_must_keep_facts_of_any_history_read_back(history: list[Message]) -> Non
     for each in facts:
         if must_keep(each) and "hunter2" not in each.text:
             assert (each.kind, " ".join(each.text.split())) in back or " ".join(each.text.split()) in lines
+
+
+def test_of_the_users_rules_the_firm_ones_stand_before_wishes_for_the_moment() -> None:
+    firm = "All dates that customers see are written day first."
+    wishes = [f"Please look at offer {n} again and tell me what it costs by then." for n in range(12)]
+    told = facts_of(
+        human("Sell the tents."), says("Yes?"), human(firm), *(m for w in wishes for m in (says("Done."), human(w)))
+    )
+    shown = render(told, budget=120, count=quarter).text
+    assert firm in shown
+    assert wishes[-2] in shown
+    assert wishes[0] not in shown

@@ -21,7 +21,7 @@ from tenfold.remembering import remembered
 from tenfold.summarize.facts.identifiers import figures
 from tenfold.summarize.facts.merging import tells
 from tenfold.summarize.facts.names import names_shown, ranked_names, with_names
-from tenfold.summarize.facts.said import ACK, WEAK
+from tenfold.summarize.facts.said import ACK, WEAK, firm
 from tenfold.text import clip, flat, key_of, middle
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -212,11 +212,13 @@ def _rank(fact: Fact, values: Container[int]) -> tuple[int, int, int]:
         group += 4 if (fact.kind == "identifier" and fact.note == "tool") or fact.note == ACK else 0
         return group, *newest
     weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
-    return (_IN_PASSING if weak else _ORDER.get(fact.kind, 4)), *newest
+    wish = fact.kind == "rule" and not weak and not firm(fact.text)
+    return (_IN_PASSING if weak else _WISHED if wish else _ORDER.get(fact.kind, 5)), *newest
 
 
-_IN_PASSING = 3
-_ORDER: dict[FactKind, int] = {"request": 0, "rule": 1, "correction": 1, "todo": 2, "error": 4}
+_WISHED = 2
+_IN_PASSING = 4
+_ORDER: dict[FactKind, int] = {"request": 0, "rule": 1, "correction": 1, "todo": 3, "error": 5}
 _SPARE: dict[tuple[FactKind, bool], int] = {
     ("request", False): 20,
     ("decision", True): 21,

@@ -24,7 +24,7 @@ _RULE = re.compile(
     r"(?:every|each) \w+ (?:gets?|has|needs?|goes))\b|"
     r"(?:^|[,;:.(]|\bplease|\band|\bbut|\bso) *(?:do not|don'?t|no) (?!such|problem|idea|one\b|know\b|"
     r"think|remember|have the|see\b|get\b|"
-    r"understand|want\b|need to worry|worry)\w+|\bkeep (?:the|it|them|both|to|all|old)\b|"
+    r"understand|want\b|need to worry|worr(?:y|ies))\w+|\bkeep (?:the|it|them|both|to|all|old)\b|"
     r"\buse (?:plain|only)\b|\bi hate\b|"
     r"^(?:critical |hard )?(?:rule|constraint)\b",
     re.IGNORECASE,

@@ -38,6 +38,7 @@ _RULE = re.compile(
     r"|convention|standard"
     r"|whatever|in (?:the )?(?:format|style)|i would|constraint|goal|objective|budget|deadline|verbatim|exactly"
     r"|nobody|no one|banned|forbidden|prohibited|allowed|permitted|off[- ]limits|may (?:not|only)|nothing (?:but|else)"
+    r"|(?:all|every|each) (?:\w+ ){1,5}(?:is|are|has|have|goes?|stays?)"
     r"|wait for|no (?!idea|problem|need|worr|doubt|clue|thanks|longer)\w+)\b"
     r"|不要|必须|必須|总是|總是|請|请|しないで|必ず|ください|\bnicht\b|\bimmer\b|\bbitte\b|\bnur\b|\bne pas\b"
     r"|\btoujours\b"
@@ -46,6 +47,13 @@ _RULE = re.compile(
     r"|нельзя|всегда|никогда|должн|반드시|하지 ?마",
     re.IGNORECASE,
 )
+_FIRM = re.compile(
+    r"\b(?:always|never|must(?:n't)?|don'?t|do not|shall|only|from now on|avoid|cannot|can'?t|nobody|no one|banned"
+    r"|forbidden|prohibited|(?:not|are|is) (?:allowed|permitted)|off[- ]limits|may (?:not|only)|nothing (?:but|else)"
+    r"|at (?:most|least)|no more than|verbatim|exactly|leave|keep|touch|(?:all|every|each) \w+)\b",
+    re.IGNORECASE,
+)
+"""What says that a rule holds from then on, rather than for the one thing that is asked for."""
 _CORRECTION = re.compile(
     r"^(?:no|nope|nah|wait|stop|hold on|hmm+|wrong|actually|sorry|but|not\b|wtf|ok\. uh|uh)\b"
     r"|\b(?:not (?:that|what|this|the|quite|our|definitely)|instead|actually|stop|wrong(?:ly)?|incorrect|why (?:did"
@@ -162,6 +170,11 @@ def _has(cue: re.Pattern[str], text: str) -> bool:
 def _fact(at: int, text: str, kind: FactKind, note: str) -> Fact:
     weak = kind == "rule" and (_asks(text) or text.endswith(":"))
     return Fact(kind=kind, text=text, key=key_of(text), at=at, note=WEAK if weak else note)
+
+
+def firm(text: str) -> bool:
+    """Whether a rule is put as one that holds from then on; a wish for the moment gives way to it."""
+    return _has(_FIRM, text)
 
 
 def _asks(text: str) -> bool:
