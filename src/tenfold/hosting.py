@@ -260,7 +260,7 @@ def read_request(
         value = [{"role": "user", **said}]
     given = list(value)
     resent = (known or Resent()).next(given, wire or _BY_FIELD[field] or _choice(request, given), confirm=confirm)
-    inner: Mapping[str, Any] = next((request[s] for s in _SETTINGS if isinstance(request.get(s), Mapping)), {})
+    inner = next((found for s in _SETTINGS if (found := _set_in(request.get(s))) is not None), {})
     both: Mapping[str, Any] = {**inner, **request}
     return Request(
         resent.wire,
@@ -340,19 +340,34 @@ def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> di
 def _with_instruction(request: dict[str, Any], ours: Sequence[str]) -> dict[str, Any]:
     """A Gemini request with our system texts after its own: in `config` where it has one, as the SDK's calls do."""
     config = request.get("config")
-    where = config if isinstance(config, Mapping) else request
-    key = "systemInstruction" if "systemInstruction" in where or where is request else "system_instruction"
-    key = "system_instruction" if "system_instruction" in where else key
-    theirs = where.get(key)
-    added: Any = {"parts": [{"text": text} for text in ours]}
+    where = _set_in(config)
+    if where is None:
+        key = "system_instruction" if "system_instruction" in request else "systemInstruction"
+        return {**request, key: _instruction(request.get(key), ours)}
+    key = "systemInstruction" if "systemInstruction" in where else "system_instruction"
+    copied = getattr(config, "model_copy", None)
+    if copied is not None:
+        return {**request, "config": copied(update={key: _instruction(getattr(config, key), ours)})}
+    return {**request, "config": {**where, key: _instruction(where.get(key), ours)}}
+
+
+def _instruction(theirs: Any, ours: Sequence[str]) -> Any:  # noqa: ANN401 - a provider's JSON, or its SDK's object
+    """A Gemini system instruction with our texts after it, in the form it has."""
+    if not theirs:
+        return {"parts": [{"text": text} for text in ours]}
     if isinstance(theirs, str):
-        added = "\n\n".join((theirs, *ours))
-    elif isinstance(theirs, Mapping):
-        added = {**theirs, "parts": [*theirs.get("parts", ()), *added["parts"]]}
-    elif theirs:
-        added = [*(theirs if isinstance(theirs, list | tuple) else [theirs]), *ours]
-    changed = {**where, key: added}
-    return {**request, "config": changed} if where is config else changed
+        return "\n\n".join((theirs, *ours))
+    if isinstance(theirs, Mapping):
+        return {**theirs, "parts": [*theirs.get("parts", ()), *({"text": text} for text in ours)]}
+    parts = theirs if isinstance(theirs, list | tuple) else getattr(theirs, "parts", None) or [theirs]
+    return [*parts, *ours]
+
+
+def _set_in(settings: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the same
+    """What a mapping holds, or what was set of an object of the SDK, as it was set; None for anything else."""
+    dump = getattr(settings, "model_dump", None)
+    found = dump(exclude_unset=True) if dump is not None else settings
+    return found if isinstance(found, Mapping) else None
 
 
 # -- what a response took ----------------------------------------------------------------------------------------------

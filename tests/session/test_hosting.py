@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,11 @@ from msgspec.structs import replace
 from tenfold.aio import AsyncSession
 from tenfold.errors import UsageError
 from tenfold.hosting import read_request, usage_of
+from tenfold.policies.clip import clip
 from tenfold.record.entry import Usage
 from tenfold.session import Session
 from tenfold.view.rules import validate
-from tests.engine.making import FILLER, blocks, entries, opened, policy, system, user
+from tests.engine.making import COUNTER, FILLER, blocks, entries, opened, policy, system, user
 
 Item = dict[str, Any]
 ARGUMENTS = '{"path": "a.py"}'
@@ -313,3 +315,44 @@ def test_the_async_side_does_the_same() -> None:
     assert twin.outcome.status == "compacted"
     twin.append(system("x"))
     assert isinstance(twin._used, Usage)
+
+
+def tool(path: str) -> str:
+    """Reads a file."""
+    return path
+
+
+def test_settings_in_an_object_of_geminis_sdk_are_read() -> None:
+    types = pytest.importorskip("google.genai.types", reason="the extra `sdk` is not installed")
+    content = types.Content(parts=[types.Part(text="Be careful.")])
+    for said in ("Be careful.", content):
+        config = types.GenerateContentConfig(system_instruction=said, max_output_tokens=500, tools=[tool])
+        read = read_request({**request("gemini", 1), "config": config})
+        assert (read.output, len(read.apart)) == (500, 2)
+        assert any("Be careful." in text for text in read.apart)
+
+
+def test_system_text_of_ours_goes_into_a_copy_of_geminis_settings() -> None:
+    types = pytest.importorskip("google.genai.types", reason="the extra `sdk` is not installed")
+    transformers = pytest.importorskip("google.genai._transformers", reason="the extra `sdk` is not installed")
+    theirs = types.Content(parts=[types.Part(text="Be careful.")])
+    for config in (
+        types.GenerateContentConfig(temperature=0.5),
+        types.GenerateContentConfig(system_instruction="Be careful.", temperature=0.5),
+        types.GenerateContentConfig(system_instruction=theirs, temperature=0.5),
+        {"system_instruction": theirs, "temperature": 0.5},
+    ):
+        before = copy.deepcopy(config)
+        session = opened((), clip(COUNTER))
+        sent = session.before_model({**request("gemini", 40), "config": config}, window=8_000)
+        assert ended(session) == "compacted"
+        assert sent.keys() == {"model", "contents", "config"}
+        assert config == before
+        assert type(sent["config"]) is type(config)
+        made = types.GenerateContentConfig.model_validate(sent["config"], from_attributes=True)
+        assert made.temperature == 0.5
+        with warnings.catch_warnings(action="error"):
+            made.model_dump()
+        told = "".join(part.text for part in transformers.t_content(made.system_instruction).parts)
+        assert told.count("Be careful.") == str(config).count("Be careful.")
+        assert len(told) > 100

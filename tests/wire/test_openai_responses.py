@@ -10,6 +10,7 @@ import pytest
 from tenfold import compact
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.view.rules import validate
 from tenfold.wire import WIRES, decode_bytes, encode_bytes
 
 Item = dict[str, Any]
@@ -187,3 +188,12 @@ def test_a_rewritten_answer_keeps_its_reasoning_only_before_what_it_led_to() -> 
 def test_an_unknown_role_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownRole, match=r"item 0 has role 'tool'; .*system, developer, user, assistant"):
         decode({"role": "tool", "content": "x"})
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "gemini"])
+def test_a_call_that_is_only_named_is_made_for_another_provider(wire: str) -> None:
+    named = {"type": "item_reference", "id": "fc_1"}
+    messages = decode({"role": "user", "content": "q"}, named, OUTPUT, {"role": "user", "content": "go on"})
+    encoded = WIRES[wire].encode(messages)
+    assert [a.kind for a in encoded.adjustments if a.kind != "opaque_dropped"] == ["call_made"]
+    assert validate([item.raw for item in encoded.items], wire) == []
