@@ -13,7 +13,7 @@ from tenfold.plan.plan import Plan, Stage, pick
 from tenfold.plan.stages import Clear, DropMiddle, Merge, OneLine, SummarizePrefix, SupersededReads, Truncate, condense
 from tenfold.record.block import Block, Keep, Say
 from tenfold.record.entry import Pin, Said
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, calls_of, text_of
+from tenfold.record.message import Image, Message, Text, ToolCall, ToolResult, calls_of, result_of, text_of
 from tenfold.view.path import Path
 from tenfold.view.view import View
 from tests.engine.making import (
@@ -137,6 +137,27 @@ def test_truncate_leaves_what_is_below_its_bound() -> None:
 def test_truncate_bounds_one_endless_line() -> None:
     draft = applied(Truncate(), [user("go"), called("x"), gave("x", "x" * 90_000), said("ok")])
     assert draft.tokens < 1_000
+
+
+SCREEN = Image(media="image/png", data="aGk=")
+
+
+def test_truncate_keeps_what_is_no_text() -> None:
+    body = Text("\n".join(f"line {n} of the output, which is long enough" for n in range(400)))
+    result = Message("tool", (ToolResult("x", "read", (body, SCREEN)),), "tool")
+    written = Message("user", (body, SCREEN), "tool")
+    draft = applied(Truncate(), [user("go"), called("x"), result, said("ls"), written, said("ok")])
+    for say in (show for piece in draft.pieces for show in piece.show if isinstance(show, Say)):
+        output = result_of(say.message)
+        assert [type(part) for part in (output.content if output else say.message.parts)] == [Text, Image]
+        assert " lines removed ...]" in text_of(say.message)
+    assert changed(draft) == [(1, 2, "truncate"), (4, 4, "truncate")]
+
+
+def test_clear_names_what_is_no_text() -> None:
+    result = Message("tool", (ToolResult("x", "read", (Text(FILLER * 9), SCREEN, SCREEN)),), "tool")
+    draft = applied(Clear(), [user("go"), called("x"), result, said("ok")])
+    assert texts(draft.pieces[1])[1].startswith("[output removed: 1 lines and 2 parts not of text, ")
 
 
 def test_clear_names_size_and_first_line_and_leaves_errors() -> None:

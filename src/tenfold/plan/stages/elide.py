@@ -17,7 +17,7 @@ from tenfold.calls.outcomes import judge, took_effect
 from tenfold.calls.shell import Effect
 from tenfold.plan.draft import Draft, Goal, Piece, Recall, as_show
 from tenfold.record.block import Say
-from tenfold.record.message import Message, Text, ToolResult, calls_of, result_of, text_of
+from tenfold.record.message import Document, Message, Part, Text, ToolResult, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.view.units import Shown
 from tenfold.wire import takes_text
@@ -99,10 +99,35 @@ def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
 
 
 def _stub(message: Message, text: str) -> Message:
+    return _with_parts(message, (Text(text),))
+
+
+def with_text(message: Message, text: str) -> Message:
+    """The output with `text` in place of all its texts; images and the like stay."""
+    kept = (part for part in _parts_of(message) if not _is_text(part))
+    return _with_parts(message, (*((Text(text),) if text else ()), *kept))
+
+
+def beside_text(message: Message) -> str:
+    """How many parts of an output are no text, as what follows the number of its lines; "" where all are."""
+    others = sum(not _is_text(part) for part in _parts_of(message))
+    return f" and {others} {'part' if others == 1 else 'parts'} not of text" if others else ""
+
+
+def _parts_of(message: Message) -> tuple[Part, ...]:
+    result = result_of(message)
+    return message.parts if result is None else result.content
+
+
+def _with_parts(message: Message, parts: tuple[Part, ...]) -> Message:
     result = result_of(message)
     if result is None:  # an output that its format wrote as a user line
-        return Message(message.role, (Text(text),), "tool")
-    return Message("tool", (replace(result, content=(Text(text),)),), "tool")
+        return Message(message.role, parts, "tool")
+    return Message("tool", (replace(result, content=parts),), "tool")
+
+
+def _is_text(part: Part) -> bool:
+    return isinstance(part, Text) or (isinstance(part, Document) and bool(part.text))
 
 
 def _apply(draft: Draft, goal: Goal, kind: str, elide: Elision) -> Draft:
@@ -152,10 +177,9 @@ class Truncate(Struct, frozen=True):
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Shortens every output outside the tail that is above the bound."""
 
-        def elide(shown: Shown, tokens: int) -> str | None:
-            if tokens <= self.over:
-                return None
-            return shortened(text_of(shown.message), self.lines, self.characters)
+        def elide(shown: Shown, tokens: int) -> Message | None:
+            text = shortened(text_of(shown.message), self.lines, self.characters) if tokens > self.over else None
+            return with_text(shown.message, text) if text is not None else None
 
         return _apply(draft, goal, self.name, elide)
 
@@ -179,9 +203,8 @@ class Clear(Struct, frozen=True):
             first = redacted(text.strip().split("\n", 1)[0][: 4 * _FIRST_LINE])[:_FIRST_LINE].strip()
             entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
             lines = text.count("\n") + 1
-            return (
-                f"[output removed: {lines:,} lines, {tokens:,} tokens; first line: {first}{hint(goal.recall, entry)}]"
-            )
+            size = f"{lines:,} lines{beside_text(shown.message)}, {tokens:,} tokens"
+            return f"[output removed: {size}; first line: {first}{hint(goal.recall, entry)}]"
 
         return _apply(draft, goal, self.name, elide)
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, Goal
-from tenfold.plan.stages.elide import elided, hint
+from tenfold.plan.stages.elide import beside_text, elided, hint, with_text
 from tenfold.record.entry import message_of
-from tenfold.record.message import Document, Message, Part, Text, ToolResult, result_of, text_of
+from tenfold.record.message import Message, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.view.units import Shown, shown_of
 
@@ -73,14 +73,14 @@ class TruncateOutputs(Struct, frozen=True):
 
     def _cut(self, draft: Draft, goal: Goal, shown: Shown, tokens: int) -> Message | None:
         message, text = shown.message, text_of(shown.message)
-        bare = draft.weigh([_with_text(message, "")])[0]
+        bare = draft.weigh([with_text(message, "")])[0]
         if tokens - bare <= self.over:
             return None
         bound = 2 * min(2 * self.keep, self.over // 2)
         end = hint(goal.recall, draft.view.path.at(shown.of).id if shown.of is not None else "")
         side = len(text) * bound // (2 * (tokens - bare))
         while True:
-            new = _with_text(message, ends(text, self.lines, side, end=end))
+            new = with_text(message, ends(text, self.lines, side, end=end))
             size = draft.weigh([new])[0] - bare
             if size <= bound + _MARKER or not side:
                 return new
@@ -140,25 +140,8 @@ def placeholder(draft: Draft, shown: Shown, goal: Goal) -> str:
     text = text_of(message)
     count = len(text.removesuffix("\n").split("\n"))
     first = redacted(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS])[:FIRST_CHARACTERS].strip()
-    result = result_of(message)
-    others = len(result.content) - len(_texts(result.content)) if result is not None else 0
-    what = f"{count:,} {'line' if count == 1 else 'lines'}" + (f" and {others} parts not of text" if others else "")
+    what = f"{count:,} {'line' if count == 1 else 'lines'}{beside_text(message)}"
     return f"{REMOVED}{what}; it began: {first}{hint(goal.recall, entry.id if entry is not None else '')}]"
-
-
-def _texts(parts: tuple[Part, ...]) -> list[Part]:
-    return [p for p in parts if isinstance(p, Text) or (isinstance(p, Document) and p.text)]
-
-
-def _with_text(message: Message, text: str) -> Message:
-    """The message with `text` in place of all its texts; images and the like stay."""
-    said = (Text(text),) if text else ()
-    result = result_of(message)
-    if result is None:  # an output that its format wrote as a user line
-        others = tuple(p for p in message.parts if p not in _texts(message.parts))
-        return Message(message.role, (*said, *others), "tool")
-    kept = tuple(p for p in result.content if p not in _texts(result.content))
-    return Message("tool", (ToolResult(result.call, result.name, (*said, *kept), result.error),), "tool")
 
 
 def _shown_by_block(shown: Shown) -> bool:

@@ -64,10 +64,7 @@ def _put(kept: _Kept, fact: Fact) -> None:
         if fact.kind == "file_renamed":
             fact = _moved(kept, fact)
         elif fact.kind == "file_deleted":
-            for inner in kept.inside(fact.key):
-                lost = kept.pop(inner)
-                if inner[0] == "file":
-                    kept[inner] = Fact(kind="file_deleted", text=lost.key, key=lost.key, at=fact.at)
+            _emptied(kept, fact)
         else:
             for folder in _parents(fact.key):
                 above = kept.get(("file", folder))
@@ -123,6 +120,12 @@ class _Kept(UserDict[tuple[str, str], Fact]):
         if self._numbers.pop(slot, None) is not None:
             del self._paths[bisect_left(self._paths, (slot[1], slot[0]))]
 
+    def renew(self, slot: tuple[str, str], fact: Fact) -> None:
+        """Puts a fact in the place of one that is kept, as the last that came."""
+        del self.data[slot]
+        self.data[slot] = fact
+        self._numbers[slot] = next(self._number)
+
     def inside(self, folder: str) -> list[tuple[str, str]]:
         """What is kept of files in a folder, at any depth, in the order in which it came."""
         first, last = (bisect_left(self._paths, (folder + sign, "")) for sign in "/0")  # 0 is the sign after /
@@ -132,6 +135,15 @@ class _Kept(UserDict[tuple[str, str], Fact]):
 def _parents(path: str) -> list[str]:
     parts = path.split("/")
     return ["/".join(parts[:number]) for number in range(2, len(parts))]
+
+
+def _emptied(kept: _Kept, gone: Fact) -> None:
+    """What lay inside a folder that is deleted is deleted with it."""
+    for slot in kept.inside(gone.key):
+        if slot[0] == "file":
+            kept.renew(slot, Fact(kind="file_deleted", text=slot[1], key=slot[1], at=gone.at))
+        else:
+            kept.pop(slot)
 
 
 def _moved(kept: _Kept, fact: Fact) -> Fact:
