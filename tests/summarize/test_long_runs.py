@@ -12,10 +12,16 @@ import pytest
 from tenfold.calls.doing import read_call
 from tenfold.calls.outcomes import judge
 from tenfold.calls.shell import simple_commands, spelled
+from tenfold.log.search_stem import stem
 from tenfold.record.message import ToolCall
 from tenfold.redact import MASK, redact
+from tenfold.summarize.check import claims
 from tenfold.summarize.facts.todos import from_text
+from tenfold.summarize.parse import parse
+from tenfold.summarize.section import TITLE
+from tenfold.summarize.split import without_footer
 from tenfold.text import is_prose
+from tenfold.wire.marks import typed
 from tests.summarize.making import facts_of, human, says
 
 NAMES = "a_b-c_" * 2_000_000
@@ -62,6 +68,35 @@ def test_texts_in_a_command_that_do_not_end(piece: str) -> None:
 def test_a_here_document_of_one_endless_word() -> None:
     command = "cat <<" + "a" * 199_000
     assert simple_commands(command) == [[["cat", "<", "<", command[6:20_000]]]]
+
+
+def test_words_behind_many_reminders() -> None:
+    reminders = "<system-reminder>x</system-reminder>\n" * 1_000_000
+    assert typed(f"{reminders}hello {reminders}") == "hello"
+
+
+def test_what_a_summary_claims() -> None:
+    assert claims("a-" * 300_000 + "x") == []
+    assert claims("ask a.b-c@example.com or " + "a." * 300_000) == ["a.b-c@example.com"]
+
+
+def test_a_summary_with_many_lists_of_files_that_do_not_end() -> None:
+    lists = "<read-files>\n" * 300_000
+    assert without_footer(f"text\n\n<modified-files>\na\n</modified-files>{lists}") == f"text{lists}"
+    assert without_footer(f"text{lists}\n</read-files> end") == "text end"
+    lines = "\n" * 1_000_000
+    assert without_footer(f"text{lines}end") == f"text{lines}end"
+
+
+def test_the_stem_of_an_endless_word() -> None:
+    assert stem("a" * 300_000 + "e") == "a" * 300_000 + "e"
+
+
+def test_a_section_of_facts_with_an_endless_item() -> None:
+    for blank in (" ", ' (tool: "', " (from: "):
+        item = f"[exit 1] make{blank * 300_000}x"
+        (fact,) = parse(f"{TITLE}\n## Commands run, with outcome\n- {item}")
+        assert fact.text == item.removeprefix("[exit 1] ")
 
 
 @pytest.mark.parametrize("output", ["passed" + "\n" * 3_990, "@" * 3_990, "Tests passed" + " \n" * 1_990])

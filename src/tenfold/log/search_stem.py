@@ -7,11 +7,9 @@ own program (`logi` to `log`, `bli` to `ble`) and one of his later English stemm
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-_MEASURE = re.compile("v+c+")
 _ENDINGS = """
 ational:ate tional:tion enci:ence anci:ance izer:ize bli:ble alli:al entli:ent eli:e ousli:ous ization:ize ation:ate
 ator:ate alism:al iveness:ive fulness:ful ousness:ous aliti:al iviti:ive biliti:ble logi:log
@@ -86,7 +84,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    return len(_MEASURE.findall(_shape(word)))
+    return _shape(word).count("vc")
 
 
 def _short(word: str) -> bool:

@@ -163,8 +163,8 @@ def parse_rendered(text: str) -> tuple[Batch, ...]:
     out: list[Batch] = []
     for line, following in zip_longest(found, found[1:]):
         body = text[line.end() : following.start() if following is not None else len(text)].strip()
-        body = re.sub(rf"\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST}|{RECENT})$", "", body)
-        body = re.sub(r"\s*\[\.\.\. \d+ earlier summaries omitted[^\n]*$", "", body)
+        body = re.sub(rf"(?<!\s)\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST}|{RECENT})$", "", body)
+        body = re.sub(r"(?<!\s)\s*\[\.\.\. \d+ earlier summaries omitted[^\n]*$", "", body)
         count = int(total.group(1)) if not out else 0
         start, end = micros(line.group(3)), micros(line.group(4))
         out.append(Batch(body, int(line.group(2)), -1, -1, start, end, count, (), int(total.group(2) or 1)))

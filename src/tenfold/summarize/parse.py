@@ -12,7 +12,7 @@ from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.section import ALSO, BY_LINE, TITLE, Heading
 from tenfold.text import key_of
 
-_TAIL = re.compile(r" +\((?:from|was|note): (?P<note>[^\n]*)\)$")
+_TAIL = re.compile(r"(?<! ) +\((?:from|was|note): (?P<note>[^\n]*)\)$")
 _CAUSE = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
 
@@ -87,7 +87,8 @@ def _read(heading: Heading, item: str, at: int) -> Fact:
             return Fact(kind, item, owner, at)
         case "command":
             note, _, item = item.removeprefix("[").partition("] ")
-            if not went_well(note) and (said := _CAUSE.search(item)):
+            ends = item.removesuffix("\n").endswith('")')
+            if ends and not went_well(note) and (said := _CAUSE.search(item)):
                 item, note = item[: said.start()], f"{note}: {said['cause']}"
         case "identifier":
             note = "tool" if item.startswith("tool: ") else "model"
@@ -104,7 +105,7 @@ def _read(heading: Heading, item: str, at: int) -> Fact:
 
 
 def _untail(item: str) -> tuple[str, str]:
-    match = _TAIL.search(item)
+    match = _TAIL.search(item) if item.removesuffix("\n").endswith(")") else None
     return (item[: match.start()], match["note"]) if match else (item, "")
 
 

@@ -28,7 +28,10 @@ HISTORY_SHARE = 8, 13
 FOOTER_SHARE = 4
 """The lists of files take at most this part of the room: a quarter."""
 _CHANGED: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
-_FOOTER = re.compile(r"\n*<(?P<tag>read-files|modified-files)>\n.*?\n</(?P=tag)>", re.DOTALL)
+_FOOTERS = tuple(
+    (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n.*?\n</{tag}>", re.DOTALL))
+    for tag in ("read-files", "modified-files")
+)
 _RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
 
 
@@ -76,7 +79,10 @@ def _listed(tag: str, paths: tuple[str, ...], most: int) -> str:
 
 def without_footer(text: str) -> str:
     """An earlier summary without its lists of files, which are made anew."""
-    return _FOOTER.sub("", text)
+    for end, footer in _FOOTERS:
+        listed, last, rest = text.rpartition(end)
+        text = footer.sub("", listed + last) + rest
+    return text
 
 
 class Split(Struct, frozen=True):

@@ -107,13 +107,22 @@ def text_origin(text: str, confirm: Confirm | None = None) -> Origin:
 
 def typed(text: str) -> str:
     """A user text without the tagged context that a harness put before it and behind it."""
-    said = text.strip()
+    first, last = _trimmed(text, 0, len(text))
     for row in (row for row in INJECTED if row.start.startswith("<") and row.end):
-        while said.startswith(row.start) and row.end in said:
-            said = said[said.index(row.end) + len(row.end) :].lstrip()
-        while said.endswith(row.end) and row.start in said:
-            said = said[: said.rindex(row.start)].rstrip()
-    return said
+        while text.startswith(row.start, first, last) and (end := text.find(row.end, first, last)) >= 0:
+            first, last = _trimmed(text, end + len(row.end), last)
+        while text.endswith(row.end, first, last) and (start := text.rfind(row.start, first, last)) >= 0:
+            first, last = _trimmed(text, first, start)
+    return text[first:last]
+
+
+def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
+    """A part of a text, by where it begins and ends, without the blanks at its ends."""
+    while first < last and text[first].isspace():
+        first += 1
+    while first < last and text[last - 1].isspace():
+        last -= 1
+    return first, last
 
 
 def _printed(row: Printed, text: str) -> bool:
