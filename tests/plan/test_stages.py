@@ -102,6 +102,7 @@ def test_a_failed_read_is_not_superseded() -> None:
         (called("x", "read_file", '{"path": "a.py", "start_line_one_indexed": 9}'), "0 nothing else"),
         (called("x", "view_file", '{"path": "a.py", "StartLine": 9, "EndLine": 12}'), "0 nothing else"),
         (called("x", "bash", '{"command": "head -3 a.py && touch b.py"}'), "0 nothing else"),
+        (called("x", "read", '{"path": "a.py"}'), "File unchanged since last read; see the earlier output."),
     ],
 )
 def test_a_call_that_failed_or_read_a_part_supersedes_nothing(call: Message, output: str) -> None:

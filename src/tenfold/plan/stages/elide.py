@@ -268,13 +268,20 @@ def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
     return out
 
 
+_UNCHANGED = re.compile(r"\bunchanged\b|\bnot (?:been )?(?:changed|modified) since\b", re.IGNORECASE)
+_OPENING = 100
+"""Characters in which a tool says that a file is as it was, in place of showing it again."""
+
+
 def _done(doing: Doing, answer: Shown | None) -> tuple[Effect, ...]:
     """What a call did to files, as far as its answer tells: of a shell command that failed, what it surely changed."""
     result = result_of(answer.message) if answer is not None else None
     if answer is None or result is None:
         return ()
-    outcome = judge(doing, text_of(answer.message), flagged=result.error, at=answer.at)
-    if took_effect(outcome.note):
+    text = text_of(answer.message)
+    if doing.verb == "read" and _UNCHANGED.search(text[:_OPENING]):  # what it says stands in the earlier output alone
+        return ()
+    if took_effect(judge(doing, text, flagged=result.error, at=answer.at).note):
         return doing.effects
     return tuple(e for e in doing.effects if doing.verb == "shell" and e.sure and e.verb != "read")
 
