@@ -154,6 +154,34 @@ def test_a_cancellation_kills_the_command_and_its_children(root: Path) -> None:
 
 
 @posix
+@pytest.mark.parametrize("turns", range(1, 12))
+def test_a_cancellation_while_a_command_is_being_started_leaves_nothing(root: Path, turns: int) -> None:
+    """The event loop makes the process before it has connected its output: at some of these turns it is just there."""
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(bench(root).run_command("echo $$ > pids; sleep 600 & wait"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, 20)
+
+        if (root / "pids").exists():  # the shell came as far as that
+            await until(lambda: _ended((root / "pids").read_text()))
+
+    asyncio.run(cancelled())
+
+
+def _ended(leader: str) -> bool:
+    """Whether nothing is left of the group of a process, or it was ended before it could say its number."""
+    try:
+        os.killpg(int(leader or 0) or 1 << 22, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@posix
 def test_a_process_left_behind_with_the_output_is_ended_and_one_without_stays(root: Path) -> None:
     said = asyncio.run(bench(root).run_command(python(FAMILY + "os._exit(0)")))
     assert said == "[exit code 0]\nbegun\n[a process it left behind kept the output open and was ended]"

@@ -204,7 +204,13 @@ class Workbench:
     async def _run(self, command: str | Sequence[str], *, most: int) -> _Ended:
         """Runs a shell command or a program to its end, its time-out or its cancellation, and kills what is left."""
         taken = _Taken(most)
-        transport = await _start(command, self._tree.root, taken)
+        starting = asyncio.ensure_future(_start(command, self._tree.root, taken))
+        try:
+            transport = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # asyncio itself would kill the shell alone, and wait for what the shell started
+            with suppress(OSError):
+                await _end(await starting, taken)
+            raise
         late, note = False, ""
         try:
             late = not await _within(self._seconds, taken.exited)
