@@ -154,9 +154,9 @@ def test_a_cancellation_kills_the_command_and_its_children(root: Path) -> None:
 
 
 @posix
-@pytest.mark.parametrize("turns", range(1, 12))
+@pytest.mark.parametrize("turns", [1, 2, 4])
 def test_a_cancellation_while_a_command_is_being_started_leaves_nothing(root: Path, turns: int) -> None:
-    """The event loop makes the process before it has connected its output: at some of these turns it is just there."""
+    """The event loop makes the process before it has connected its output: at these turns it is just there."""
 
     async def cancelled() -> None:
         running = asyncio.create_task(bench(root).run_command("echo $$ > pids; sleep 600 & wait"))
