@@ -112,6 +112,8 @@ def kept(name: str, data: bytes) -> None:
     beside = BUILD / f"{name}.part"
     beside.write_bytes(data)
     beside.replace(BUILD / f"{name}.json")
+    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, check=False)
+    (BUILD / f"{name}.commit").write_bytes(asked.stdout)
 
 
 def quality() -> None:
@@ -193,17 +195,29 @@ def written() -> None:
     for path in pictures.glob("*.png"):
         if path.stem not in drawn:
             path.unlink()
-    text = document(made, {name: (each.title, each.says) for name, each in drawn.items()})
+    text = document(made, {name: (each.title, each.says) for name, each in drawn.items()}, measured_at=commits())
     (DOCS / "yardstick.md").write_text(text, "utf-8")
     print(f"{DOCS / 'yardstick.md'}\n{BUILD.parent / 'report.html'}")
 
 
-def document(made: Yardstick, drawn: Mapping[str, tuple[str, str]]) -> str:
-    """The page of the documentation. Of sessions it holds names and numbers, of this machine no path."""
+def commits() -> dict[str, str]:
+    """Of which commits the stages are, where that is known: a stage can be run by itself."""
+    found = {stage: BUILD / f"{stage}.commit" for stage in STAGES}
+    return {stage: path.read_text("utf-8").strip() for stage, path in found.items() if path.exists()}
+
+
+def document(
+    made: Yardstick, drawn: Mapping[str, tuple[str, str]], *, measured_at: Mapping[str, str] | None = None
+) -> str:
+    """The page of the documentation. Of sessions it holds names and numbers, of this machine no path.
+
+    `measured_at` tells of which commit each stage is.
+    """
     found = page.tables(made)
     worse = behind(made)
     parts = [
         _OPENING.format(date=made.date, facts="; ".join(page.facts(made)[1:])),
+        "".join(f"- {stage}: commit {commit}\n" for stage, commit in (measured_at or {}).items()),
         "## Is Tenfold first?\n",
         "\n".join(verdict(made)) + "\n" if verdict(made) else "Future-use recall was not measured.\n",
         markdown(goals_table(goals(made)), level=3),

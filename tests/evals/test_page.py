@@ -301,6 +301,8 @@ def test_a_table_is_markdown_whatever_is_in_it() -> None:
 
 def test_no_path_of_a_machine_comes_onto_the_page() -> None:
     assert clean("cannot open /home/someone/x/y.py, see langchain/trim") == "cannot open (a path), see langchain/trim"
+    at = {"quality": "5274f0e", "speed": "34ebe03"}
+    assert "- quality: commit 5274f0e\n- speed: commit 34ebe03\n" in document(yardstick(), {}, measured_at=at)
     assert "TENFOLD_SESSIONS=/path/to/sessions" in document(yardstick(), {})
 
 

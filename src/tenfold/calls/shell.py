@@ -198,9 +198,10 @@ def program(part: str) -> str:
     files, and what `--` or a flag that picks a part names (`pytest -k`, `cargo -p`), two of them.
     """
     words = part.removeprefix("$ ").split()
-    if words[1:2] in (["-c"], ["-e"]) or words[:1] == ["git"]:
-        kept = takewhile(lambda word: words[0] != "git" or not word.startswith("-"), words[1:2])
-        return " ".join([*words[:1], *kept])
+    if words[1:2] in (["-c"], ["-e"]):
+        return " ".join(words[:2])
+    if words[:1] == ["git"]:
+        return " ".join(word for word in words[:2] if not word.startswith("-"))
     flags = 3 if words[1:2] == ["-m"] else 1
     front = list(takewhile(lambda word: not word.startswith("-"), words[flags : 4 if flags == 3 else 3]))
     rest = words[flags + len(front) :]
