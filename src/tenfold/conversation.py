@@ -219,7 +219,7 @@ class Conversation:
                 self._used = None
                 self._carry(kept)
                 match = matched(given, self.view, self._key, floor=floor) if kept else match
-            return self._leveled(given, Level(self.view, given[: match.count], list(match.keys), floor))
+            return self._leveled(given, Level(self.view, given, list(match.keys), match.count, floor))
 
     def _carry(self, kept: Sequence[tuple[int, Block | Pin]]) -> None:
         """Appends anew what stood behind a rewrite and speaks of what lies before it: the view stays small."""
@@ -236,11 +236,11 @@ class Conversation:
 
     def _leveled(self, given: list[Message], level: Level) -> Level:
         """Appends what of the list is not known yet, and remembers the list for the next request."""
-        start, known = self.view.length, len(level.messages)
+        start, known = self.view.length, level.count
         if known < len(given):
             self.append(*given[known:])
             level.keys.extend((start + i, 0, -1) for i in range(len(given) - known))
-        self._level = replace(level, view=self.view, messages=given)
+        self._level = replace(level, view=self.view, given=given, count=len(given))
         return self._level
 
     def move(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
@@ -335,12 +335,12 @@ class Conversation:
             at, total = at + 1, total + len(own)
         self._agreed = (units, level.keys, at, total)
         rest = [s.key for s in shown_of(view.step, closing=False)] if view.step is not None else []
-        whole = total + len(rest) == len(level.messages)
-        return whole and at == count and rest == level.keys[total : len(level.messages)]
+        whole = total + len(rest) == level.count
+        return whole and at == count and rest == level.keys[total : level.count]
 
     def _history(self, level: Level) -> bool:
         """Whether the list is all that was said, and holds nothing that a view put in the place of something."""
-        keys = level.keys[: len(level.messages)]
+        keys = level.keys[: level.count]
         last = keys[-1][0] if keys else -1
         return all(kind == -1 for _, _, kind in keys) and next_message(self.view.path, last) is None
 

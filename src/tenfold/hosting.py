@@ -51,33 +51,39 @@ class Match(Struct, frozen=True, order=True):
 class Level(Struct, frozen=True):
     """A host's list that a log was brought level with, the view it then had, and the `Shown.key` of each message.
 
-    The lists of requests that only grow share `keys`, of which the first `len(messages)` are this one's.
+    The lists of requests that only grow share `given` and `keys`, of which the first `count` are this one's.
     """
 
     view: View
-    messages: list[Message]
+    given: list[Message]
     keys: list[Key]
+    count: int
     floor: bool = False
     places: dict[Key, int] = {}
 
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of the list, to be read only."""
+        return self.given if len(self.given) == self.count else self.given[: self.count]
+
     def of(self, key: Key) -> Message | None:
         """The host's message of that key, None where the list has none."""
-        for at in range(len(self.places), len(self.messages)):
+        for at in range(len(self.places), self.count):
             self.places[self.keys[at]] = at
-        at = self.places.get(key, len(self.messages))
-        return self.messages[at] if at < len(self.messages) else None
+        at = self.places.get(key, self.count)
+        return self.given[at] if at < self.count else None
 
     def known(self, given: Sequence[Message], key_of: KeyOf) -> bool:
         """Whether a list is this one and what is new: the log need not be looked at. For `key_of` see `matched`."""
-        count = len(self.messages)
-        head = given[:count]
-        if head == self.messages:
+        count = self.count
+        if len(given) < count or given is self.given:
+            return len(given) >= count
+        head, own = given[:count], self.messages
+        if head == own:
             return True
-        if len(head) < count:
-            return False
         passed = len(_prompts(given, self.view.path, key_of)) if self.floor else 0
-        changed = compress(range(passed, count), map(is_not, head[passed:], self.messages[passed:]))
-        pairs = ((head[at], self.messages[at]) for at in changed)
+        changed = compress(range(passed, count), map(is_not, head[passed:], own[passed:]))
+        pairs = ((head[at], own[at]) for at in changed)
         return all(new == old or same_key(new) == same_key(old) for new, old in pairs)
 
 
@@ -225,26 +231,34 @@ _SETTINGS = ("config", "generationConfig", "generation_config")
 class Request(Struct, frozen=True):
     """What of a provider's request (its keyword arguments as a mapping) concerns a session.
 
-    `field` holds the conversation, `given` its items as they were passed, `resent` what was read of them, `messages`
-    what they say. `apart` are the texts of system prompt and tools, `output` what it reserves for its answer.
+    `field` holds the conversation, `resent` what was read of its items. `apart` are the texts of system prompt and
+    tools, `output` what it reserves for its answer.
     """
 
     wire: str
     field: str
-    given: list[Any]
     resent: Resent
-    messages: list[Message]
     apart: tuple[str, ...]
     output: int
     model: str
 
+    @property
+    def messages(self) -> list[Message]:
+        """What the conversation says."""
+        return self.resent.messages[: self.resent.count]
+
 
 def read_request(
-    request: Mapping[str, Any], *, confirm: Confirm | None = None, wire: str = "", known: Resent | None = None
+    request: Mapping[str, Any],
+    *,
+    confirm: Confirm | None = None,
+    wire: str = "",
+    known: Resent | None = None,
+    whole: bool = False,
 ) -> Request:
     """Reads a request of any wire; `wire` names it where it cannot be told. `confirm` knows our own summaries.
 
-    `known` is the list of the request before, in which most of this one's was read already.
+    `known` is the list of the request before, in which most of this one's was read already; for `whole` see `Resent`.
     Raises `UsageError` for a request that holds no whole conversation, `BadInput` for items of no known format.
     """
     field = next((f for f in _BY_FIELD if f in request), "")
@@ -258,16 +272,15 @@ def read_request(
     if isinstance(value, str) and (wire or field != "messages"):
         said = {"parts": [{"text": value}]} if "gemini" in (wire, _BY_FIELD[field]) else {"content": value}
         value = [{"role": "user", **said}]
-    given = list(value)
-    resent = (known or Resent()).next(given, wire or _BY_FIELD[field] or _choice(request, given), confirm=confirm)
+    given = value if type(value) is list else list(value)
+    named = wire or _BY_FIELD[field] or _choice(request, given)
+    resent = (known or Resent()).next(given, named, confirm=confirm, whole=whole)
     inner = next((found for s in _SETTINGS if (found := _set_in(request.get(s))) is not None), {})
     both: Mapping[str, Any] = {**inner, **request}
     return Request(
         resent.wire,
         field,
-        given,
         resent,
-        resent.messages[: resent.count],
         apart=tuple(_text(both[key]) for key in _FLOOR if both.get(key)),
         output=next((n for key in _OUTPUT if isinstance(n := both.get(key), int)), 0),
         model=str(request.get("model") or ""),
@@ -325,8 +338,9 @@ def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> l
 
 def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> dict[str, Any]:
     """A new request that holds the encoded view, everything else as it was."""
-    out = {**request, read.field: returned(encoded, read.given, read.resent.raws)}
-    if isinstance(request[read.field], str) and out[read.field] == read.given:
+    given = read.resent.given[: read.resent.items]
+    out = {**request, read.field: returned(encoded, given, read.resent.raws)}
+    if isinstance(request[read.field], str) and out[read.field] == given:
         out[read.field] = request[read.field]
     if encoded.system and read.wire == "anthropic":
         ours = [{"type": "text", "text": text} for text in encoded.system]

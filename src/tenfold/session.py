@@ -30,7 +30,7 @@ from tenfold.record.entry import Branch
 from tenfold.record.message import Message, text_of
 from tenfold.redo import PLAIN, Again, redo
 from tenfold.spans import compaction
-from tenfold.trigger.triggers import Decision, Demand, Limits
+from tenfold.trigger.triggers import Decision, Demand, Limits, Need
 from tenfold.view.view import View
 from tenfold.wire import WIRES, summary_mark
 
@@ -49,8 +49,9 @@ class Session(Conversation):
         """The request to send in place of this one (a provider's keyword arguments): its list brought down to size.
 
         Syncs, then compacts if the policy's trigger calls for it; `outcome` says what came of that. Items that stay
-        are the very objects passed in. Without a known window nothing is ever compacted. Raises `UsageError` for a
-        request without a whole conversation.
+        are the very objects passed in, so what was changed in place is sent as it now is; in a list of more than 64,
+        far from its end, the log may follow some requests later, but before it is compacted here. Without a known
+        window nothing is ever compacted. Raises `UsageError` for a request without a whole conversation.
         """
         with self.compacting:
             asked, level, call = self.asked(request, window=window, recall=recall, wire=wire)
@@ -71,14 +72,26 @@ class Session(Conversation):
     def asked(
         self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str
     ) -> tuple[Request, Level, Call | None]:
-        """The first half of `before_model`: the request read and synced, and the demand it makes, if any."""
+        """The first half of `before_model`: the request read and synced, and the demand it makes, if any.
+
+        Where a compaction may follow, the content of every item is looked at (decision 0014).
+        """
+        given = Call(window=window, recall=recall)
+        asked, level, call = self._asked(request, given, wire)
+        if call is not None and self._need(call) != "none":
+            asked, level, call = self._asked(request, given, wire, whole=True)
+        return asked, level, call
+
+    def _asked(
+        self, request: Mapping[str, Any], call: Call, wire: str, *, whole: bool = False
+    ) -> tuple[Request, Level, Call | None]:
         with self._lock:
-            asked = read_request(request, confirm=self.ours, wire=wire, known=self._resent)
+            asked = read_request(request, confirm=self.ours, wire=wire, known=self._resent, whole=whole)
             self._resent = asked.resent
         self.model = asked.model or self.model
         floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
-        wanted = Call(window=window, floor=floor, output_reserve=asked.output, recall=recall)
-        return asked, *self.demanded(asked.messages, wanted)
+        wanted = replace(call, floor=floor, output_reserve=asked.output)
+        return asked, *self.demanded(asked.resent.said(), wanted)
 
     def demanded(self, messages: list[Message], call: Call, *, ends: bool = False) -> tuple[Level, Call | None]:
         """A host's whole list, which nobody changes any more, synced, and the check that a call with it makes, if due.
@@ -100,8 +113,7 @@ class Session(Conversation):
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
-        reading, limits = self._against(call)
-        return reading.tokens > limits.hard
+        return self._need(call) == "hard"
 
     def answered(self, request: Mapping[str, Any], asked: Request, level: Level) -> dict[str, Any]:
         """The second half of `before_model`: the request with the view in place of its list.
@@ -197,8 +209,7 @@ class Session(Conversation):
             return self.ahead
         if call.window is None:
             return None
-        reading, limits = self._against(call)
-        return self.ahead if limits.need(reading.tokens) in ("soft", "hard") else None
+        return self.ahead if self._need(call) in ("soft", "hard") else None
 
     def deferred(self, call: Call) -> Outcome | None:
         """Nothing yet: a check goes on without what is still being prepared, as long as there is room for it."""
@@ -233,6 +244,10 @@ class Session(Conversation):
             self.answerer.tell(self._started(Consult(ready, reading.estimate, verdict.outcome.target)))
         outcome = self.install(verdict, view)
         return outcome if outcome.status == "compacted" else None
+
+    def _need(self, call: Call) -> Need:
+        reading, limits = self._against(call)
+        return limits.need(reading.tokens)
 
     def _against(self, call: Call) -> tuple[Reading, Limits]:
         """The Reading of a check, and the sizes it is held against."""

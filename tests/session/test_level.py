@@ -12,9 +12,11 @@ import pytest
 
 from tenfold.errors import TenfoldError
 from tenfold.hosting import Request, read_request
+from tenfold.record.entry import message_of
 from tenfold.record.message import Message
 from tenfold.session import Session
 from tenfold.wire import Resent
+from tenfold.wire.resent import PART
 from tests.engine.making import again, called, gave, new_ids, opened, said, user
 
 Item = dict[str, Any]
@@ -157,14 +159,25 @@ WIRES = {
 HARMLESS = ["grown", "grown", "copied", "number", "marked", "prompt"]
 """Changes after which every call still has its results."""
 CHANGES = [*HARMLESS, "grown", "partly", "in place", "shorter", "left out"]
+AGO = 5 * PART + 3
+"""Of a list of ten parts an item that neither this request nor the next looks at."""
 
 
 def sent_next(
-    rng: random.Random, items: list[Item], talk: Talk, number: int, changes: Sequence[str] = CHANGES
+    rng: random.Random,
+    items: list[Item],
+    talk: Talk,
+    number: int,
+    *,
+    changes: Sequence[str] = CHANGES,
+    reach: int = PART,
 ) -> list[Item]:
-    """The list of a host's next request, which may hold the very dicts of the one before, changed in place."""
+    """The list of a host's next request, which may hold the very dicts of the one before, changed in place.
+
+    `reach` says how far from the end something is changed at most.
+    """
     new = talk(number, 20)
-    at = rng.randrange(len(items) if rng.random() < 0.3 else min(len(items), 8))
+    at = rng.randrange(min(len(items), reach) if rng.random() < 0.3 else min(len(items), 8))
     at = len(items) - 1 - at  # mostly near the end
     match rng.choice(changes):
         case "partly":  # results are still to come
@@ -202,23 +215,27 @@ def flipped(value: Any) -> None:  # noqa: ANN401 - a provider's JSON
             value[key] = bool(inner)
 
 
-def as_read(request: dict[str, Any], known: Resent | None = None) -> Request | type[TenfoldError]:
+def as_read(
+    request: dict[str, Any], known: Resent | None = None, *, whole: bool = False
+) -> Request | type[TenfoldError]:
     try:
-        return read_request(request, known=known)
+        return read_request(request, known=known, whole=whole)
     except TenfoldError as refusal:
         return type(refusal)
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_request_held_against_the_last_one_is_read_as_if_there_was_none(wire: str, seed: int) -> None:
+@pytest.mark.parametrize("looked_at", ["whole", "newest"])
+def test_a_request_held_against_the_last_one_is_read_as_if_there_was_none(looked_at: str, wire: str, seed: int) -> None:
+    """Wherever it was changed in place, if all of it is looked at; if not, among its newest items."""
     rng = random.Random(f"{wire} {seed}")  # noqa: S311 - the same walk every time
     field, talk = WIRES[wire]
-    items, known = talk(0, 20), Resent()
+    items, known, whole = talk(0, 20), Resent(), looked_at == "whole"
     for number in range(1, 60):
-        items = sent_next(rng, items, talk, number) or talk(number, 20)
+        items = sent_next(rng, items, talk, number, reach=len(items) if whole else PART) or talk(number, 20)
         request = {field: items, "model": rng.choice(["gpt-4o", "claude-x"])} if rng.random() < 0.1 else {field: items}
-        fresh, held = as_read(request), as_read(request, known)
+        fresh, held = as_read(request), as_read(request, known, whole=whole)
         if not isinstance(fresh, Request) or not isinstance(held, Request):
             assert fresh == held
             continue
@@ -274,7 +291,7 @@ def test_a_session_that_remembers_requests_answers_like_one_opened_anew(wire: st
     compacted, gives_views = 0, seed % 2 == 1
     for number in range(1, 40):
         changes = HARMLESS if gives_views else CHANGES
-        items = sent_next(rng, items, talk, number, changes) or talk(number, 20)
+        items = sent_next(rng, items, talk, number, changes=changes) or talk(number, 20)
         forgets = anew(forgets)
         given, theirs = ({field: items}, {field: copy.deepcopy(items)})
         sent = remembers.before_model(given, window=2_000, wire=wire)
@@ -301,6 +318,67 @@ def test_a_message_edited_in_place_is_a_rewrite() -> None:
     assert view.messages()[0] == read_request({"messages": items}).messages[0]
     assert view.messages()[6] == read_request({"messages": items}).messages[6]
     assert view.path is not before.path
+
+
+def words_of(many: int) -> list[Item]:
+    return [{"role": "user" if n % 2 == 0 else "assistant", "content": f"word {n} " * 20} for n in range(many)]
+
+
+def long_ago(session: Session) -> list[Item]:
+    """A list that a session was sent, and then edited far from its end, in place."""
+    items = words_of(10 * PART + 1)
+    session.before_model({"messages": items}, window=1_000_000)
+    items[AGO]["content"] = "what it says now"
+    return items
+
+
+def test_what_was_edited_in_place_long_ago_is_sent_at_once_and_read_when_its_turn_has_come() -> None:
+    session = opened()
+    items = long_ago(session)
+    for _ in range(len(items) // PART):
+        sent = session.before_model({"messages": items}, window=1_000_000)["messages"]
+        assert sent is items
+    assert session.view.messages() == read_request({"messages": items}).messages
+
+
+def test_what_was_edited_in_place_long_ago_is_sent_at_once_beside_a_block() -> None:
+    session = opened()
+    items = words_of(10 * PART + 1)
+    session.before_model({"messages": items[: 2 * PART + 1]})
+    session.compact(to=1_000)
+    session.before_model({"messages": items}, window=1_000_000)
+    items[AGO]["content"] = "what it says now"
+    sent = session.before_model({"messages": items}, window=1_000_000)["messages"]
+    assert session.view.marks.live, "a Block is in force"
+    assert sum(item is items[AGO] for item in sent) == 1
+
+
+def test_what_was_edited_in_place_long_ago_is_read_before_it_is_compacted() -> None:
+    session = opened()
+    items = long_ago(session)
+    session.before_model({"messages": items}, window=8_000)
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    said = [message for entry in session.view.path.span(0, session.view.length - 1) if (message := message_of(entry))]
+    assert said[AGO] == read_request({"messages": items}).messages[AGO]
+
+
+@pytest.mark.parametrize("at", [0, PART, 5 * PART, 10 * PART])
+def test_another_object_is_read_at_once_wherever_it_stands(at: int) -> None:
+    session = opened()
+    items = long_ago(session)
+    items[at] = {**items[at], "content": "another"}
+    session.before_model({"messages": items}, window=1_000_000)
+    assert session.view.messages() == read_request({"messages": items}).messages
+
+
+def test_a_list_that_was_copied_once_is_known_by_its_new_objects() -> None:
+    session = opened()
+    items = long_ago(session)
+    copied = copy.deepcopy(items)
+    for _ in range(2):
+        session.before_model({"messages": copied}, window=1_000_000)
+    assert session.view.messages() == read_request({"messages": items}).messages
 
 
 def test_a_moved_cache_mark_is_no_rewrite_and_the_newest_form_is_sent() -> None:

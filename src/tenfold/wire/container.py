@@ -48,7 +48,7 @@ def raw_of(message: object) -> bytes:
         return message
     if isinstance(message, str):
         return message.encode("utf-8", "replace")
-    if not isinstance(message, Mapping | _Model):
+    if type(message) is not dict and not isinstance(message, Mapping | _Model):
         raise BadInput(
             f"a message is a dict, JSON bytes, or an SDK object with model_dump(), not {type(message).__name__}"
         )

@@ -1,7 +1,8 @@
 """A host's list as it was last read, so that of the next one, which is mostly the same, only what is new is decoded.
 
-Nothing is taken for unchanged because it is the same object: hosts edit their messages in place. Each item is held
-against a copy of its dicts and lists (the texts are shared, since nobody can change those), at the speed of `==`.
+That an object is the same proves nothing: hosts edit their messages in place. Each item is held against a copy of its
+dicts and lists (the texts are shared, since nobody can change those), at the speed of `==`. In a long list that is done
+with another object at once, with the newest every time, and with the other ones in turns (decision 0014).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tenfold.wire.marks import Confirm
 T = TypeVar("T")
 _WHOLE = (int, bool)
 """Where equal values of one kind are the same JSON: 0.0 and -0.0 are not."""
+PART = 32
+"""Items whose content is looked at in each list: as many of the newest, and as many of those before them."""
 Choose = Callable[[Sequence[str], Sequence[str]], str]
 """Names the wire of a list by its items' signs: the role of each, and the wire that each is of for sure, or ""."""
 
@@ -56,7 +59,8 @@ class Resent(Struct, frozen=True):
     """A list that was read: `Resent()` is the empty one, `next` reads the list that comes after it.
 
     Lists read one after the other share what they have in common, so `raws` and `messages` may be longer than this
-    one: its own are the first `items` and the first `count`.
+    one: its own are the first `items` and the first `count`. `given` are the host's own objects, and `turn` says where
+    the part begins whose content is looked at next.
     """
 
     wire: str = ""
@@ -68,13 +72,23 @@ class Resent(Struct, frozen=True):
     ends: list[int] = []
     roles: list[str] = []
     wires: list[str] = []
+    given: list[object] = []
+    turn: int = 0
 
-    def next(self, items: list[object], wire: str | Choose, *, confirm: Confirm | None = None) -> Resent:
+    def said(self) -> list[Message]:
+        """What the list says. Nobody may change it: the lists read after this one go on with it."""
+        return self.messages if len(self.messages) == self.count else self.messages[: self.count]
+
+    def next(
+        self, items: list[object], wire: str | Choose, *, confirm: Confirm | None = None, whole: bool = False
+    ) -> Resent:
         """The list read, held against this one. Raises `BadInput`, `UnknownRole`, and what the choice of a wire does.
 
-        System prompts in front may differ, and the rest is taken over all the same.
+        System prompts in front may differ, and the rest is taken over all the same. With `whole` the content of every
+        item is looked at; without, what was changed in place long before the end is seen in one of the next lists.
         """
-        kept, front = self._kept(items)
+        given = self._grown(items)
+        kept, front = self._kept(items, whole=whole or given is None)
         fresh = [raw_of(item) for item in items[kept:]]
         raws = _continued(self.raws, kept, front)
         raws[:front] = [raw_of(item) for item in items[:front]]
@@ -99,18 +113,31 @@ class Resent(Struct, frozen=True):
         likes = _continued(self.likes, kept, front)
         likes[:front] = [_like(item) for item in items[:front]]
         likes.extend([_like(item) for item in items[kept:]])
-        return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires)
+        given = list(items) if given is None else given
+        turn = self.turn + PART if self.turn + 2 * PART < len(items) else 0
+        return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires, given, turn)
 
-    def _kept(self, items: list[object]) -> tuple[int, int]:
+    def _grown(self, items: list[object]) -> list[object] | None:
+        """The objects of a list that begins with this one's, None if it does not.
+
+        One look at the newest known tells a host that copies its list for each request.
+        """
+        if not self.items or len(items) < self.items or items[self.items - 1] is not self.given[self.items - 1]:
+            return None
+        given = _continued(self.given, self.items, 0)
+        given.extend(items[self.items :])
+        return given if given == items else None
+
+    def _kept(self, items: list[object], *, whole: bool) -> tuple[int, int]:
         """How many items are taken over, and how many system prompts before them are not.
 
         An answer at the end of them is not, since what follows may belong to it.
         """
         kept, front = min(self.items, len(items)), 0
-        given = items if len(items) == kept else items[:kept]
-        likes = self.likes if len(self.likes) == kept else self.likes[:kept]
-        if likes != given:
-            changed = [at for at, same in enumerate(map(eq, likes, given)) if not same]
+        newest = max(0, kept - PART)
+        parts = [slice(0, kept)] if whole else [slice(newest, kept), slice(self.turn, min(newest, self.turn + PART))]
+        if any(self.likes[part] != items[part] for part in parts):
+            changed = [at for at, same in enumerate(map(eq, self.likes[:kept], items)) if not same]
             prompts = self._prompts()
             kept = next((at for at in changed if at >= prompts), kept)
             front = prompts if changed[0] < prompts else 0
