@@ -15,7 +15,9 @@ MASK = "[redacted]"
 _HINTS = (
     "sk-",
     "sk_",
+    "pk-",
     "pk_",
+    "rk-",
     "rk_",
     "ghp_",
     "gho_",
@@ -45,19 +47,18 @@ _HINTS = (
     "ya29.",
     "hooks.slack",
     "-----BEGIN",
-    "://",
 )
 _LABELS = ("key", "token", "secret", "passw", "passp", "pwd", "bearer", "basic ", "credential", "authorization")
 
 _SHAPES = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*[A-Za-z0-9_-]{16,}"
-    r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}"
-    r"|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}"
-    r"|\bhf_[A-Za-z0-9]{20,}|\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bdop_v1_[a-f0-9]{40,}"
-    r"|\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|\bwhsec_[A-Za-z0-9]{16,}"
-    r"|\b(?:gsk_|xai-|r8_|shpat_|tvly-|pplx-|lin_api_)[A-Za-z0-9_-]{20,}"
-    r"|\bya29\.[A-Za-z0-9_-]{20,}|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
+    r"|\b(?:(?:sk|pk|rk)[-_](?:[A-Za-z]{2,10}[-_])*[A-Za-z0-9_-]{16,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
+    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[A-Za-z0-9_-]{30,}"
+    r"|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|dop_v1_[a-f0-9]{40,}"
+    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|whsec_[A-Za-z0-9]{16,}"
+    r"|(?:gsk_|xai-|r8_|shpat_|tvly-|pplx-|lin_api_)[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{20,})"
+    r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
 )
 _WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(?:(\.)[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
 """A head, and what makes it a token; without that the head is matched too, so that none begins again inside it."""
@@ -121,8 +122,8 @@ def redact(text: str) -> str:
     if any(hint in text for hint in _HINTS):
         text = _WEB_TOKEN.sub(lambda found: MASK if found[1] else found[0], text)
         text = _SHAPES.sub(MASK, text)
-        if "://" in text:
-            text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)
+    if "://" in text:
+        text = _URL_LOGIN.sub(rf"\1{MASK}\3", text)
     folded = text.casefold()
     if any(label in folded for label in _LABELS):
         text = _SCHEME.sub(rf"\1{MASK}", text)

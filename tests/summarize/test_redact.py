@@ -16,6 +16,7 @@ BODY = "Zx9Qw7Er5Ty3Ui1Op0As8Df6Gh4Jk2Lz"
     [
         (f"key sk-{BODY} here", BODY),
         (f"sk-ant-api03-{BODY}", BODY),
+        (f"pk-lf-{BODY} rk-live-{BODY}", BODY),
         (f"ghp_{BODY}0000", BODY),
         (f"github_pat_{BODY}", BODY),
         (f"glpat-{BODY}", BODY),

@@ -273,7 +273,7 @@ def _measured(part: Part) -> Iterator[str | int]:
 
 
 def _by_rule(text: str) -> int:
-    whole = sum(len(run) for run in _CJK.findall(text))
+    whole = 0 if text.isascii() else sum(len(run) for run in _CJK.findall(text))
     return whole + -(-(len(text) - whole) // 4)
 
 
