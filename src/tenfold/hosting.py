@@ -7,7 +7,6 @@ here writes; `session.py` does.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, takewhile
 from operator import is_not
@@ -324,24 +323,29 @@ def _ids(message: Message) -> list[str]:
 
 
 def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
-    """The encoded list, with the caller's own objects wherever the bytes are the ones they gave."""
+    """The encoded list, with the caller's own objects wherever the bytes are the ones they gave.
+
+    Of equal ones the newest are taken, which are what a compaction leaves.
+    """
     wanted = {item.raw for item in encoded.items if item.exact}
-    places: dict[bytes, deque[int]] = {}
+    places: dict[bytes, list[int]] = {}
     for index in compress(range(len(given)), map(wanted.__contains__, raws)):
-        places.setdefault(raws[index], deque()).append(index)
+        places.setdefault(raws[index], []).append(index)
     out: list[Any] = []
-    for item in encoded.items:
+    for item in reversed(encoded.items):
         found = places.get(item.raw) if item.exact else None
-        out.append(given[found.popleft()] if found else msgspec.json.decode(item.raw))
-    return out
+        out.append(given[found.pop()] if found else msgspec.json.decode(item.raw))
+    return out[::-1]
 
 
 def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> dict[str, Any]:
     """A new request that holds the encoded view, everything else as it was."""
-    given = read.resent.given[: read.resent.items]
+    value, read_of = request[read.field], read.resent.given[: read.resent.items]
+    passed = [] if isinstance(value, str) else list(value)[: len(read_of)]
+    given = passed if passed == read_of else read_of  # which may hold an equal object of an earlier request
     out = {**request, read.field: returned(encoded, given, read.resent.raws)}
-    if isinstance(request[read.field], str) and out[read.field] == given:
-        out[read.field] = request[read.field]
+    if isinstance(value, str) and out[read.field] == given:
+        out[read.field] = value
     if encoded.system and read.wire == "anthropic":
         ours = [{"type": "text", "text": text} for text in encoded.system]
         theirs = request.get("system") or []

@@ -156,7 +156,7 @@ WIRES = {
     "openai-responses": ("input", responses),
     "gemini": ("contents", gemini),
 }
-HARMLESS = ["grown", "grown", "copied", "number", "marked", "prompt"]
+HARMLESS = ["grown", "grown", "copied", "rebuilt", "number", "marked", "prompt"]
 """Changes after which every call still has its results."""
 CHANGES = [*HARMLESS, "grown", "partly", "in place", "shorter", "left out"]
 AGO = 5 * PART + 3
@@ -184,6 +184,8 @@ def sent_next(
             return [*items, *new[: rng.randint(1, len(new))]]
         case "copied":
             return [*copy.deepcopy(items), *new]
+        case "rebuilt":
+            return [*items[:at], copy.deepcopy(items[at]), *items[at + 1 :], *new]
         case "in place":
             changed = talk(number + 1_000, 3)
             items[at].clear()
@@ -351,6 +353,17 @@ def test_what_was_edited_in_place_long_ago_is_sent_at_once_beside_a_block() -> N
     sent = session.before_model({"messages": items}, window=1_000_000)["messages"]
     assert session.view.marks.live, "a Block is in force"
     assert sum(item is items[AGO] for item in sent) == 1
+
+
+def test_of_equal_messages_the_one_that_stays_is_sent() -> None:
+    session = opened()
+    items = words_of(2 * PART + 1)
+    for at in (3, -4):
+        items[at] = {"role": "assistant", "content": "I go on."}
+    session.before_model({"messages": items})
+    session.compact(to=1_000)
+    sent = session.before_model({"messages": items})["messages"]
+    assert [id(item) for item in sent if item == items[-4]] == [id(items[-4])]
 
 
 def test_what_was_edited_in_place_long_ago_is_read_before_it_is_compacted() -> None:
