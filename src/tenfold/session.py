@@ -70,20 +70,21 @@ class Session(Conversation):
             self.used(usage)
 
     def asked(
-        self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str
+        self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str, whole: bool = False
     ) -> tuple[Request, Level, Call | None]:
         """The first half of `before_model`: the request read and synced, and the demand it makes, if any.
 
-        Where a compaction may follow, the content of every item is looked at (decision 0014).
+        With `whole`, and where the trigger may fire, the content of every item is looked at (decision 0014): say so
+        before compacting unasked.
         """
         given = Call(window=window, recall=recall)
-        asked, level, call = self._asked(request, given, wire)
-        if call is not None and self._need(call) != "none":
+        asked, level, call = self._asked(request, given, wire, whole=whole)
+        if call is not None and not whole and self._need(call) != "none":
             asked, level, call = self._asked(request, given, wire, whole=True)
         return asked, level, call
 
     def _asked(
-        self, request: Mapping[str, Any], call: Call, wire: str, *, whole: bool = False
+        self, request: Mapping[str, Any], call: Call, wire: str, *, whole: bool
     ) -> tuple[Request, Level, Call | None]:
         with self._lock:
             asked = read_request(request, confirm=self.ours, wire=wire, known=self._resent, whole=whole)

@@ -159,6 +159,17 @@ def test_the_last_five_stay_and_the_rest_is_compressed() -> None:
     assert again.history is done.history, "nothing was said since"
 
 
+def test_what_was_changed_in_place_long_ago_is_read_before_it_is_compressed() -> None:
+    given, made = history(60), compactor()
+    made.compress(given, "long")
+    given[72]["content"] = "It says something else now."
+    given.extend(history(3))
+    made.compress(given, "long")
+    path = made.session("long").view.path
+    said = [text_of(m) for e in path.span(0, path.length - 1) if (m := message_of(e)) is not None]
+    assert said == [item["content"] for item in given]
+
+
 @pytest.mark.spec("clip.6", "clip.10")
 def test_an_earlier_archive_is_set_aside_and_given_as_context_only() -> None:
     model = Keeps()

@@ -177,7 +177,7 @@ class Compactor:
             session = self.session(conversation_id)
             field = {"gemini": "contents", "openai-responses": "input"}.get(self.wire, "messages")
             request = {field: list(history)}
-            asked, level, _ = session.asked(request, window=self.window, recall="none", wire=self.wire)
+            asked, level, _ = session.asked(request, window=self.window, recall="none", wire=self.wire, whole=True)
             before = content_tokens(asked.messages)
 
             def nothing(reason: str) -> CompactionResult:
