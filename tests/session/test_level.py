@@ -355,6 +355,32 @@ def test_what_was_edited_in_place_long_ago_is_sent_at_once_beside_a_block() -> N
     assert sum(item is items[AGO] for item in sent) == 1
 
 
+class Growing:
+    """An SDK's message during whose reading the host appends another one to its list, as another thread may."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items, self._once = items, True
+
+    def model_dump(self, **_: object) -> Item:
+        if self._once:
+            self._once = False
+            self._items.append({"role": "user", "content": "and one more"})
+        return {"role": "user", "content": "now"}
+
+
+@pytest.mark.parametrize("before", [0, 1, 2 * PART])
+def test_a_list_that_grows_while_it_is_read_is_read_as_it_was(before: int) -> None:
+    session = opened()
+    items: list[Any] = [*words_of(before), user_item()]
+    session.before_model({"messages": items})
+    items.append(Growing(items))
+    session.before_model({"messages": items})
+    session.before_model({"messages": items})
+    assert items[-1] == {"role": "user", "content": "and one more"}
+    plain = [item.model_dump() if isinstance(item, Growing) else item for item in items]
+    assert session.view.messages() == read_request({"messages": plain}).messages
+
+
 def test_of_equal_messages_the_one_that_stays_is_sent() -> None:
     session = opened()
     items = words_of(2 * PART + 1)

@@ -8,7 +8,7 @@ with another object at once, with the newest every time, and with the other ones
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import eq
+from operator import eq, is_
 from typing import TypeVar
 
 from msgspec import Struct
@@ -87,8 +87,9 @@ class Resent(Struct, frozen=True):
         System prompts in front may differ, and the rest is taken over all the same. With `whole` the content of every
         item is looked at; without, what was changed in place long before the end is seen in one of the next lists.
         """
-        given = self._grown(items)
-        kept, front = self._kept(items, whole=whole or given is None)
+        grown = self._grown(items)
+        items = list(items) if grown is None else grown  # the host may go on with its own while this is read
+        kept, front = self._kept(items, whole=whole or grown is None)
         fresh = [raw_of(item) for item in items[kept:]]
         raws = _continued(self.raws, kept, front)
         raws[:front] = [raw_of(item) for item in items[:front]]
@@ -113,16 +114,16 @@ class Resent(Struct, frozen=True):
         likes = _continued(self.likes, kept, front)
         likes[:front] = [_like(item) for item in items[:front]]
         likes.extend([_like(item) for item in items[kept:]])
-        given = list(items) if given is None else given
         turn = self.turn + PART if self.turn + 2 * PART < len(items) else 0
-        return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires, given, turn)
+        return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires, items, turn)
 
     def _grown(self, items: list[object]) -> list[object] | None:
-        """The objects of a list that begins with this one's, None if it does not.
+        """The list, if it begins with this one's objects or with equal ones, of which it then holds the older.
 
         One look at the newest known tells a host that copies its list for each request.
         """
-        if not self.items or len(items) < self.items or items[self.items - 1] is not self.given[self.items - 1]:
+        newest = slice(self.items - 1, self.items)
+        if not any(map(is_, items[newest], self.given[newest])):
             return None
         given = _continued(self.given, self.items, 0)
         given.extend(items[self.items :])
