@@ -7,8 +7,8 @@ here writes; `session.py` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import compress, takewhile
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import compress, pairwise, takewhile
 from operator import is_not
 from typing import Any
 
@@ -64,6 +64,11 @@ class Level(Struct, frozen=True):
     def messages(self) -> list[Message]:
         """The messages of the list, to be read only."""
         return self.given if len(self.given) == self.count else self.given[: self.count]
+
+    def standing(self, view: View) -> set[int]:
+        """The places of the messages that a view shows untouched."""
+        shown = {s.key for s in view.shown()}
+        return {at for at, key in enumerate(self.keys[: self.count]) if key in shown}
 
     def of(self, key: Key) -> Message | None:
         """The host's message of that key, None where the list has none."""
@@ -230,12 +235,14 @@ _SETTINGS = ("config", "generationConfig", "generation_config")
 class Request(Struct, frozen=True):
     """What of a provider's request (its keyword arguments as a mapping) concerns a session.
 
-    `field` holds the conversation, `resent` what was read of its items. `apart` are the texts of system prompt and
-    tools, `output` what it reserves for its answer.
+    `field` holds the conversation, `given` its items as they were passed (the host's own list, where it is one),
+    `resent` what was read of them. `apart` are the texts of system prompt and tools, `output` what it reserves for its
+    answer.
     """
 
     wire: str
     field: str
+    given: list[Any]
     resent: Resent
     apart: tuple[str, ...]
     output: int
@@ -279,6 +286,7 @@ def read_request(
     return Request(
         resent.wire,
         field,
+        given,
         resent,
         apart=tuple(_text(both[key]) for key in _FLOOR if both.get(key)),
         output=next((n for key in _OUTPUT if isinstance(n := both.get(key), int)), 0),
@@ -338,14 +346,19 @@ def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> l
     return out[::-1]
 
 
-def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded) -> dict[str, Any]:
-    """A new request that holds the encoded view, everything else as it was."""
-    value, read_of = request[read.field], read.resent.given[: read.resent.items]
-    passed = [] if isinstance(value, str) else list(value)[: len(read_of)]
-    given = passed if passed == read_of else read_of  # which may hold an equal object of an earlier request
-    out = {**request, read.field: returned(encoded, given, read.resent.raws)}
-    if isinstance(value, str) and out[read.field] == given:
-        out[read.field] = value
+def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded, standing: Container[int]) -> dict[str, Any]:
+    """A new request that holds the encoded view, everything else as it was.
+
+    `standing` are the places of the messages in the host's list that the view shows: of equal ones only they are sent.
+    """
+    resent, value = read.resent, request[read.field]
+    read_of, given = resent.given[: resent.items], read.given[: resent.items]
+    if given != read_of:  # the host went on with its list meanwhile
+        given = read_of
+    owns = pairwise((0, *resent.ends[: resent.items]))
+    there = [at for at, (start, end) in enumerate(owns) if any(n in standing for n in range(min(start, end - 1), end))]
+    sent = returned(encoded, [given[at] for at in there], [resent.raws[at] for at in there])
+    out = {**request, read.field: value if isinstance(value, str) and sent == given else sent}
     if encoded.system and read.wire == "anthropic":
         ours = [{"type": "text", "text": text} for text in encoded.system]
         theirs = request.get("system") or []

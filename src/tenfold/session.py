@@ -6,7 +6,7 @@ The lock is held to append and to install a view, never while a model writes: re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -80,19 +80,31 @@ class Session(Conversation):
         given = Call(window=window, recall=recall)
         asked, level, call = self._asked(request, given, wire, whole=whole)
         if call is not None and not whole and self._need(call) != "none":
-            asked, level, call = self._asked(request, given, wire, whole=True)
+            asked, level, call = self._asked({**request, asked.field: asked.given}, given, asked.wire, whole=True)
         return asked, level, call
 
     def _asked(
         self, request: Mapping[str, Any], call: Call, wire: str, *, whole: bool
     ) -> tuple[Request, Level, Call | None]:
         with self._lock:
-            asked = read_request(request, confirm=self.ours, wire=wire, known=self._resent, whole=whole)
+            known = self._resent
+            asked = read_request(request, confirm=self.ours, wire=wire, known=known, whole=whole)
+            self.model = asked.model or self.model
+            floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
+            wanted = replace(call, floor=floor, output_reserve=asked.output)
+            if not whole and self._nears(asked.resent.size(known.items), wanted):
+                again = {**request, asked.field: asked.given}
+                asked = read_request(again, confirm=self.ours, wire=asked.wire, known=asked.resent, whole=True)
             self._resent = asked.resent
-        self.model = asked.model or self.model
-        floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
-        wanted = replace(call, floor=floor, output_reserve=asked.output)
         return asked, *self.demanded(asked.resent.said(), wanted)
+
+    def _nears(self, new: int, call: Call) -> bool:
+        """Whether the trigger may fire with so many bytes more, of which at most each is a token."""
+        known = self.call(window=call.window, floor=call.floor)
+        if known.window is None:
+            return False
+        reading, limits = self._against(replace(known, output_reserve=call.output_reserve))
+        return limits.need(reading.tokens + int(reading.slope * new)) != "none"
 
     def demanded(self, messages: list[Message], call: Call, *, ends: bool = False) -> tuple[Level, Call | None]:
         """A host's whole list, which nobody changes any more, synced, and the check that a call with it makes, if due.
@@ -123,8 +135,9 @@ class Session(Conversation):
         """
         messages = self.current(level)
         if messages is None or (self._history(level) and accepted(level.messages, self.view, asked.wire)):
-            return {**request, asked.field: request[asked.field]}
-        return with_list(request, asked, WIRES[asked.wire].encode(messages))
+            value = request[asked.field]
+            return {**request, asked.field: value if isinstance(value, Sequence) else asked.given}
+        return with_list(request, asked, WIRES[asked.wire].encode(messages), level.standing(self.view))
 
     def current(self, level: Level) -> list[Message] | None:
         """The view with the host's newest form of what it shows untouched; None where the list is the view already."""

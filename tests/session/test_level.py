@@ -334,13 +334,84 @@ def long_ago(session: Session) -> list[Item]:
     return items
 
 
-def test_what_was_edited_in_place_long_ago_is_sent_at_once_and_read_when_its_turn_has_come() -> None:
+@pytest.mark.parametrize("more", [1, PART + 8])
+def test_what_was_edited_in_place_long_ago_is_sent_at_once_and_read_when_its_turn_has_come(more: int) -> None:
     session = opened()
     items = long_ago(session)
     for _ in range(len(items) // PART):
-        sent = session.before_model({"messages": items}, window=1_000_000)["messages"]
-        assert sent is items
+        assert session.view.messages() != read_request({"messages": items}).messages
+        items.extend(user_item() for _ in range(more))
+        assert session.before_model({"messages": items}, window=10_000_000)["messages"] is items
+        if session.view.messages() == read_request({"messages": items}).messages:
+            return
+    raise AssertionError("its turn never came")
+
+
+def test_the_turn_comes_round_in_a_list_that_grows_fast() -> None:
+    session = opened()
+    items = words_of(10 * PART + 1)
+    for number in range(40):
+        session.before_model({"messages": items}, window=10_000_000)
+        items.extend(user_item() for _ in range(PART + 8))
+        if number == 3:
+            items[3]["content"] = "what it says now"
+    assert session.view.messages()[3] == read_request({"messages": items}).messages[3]
+
+
+def test_a_number_of_another_kind_in_another_object_is_read_when_its_turn_has_come() -> None:
+    session = opened()
+    items = [item for number in range(80) for item in anthropic(2 * number + 1, 1)]
+    session.before_model({"messages": items, "system": ""}, window=10_000_000)
+    items[6] = copy.deepcopy(items[6])
+    items[6]["content"][1]["input"]["line"] = True
+    for _ in range(len(items) // PART + 1):
+        items.append(user_item())
+        session.before_model({"messages": items, "system": ""}, window=10_000_000)
+    assert session.view.messages() == read_request({"messages": items, "system": ""}).messages
+
+
+def test_what_was_edited_in_place_long_ago_is_read_when_the_same_list_comes_again() -> None:
+    session = opened()
+    items = long_ago(session)
+    session.before_model({"messages": items}, window=1_000_000)
     assert session.view.messages() == read_request({"messages": items}).messages
+
+
+def test_what_was_edited_in_place_long_ago_is_read_before_what_is_new_is_appended() -> None:
+    session = opened()
+    items = long_ago(session)
+    items.append({"role": "user", "content": "zebra crossing"})
+    session.before_model({"messages": items}, window=8_000)
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert len(session.search("zebra")) == 1
+
+
+def test_a_request_may_hold_an_iterator() -> None:
+    session = opened()
+    items = words_of(2 * PART + 1)
+    session.before_model({"messages": iter(items)}, window=1_000_000)
+    sent = session.before_model({"messages": iter([*items, user_item()])}, window=1_000_000)["messages"]
+    assert list(sent) == [*items, user_item()]
+    more = [*items, user_item(), *words_of(2 * PART + 1)]
+    sent = session.before_model({"messages": iter(more)}, window=4_000)["messages"]
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted"
+    assert sent[-1] is more[-1]
+
+
+def test_a_message_is_sent_and_no_equal_one_that_was_compacted() -> None:
+    session = opened()
+    items = words_of(10 * PART + 1)
+    items[3], items[41] = ({"role": "assistant", "content": "I go on."} for _ in range(2))
+    session.before_model({"messages": items[: 2 * PART + 1]})
+    session.pin(session.view.path.at(3).id)
+    session.compact(to=1_000)
+    for _ in range(2):
+        items.append(user_item())
+        sent = session.before_model({"messages": items}, window=1_000_000)["messages"]
+        assert any(item is items[3] for item in sent)
+        items[41]["content"] = "What it says is told by the Block."
 
 
 def test_what_was_edited_in_place_long_ago_is_sent_at_once_beside_a_block() -> None:

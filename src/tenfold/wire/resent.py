@@ -79,17 +79,22 @@ class Resent(Struct, frozen=True):
         """What the list says. Nobody may change it: the lists read after this one go on with it."""
         return self.messages if len(self.messages) == self.count else self.messages[: self.count]
 
+    def size(self, start: int) -> int:
+        """The bytes of the items from one on."""
+        return sum(map(len, self.raws[start : self.items]))
+
     def next(
         self, items: list[object], wire: str | Choose, *, confirm: Confirm | None = None, whole: bool = False
     ) -> Resent:
         """The list read, held against this one. Raises `BadInput`, `UnknownRole`, and what the choice of a wire does.
 
-        System prompts in front may differ, and the rest is taken over all the same. With `whole` the content of every
-        item is looked at; without, what was changed in place long before the end is seen in one of the next lists.
+        System prompts in front may differ, and the rest is taken over all the same. With `whole`, and in a list that
+        has not grown, the content of every item is looked at; without, what was changed in place long before the end
+        is seen in one of the next lists.
         """
-        grown = self._grown(items)
+        grown = None if whole or len(items) == self.items else self._grown(items)
         items = list(items) if grown is None else grown  # the host may go on with its own while this is read
-        kept, front = self._kept(items, whole=whole or grown is None)
+        kept, front = self._kept(items, grown=grown is not None)
         fresh = [raw_of(item) for item in items[kept:]]
         raws = _continued(self.raws, kept, front)
         raws[:front] = [raw_of(item) for item in items[:front]]
@@ -114,30 +119,37 @@ class Resent(Struct, frozen=True):
         likes = _continued(self.likes, kept, front)
         likes[:front] = [_like(item) for item in items[:front]]
         likes.extend([_like(item) for item in items[kept:]])
-        turn = self.turn + PART if self.turn + 2 * PART < len(items) else 0
+        turn = self._turns(len(items))[0].stop
+        turn = turn if turn < min(self.items, len(items)) - PART else 0
         return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires, items, turn)
 
     def _grown(self, items: list[object]) -> list[object] | None:
-        """The list, if it begins with this one's objects or with equal ones, of which it then holds the older.
+        """The list, if it begins with this one's objects, or with equal ones, of which it then holds the older.
 
-        One look at the newest known tells a host that copies its list for each request.
+        None where it does not, or where what is looked at this time says something else. One look at the newest object
+        tells a host that copies its list for each request.
         """
         newest = slice(self.items - 1, self.items)
         if not any(map(is_, items[newest], self.given[newest])):
             return None
         given = _continued(self.given, self.items, 0)
         given.extend(items[self.items :])
-        return given if given == items else None
+        same = given == items and all(self.likes[part] == items[part] for part in self._turns(len(given)))
+        return given if same else None
 
-    def _kept(self, items: list[object], *, whole: bool) -> tuple[int, int]:
+    def _turns(self, count: int) -> tuple[slice, slice]:
+        """What is looked at of the older items and of the newest; the more, the faster a list of that many goes on."""
+        kept = min(self.items, count)
+        newest = max(0, kept - PART)
+        return slice(self.turn, min(newest, self.turn + PART + max(0, count - self.items))), slice(newest, kept)
+
+    def _kept(self, items: list[object], *, grown: bool) -> tuple[int, int]:
         """How many items are taken over, and how many system prompts before them are not.
 
         An answer at the end of them is not, since what follows may belong to it.
         """
         kept, front = min(self.items, len(items)), 0
-        newest = max(0, kept - PART)
-        parts = [slice(0, kept)] if whole else [slice(newest, kept), slice(self.turn, min(newest, self.turn + PART))]
-        if any(self.likes[part] != items[part] for part in parts):
+        if not grown and self.likes[:kept] != items[:kept]:
             changed = [at for at, same in enumerate(map(eq, self.likes[:kept], items)) if not same]
             prompts = self._prompts()
             kept = next((at for at in changed if at >= prompts), kept)
