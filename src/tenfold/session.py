@@ -19,6 +19,7 @@ from tenfold.errors import LostRace, NotFound, UsageError
 from tenfold.events import Started, Warned, news_of
 from tenfold.hosting import Level, Request, accepted, check_point, read_request, renewed, usage_of, with_list
 from tenfold.log.ids import now
+from tenfold.meter.counters import IMAGE_TOKENS, MESSAGE_TOKENS, PAGE_TOKENS
 from tenfold.meter.reading import Reading
 from tenfold.meter.windows import window_of
 from tenfold.plan.draft import Recall
@@ -36,6 +37,8 @@ from tenfold.wire import WIRES, summary_mark
 
 __all__ = ["Place", "Provider", "Session"]
 _RETRIES = 5
+LARGEST = max(IMAGE_TOKENS, PAGE_TOKENS) + MESSAGE_TOKENS
+"""Tokens of a part that takes more of them than bytes, at most: an image or a file by its address, and its frame."""
 
 
 class Session(Conversation):
@@ -77,34 +80,26 @@ class Session(Conversation):
         With `whole`, and where the trigger may fire, the content of every item is looked at (decision 0014): say so
         before compacting unasked.
         """
-        given = Call(window=window, recall=recall)
-        asked, level, call = self._asked(request, given, wire, whole=whole)
-        if call is not None and not whole and self._need(call) != "none":
-            asked, level, call = self._asked({**request, asked.field: asked.given}, given, asked.wire, whole=True)
-        return asked, level, call
-
-    def _asked(
-        self, request: Mapping[str, Any], call: Call, wire: str, *, whole: bool
-    ) -> tuple[Request, Level, Call | None]:
         with self._lock:
             known = self._resent
             asked = read_request(request, confirm=self.ours, wire=wire, known=known, whole=whole)
             self.model = asked.model or self.model
             floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
-            wanted = replace(call, floor=floor, output_reserve=asked.output)
-            if not whole and self._nears(asked.resent.size(known.items), wanted):
+            wanted = Call(window=window, floor=floor, output_reserve=asked.output, recall=recall)
+            if not whole and self._nears(asked.resent.since(known), wanted):
                 again = {**request, asked.field: asked.given}
                 asked = read_request(again, confirm=self.ours, wire=asked.wire, known=asked.resent, whole=True)
             self._resent = asked.resent
         return asked, *self.demanded(asked.resent.said(), wanted)
 
-    def _nears(self, new: int, call: Call) -> bool:
-        """Whether the trigger may fire with so many bytes more, of which at most each is a token."""
+    def _nears(self, new: tuple[int, int], call: Call) -> bool:
+        """Whether the trigger may fire with so many bytes and parts more: at most a token each, and an image each."""
         known = self.call(window=call.window, floor=call.floor)
         if known.window is None:
             return False
         reading, limits = self._against(replace(known, output_reserve=call.output_reserve))
-        return limits.need(reading.tokens + int(reading.slope * new)) != "none"
+        size, parts = new
+        return limits.need(reading.tokens + int(reading.slope * (size + parts * LARGEST))) != "none"
 
     def demanded(self, messages: list[Message], call: Call, *, ends: bool = False) -> tuple[Level, Call | None]:
         """A host's whole list, which nobody changes any more, synced, and the check that a call with it makes, if due.

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from tenfold.record.message import Message
+from tenfold.record.message import Message, ToolResult
 from tenfold.wire.base import Before
 from tenfold.wire.container import WIRES, encoded, items_in, raw_of, sign_of
 from tenfold.wire.marks import Confirm
@@ -79,9 +79,11 @@ class Resent(Struct, frozen=True):
         """What the list says. Nobody may change it: the lists read after this one go on with it."""
         return self.messages if len(self.messages) == self.count else self.messages[: self.count]
 
-    def size(self, start: int) -> int:
-        """The bytes of the items from one on."""
-        return sum(map(len, self.raws[start : self.items]))
+    def since(self, known: Resent) -> tuple[int, int]:
+        """The bytes and the parts of what came after a list that this one begins with."""
+        new = self.messages[known.count : self.count]
+        parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
+        return sum(map(len, self.raws[known.items : self.items])), parts
 
     def next(
         self, items: list[object], wire: str | Choose, *, confirm: Confirm | None = None, whole: bool = False
