@@ -24,7 +24,7 @@ _WHOLE = (int, bool)
 PART = 32
 """Items whose content is looked at in each list: as many of the newest, and as many of those before them."""
 Choose = Callable[[Sequence[str], Sequence[str]], str]
-"""Names the wire of a list by its items' signs: the role of each, and the wire that each is of for sure, or ""."""
+"""Names the wire of a list by its items' signs, up to the first that is sure: roles, and the wire of each or ""."""
 
 
 class _Exactly:
@@ -103,8 +103,12 @@ class Resent(Struct, frozen=True):
         raws.extend(fresh)
         roles, wires = _continued(self.roles, kept, front), _continued(self.wires, kept, front)
         if not isinstance(wire, str):
-            for at in [*range(min(front, len(roles))), *range(len(roles), len(raws))]:
-                roles[at : at + 1], wires[at : at + 1] = ([sign] for sign in sign_of(raws[at]))
+            for at in range(min(front, len(roles))):
+                roles[at], wires[at] = sign_of(raws[at])
+            while len(roles) < len(raws) and not (wires and wires[-1]):  # the first sure one tells
+                role, sign = sign_of(raws[len(roles)])
+                roles.append(role)
+                wires.append(sign)
             wire = wire(roles, wires)
         if kept and wire != self.wire:
             return Resent().next(items, wire, confirm=confirm)
