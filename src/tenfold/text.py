@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from string import ascii_letters, digits
 
 from tenfold.redact import redacted
 
@@ -31,6 +32,41 @@ CLIPPED = re.compile(r" \[\.\.\. \d+ characters \.\.\.\] ")
 """What `clip` puts in place of what it leaves out."""
 
 
+_NAMED = ascii_letters + digits + "_-./@~+:%#&=?$\\"
+"""What names, numbers, paths and addresses are made of."""
+_LONGEST = 200
+_DOTS = ("...", "\u2026")
+_OPENING, _CLOSING = "\"'`([{<", "\"'`)]}>,;:|"
+
+
+def head_of(text: str, limit: int) -> str:
+    """The first characters of a text, at most `limit`, without a name that would be cut at their end.
+
+    Half a name, number or path would pass for another one. One that takes most of the room is cut.
+    """
+    cut = text[:limit]
+    whole = cut.rstrip(_NAMED) if len(cut) < len(text) and text[limit] in _NAMED else cut
+    return whole if len(cut) - len(whole) < min(_LONGEST, limit * 3 // 4) else cut
+
+
+def tail_of(text: str, limit: int) -> str:
+    """The last characters of a text, at most `limit`, without a name that would be cut at their beginning."""
+    start = max(len(text) - limit, 0)
+    cut = text[start:]
+    whole = cut.lstrip(_NAMED) if start and text[start - 1] in _NAMED else cut
+    return whole if len(cut) - len(whole) < min(_LONGEST, limit * 3 // 4) else cut
+
+
+def uncut(word: str) -> str:
+    """A word without the name in it that was cut, as the dots at its end or beginning say."""
+    closed, opened = word.rstrip(_CLOSING), word.lstrip(_OPENING)
+    if closed.endswith(_DOTS) and (body := closed.rstrip(".\u2026"))[-1:].isalnum():
+        word = body.rstrip(_NAMED)
+    if opened.startswith(_DOTS) and (body := opened.lstrip(".\u2026"))[:1].isalnum():
+        word = body.lstrip(_NAMED)
+    return word
+
+
 def clip(text: str, limit: int) -> str:
     """At most `limit` characters: head and tail with the number of characters left out between them.
 
@@ -42,7 +78,14 @@ def clip(text: str, limit: int) -> str:
     room = max(limit - len(mark), 0)
     head = room - room // 3
     tail = room - head
-    return text[:head] + mark + (text[-tail:] if tail else "") if room else text[:limit]
+    return head_of(text, head) + mark + tail_of(text, tail) if room else text[:limit]
+
+
+def opening(text: str, limit: int) -> str:
+    """At most `limit` characters from the beginning, with dots where something is left out."""
+    if len(text) <= limit or len(text := redacted(text)) <= limit:
+        return text
+    return head_of(text, max(limit - 3, 1)).rstrip() + "..."
 
 
 def middle(text: str, limit: int) -> str:
@@ -50,17 +93,17 @@ def middle(text: str, limit: int) -> str:
     if len(text) <= limit or len(text := redacted(text)) <= limit:
         return text
     head = limit * 2 // 3
-    return f"{text[:head]} ... {text[head - limit :]}"
+    return f"{head_of(text, head)} ... {tail_of(text, limit - head)}"
 
 
 def edges(text: str, limit: int = 60_000) -> str:
     """A text without its middle when it is longer than twice `limit`: what a scan of a giant text looks at."""
-    return text if len(text) <= 2 * limit else f"{text[:limit]}\n{text[-limit:]}"
+    return text if len(text) <= 2 * limit else f"{head_of(text, limit)}\n{tail_of(text, limit)}"
 
 
 def ending(text: str, limit: int) -> str:
     """The last lines of a text, at most `limit` characters: half a line may lack the word that tells a secret."""
-    cut = text[-limit:]
+    cut = tail_of(text, limit)
     return cut[cut.find("\n") + 1 :] if "\n" in cut[: limit // 2] else cut
 
 

@@ -168,7 +168,7 @@ def test_old_outputs_become_placeholders_with_lines_and_the_first_100_characters
     session.compact(to=total(session.view.messages()) * 60 // 100)
     shown = outputs(session)
     count = text.count("\n") + 1
-    old = [f"{REMOVED}{count} lines; it began: {first[:100].strip()}]"] * 6
+    old = [f"{REMOVED}{count} lines; it began: {first.strip()[:100].rstrip()}...]"] * 6
     assert shown[:6] == old
     assert shown[6:] == [text] * 6  # 12 messages: the answer, five steps and a half, which is protected as a whole
     untouched = [m for m in session.view.messages() if m.role != "tool" and m.origin != "tenfold"]

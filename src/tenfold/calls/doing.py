@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tenfold.calls.shell import Effect, effects, normal, spelled
 from tenfold.record.message import Message, Text, ToolCall
+from tenfold.text import opening
 
 Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
 
@@ -187,7 +188,7 @@ def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) 
 def _brief(arguments: dict[str, object]) -> str:
     if not arguments:
         return ""
-    return msgspec.json.encode(arguments).decode("utf-8", "replace")[:160]
+    return opening(msgspec.json.encode(arguments).decode("utf-8", "replace"), 160)
 
 
 def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
@@ -209,9 +210,9 @@ def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
     command = spelled(command)
     found = (*patched, *effects(command, opened))
     lines = [line.strip() for line in command.strip().split("\n") if line.strip()]
-    label = lines[0][:300] if lines else "(empty command)"
+    label = opening(lines[0], 300) if lines else "(empty command)"
     if len(lines) > 1:
-        label = f"{label[:200]} [+{len(lines) - 1} lines]"
+        label = f"{opening(label, 200)} [+{len(lines) - 1} lines]"
     return Doing(verb="shell", label=label, source="$ " + normal(command), effects=found, arguments=arguments)
 
 

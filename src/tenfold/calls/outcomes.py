@@ -12,7 +12,7 @@ from tenfold.calls.shell import Effect, only_looks
 from tenfold.record.block import Fact
 from tenfold.redact import redact
 from tenfold.remembering import remembered
-from tenfold.text import clip, edges, flat, key_of, plain
+from tenfold.text import clip, edges, flat, head_of, key_of, plain, tail_of
 from tenfold.view.units import NO_RESULT
 
 MOST_LINES = 6
@@ -222,7 +222,9 @@ def _most_telling(lines: list[tuple[int, str]]) -> list[str]:
 
 def _telling_line(text: str, *, first: bool) -> list[str]:
     """The line that tells most of a failure no pattern knows: the first, for a program's long output the last."""
-    lines = [_TAG.sub("", flat(line)) for line in plain(text[:4_000] if first else text[-4_000:]).split("\n")]
+    lines = [
+        _TAG.sub("", flat(line)) for line in plain(head_of(text, 4_000) if first else tail_of(text, 4_000)).split("\n")
+    ]
     lines = [line for line in lines if len(line) > 3 and not _EXIT.search(line) and not _PROMPT.match(line)]
     if not lines:
         return []

@@ -14,6 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.text import head_of
+
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w++)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
 _TYPED = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w++)\1\n")
 _TYPED_END = re.compile(r"\n[ \t]*(\w++)[ \t]*(?:\n[ \t]*)?\)")
@@ -184,8 +186,8 @@ def _normal(command: str) -> str:
     for pipe in simple_commands(command):
         words = _bare(pipe[0])
         if words and words[0] not in _QUIET:
-            parts.append(" ".join(words)[:160])
-    return " && ".join(parts)[:400] or " ".join(command.split())[:160]
+            parts.append(head_of(" ".join(words), 160))
+    return head_of(" && ".join(parts), 400) or head_of(" ".join(command.split()), 160)
 
 
 _normal_known = lru_cache(maxsize=1_024)(_normal)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tenfold.errors import BadInput
 from tenfold.record.block import OWN, Batch, Block, Slot
 from tenfold.summarize.section import Count
+from tenfold.text import head_of, opening
 from tenfold.view.path import Path
 
 PREFIX = "[Context Summary"
@@ -88,7 +89,7 @@ def parse_stored(content: str) -> Batch:
     """A batch from its archived text, for imports. Raises `BadInput` where header or dates are malformed."""
     found = _HEADER.fullmatch(content)
     if found is None or any(iso(micros(time)) != time for time in found.group(2, 3)):
-        line = content.split("\n", 1)[0][:100]
+        line = opening(content.split("\n", 1)[0], 100)
         raise BadInput(
             f"no batch header in {line!r}: it must be [depth:N|start:ISO|end:ISO|count:M] with times in milliseconds "
             f"and Z (or {UNKNOWN}), and the summary on the next line"
@@ -143,7 +144,7 @@ def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count:
     size = len(whole)
     while size:
         size = size * 3 // 4
-        shorter = replace(batches[shown], text=whole[:size].rstrip() + " ...")
+        shorter = replace(batches[shown], text=head_of(whole, size).rstrip() + " ...")
         text = rendered((*batches[:shown], shorter, *batches[shown + 1 :]), first=first, last=last)
         if size and count([text])[0] <= room:
             return text

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.summarize.summarize import write
 from tenfold.summarize.writer import Effect, Job
+from tenfold.text import head_of, tail_of
 
 P = TypeVar("P", bound=Part)
 
@@ -66,8 +67,9 @@ def cut(text: str, limit: int) -> str:
     data = text.encode(errors="replace")
     if len(data) <= limit:
         return text
-    head = data[: limit * 2 // 3].decode(errors="ignore")
-    tail = data[len(data) - limit // 3 :].decode(errors="ignore")
+    text = data.decode()
+    head = head_of(text, len(data[: limit * 2 // 3].decode(errors="ignore")))
+    tail = tail_of(text, len(data[len(data) - limit // 3 :].decode(errors="ignore")))
     lines = text.count("\n", len(head), len(text) - len(tail))
     gap = f"{lines} lines" if lines > 1 else f"{len(text) - len(head) - len(tail)} characters"
     return f"{head}\n[... {gap} left out ...]\n{tail}"

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from tenfold.record.message import Message, calls_of
 from tenfold.summarize.section import Count
-from tenfold.summarize.steps import Moment, clip_end, moments, tell, tell_run
-from tenfold.text import flat
+from tenfold.summarize.steps import Moment, moments, tell, tell_run
+from tenfold.text import flat, opening
 
 RUNS = (6, 15, 40, 100)
 """Steps told by one line where the story is coarse; the first that fits."""
@@ -74,7 +74,7 @@ def _pieces(story: Sequence[Moment], longest: int) -> list[_Piece]:
                 _Piece(
                     first=moment.at,
                     last=moment.last,
-                    levels=(short, clip_end(flat(short), 160), clip_end(flat(short), 70)),
+                    levels=(short, opening(flat(short), 160), opening(flat(short), 70)),
                     told=(moment,),
                 )
             )
@@ -86,7 +86,7 @@ def _pieces(story: Sequence[Moment], longest: int) -> list[_Piece]:
 def _run_piece(run: Sequence[Moment]) -> _Piece:
     coarse = tell_run(run)
     fine = "\n".join(tell(moment) for moment in run)
-    levels = (fine, clip_end(coarse, 500), clip_end(coarse, 110))
+    levels = (fine, opening(coarse, 500), opening(coarse, 110))
     return _Piece(first=run[0].at, last=run[-1].last, levels=levels, told=tuple(run))
 
 
@@ -146,7 +146,7 @@ def _untold(pieces: Sequence[_Piece]) -> str:
     acted = [moment for moment in every if moment.who == "assistant"]
     head = f"[{pieces[0].first}-{pieces[-1].last}] earlier, in short: {asked} user messages, {len(acted)} answers"
     did = tell_run(acted).partition(" | ")[2] if acted else ""
-    return clip_end(f"{head} | {did}" if did else head, 320)
+    return opening(f"{head} | {did}" if did else head, 320)
 
 
 def mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
@@ -159,7 +159,7 @@ def mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count: Coun
     head = f"Entries {first} to {last}: {len(items)} messages"
     detail = ", ".join(f"{number} {role}" for role, number in sorted(roles.items()))
     called = ", ".join(f"{name} {number}x" for name, number in tools.most_common(12))
-    forms = [f"{head} ({detail}). Tools: {clip_end(flat(called), 400)}."] if called else []
+    forms = [f"{head} ({detail}). Tools: {opening(flat(called), 400)}."] if called else []
     return _shortest([*forms, f"{head} ({detail}).", f"{head}.", f"{first}-{last}", "-"], budget, count)
 
 

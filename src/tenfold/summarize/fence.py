@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenfold.text import plain
+from tenfold.text import head_of, plain, tail_of
 
 FENCE = "untrusted-data"
 
@@ -21,4 +21,4 @@ def bounded(text: str, limit: int) -> str:
     first, last = limit * 2 // 3, len(text) - limit // 3
     lines = text.count("\n", first, last)
     size = f"{lines} lines" if lines > 1 else f"{last - first} characters"
-    return f"{plain(text[:first])}\n[... {size} left out ...]\n{plain(text[last:])}"
+    return f"{plain(head_of(text, first))}\n[... {size} left out ...]\n{plain(tail_of(text, len(text) - last))}"

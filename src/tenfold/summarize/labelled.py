@@ -24,7 +24,7 @@ from tenfold.record.message import (
 )
 from tenfold.redact import redacted
 from tenfold.summarize.fence import bounded, fenced
-from tenfold.text import plain
+from tenfold.text import head_of, plain
 
 RESULT = 2_000
 """Characters that are kept of a tool's output."""
@@ -88,4 +88,4 @@ def _printed(text: str, label: str, limit: int) -> str:
     text = plain(text)
     kept = min(limit, RESULT)
     more = f"\n\n[... {len(text) - kept} more characters left out]" if len(text) > kept else ""
-    return fenced(text[:kept], kept, label) + more if text else ""
+    return fenced(head_of(text, kept), kept, label) + more if text else ""

@@ -19,7 +19,7 @@ from tenfold.plan.stages.condense import retold
 from tenfold.record.message import Message, Text, calls_of, result_of, text_of
 from tenfold.redact import redacted
 from tenfold.remembering import remembered
-from tenfold.text import clip, flat, is_prose
+from tenfold.text import clip, flat, is_prose, opening
 
 
 class Done(Struct, frozen=True):
@@ -100,23 +100,16 @@ def first_sentence(text: str, limit: int) -> str:
     chosen = next((line for line in lines if is_prose(line)), lines[0] if lines else "")
     chosen = flat(chosen.replace("**", "")).lstrip("#*- ")
     end = next((chosen.find(stop) + 1 for stop in (". ", "! ", "? ", "。") if 20 < chosen.find(stop) < limit), 0)
-    return clip_end(chosen[:end] if end else chosen, limit)
-
-
-def clip_end(text: str, limit: int) -> str:
-    """The first `limit` characters, with dots where something is left out."""
-    if len(text) <= limit or len(text := redacted(text)) <= limit:
-        return text
-    return text[: max(limit - 3, 1)].rstrip() + "..."
+    return opening(chosen[:end] if end else chosen, limit)
 
 
 def tell_call(done: Done, limit: int = 150) -> str:
     """One call: its name or command, its outcome, its first error line; tool output is quoted."""
-    label = clip_end(flat(done.doing.label), limit)
+    label = opening(flat(done.doing.label), limit)
     if not done.note:
         return f"{label} -> (no result)"
     size = f", {done.lines} lines" if went_well(done.note) and done.lines > 1 else ""
-    error = f' tool: "{clip_end(flat(done.error), 160)}"' if done.error and not went_well(done.note) else ""
+    error = f' tool: "{opening(flat(done.error), 160)}"' if done.error and not went_well(done.note) else ""
     return f"{label} -> {done.note}{size}{error}"
 
 
@@ -127,7 +120,7 @@ def tell(moment: Moment) -> str:
         case "user":
             lines = [f"{where} User: {clip(flat(clip(moment.said, 4_000)), 500)}"]
         case "tool" | "summary":
-            lines = [f'{where} {moment.who}: "{clip_end(flat(moment.said[:2_000]), 160)}"']
+            lines = [f'{where} {moment.who}: "{opening(flat(moment.said[:2_000]), 160)}"']
         case _:
             said = first_sentence(moment.said, 240)
             lines = [f"{where} Assistant: {said}" if said else f"{where} Assistant:"]
@@ -171,4 +164,4 @@ def _name(done: Done) -> str:
         return done.doing.source
     if done.doing.effects and done.doing.verb != "shell":
         return "/".join(done.doing.effects[0].path.split("/")[-2:])
-    return clip_end(flat(done.doing.label), 60)
+    return opening(flat(done.doing.label), 60)

@@ -16,6 +16,7 @@ from tenfold.plan.stages.elide import hint, outside_tail
 from tenfold.record.block import Block, Rep, Replacement, Say, Show
 from tenfold.record.message import Message, Text, ToolCall, calls_of, result_of, text_of
 from tenfold.redact import redacted
+from tenfold.text import opening
 from tenfold.view.units import Shown
 from tenfold.wire.marks import STEP
 
@@ -71,11 +72,11 @@ def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
 
 def _line(shown: list[Shown]) -> str:
     said = " ".join(redacted(text_of(shown[0].message)[: 4 * _LINE]).split())
-    said = said if len(said) <= _LINE else said[:_LINE] + "..."
+    said = opening(said, _LINE + len("..."))
     parts = [said] if said else []
     results = {r.call: s for s in shown if (r := result_of(s.message)) is not None}
     for call in calls_of(shown[0].message):
-        given = redacted(_typed(call)[: 4 * _LINE])[:_LINE]
+        given = opening(redacted(_typed(call)[: 4 * _LINE]), _LINE)
         parts.append(f"{call.name}({given}) -> {_end(call, results.get(call.id))}")
     return STEP + "; ".join(parts)
 

@@ -19,6 +19,7 @@ from tenfold.plan.draft import Draft, Goal, Piece, Recall, as_show
 from tenfold.record.block import Say
 from tenfold.record.message import Document, Message, Part, Text, ToolResult, calls_of, result_of, text_of
 from tenfold.redact import redacted
+from tenfold.text import head_of, opening, tail_of
 from tenfold.view.units import Shown
 from tenfold.wire import takes_text
 
@@ -156,8 +157,8 @@ def shortened(text: str, lines: int, characters: int) -> str | None:
     if len(rows) <= lines and len(text) <= characters:
         return None
     half, side = max(1, lines // 2), characters // 2
-    head = "\n".join(rows[:half])[:side]
-    tail = "\n".join(rows[len(rows) - half :])[-side:] if len(rows) > 1 else text[-side:]
+    head = head_of("\n".join(rows[:half]), side)
+    tail = tail_of("\n".join(rows[len(rows) - half :]) if len(rows) > 1 else text, side)
     if len(head) + len(tail) >= len(text):
         return None
     gap = len(rows) - head.count("\n") - tail.count("\n") - 2
@@ -200,7 +201,7 @@ class Clear(Struct, frozen=True):
             text = text_of(shown.message)
             if text.startswith("[output removed"):
                 return None
-            first = redacted(text.strip().split("\n", 1)[0][: 4 * _FIRST_LINE])[:_FIRST_LINE].strip()
+            first = opening(redacted(text.strip().split("\n", 1)[0][: 4 * _FIRST_LINE]).strip(), _FIRST_LINE)
             entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
             lines = text.count("\n") + 1
             size = f"{lines:,} lines{beside_text(shown.message)}, {tokens:,} tokens"

@@ -16,6 +16,7 @@ from tenfold.plan.stages.elide import beside_text, elided, hint, with_text
 from tenfold.record.entry import message_of
 from tenfold.record.message import Message, result_of, text_of
 from tenfold.redact import redacted
+from tenfold.text import head_of, opening, tail_of
 from tenfold.view.units import Shown, shown_of
 
 REMOVED = "[tool output removed: "
@@ -96,14 +97,13 @@ def ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
     rows = text.removesuffix("\n").split("\n")
     half = len(rows) if len(rows) <= FEW_LINES else min(lines, len(rows) // 2)
     whole = 2 * half >= len(rows)
-    head = (text if whole else "\n".join(rows[:half]))[:characters]
-    rest = text if whole else "\n".join(rows[-half:])
-    tail = rest[max(0, len(rest) - characters) :]
+    first, last = (text, text) if whole else ("\n".join(rows[:half]), "\n".join(rows[-half:]))
+    head, tail = head_of(first, characters), tail_of(last, characters)
     missing = len(text) - len(head) - len(tail)
     if missing <= 0:
         return text
     gap = len(rows) - (head.count("\n") + bool(head)) - (tail.removesuffix("\n").count("\n") + bool(tail))
-    cut = whole or len(head) == characters or len(tail) == characters
+    cut = whole or head != first or tail != last
     what = [f"{gap:,} {'line' if gap == 1 else 'lines'}"] if gap > 0 else []
     what += [f"{missing:,} characters"] if cut or not what else []
     return f"{head}\n[... {', '.join(what)} {DROPPED}{end} ...]\n{tail}"
@@ -139,7 +139,7 @@ def placeholder(draft: Draft, shown: Shown, goal: Goal) -> str:
     message = (message_of(entry) if entry is not None else None) or shown.message
     text = text_of(message)
     count = len(text.removesuffix("\n").split("\n"))
-    first = redacted(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS])[:FIRST_CHARACTERS].strip()
+    first = opening(redacted(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS]).strip(), FIRST_CHARACTERS + len("..."))
     what = f"{count:,} {'line' if count == 1 else 'lines'}{beside_text(message)}"
     return f"{REMOVED}{what}; it began: {first}{hint(goal.recall, entry.id if entry is not None else '')}]"
 

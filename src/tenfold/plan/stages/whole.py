@@ -17,6 +17,7 @@ from tenfold.plan.stages.condense import SUMMARY, after_floor, replacement
 from tenfold.plan.stages.elide import hint
 from tenfold.record.block import Block, Say, Show
 from tenfold.record.message import Message, Text, calls_of, text_of
+from tenfold.text import head_of, tail_of
 from tenfold.trigger.triggers import CalibratedBuffer
 from tenfold.view.units import Shown, Unit, shown_of
 from tenfold.view.view import View
@@ -326,4 +327,5 @@ def _cut(text: str, characters: int, way: str) -> str:
     head = characters * 2 // 3
     tail = characters - head
     left_out = len(text) - characters
-    return f"{text[:head]}\n[... {left_out:,} characters of the request left out{way} ...]\n{text[len(text) - tail :]}"
+    gap = f"[... {left_out:,} characters of the request left out{way} ...]"
+    return f"{head_of(text, head)}\n{gap}\n{tail_of(text, tail)}"

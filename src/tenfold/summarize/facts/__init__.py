@@ -20,7 +20,7 @@ from tenfold.summarize.facts.merging import REVERTED, merge
 from tenfold.summarize.facts.names import SAID, Names
 from tenfold.summarize.facts.said import decisions, spoken
 from tenfold.summarize.facts.todos import from_file, from_text, from_tool
-from tenfold.text import clip, edges, flat, key_of, middle
+from tenfold.text import clip, edges, flat, head_of, key_of, middle
 from tenfold.wire.marks import STEP, typed
 
 __all__ = ["extract", "merge"]
@@ -97,7 +97,7 @@ class _Reader:
         for call in calls:
             doing = self._pending[call.id] = read_call(call, self._opened)
             arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
-            self._identifiers.read(at, arguments[:2_000], "model")
+            self._identifiers.read(at, head_of(arguments, 2_000), "model")
             self._names.read(at, "\n".join(_strings(doing.arguments)), _owner(doing))
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         text = edges(text)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tenfold.record.block import Fact
 from tenfold.redact import redact, redacted
 from tenfold.remembering import remembered
-from tenfold.text import ending, flat, key_of, sentences
+from tenfold.text import ending, flat, head_of, key_of, sentences, uncut
 
 _STRIP = ".,;:!?\"'`()[]{}<>*\\"
 _WORTH = re.compile(r"\d|@|://")
@@ -100,7 +100,7 @@ def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
     Secrets go first: a word by itself does not tell that it stood behind a label.
     """
     close = not tool or len(text) <= _SMALL
-    text = redacted(text if len(text) <= _EDGE else text[: _EDGE * 2 // 3] + " " + ending(text, _EDGE // 3))
+    text = redacted(text if len(text) <= _EDGE else head_of(text, _EDGE * 2 // 3) + " " + ending(text, _EDGE // 3))
     words = text.split()
     named = [(word, _classify(word)) for word in set(words) if 3 <= len(word) <= 400]
     telling = [(word, each) for word, each in named if each is not None and (each.loud or close)]
@@ -121,7 +121,7 @@ _FIGURE = re.compile(
 )
 """A number in a sentence, not one that only counts places."""
 _QUOTE = 120
-"""Characters of a sentence around what it names."""
+"""Characters of a sentence around what it names, and what completes the words at its ends."""
 _MANY = 12
 """Sentences of one text with something named in them: beyond that it is a list, and its newest are enough."""
 
@@ -146,15 +146,26 @@ def _said_in(text: str) -> tuple[tuple[str, str], ...]:
         if found or names:
             first = min(at for at, _ in (*found, *names))
             start = max(0, min(first - _QUOTE // 2, len(sentence) - _QUOTE))
-            quote = flat(sentence if len(sentence) <= _QUOTE else sentence[start : start + _QUOTE])
+            quote = flat(sentence if len(sentence) <= _QUOTE else _worded(sentence, start, start + _QUOTE))
             out += [(key, quote) for _, key in (*found, *names)]
     return tuple(out)
+
+
+def _worded(sentence: str, start: int, end: int) -> str:
+    """That stretch of a sentence with all of the words at its ends: half a name would pass for another one.
+
+    Where a word goes on for as long as a stretch, it is none: such a text has no blanks, and is cut.
+    """
+    before, after = sentence[max(start - _QUOTE, 0) : start], sentence[end : end + _QUOTE]
+    begun, ended = len(before) - before.rfind(" ") - 1, after.find(" ")
+    ended = ended if ended >= 0 else len(after)
+    return sentence[start - (begun if begun < _QUOTE else 0) : end + (ended if ended < _QUOTE else 0)]
 
 
 @lru_cache(maxsize=16_384)
 def _classify(word: str) -> _Named | None:
     """The identifier in a word of at most 400 characters, None if there is none."""
-    if not _WORTH.search(word) and not (word[0].isupper() and "-" in word):
+    if uncut(word) != word or (not _WORTH.search(word) and not (word[0].isupper() and "-" in word)):
         return None
     bare = word.strip(_STRIP)
     if "://" in bare:

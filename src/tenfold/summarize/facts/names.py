@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tenfold.record.block import Fact
 from tenfold.redact import redacted
 from tenfold.remembering import remembered
-from tenfold.text import ending
+from tenfold.text import ending, head_of, uncut
 
 FADE = 60
 """Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""
@@ -57,7 +57,7 @@ class Names:
 
     def read(self, at: int, text: str, owner: str, *, heard: bool = False) -> None:
         """Takes in one text met at a position. `heard` says that a tool printed it; then its edges are read."""
-        found = names_in(text if not heard or len(text) <= _EDGE else f"{text[:_OUTER]} {ending(text, _INNER)}")
+        found = names_in(text if not heard or len(text) <= _EDGE else f"{head_of(text, _OUTER)} {ending(text, _INNER)}")
         if not found:
             return
         scores = self._owners.setdefault(owner, {})
@@ -87,7 +87,7 @@ def _in_word(word: str) -> tuple[str, ...]:
     if len(word) < 4 or (word.isalpha() and word[1:].islower()):
         return ()
     out: list[str] = []
-    for found in _NAME.findall(word):
+    for found in _NAME.findall(uncut(word)):
         name = found if "://" in found else found.strip("-").rstrip("./-")
         name = name if name.startswith(("/", ".")) else name.lstrip("./-")
         if len(name) >= 4 and _TELLING.match(name) and not _AMOUNT.match(name) and (len(name) <= _LONG or "/" in name):
