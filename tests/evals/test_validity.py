@@ -1,4 +1,4 @@
-"""The gates: each breaks on the one defect it is for, and holds for lists without it. And false facts."""
+"""The gates: each breaks on the one defect it is for, and holds for lists without it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import pytest
 from msgspec import Struct
 
 from tenfold.evals.cases import ChatMessage, tokens_of
-from tenfold.evals.false_facts import false_facts
 from tenfold.evals.methods import Compacted, Unable, methods
-from tenfold.evals.validity import GATES, LEAST_SUMMARY, broken, check, least
+from tenfold.evals.validity import GATES, LEAST_SUMMARY, Broken, broken, check, least
 from tenfold.policies import POLICIES
 
 
@@ -151,6 +150,15 @@ def test_check_sees_two_runs_that_differ_and_a_list_that_was_changed() -> None:
     assert check(fresh, Made(spoiled), session="s").counts["changed input"] == 1
 
 
+def test_check_counts_what_else_is_looked_at() -> None:
+    def also(cut: int, budget: int) -> list[Broken]:
+        return [Broken("thinking moved", cut, f"at {budget}")]
+
+    found = check(SOURCE, Made(lambda past, _: list(past)), session="s", cuts=[1, 8], also=also)
+    assert found.counts == {"thinking moved": 2}
+    assert found.first == {"thinking moved": "cut 1, message 1: at 2000"}
+
+
 def test_check_counts_what_could_not_be_run() -> None:
     def unable(_: Sequence[ChatMessage], __: int) -> list[ChatMessage]:
         raise Unable("no")
@@ -183,43 +191,3 @@ def test_two_runs_of_our_own_methods_are_the_same(name: str) -> None:
     (method,) = methods([name])
     found = check(talk(), method, session="made", cuts=[41], budget=900)
     assert "two runs differ" not in found.counts
-
-
-# -- false facts -------------------------------------------------------------------------------------------------------
-
-FACTS = [user("Mend shop/money.py for SHOP-2291."), agent("In /home/dev I ran price_of on 12000 rows, see 1a2b3c4d.")]
-
-
-def test_what_the_source_holds_is_true() -> None:
-    view = [user("money.py in shop/money.py, /home/dev/shop/money.py, 12,000 rows, SHOP-2291, price_of, 1a2b3c4d")]
-    assert not false_facts(FACTS, view)
-    assert not false_facts(FACTS, FACTS)
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("path", "shop/cash.py"),
-        ("url", "https://shop.example/x"),
-        ("ticket", "SHOP-2292"),
-        ("symbol", "price_off"),
-        ("symbol", "priceOf"),
-        ("hash", "1a2b3c4e"),
-        ("number", "13000"),
-    ],
-)
-def test_what_it_does_not_hold_is_false(kind: str, text: str) -> None:
-    assert [(f.kind, f.text, f.at) for f in false_facts(FACTS, [FACTS[0], user(f"so {text} it is")])] == [
-        (kind, text, 1)
-    ]
-
-
-def test_what_a_view_says_about_itself_is_no_fact() -> None:
-    assert not false_facts(FACTS, [user("[12,345 tokens left out] [5678 lines omitted] [redacted]")])
-    assert not false_facts(FACTS, [user("The rest is in /conversation_history/session_1a2b3c4f.md")])
-
-
-def test_a_break_that_json_escapes_is_no_letter_of_a_name() -> None:
-    source = [agent("it said: InvalidTotal")]
-    assert not false_facts(source, [user(r'{"text": "so:\nInvalidTotal"}')])
-    assert [f.text for f in false_facts(source, [user(r'{"text": "so:\nInvalidSum"}')])] == ["InvalidSum"]

@@ -1,13 +1,13 @@
 """Hard gates on a compacted list of chat messages: each is a count, and each count must be 0.
 
 They are checked against the list that was compacted, so a defect that a session already had is not charged to the
-method. Thinking and signatures do not exist in this neutral form; the wire formats' own tests cover them.
+method. Thinking and signatures do not exist in this neutral form: `own_wire.py` checks them in a session's own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal, get_args
 
@@ -25,6 +25,8 @@ Gate = Literal[
     "duplicate id",
     "changed order",
     "rejected role",
+    "thinking moved",
+    "signature dropped",
     "empty content",
     "over budget",
     "changed input",
@@ -48,7 +50,10 @@ class Broken(Struct, frozen=True):
 
 
 class Checked(Struct, frozen=True):
-    """One method over the cuts of one session: how often each gate failed, where first, and what could not be run."""
+    """One method over the cuts of one session: how often each gate failed, where first, and what could not be run.
+
+    `thinking` counts the cuts at which the session's own messages before it hold thinking or signatures.
+    """
 
     session: str
     method: str
@@ -56,6 +61,11 @@ class Checked(Struct, frozen=True):
     counts: dict[Gate, int]
     first: dict[Gate, str]
     unable: int = 0
+    thinking: int = 0
+
+
+Also = Callable[[int, int], Iterable[Broken]]
+"""Further gates that fail where what lies before a cut is compacted to a budget."""
 
 
 def broken(
@@ -96,6 +106,7 @@ def check(  # noqa: PLR0913 - what, by which method, and where; all but the firs
     budget: int = 0,
     share: float = 0.1,
     floor: int = 2_000,
+    also: Also = lambda _cut, _budget: (),
 ) -> Checked:
     """Compacts at each of the cuts (every index, where none are given), twice, and counts the gates that fail.
 
@@ -109,7 +120,7 @@ def check(  # noqa: PLR0913 - what, by which method, and where; all but the firs
         past = messages[:cut]
         allowed = budget or max(floor, int(share * tokens_of(past)))
         try:
-            found = _at(past, method, allowed)
+            found = [*_at(past, method, allowed), *also(cut, allowed)]
         except Unable:
             unable += 1
             continue
