@@ -28,8 +28,8 @@ _HEAD = """# Benchmarks
 What `make bench` printed on {date} on this machine: {machine}. Absolute times depend on the machine; each stands
 beside a named baseline of the same run. The recorded sessions are read from the folder that `TENFOLD_SESSIONS` names.
 
-The gold facts (tests/gold) were marked by reading, apart from the extractor, but lay in the repository while it was
-being written: they are a check, not a held-out evaluation.
+The gold facts (tests/gold) were marked by reading, apart from the extractor. Their sessions are no held-out set: the
+figures are a check, and say less of other sessions.
 """
 
 

@@ -11,22 +11,28 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tenfold.evals.peers import surroundings
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "kits.md"
 
 
-def figures(name: str) -> str:
-    """What a kit's run prints, or why there is none. What its libraries say of themselves is shown if the run fails."""
-    python = ROOT / ".kits" / name / "bin" / "python"
+def figures(name: str, root: Path = ROOT) -> str:
+    """What a kit's run prints, or why there is none. What its libraries say of themselves is shown if the run fails.
+
+    It runs as the peers do: with an empty home and none of the user's keys.
+    """
+    python = root / ".kits" / name / "bin" / "python"
     if not python.exists():
-        failed = ROOT / ".kits" / f"{name}.failed"
+        failed = root / ".kits" / f"{name}.failed"
         return f"left out: {failed.read_text('utf-8').strip() if failed.exists() else 'it is not installed'}\n"
-    path = os.pathsep.join(str(ROOT / part) for part in ("src", "kits/common"))
-    command = [str(python), "-W", "ignore", str(ROOT / "kits" / name / "run.py")]
-    ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}
-    )
+    path = os.pathsep.join(str(root / part) for part in ("src", "kits/common"))
+    command = [str(python), "-W", "ignore", str(root / "kits" / name / "run.py")]
+    with TemporaryDirectory(prefix="tenfold-kit-") as home:
+        env = surroundings(Path(home)) | {"PYTHONPATH": path}
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=env)
     if ran.returncode:
         sys.exit(ran.stderr)
     return ran.stdout

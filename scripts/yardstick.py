@@ -1,8 +1,8 @@
 """`make yardstick`: measures everything and writes `docs/yardstick.md`. `python -m scripts.yardstick STAGE...`.
 
-The stages quality, replay, speed and search each run the command that users have, over the project's own sessions and
-the folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page draws the pages
-from these results: the documentation, and `build/report.html`. Without a stage all run.
+The stages quality, gates, replay, speed and search each run the command that users have, over the project's own
+sessions and the folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page draws
+the pages from these results: the documentation, and `build/report.html`. Without a stage all run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tenfold.errors import UnknownFormat
 from tenfold.evals import page
@@ -30,7 +31,7 @@ from tenfold.evals.methods import ALL, methods
 from tenfold.evals.peers import PEERS
 from tenfold.evals.plots import figures
 from tenfold.evals.replay import Replays
-from tenfold.evals.report import Quality, Yardstick, in_area
+from tenfold.evals.report import OURS, Quality, Yardstick, in_area
 from tenfold.evals.searching import Asked
 from tenfold.evals.speed import Speed
 from tenfold.evals.standing import longest, windows
@@ -45,6 +46,7 @@ ROUNDS, WINDOWS = "1,3,5,10", "100k"
 COMMAND = "make peers yardstick"
 Kind = TypeVar("Kind")
 _SESSIONS = (".jsonl", ".json", ".traj")
+_ENDS = ", ".join(_SESSIONS)
 _DISTRIBUTIONS = ("{}", "{}-core", "{}-ai", "{}-sdk")
 _NUMBER = re.compile(r"[-+$]?\d[\d.,]*(?: to \S+| ?[%\w]{1,2}|/\d+)?$|-$")
 _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
@@ -72,8 +74,8 @@ _BOUNDS = """## What these figures do not say
   between two requests are not modelled.
 - **Times are of one machine.** Other projects are timed inside their own processes, around their own hook; nothing of
   the protocol is in it. What is compared is a turn in which nothing is to be compacted.
-- **Few sessions make wide intervals**, and they speak of sessions like these. Tenfold was developed with the same
-  sessions at hand: measure it on your own.
+- **Few sessions make wide intervals**, and they speak of sessions like these, which are no held-out set: measure it on
+  your own.
 """
 _REPEAT = """## How to repeat it
 
@@ -81,9 +83,9 @@ _REPEAT = """## How to repeat it
     TENFOLD_SESSIONS=/path/to/sessions make yardstick
 
 Without `TENFOLD_SESSIONS` the project's own sessions are measured alone. Each stage can be run by itself
-(`python -m scripts.yardstick quality`, then `replay`, `speed`, `search`, `page`); results lie in `build/yardstick`, all
-of them in `build/yardstick.json`, and the same report as one HTML page in `build/report.html`. On sessions of your
-own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
+(`python -m scripts.yardstick quality`, then `gates`, `replay`, `speed`, `search`, `page`); results lie in
+`build/yardstick`, all of them in `build/yardstick.json`, and the same report as one HTML page in `build/report.html`.
+On sessions of your own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
 """
 
 
@@ -91,19 +93,34 @@ own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
 
 
 def folders() -> list[Path]:
-    """What is measured: the project's own sessions, and the folders of `TENFOLD_SESSIONS`."""
+    """What is measured: the project's own sessions, and what lies in the folder that `TENFOLD_SESSIONS` names."""
     named = os.environ.get("TENFOLD_SESSIONS", "")
-    inside = sorted(p for p in Path(named).iterdir() if p.is_dir()) if named else []
-    return [OWN, *(p for p in inside if any(file.suffix in _SESSIONS for file in p.rglob("*")))]
+    return [OWN, *inside(Path(named))] if named else [OWN]
 
 
-def told(stage: str, *arguments: str) -> None:
-    """Runs `tenfold eval` with `--json` over all sessions and keeps what it says."""
+def inside(folder: Path) -> list[Path]:
+    """The folders and files of a folder that hold sessions, or may. Ends the program where there are none."""
+    if not folder.is_dir():
+        sys.exit(f"yardstick: TENFOLD_SESSIONS names {folder}, which is no folder")
+    found = [p for p in sorted(folder.iterdir()) if any(f.suffix in _SESSIONS for f in (p, *p.rglob("*")))]
+    return found or sys.exit(f"yardstick: in {folder}, which TENFOLD_SESSIONS names, nothing ends in {_ENDS}")
+
+
+def told(stage: str, *arguments: str, name: str = "") -> None:
+    """Runs `tenfold eval` with `--json` over all sessions and keeps what it says under `name`, or the stage's own."""
     command = [sys.executable, "-m", "tenfold", "eval", stage, *map(str, folders()), *arguments, "--json"]
+    commit = described()
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if ran.returncode:
-        sys.exit(f"yardstick: the stage {stage} ended with {ran.returncode}")
-    kept(stage, ran.stdout)
+        sys.exit(f"yardstick: the stage {name or stage} ended with {ran.returncode}")
+    kept(name or stage, ran.stdout)
+    (BUILD / f"{name or stage}.commit").write_bytes(commit)
+
+
+def described() -> bytes:
+    """The commit that is checked out."""
+    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, check=False)
+    return asked.stdout
 
 
 def kept(name: str, data: bytes) -> None:
@@ -112,13 +129,16 @@ def kept(name: str, data: bytes) -> None:
     beside = BUILD / f"{name}.part"
     beside.write_bytes(data)
     beside.replace(BUILD / f"{name}.json")
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, check=False)
-    (BUILD / f"{name}.commit").write_bytes(asked.stdout)
 
 
 def quality() -> None:
     """Recall, probes, false facts and validity of all methods."""
     told("quality", "--methods", f"{ALL},peers", "--rounds", ROUNDS)
+
+
+def gates() -> None:
+    """Validity of the policy `tenfold` at every index of every session, twice at each."""
+    told("quality", "--methods", OURS, "--budgets", "4k", "--every-cut", name="gates")
 
 
 def replay() -> None:
@@ -152,7 +172,7 @@ def result() -> Yardstick:
     if not days:
         sys.exit("yardstick: nothing was measured yet: python -m scripts.yardstick quality")
     return Yardstick(
-        read("quality", Quality),
+        everywhere(read("quality", Quality), read("gates", Quality)),
         read("replay", Replays),
         read("speed", Speed),
         tuple(read("search", list[Asked]) or ()),
@@ -167,6 +187,14 @@ def read(name: str, kind: type[Kind]) -> Kind | None:
     """What a stage left, if it ran."""
     path = BUILD / f"{name}.json"
     return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
+
+
+def everywhere(made: Quality | None, found: Quality | None) -> Quality | None:
+    """What was measured at the cuts, with the gates of those methods that were checked at every index."""
+    if made is None or found is None:
+        return made
+    rest = (each for each in made.checked if each.method not in found.methods)
+    return replace(made, checked=(*found.checked, *rest))
 
 
 def versions() -> dict[str, str]:
@@ -244,12 +272,29 @@ def measured(made: Yardstick) -> str:
     return (
         f"Measured on {len({name for name, _ in cuts})} recorded sessions, cut in {len(cuts)} places, with pasts of "
         f"{sizes[0]:,} to {sizes[-1]:,} tokens, of which their real futures went on to need "
-        f"{sum(r.needed for r in cuts.values()):,} facts.\n"
+        f"{sum(r.needed for r in cuts.values()):,} facts: these make the area. Pasts below 4k tokens, and those whose "
+        "future needed nothing, count at the smaller budgets, in probes, in planted rules and in validity.\n\n"
+        + markdown(sources(made.quality), level=3)
     )
 
 
+def sources(made: Quality) -> Table:
+    """The files measured, each with how many of its sessions and cuts count for the area, and what they needed."""
+    cuts: dict[str, dict[tuple[str, int], int]] = {}
+    for each in made.probes:
+        cuts.setdefault(each.session.partition("#")[0], {})[each.session, each.cut] = each.past_tokens
+    needed = {(r.session, r.cut): r.needed for r in in_area(made)}
+    rows = []
+    for file, pasts in cuts.items():
+        rated = [needed[place] for place in pasts if place in needed]
+        found = (len({session for session, _ in pasts}), len(pasts), max(pasts.values()), len(rated), sum(rated))
+        rows.append((file, *(f"{number:,}" for number in found)))
+    columns = ("file", "sessions", "cuts", "longest past", "cuts in the area", "facts needed there")
+    return Table("The sessions", columns, rows, "where each is from: [The measures](measures.md#the-sessions)")
+
+
 def costs(made: Yardstick, found: Sequence[Table]) -> list[Table]:
-    """Of the tables of replays those of all sessions together, and of the two longest sessions that had to compact."""
+    """The tables of replays; of those of one session the two of the longest that had to compact."""
     if made.replay is None:
         return []
     names = {
@@ -257,7 +302,8 @@ def costs(made: Yardstick, found: Sequence[Table]) -> list[Table]:
         for window in windows(made.replay)
         for played in longest(made.replay, window)[:2]
     }
-    return [*found[: len(windows(made.replay))], *(table for table in found if table.title in names)]
+    single = {f"{one.session}, window {one.window:,}" for one in made.replay.played}
+    return [table for table in found if table.title not in single or table.title in names]
 
 
 def section(
@@ -294,6 +340,7 @@ def clean(text: str) -> str:
 
 STAGES: Mapping[str, Callable[[], None]] = {
     "quality": quality,
+    "gates": gates,
     "replay": replay,
     "speed": speed,
     "search": search,

@@ -28,7 +28,8 @@ _INTRODUCTION = """# The command `tenfold`
 Written from the command itself by `python -m tests.docs.commands --write`; a test fails when the two differ.
 
 Results go to standard output, notes and errors to standard error. A terminal gets tables and colours (`NO_COLOR` is
-respected), a pipe gets tab-separated lines without either, and `--json` gives one object per session and line.
+respected), a pipe gets tab-separated lines without either. `--json` gives JSON, a value on each line: for each session,
+hit or event that is told; of `eval` all scores are one value.
 Session text is shown without control characters and with secrets redacted; exact are `export` and `expand --json` only.
 
 Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed;
@@ -89,9 +90,9 @@ def _metavar(parameter: Described) -> str:
 
 
 def _default(parameter: Described) -> str:
-    if parameter.default in (None, False, True, ()) or parameter.required or callable(parameter.default):
+    if parameter.default in (None, False, True, (), "") or parameter.required or callable(parameter.default):
         return ""
-    return f" Default: {parameter.default}."
+    return f" Default: `{parameter.default}`."
 
 
 def _cell(text: str) -> str:

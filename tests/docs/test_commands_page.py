@@ -8,6 +8,12 @@ def test_the_page_is_what_the_command_says() -> None:
     assert PAGE.read_text("utf-8") == page(), "run `python -m tests.docs.commands --write`"
 
 
+def test_a_default_is_quoted_and_none_is_empty() -> None:
+    text = page()
+    assert "Default: `.`." in text
+    assert [line for line in text.splitlines() if "Default: ." in line or "``" in line] == []
+
+
 def test_every_command_is_on_it() -> None:
     text = PAGE.read_text("utf-8")
     names = [command.name for command in app.registered_commands]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from itertools import product
 
 import pytest
 from genai_prices import Usage, calc_price
 
 from tenfold.errors import UsageError
-from tenfold.evals.bill import CACHEABLE, LISTS, Prices, Request, Tier, billed, prices_of
+from tenfold.evals.bill import CACHEABLE, LISTS, Prices, Request, Tier, billed, lists_of, price_table, prices_of
 
 FLAT = Prices("made:up", (Tier(-1, 10.0),), (Tier(-1, 1.0),), (Tier(-1, 12.5),), (Tier(-1, 50.0),))
 
@@ -55,6 +56,18 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert bill.output == pytest.approx(0.05)
     assert bill.summaries == pytest.approx(0.2 + 0.025)
     assert bill.total == pytest.approx(0.04 + 0.75 + 0.05 + 0.225)
+
+
+def test_the_prices_are_told_with_their_tiers_and_whose_they_are() -> None:
+    tiered = Prices("made:tiers", (Tier(-1, 3.0), Tier(200_000, 6.0)), (Tier(-1, 0.3),), (), (Tier(-1, 15.0),))
+    found = price_table([FLAT, tiered], lists_of())
+    assert found.rows == [
+        ("made:up", "any", "$10", "$1", "$12.5", "$50"),
+        ("made:tiers", "up to 200,000", "$3", "$0.3", "$3", "$15"),
+        ("made:tiers", "above 200,000", "$6", "$0.3", "$6", "$15"),
+    ]
+    assert found.note.endswith(f"list prices of genai-prices {version('genai-prices')}")
+    assert "list prices" not in price_table([FLAT], "").note
 
 
 def test_a_beginning_too_short_is_not_read_from_the_cache() -> None:

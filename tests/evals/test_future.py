@@ -5,22 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tenfold.evals.cases import Case, ChatMessage, tokens_of
-from tenfold.evals.future import (
-    HIT_TOKENS,
-    Away,
-    Fact,
-    Recall,
-    area,
-    found_by,
-    needed,
-    present,
-    query_of,
-    search_of,
-    within,
-)
+from tenfold.evals.future import Away, Fact, Recall, area, found_by, needed, present, query_of, search_of, within
 from tenfold.evals.methods import methods
 from tenfold.evals.quality import Size, ground
 from tenfold.evals.quality import score as scored
+from tenfold.recall.tools import FOUND
 from tests.evals.chats import calls, case, gives, long_past, says, step, user
 
 
@@ -104,7 +93,7 @@ def test_a_search_brings_back_what_the_request_describes() -> None:
 
 def test_what_a_search_brings_back_is_bounded() -> None:
     texts = ["word " * 400] * 4
-    assert within(texts, HIT_TOKENS) == texts[:2]
+    assert within(texts, FOUND) == texts[:2]
 
 
 def recall(name: str, made: Case, budget: int) -> Recall:

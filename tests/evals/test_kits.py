@@ -7,9 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from scripts.run_kits import figures
 from tests.evals.chats import long_past
 from tests.shape.scan import ROOT
 
@@ -33,6 +35,21 @@ def test_each_is_pinned_and_has_its_figures_on_the_page(name: str) -> None:
 
 def test_there_are_four() -> None:
     assert len(KITS) == 4
+
+
+def test_a_kit_sees_no_key_and_no_home_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    for folder in ("kits/fake", ".kits/fake/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".kits/fake/bin/python").symlink_to(sys.executable)
+    script = "import json, os; print(json.dumps([dict(os.environ), os.listdir(os.environ['HOME'])]))"
+    (tmp_path / "kits/fake/run.py").write_text(script)
+    seen, stored = json.loads(figures("fake", tmp_path))
+    assert "OPENAI_API_KEY" not in seen
+    assert seen["HOME"] != os.environ.get("HOME")
+    assert not Path(seen["HOME"]).exists(), "it is gone with the run"
+    assert stored == []
+    assert seen["DO_NOT_TRACK"] == "1"
 
 
 PROBE = """

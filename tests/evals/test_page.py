@@ -19,14 +19,16 @@ from tenfold.evals.goals import goals
 from tenfold.evals.gold import Answered, answered
 from tenfold.evals.gold import table as answers_table
 from tenfold.evals.methods import methods
-from tenfold.evals.page import page
+from tenfold.evals.page import TERMS, page
+from tenfold.evals.page import tables as tables_of
 from tenfold.evals.plots import emphasised, figures
 from tenfold.evals.probes import Tally
+from tenfold.evals.replay import Replayed
 from tenfold.evals.report import Quality, Yardstick, tables
-from tenfold.evals.standing import planted_shares
+from tenfold.evals.standing import planted_shares, together
 from tenfold.evals.tables import Table
-from tenfold.evals.verdict import behind, verdict
-from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
+from tenfold.evals.verdict import behind, standings, verdict
+from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, replayed, yardstick
 from tests.shape.scan import ROOT
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m{{ 7*7 }}"
@@ -79,6 +81,16 @@ def test_the_page_holds_every_part_and_is_well_formed() -> None:
         assert fact in said
 
 
+def test_the_page_explains_its_columns_and_no_others() -> None:
+    columns = {name for part in tables_of(yardstick()).values() for table in part for name in table.columns}
+    assert set(TERMS) - columns == set()
+    said = Read(page(yardstick(), repeat="make yardstick")).said
+    assert [name for name, meaning in TERMS.items() if name not in said or meaning not in said] == []
+    alone = Read(page(Yardstick(speed=yardstick().speed), repeat="make yardstick")).said
+    assert TERMS["way"] in alone
+    assert TERMS["refetch"] not in alone
+
+
 def test_what_stands_in_a_session_is_text_on_the_page() -> None:
     text = page(hostile(), repeat=f"tenfold eval {HOSTILE}", judged=True)
     read = Read(text)
@@ -128,6 +140,8 @@ def judged(made: Yardstick) -> dict[str, tuple[str, str]]:
 
 
 AREA = "future-use recall, area over the budgets, view alone"
+BILL = "bill of a replay, window 10,000, claude-sonnet-4-5"
+ALONE = "of the methods never refused no other is that near in recall; the next,"
 LEAD = "how far that area is above the best of the other projects"
 
 
@@ -139,7 +153,7 @@ def test_goals_are_judged_from_the_result() -> None:
     assert found["typed probes at 10 %, after 10 compactions: constraints"][1] == "met"
     assert found["typed probes at 10 %: numbers"] == ("4 of 5 (80.0 %)", "met")
     assert found["typed probes at 10 %: errors"][1] == "not measured"
-    assert found["bill of a replay, window 10,000, claude-sonnet-4-5"] == ("$2.00", "met")
+    assert found[BILL] == (f"$2.00; {ALONE} tail 0.750, $2.50", "met")
     assert found["overhead per turn at 10,000 messages: tenfold, given by `append`"][0].startswith("300 x")
     assert found["overhead per turn at 10,000 messages: tenfold, given by `sync`"][1] == "not met"
     assert found["what calls wait for a compaction, summary in the background"][1] == "met"
@@ -152,10 +166,7 @@ def test_a_goal_that_is_missed_is_said() -> None:
     found = judged(made)
     assert found[AREA] == (f"0.933; best other: {PEER} 0.983", "not met")
     assert found[LEAD][1] == "not met"
-    assert found["bill of a replay, window 10,000, claude-sonnet-4-5"] == (
-        f"$2.00; cheapest other: {PEER} $1.00",
-        "not met",
-    )
+    assert found[BILL] == (f"$2.00; cheapest other: {PEER} 0.983, $1.00", "not met")
     assert made.quality is not None
     flawed = replace(made.quality.probes[0], false=3, gates={"orphan call": 2})
     assert flawed.method == "tenfold"
@@ -203,7 +214,7 @@ def test_a_method_whose_requests_are_refused_is_not_the_cheapest() -> None:
     assert made.replay is not None
     refused = tuple(replace(p, overflows=p.method == PEER) for p in made.replay.played)
     found = judged(replace(made, replay=replace(made.replay, played=refused)))
-    assert found["bill of a replay, window 10,000, claude-sonnet-4-5"] == ("$2.00", "met")
+    assert found[BILL] == (f"$2.00; {ALONE} tail 0.750, $2.50", "met")
 
 
 def test_the_prose_says_who_is_first_and_by_how_much() -> None:
@@ -223,6 +234,72 @@ def test_where_another_is_better_is_listed_with_the_best_other_project() -> None
     assert "future-use recall at 32k" not in rows, "level with the first"
     bill = next(row for what, row in rows.items() if what.startswith("bill"))
     assert bill == ("$2.00", f"{PEER} $1.00", f"{PEER} $1.00", "1")
+
+
+def test_replays_are_held_against_methods_that_played_every_session_and_were_never_refused() -> None:
+    slow = [replayed("tenfold", 2.0), replayed("tail", 2.0), replayed("none", 9.0, over=True), replayed(PEER, 1.0)]
+    slow[0] = replace(slow[0], blocked=0.4, longest=0.3, rewritten=5_000, read=8_000, compactions=2, peak=9_000)
+    other = replace(replayed(OTHER, 1.0, session="two.jsonl"), blocked=0.0)
+    again = [replayed(name, 1.0, session="two.jsonl") for name in ("tenfold", "tail", "none")]
+    rows = {row[0]: row[1:] for row in behind(with_replayed(*slow, other, *again)).rows}
+    where = "replays, window 10,000: "
+    assert {what.removeprefix(where): row for what, row in rows.items() if what.startswith(where)} == {
+        "time blocked in all": ("0.500 s", "tail 0.200 s", "-", "1"),
+        "longest block": ("0.300 s", "tail 0.050 s", "-", "1"),
+        "tokens rewritten": ("9,000", "tail 8,000", "-", "1"),
+        "cached share": ("26.6%", "tail 28.1%", "-", "1"),
+        "compactions": ("3", "tail 2", "-", "1"),
+        "peak": ("9,000", "tail 8,000", "-", "1"),
+    }, "none was refused, the two peers did not play both sessions"
+    level = [replayed(name, 1.0) for name in ("tenfold", PEER)]
+    assert [what for what, *_ in behind(with_replayed(*level)).rows if what.startswith(where)] == []
+    refused = replace(level[0], overflows=1)
+    shown = next(one for one in standings(with_replayed(refused, level[1])) if one.what.startswith(where))
+    assert set(shown.values) == {"tenfold", PEER}, "where ours was refused it is still shown"
+
+
+def with_replayed(*played: Replayed) -> Yardstick:
+    made = yardstick().replay
+    assert made is not None
+    return replace(yardstick(), replay=replace(made, played=played))
+
+
+def test_results_that_cannot_be_sent_and_the_price_of_a_miss_are_put_in_order() -> None:
+    made = quality()
+    costs = {"tenfold": 30, "tail": 20, OTHER: 10}
+    scores = [replace(r, refetch=costs.get(r.method, 90)) for r in made.recall]
+    scores = [replace(r, over=True) if (r.method, r.budget) == ("tenfold", 2_000) else r for r in scores]
+    scores = [replace(r, unable="no") if (r.method, r.budget) == (OTHER, 2_000) else r for r in scores]
+    rows = {row[0]: row[1:] for row in behind(Yardstick(replace(made, recall=tuple(scores)))).rows}
+    assert rows["results over budget or unable"] == ("20.0%", "keep-last 0.0%", f"{PEER} 0.0%", "3")
+    assert rows["price of a miss, tokens"] == ("30", "tail 20", "-", "1"), "who gave no result missed nothing there"
+
+
+def test_the_sentence_counts_the_measures_of_other_projects() -> None:
+    made = yardstick()
+    counted = [one for one in standings(made) if PEER in one.values or OTHER in one.values]
+    better = [one for one in counted if {PEER, OTHER} & set(one.ahead())]
+    assert verdict(made)[-1] == (
+        f"Other projects could be held against `tenfold` in {len(counted)} measures; in {len(better)} of these at "
+        'least one of them was better: the table "Where another method is better" says which.'
+    )
+    assert len(counted) > len(better) > 0
+
+
+def test_sessions_that_reach_the_window_are_summed_by_themselves() -> None:
+    names = ("none", "tenfold")
+    made = with_replayed(
+        *(replayed(name, 9.0 - 3 * i, over=not i) for i, name in enumerate(names)),
+        *(replayed(name, 1.0, session="short.jsonl") for name in names),
+    ).replay
+    assert made is not None
+    every, reaching = together(made, {"tenfold": 0.9})
+    assert every.title == "All 2 sessions together, window 10,000"
+    assert reaching.title == "The 1 sessions that reach the window of 10,000"
+    at = every.columns.index("bill, claude-sonnet-4-5")
+    assert [(row[0], row[at]) for row in every.rows] == [("tenfold", "$7.00"), ("none", "$10.00")]
+    assert [(row[0], row[at]) for row in reaching.rows] == [("tenfold", "$6.00"), ("none", "$9.00")]
+    assert all(len(row) == len(every.columns) for row in (*every.rows, *reaching.rows))
 
 
 # -- the command and the documentation ---------------------------------------------------------------------------------

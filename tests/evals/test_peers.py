@@ -28,7 +28,7 @@ def fake(behaviour: str, *, patience: float = 30.0) -> Worker:
 
 
 def method(worker: Worker) -> Peer:
-    return Peer(Known("fake", "method", "Fake"), worker)
+    return Peer(Known("fake", "method"), worker)
 
 
 # -- the protocol ------------------------------------------------------------------------------------------------------

@@ -153,11 +153,31 @@ def test_a_name_that_would_cover_another_is_left_out() -> None:
         points = {"tenfold": (1.1, 0.9), "alone": (3.0, 0.1), **crowd}
         axes.scatter(*zip(*points.values(), strict=True))
         beside(axes, points, looks(["tenfold"]))
-        boxes = [text.get_window_extent() for text in axes.texts]
+        boxes = [Text.get_window_extent(text) for text in axes.texts]
     named = [text.get_text() for text in axes.texts]
     assert {"tenfold", "alone"} <= set(named)
     assert 2 < len(named) < len(points)
     assert [box.count_overlaps(boxes) for box in boxes] == [1] * len(boxes), "each meets itself alone"
+
+
+def test_a_name_stands_beside_its_point_or_has_a_line_to_it_that_crosses_nothing() -> None:
+    with style():
+        figure, (axes,) = canvas(9.0, 4.0)
+        strong = {f"strong/method-{n}": (1.0 + n / 8, 0.5) for n in range(4)}
+        points = {**strong, **{f"plain-{n}": (1.0 + n / 6, 0.45) for n in range(4)}, "far": (4.0, 0.1)}
+        axes.scatter(*zip(*points.values(), strict=True))
+        beside(axes, points, looks([*strong]))
+    as_png(figure)
+    names = {text.get_text(): text for text in axes.texts if isinstance(text, Annotation)}
+    assert set(strong) < set(names)
+    boxes = {name: Text.get_window_extent(text) for name, text in names.items()}
+    led = {name: text.arrow_patch.get_path() for name, text in names.items() if text.arrow_patch is not None}
+    assert led
+    for name, line in led.items():
+        assert name in strong
+        assert [other for other, box in boxes.items() if other != name and line.intersects_bbox(box)] == []
+    for name in set(names) - set(strong):
+        assert names[name].xyann in ((7, 0), (-7, 0)), "nobody asks whose it is"
 
 
 def test_the_line_from_a_name_to_its_curve_crosses_no_other_name() -> None:

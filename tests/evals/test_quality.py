@@ -135,6 +135,8 @@ def test_a_method_that_cannot_is_scored_as_one_that_keeps_nothing() -> None:
     assert probed.unable == "not today"
     assert recall is not None
     assert (recall.unable, recall.present) == ("not today", 0)
+    for counts in (recall.kinds, recall.quarters):
+        assert (sum(have for have, _ in counts.values()), sum(of for _, of in counts.values())) == (0, recall.needed)
     assert sum(t.asked for t in probed.tallies) == len(each.probes)
     assert not any(t.present for t in probed.tallies)
 
@@ -246,7 +248,7 @@ def test_two_methods_run_beside_each_other_and_come_back_in_the_order_they_were_
 
 def test_no_peer_is_left_running_when_something_fails() -> None:
     fake = Path(__file__).with_name("fake_worker.py")
-    peer = Peer(Known("fake", "method", "Fake"), Worker([sys.executable, str(fake), "sleeps"], patience=30.0))
+    peer = Peer(Known("fake", "method"), Worker([sys.executable, str(fake), "sleeps"], patience=30.0))
 
     def failing(_past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
         raise ZeroDivisionError

@@ -13,8 +13,10 @@ from tenfold.errors import UsageError
 from tenfold.evals.bill import LISTS, prices_of
 from tenfold.evals.cases import ChatMessage, Conversation, conversations, tokens_of
 from tenfold.evals.methods import BASELINES, Compacted, Unable
+from tenfold.evals.peers import Absent
 from tenfold.evals.players import ACT, SUMMARY, WRITTEN, OfMethod, OfPolicy, Piece, Start, Track, starts, track_of
-from tenfold.evals.replay import Replayed, replay, shared
+from tenfold.evals.replay import Replayed, Replays, replay, replays, shared, tables
+from tenfold.evals.standing import bills, longest, overflowing, together
 from tenfold.policies import POLICIES
 from tenfold.record.message import Part, Role
 from tests import sessions
@@ -249,6 +251,79 @@ def test_where_a_method_is_unable_the_list_goes_out_as_it_is() -> None:
     assert made.overflows > 0
 
 
+class Tired(Copying):
+    """Gives a result only every second time it is asked."""
+
+    name = "tired"
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+        made = super().compact(past, budget=budget)
+        if len(self.asked) % 2:
+            raise Unable("not now")
+        return made
+
+
+def gone() -> Start:
+    """A peer that is not installed."""
+    method = Absent("langchain/trim", "langchain is not installed: `make peers`")
+    return lambda t, w: OfMethod(t, w, method=method)
+
+
+def all_played(chosen: dict[str, Start], *tracks: Track) -> Replays:
+    prices = [prices_of(n) for n in LISTS]
+    found = replays(tracks, chosen, windows=[WINDOW], prices=prices)
+    return Replays("1", "o200k", 1_000, tuple(prices), tuple(found))
+
+
+def test_how_often_a_method_was_asked_and_gave_no_result_is_kept() -> None:
+    on = long_track()
+    tired, refusing = Tired(lambda _count: 4), Refusing()
+    some = replay(on, "tired", lambda t, w: OfMethod(t, w, method=tired), window=WINDOW)
+    assert (some.asked, some.refusals, some.unable) == (len(tired.asked), (len(tired.asked) + 1) // 2, "")
+    assert some.asked > some.refusals > 1
+    never = replay(on, "refusing", lambda t, w: OfMethod(t, w, method=refusing), window=WINDOW)
+    assert never.asked == never.refusals == len(refusing.asked) > 0
+    assert never.unable.startswith("not to ")
+    short = replay(track([user("a"), says("b")]), "gone", gone(), window=WINDOW)
+    assert (short.asked, short.refusals, short.unable) == (0, 0, ""), "it was never asked"
+    assert played("tenfold", on).asked == 0, "it has a trigger of its own"
+
+
+def test_a_peer_that_cannot_run_is_listed_with_its_reason_and_shown_nowhere_else() -> None:
+    tired = Tired(lambda _count: 4)
+    chosen = starts(["none", "tenfold"]) | {
+        "langchain/trim": gone(),
+        "tired": lambda t, w: OfMethod(t, w, method=tired),
+    }
+    made = all_played(chosen, long_track(), track([user("a"), says("b")]))
+    *shown, lost, _ = tables(made)
+    assert lost.title == "Could not run in a replay"
+    (row,) = lost.rows
+    assert row[0] == "langchain/trim"
+    assert row[2].startswith("langchain is not installed")
+    asked, refused = (next(p for p in made.played if p.method == "langchain/trim" and p.asked), row[1])
+    assert refused == f"{asked.asked}/{asked.asked}"
+    shown += together(made, {})
+    assert all([r[0] for r in table.rows if "/" in r[0]] == [] for table in shown)
+    assert {m for costs in bills(made, WINDOW).values() for m in costs} == {"none", "tenfold", "tired"}
+    assert "langchain/trim" not in overflowing(made, WINDOW)
+    assert {one.method for session in longest(made, WINDOW) for one in session} == {"none", "tenfold", "tired"}
+
+
+def test_where_nothing_could_run_only_the_reasons_are_told() -> None:
+    made = all_played({"langchain/trim": gone()}, long_track())
+    assert [table.title for table in tables(made)] == ["Could not run in a replay", "Prices"]
+    assert together(made, {}) == []
+
+
+def test_a_method_that_refuses_sometimes_is_shown_with_how_often() -> None:
+    tired = Tired(lambda _count: 4)
+    made = all_played(starts(["none"]) | {"tired": lambda t, w: OfMethod(t, w, method=tired)}, long_track())
+    for table in (tables(made)[0], together(made, {})[0]):
+        cells = {row[0]: dict(zip(table.columns, row, strict=True))["no result"] for row in table.rows}
+        assert cells == {"none": "-", "tired": f"{(len(tired.asked) + 1) // 2}/{len(tired.asked)}"}
+
+
 def test_an_unknown_method_is_named_with_those_there_are() -> None:
     with pytest.raises(UsageError, match=r"'best'; there are all, none, .*tenfold\+model"):
         starts(["best"])
@@ -305,6 +380,7 @@ def test_the_command_prints_one_object_with_everything(capsys: pytest.CaptureFix
     ]
     assert [p["model"] for p in made["prices"]] == list(LISTS)
     assert made["prefix"] == 2_000
+    assert made["lists"].startswith("genai-prices ")
     assert all(len(p["bills"]) == 2 and p["session"] == file.name for p in made["played"])
 
 

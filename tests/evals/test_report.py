@@ -15,7 +15,9 @@ from tenfold.evals.report import (
     against_real,
     area_of,
     as_json,
+    by_age,
     by_budget,
+    by_kind,
     by_rounds,
     by_type,
     headline,
@@ -67,7 +69,7 @@ def test_the_headline_is_the_area_over_4k_to_32k_the_best_first() -> None:
         ("0.000", "0.600", "0.800"),
         ("1.000", "0.200", "0.400"),
     ]
-    assert "1 cuts of 1 sessions" in found.note
+    assert found.note.startswith("area over 4k to 8k, of 1 cuts of 1 sessions; ")
     assert "minus the best other, keep-last: +0.400" in found.note
 
 
@@ -76,9 +78,27 @@ def test_only_the_named_budgets_and_the_fewest_rounds_are_in_the_headline() -> N
     assert headline(result([*TWO, *more], [], rounds=(1, 3))).rows == headline(result(TWO, [], rounds=(1, 3))).rows
 
 
+def test_the_headline_says_how_many_cuts_are_in_the_area_and_have_each_budget() -> None:
+    short = [recall("tenfold", 3, 2_000, session="t.jsonl"), recall("tenfold", 3, 900, session="u.jsonl", tenth=True)]
+    note = headline(result([*TWO, *short], [])).note
+    assert "area over 4k to 8k, of 1 cuts of 1 sessions; " in note
+    assert "cuts with each budget below their past's size: 2k 2, 4k 1, 8k 1; " in note
+    assert "measured at any size: 3 cuts of 3 sessions; " in note
+
+
 def test_where_none_of_the_budgets_is_in_the_area_all_are() -> None:
     made = result([recall("tenfold", 6, 1_000), recall("tenfold", 8, 2_000)], [], budgets=(1_000, 2_000))
     assert headline(made).rows[0][1] == "0.700"
+
+
+def test_by_age_and_by_kind_a_missing_result_is_missed_and_a_method_without_any_is_left_out() -> None:
+    def missed(method: str, budget: int) -> Recall:
+        return recall(method, 0, budget, unable="no", kinds={"path": (0, 10)}, quarters={"1": (0, 10)})
+
+    half = [recall("half", 8, kinds={"path": (8, 10)}, quarters={"1": (8, 10)})]
+    made = result([*half, missed("half", 8_000), missed("never", 4_000)], [])
+    for table in (by_age, by_kind):
+        assert table(made).rows == [("half", "0.400")]
 
 
 def test_the_lead_is_over_the_best_that_is_not_tenfolds_own() -> None:
@@ -98,10 +118,18 @@ def test_the_lead_is_over_the_best_that_is_not_tenfolds_own() -> None:
 
 def test_probes_by_type_at_a_tenth() -> None:
     probes = [probed("keep-last", 1, tenth=True), probed("tenfold", 4, tenth=True), probed("tenfold", 0)]
-    found = by_type(result([], probes))
+    found = by_type(result([], probes), 1)
     assert found.columns == ("method", "constraint", "number", "all")
     assert found.rows == [("tenfold", "1.00", "0.00", "0.400"), ("keep-last", "0.25", "0.00", "0.100")]
     assert "constraint 4, number 6" in found.note
+
+
+def test_probes_by_type_after_the_most_compactions_have_a_table_of_their_own() -> None:
+    probes = [probed("a", 4 - n // 5, tenth=True, rounds=n) for n in (1, 5, 10)]
+    titles = {table.title: table.rows for table in tables(result([], probes, rounds=(1, 5, 10)))}
+    assert titles["Typed probes at a tenth of the past"] == [("a", "1.00", "0.00", "0.400")]
+    assert titles["Typed probes at a tenth of the past, after 10 compactions"] == [("a", "0.50", "0.00", "0.200")]
+    assert "Typed probes at a tenth of the past, after 5 compactions" not in titles
 
 
 def test_probes_by_budget_and_age() -> None:
@@ -144,10 +172,10 @@ def test_gates_false_facts_and_stale_answers_are_counted_over_all_results() -> N
 
 
 def test_what_was_run_twice_says_what_failed_first() -> None:
-    fine = Checked("s", "a", 3, {}, {})
+    fine = Checked("s", "a", 3, {}, {}, thinking=3)
     bad = Checked("t", "a", 2, {"two runs differ": 2}, {"two runs differ": "cut 4, message -1: why"}, unable=1)
     found = twice(result([], [], checked=(fine, bad)))
-    assert found.rows == [("a", "5", "1", "two runs differ 2")]
+    assert found.rows == [("a", "5", "3", "1", "two runs differ 2")]
     assert found.note == "a in t: two runs differ, cut 4, message -1: why"
 
 
@@ -156,7 +184,9 @@ def test_what_could_not_run_is_listed_with_its_reason_and_scored_nowhere() -> No
     recalls = [recall("gone", 0, unable="it asks a\nserver"), recall("b", 5)]
     made = result(recalls, probes)
     assert unable(made).rows == [("gone", "1/1", "it asks a server")]
-    for table in (headline(made), by_type(made), by_budget(made), planted(made), validity(made)):
+    long = result([], [probed("gone", 0, unable="no tool result of this size " * 9)])
+    assert unable(long).rows[0][2].endswith(("size …", "this …", "of …", "result …", "tool …", "no …")), "whole words"
+    for table in (headline(made), by_type(made, 1), by_budget(made), planted(made), validity(made)):
         assert [row[0] for row in table.rows] == ["b"], table.title
 
 

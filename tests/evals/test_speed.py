@@ -143,7 +143,7 @@ def test_a_peer_that_cannot_is_listed_with_its_reason(material: Material) -> Non
 
 def test_a_peers_worker_is_asked_for_turns_and_gives_its_seconds() -> None:
     worker = Worker([sys.executable, str(FAKE), "turns"], patience=30.0)
-    peer = Peer(Known("fake", "method", "Fake"), worker)
+    peer = Peer(Known("fake", "method"), worker)
     took = peer.turns([user("a")], [step("read", {}, "b", id_="1"), step("read", {}, "c", id_="2")], limit=4.0)
     worker.close()
     assert took == [1.0, 2.0, 2.0, 4.0], "messages, turns, messages of the last turn, limit"
@@ -152,7 +152,7 @@ def test_a_peers_worker_is_asked_for_turns_and_gives_its_seconds() -> None:
 def test_a_worker_that_refuses_turns_says_why() -> None:
     worker = Worker([sys.executable, str(FAKE), "refuses"], patience=30.0)
     with pytest.raises(Unable, match="method asks a server"):
-        Peer(Known("fake", "method", "Fake"), worker).turns([user("a")], [[user("b")]], limit=1.0)
+        Peer(Known("fake", "method"), worker).turns([user("a")], [[user("b")]], limit=1.0)
     worker.close()
 
 

@@ -14,7 +14,7 @@ from tenfold.cli.asked import sources_of
 from tenfold.cli.reporting import HtmlOption, write
 from tenfold.cli.screen import json_line, note, progress, show, table
 from tenfold.errors import UnknownFormat, UsageError
-from tenfold.evals.bill import LISTS, prices_of
+from tenfold.evals.bill import LISTS, lists_of, prices_of
 from tenfold.evals.cases import Conversation, conversations, counter, cuts_of, names_of
 from tenfold.evals.methods import ALL, methods
 from tenfold.evals.peers import PEERS, Absent, Peer, peers
@@ -44,7 +44,8 @@ MethodsOption = Annotated[
     typer.Option(
         "--methods",
         metavar="NAMES",
-        help="all, or names with commas, as in tenfold,keep-last; peers by their names, or all of them: peers.",
+        help="all that are no peers, or names with commas, as in tenfold,keep-last; peers by their names, or all of "
+        "them: peers.",
     ),
 ]
 
@@ -66,7 +67,7 @@ FormatOption = Annotated[
 BudgetsOption = Annotated[
     str, typer.Option("--budgets", metavar="TOKENS", help="Sizes to compact to, with commas, as in 4k,8k.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object with every score, instead of tables.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON with every score, instead of tables.")]
 
 ALL_PEERS = "peers"
 """Names every peer at once."""
@@ -147,8 +148,8 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
         typer.Option(
             "--methods",
             metavar="NAMES",
-            help="all, or names with commas, as in none,tenfold; tenfold+model has a stand-in write its summaries; "
-            "peers by their names, or all of them: peers.",
+            help="all that are no peers, or names with commas, as in none,tenfold; tenfold+model has a stand-in "
+            "write its summaries; peers by their names, or all of them: peers.",
         ),
     ] = ALL,
     windows: Annotated[str, typer.Option(metavar="TOKENS", help="The model's windows, as in 100k,30k.")] = "100k",
@@ -175,7 +176,8 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
         task = bar.add_task("sessions", total=len(found) * len(sizes) * len(chosen))
         tracks = [track_of(conversation, prefix=prefix) for conversation in found]
         played = replays(tracks, chosen, windows=sizes, prices=lists, told=lambda: bar.advance(task))
-    made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played))
+    whose = lists_of() if lists else ""
+    made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played), whose)
     named = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{read_as(format)}"
     write(html, Yardstick(replay=made), f"tenfold eval replay FILES... {named}")
     if json:
@@ -194,7 +196,8 @@ def speeding(  # noqa: PLR0913 - the options of a command
         typer.Option(
             "--methods",
             metavar="NAMES",
-            help="Peers to hold a turn against, by their names with commas, or all of them: peers.",
+            help="Peers to hold a turn against, by their names with commas, or all of them: peers. Tenfold is timed "
+            "whatever is named.",
         ),
     ] = None,
     lengths: Annotated[
@@ -225,7 +228,8 @@ def speeding(  # noqa: PLR0913 - the options of a command
             measured += part()
             bar.advance(task)
     found = put(measured)
-    named = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}" + " --full" * full + read_as(format)
+    named = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}"
+    named += " --full" * full + " --no-waits" * (not waits) + read_as(format)
     write(html, Yardstick(speed=found), f"tenfold eval speed FILES...{named}")
     if json:
         json_line(msgspec.json.encode(found))
@@ -242,7 +246,7 @@ def searching(
 
     How a file brings questions, and what each figure means: docs/measures.md.
     """
-    scores = each_in(files, lambda path, name: asked(path, name, format=format))
+    scores = each_in(files, lambda path, name: asked(path, name, format=format), doing="searching")
     write(html, Yardstick(search=tuple(scores)), f"tenfold eval search FILES...{read_as(format)}")
     if json:
         json_line(msgspec.json.encode(scores))
@@ -266,10 +270,10 @@ def methods_in(text: str) -> tuple[list[str], list[Peer | Absent]]:
 
 
 def others_in(text: str) -> list[Peer | Absent]:
-    """The peers of these names with commas: all, where all is named. Tenfold may be named beside them."""
+    """The peers of these names with commas. Tenfold may be named beside them, and `all`, which names no peer."""
     ours, others = methods_in(text)
     strange = [name for name in ours if name not in (ALL, OURS)]
-    return peers(strange) if strange or ALL in ours else others
+    return peers(strange) if strange else others
 
 
 def conversations_in(files: Sequence[Path], format: str | None = None) -> list[Conversation]:
@@ -277,18 +281,22 @@ def conversations_in(files: Sequence[Path], format: str | None = None) -> list[C
     return each_in(files, lambda path, name: conversations(path, name, format=format))
 
 
-def each_in(files: Sequence[Path], read: Callable[[Path, str], Sequence[One]]) -> list[One]:
+def each_in(files: Sequence[Path], read: Callable[[Path, str], Sequence[One]], *, doing: str = "reading") -> list[One]:
     """What is read of each file with its name; one found in a folder that holds no session is left out with a note."""
     out: list[One] = []
+    left: list[UnknownFormat] = []
     sources = sources_of(files)
     names = names_of([source.path for source in sources])
-    for source in sources:
-        try:
-            out.extend(read(source.path, names[source.path]))
-        except UnknownFormat as exc:
-            if source.named:
-                raise
-            note(f"left out: {exc}")
+    with progress() as bar:
+        for source in bar.track(sources, description=doing):
+            try:
+                out.extend(read(source.path, names[source.path]))
+            except UnknownFormat as exc:
+                if source.named:
+                    raise
+                left.append(exc)
+    for why in left:
+        note(f"left out: {why}")
     return out
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tenfold.errors import UsageError
+from tenfold.evals.tables import Table
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, TieredPrices
@@ -123,6 +125,26 @@ def prices_of(name: str) -> Prices:
     except LookupError as exc:
         raise UsageError(f"no prices are known for {name!r}: genai-prices lists no such model ({exc})") from exc
     return _listed(name, found)
+
+
+def lists_of() -> str:
+    """Whose the list prices are, with the version."""
+    return f"genai-prices {version('genai-prices')}"
+
+
+def price_table(lists: Iterable[Prices], whose: str) -> Table:
+    """What is charged by each list, a row for each of its tiers."""
+    rows: list[tuple[str, ...]] = []
+    for prices in lists:
+        kinds = (prices.input, prices.read or prices.input, prices.write or prices.input, prices.output)
+        starts = sorted({tier.above for tiers in kinds for tier in tiers})
+        for start in starts:
+            size = f"above {start:,}" if start >= 0 else f"up to {starts[1]:,}" if len(starts) > 1 else "any"
+            rates = (f"${_rate(tiers, start + 1):,.4g}" for tiers in kinds)
+            rows.append((prices.model, size, *rates))
+    columns = ("model", "input of the request", "input", "cached read", "cache write", "output")
+    note = "US dollars for a million tokens; the tier that a request's input reaches holds for all of it"
+    return Table("Prices", columns, rows, f"{note}; list prices of {whose}" if whose else note)
 
 
 def _listed(name: str, found: ModelPrice) -> Prices:

@@ -36,13 +36,17 @@ _FUTURE = 4
 
 
 class Conversation(Struct, frozen=True):
-    """A session in chat form. `legal` are the indexes at which it may be cut, `real` its own compactions."""
+    """A session in chat form. `legal` are the indexes at which it may be cut, `real` its own compactions.
+
+    `own` are for each chat message those it was made of, as the session's own format holds them.
+    """
 
     name: str
     messages: tuple[ChatMessage, ...]
     legal: tuple[int, ...]
     real: tuple[RealSummary, ...]
     model: str
+    own: tuple[tuple[Message, ...], ...] = ()
 
 
 class RealSummary(Struct, frozen=True):
@@ -58,6 +62,7 @@ class Case(Struct, frozen=True):
 
     `session` is the file's name (`names_of`), with `#n` where it holds several; `kind` is "50%", "75%" or "compaction".
     `summary` is the real summary of a "compaction", which kept the messages from `kept` on.
+    `own` are for each message those of the session's own format that it was made of.
     """
 
     session: str
@@ -68,6 +73,7 @@ class Case(Struct, frozen=True):
     model: str = ""
     summary: str = ""
     kept: int = 0
+    own: tuple[tuple[Message, ...], ...] = ()
 
     @property
     def past(self) -> tuple[ChatMessage, ...]:
@@ -125,7 +131,7 @@ def cuts_of(conversation: Conversation) -> list[Case]:
 
 def _case(conversation: Conversation, cut: int, kind: str, *, summary: str = "", kept: int = 0) -> Case:
     name, messages, model = conversation.name, conversation.messages, conversation.model
-    return Case(name, cut, kind, messages, (), model, summary, kept)
+    return Case(name, cut, kind, messages, (), model, summary, kept, conversation.own)
 
 
 def _back(conversation: Conversation, wanted: int) -> int:
@@ -143,7 +149,17 @@ def _conversation(recorded: Recorded, name: str) -> Conversation:
     at = [s.at if s is not None else 0 for s in first]
     legal = tuple(_legal([s.message if s is not None else None for s in first]))
     real = tuple(_real(entries, at))
-    return Conversation(name, messages, legal, real, recorded.info.model)
+    own = tuple(_own([s.message for s in shown], [item.of for item in items]))
+    return Conversation(name, messages, legal, real, recorded.info.model, own)
+
+
+def _own(shown: Sequence[Message], made: Sequence[tuple[int, ...]]) -> Iterator[tuple[Message, ...]]:
+    """The messages in view by the chat message made of them; what became none goes with the one before."""
+    following = [next((of[0] for of in made[at + 1 :] if of), len(shown)) for at in range(len(made))]
+    last = 0
+    for end in following:
+        yield tuple(shown[last:end])
+        last = end
 
 
 def _main_path(entries: Sequence[Entry]) -> list[Entry]:

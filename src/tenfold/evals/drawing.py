@@ -15,7 +15,8 @@ from typing import NamedTuple
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
+from matplotlib.path import Path
+from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 
@@ -109,6 +110,10 @@ def in_thousands(axes: Axes, *, ticks: Sequence[float] = ()) -> None:
         axes.minorticks_off()
 
 
+_LEADER = {"arrowstyle": "-", "lw": 0.6, "alpha": 0.6, "shrinkB": 2}
+"""The line from a name to what it names."""
+
+
 def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str, Look], *, lines: float) -> None:
     """Writes each name in a column right of the axes, as near as it can stand to the tip of its line.
 
@@ -119,7 +124,6 @@ def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str,
     heights = {name: float(across.transform(tip)[1]) for name, tip in tips.items()}
     wanted = sorted(tips, key=lambda name: (heights[name], name))
     places = spread([heights[name] for name in wanted], 1 / lines, 0.0, 1.0)
-    leader = {"arrowstyle": "-", "lw": 0.6, "alpha": 0.6, "shrinkB": 2, "relpos": (0, 0.5)}
     for name, y in zip(wanted, places, strict=True):
         how = look.get(name, PLAIN)
         text = axes.annotate(
@@ -131,7 +135,7 @@ def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str,
             color=how.color,
             fontsize=NORMAL if how.strong else SMALL,
             fontweight="bold" if how.above == 20 else "normal",
-            arrowprops=leader | {"color": how.color},
+            arrowprops=_LEADER | {"color": how.color, "relpos": (0, 0.5)},
             annotation_clip=False,
         )
         text.set_zorder(how.above)
@@ -154,26 +158,32 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return [max(low, min(mean, most)) + i * gap for i, mean in enumerate(flat)]
 
 
-_AROUND = (
-    *((7, 0), (0, 8), (-7, 0), (0, -8), (6, 8), (-6, 8), (6, -8), (-6, -8), (6, 16), (6, -16), (-6, 16), (-6, -16)),
-    *((dx, dy) for dy in (24, -24, 32, -32) for dx in (6, -6)),
+_SIDES = ((7, 0), (-7, 0))
+"""Where a name stands so that nobody asks whose it is, in points of type from its point."""
+_APART = (
+    *((0, 8), (0, -8)),
+    *((dx, dy) for dy in (10, -10, 16, -16, 24, -24, 32, -32, 40, -40, 48, -48) for dx in (12, -12, 24, -24)),
 )
+"""Where a name may stand besides: a line leads from it to its point, unless it is right above or below."""
 
 
 def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[str, Look]) -> None:
     """Writes each name beside its point where it covers no other name and no point; those that matter come first.
 
-    Of the others, those that would cover something are left out: a name nobody can read tells nothing.
+    These may stand apart, with a line to their point that crosses nothing. The others stand right beside it or are
+    left out: a name that nobody can read, or that might be another point's, tells nothing.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
     axes.autoscale_view()  # limits are brought up to date when they are drawn: only then is it known where points lie
-    spots = [axes.transData.transform(point) for point in points.values()]
-    taken = [Bbox.from_extents(x - 6, y - 6, x + 6, y + 6) for x, y in spots]
+    spots = {name: axes.transData.transform(point) for name, point in points.items()}
+    taken = [Bbox.from_extents(x - 6, y - 6, x + 6, y + 6) for x, y in spots.values()]
+    lines: list[Path] = []
     for name in sorted(points, key=lambda n: -look.get(n, PLAIN).above):
-        how = look.get(name, PLAIN)
-        best: tuple[int, Annotation, Bbox] | None = None
-        for dx, dy in _AROUND:
+        how, (x, y) = look.get(name, PLAIN), spots[name]
+        others = [each for each in taken if not each.contains(x, y)]
+        best: tuple[int, Annotation, Bbox, list[Path]] | None = None
+        for dx, dy in (*_SIDES, *_APART) if how.strong else _SIDES:
             text = axes.annotate(
                 name,
                 points[name],
@@ -184,13 +194,18 @@ def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[
                 fontweight="bold" if how.above == 20 else "normal",
                 ha="left" if dx > 0 else "right" if dx < 0 else "center",
                 va="center" if dx else "bottom" if dy > 0 else "top",
+                arrowprops=_LEADER | {"color": how.color, "relpos": (float(dx < 0), 0.5)} if dx and dy else None,
             )
-            box = text.get_window_extent()
-            hits = box.count_overlaps(taken) + 3 * (box.x0 < axes.bbox.x0) + 3 * (box.x1 > figure.bbox.x1)
+            text.get_window_extent()  # brings it to its place; the extent of an annotation holds its line too
+            box = Text.get_window_extent(text)
+            own = [Path([(x, y), (box.x1 if dx < 0 else box.x0, (box.y0 + box.y1) / 2)])] if dx and dy else []
+            crossed = sum(line.intersects_bbox(each) for line in own for each in others)
+            crossed += sum(line.intersects_bbox(box) for line in lines)
+            hits = crossed + box.count_overlaps(taken) + 3 * (box.x0 < axes.bbox.x0) + 3 * (box.x1 > figure.bbox.x1)
             if best is None or hits < best[0]:
                 if best is not None:
                     best[1].remove()
-                best = hits, text, box
+                best = hits, text, box, own
             else:
                 text.remove()
             if not hits:
@@ -200,6 +215,7 @@ def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[
             best[1].remove()
         else:
             taken.append(best[2])
+            lines += best[3]
 
 
 # -- output ------------------------------------------------------------------------------------------------------------

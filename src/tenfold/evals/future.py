@@ -19,7 +19,7 @@ from tenfold.evals.identifiers import holds, identifiers, place_of
 from tenfold.evals.methods import Compacted
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
-from tenfold.recall.tools import RecallTools
+from tenfold.recall.tools import FOUND, RecallTools
 from tenfold.session import Place, Session
 from tenfold.settings import policy_for
 from tenfold.wire import WIRES
@@ -28,9 +28,6 @@ BUDGETS = (4_000, 8_000, 16_000, 32_000)
 """The sizes between which the headline's area is taken, in tokens."""
 TOLERANCE = 1.02
 """A result above this share of its budget scores 0: it would not have been sent."""
-HITS = 5
-HIT_TOKENS = 1_000
-"""What one search may bring back."""
 QUARTERS = 4
 _TRIVIAL = 0.5
 """An identifier in more than this share of the past's messages is known to everyone."""
@@ -224,7 +221,7 @@ def search_of(case: Case) -> Search:
 
     def search(query: str) -> list[str]:
         found = tools.search(query) if query.strip() else ""
-        return within([found], HIT_TOKENS) if found else []
+        return within([found], FOUND) if found else []
 
     return search
 

@@ -183,10 +183,8 @@ def _gold(made: Yardstick) -> Goal:
 def _sound(made: Quality | None) -> Iterator[Goal]:
     ours: list[Probed] = [p for p in made.probes if group_of(p.method) in ("tenfold", "preset")] if made else []
     gates: dict[str, int] = {}
-    for counts in [
-        *(p.gates for p in ours),
-        *(c.counts for c in (made.checked if made else ()) if group_of(c.method) in ("tenfold", "preset")),
-    ]:
+    twice = [c for c in (made.checked if made else ()) if group_of(c.method) in ("tenfold", "preset")]
+    for counts in [*(p.gates for p in ours), *(c.counts for c in twice)]:
         for gate, count in counts.items():
             gates[gate] = gates.get(gate, 0) + count
     own, others = ([p for p in ours if (p.method == OURS) == mine] for mine in (True, False))
@@ -195,8 +193,9 @@ def _sound(made: Quality | None) -> Iterator[Goal]:
     false = sum(p.false for p in ours)
     broken = ", ".join(f"{gate} {count:,}" for gate, count in sorted(gates.items()) if count)
     views = f"in {len(ours):,} views"
+    again = f" and in two runs at {sum(c.cuts for c in twice):,} cuts" if twice else ""
     found = (
-        ("validity, all of Tenfold's policies", broken or f"0 {views}", not broken),
+        ("validity, all of Tenfold's policies", broken or f"0 {views}{again}", not broken),
         ("false facts, all of Tenfold's policies", f"{false:,} {views}", not false),
         (f"stale facts, policy {OURS}", outdated, not stale(own)),
     )
@@ -224,7 +223,14 @@ def _bill(made: Replays | None, scored: Quality | None) -> Iterator[Goal]:
                 yield _open(where, goal)
                 continue
             other = min((n for n in near if n != OURS), key=lambda n: near[n], default="")
-            shown = f"${known[OURS]:,.2f}" + (f"; cheapest other: {other} ${near[other]:,.2f}" if other else "")
+            rest = [n for n in known if n != OURS and n not in refused]
+            following = max(rest, key=lambda n: rated[scored_as(n)], default="")
+            shown = f"${known[OURS]:,.2f}"
+            if other:
+                shown += f"; cheapest other: {other} {rated[scored_as(other)]:.3f}, ${near[other]:,.2f}"
+            elif following:
+                shown += "; of the methods never refused no other is that near in recall; the next, "
+                shown += f"{following} {rated[scored_as(following)]:.3f}, ${known[following]:,.2f}"
             met = OURS in near and (not other or near[OURS] <= near[other])
             yield _judged(where, goal, shown, met=met)
 

@@ -28,6 +28,27 @@ from tenfold.evals.verdict import behind, verdict
 from tenfold.shown import told
 
 _TEMPLATE = "page.html.jinja"
+TERMS = {
+    "area": "mean height of the recall over the logarithm of the budgets, 0 to 1",
+    "95 %": "bootstrap interval of the area, over whole sessions",
+    "mean of cuts": "the area with every cut weighing alike; else facts are pooled",
+    "with search": "facts in the view or found by one search; only Tenfold's methods have one",
+    "asked early": "the same, the search made before the agent began the message that used the fact",
+    "refetch": "tokens that the agent would read again to get back what is missing, mean over results",
+    "of budget": "tokens really used, as a share of the budget, mean over results",
+    "over, unable": "results above their budget or not given, of all; they score 0",
+    "bare words": "probes whose answer's words stand anywhere, not near what they are about",
+    "stale": "answers that something later in the past had superseded",
+    "peak": "tokens of the largest request",
+    "over": "requests larger than the window, which a provider refuses",
+    "compactions": "in a replay: requests that do not begin with all of the one before",
+    "cached": "share of the input that a provider's cache can serve at best",
+    "rewritten": "tokens that are not new and yet not cached, because something before them changed",
+    "blocked": "seconds that the conversation waited for the method, model calls apart",
+    "longest": "the longest of these waits",
+    "way": "how the host gives a turn: what is new (append), its whole list (sync), its request; hook: a peer's own",
+}
+"""Columns of tables that do not explain themselves."""
 _VERDICTS = ("met", "not met")
 _OPEN = 12
 """Tables of a part that are shown without being asked for; with more, all but the first two are folded."""
@@ -53,12 +74,14 @@ def page(made: Yardstick, *, repeat: str, judged: bool = False) -> str:
     shape = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     drawn = {each.name: each for each in figures(made)}
     wanted = goals(made) if judged else []
+    columns = {name for part in tables(made).values() for table in part for name in table.columns}
     return shape.from_string(_template()).render(
         title="The yardstick",
         facts=facts(made),
         said=[told(sentence.replace("`", "")) for sentence in verdict(made)],
         sections=[section for section in _sections(made, drawn, wanted) if section.figures or section.tables],
         texts=("Goals", behind(made).title, "Other projects"),
+        terms={name: meaning for name, meaning in TERMS.items() if name in columns},
         verdicts=_VERDICTS,
         own=OURS,
         most=_OPEN,

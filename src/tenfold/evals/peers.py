@@ -56,7 +56,6 @@ class Known(Struct, frozen=True):
 
     worker: str
     method: str
-    what: str
 
     @property
     def name(self) -> str:
@@ -65,29 +64,29 @@ class Known(Struct, frozen=True):
 
 
 PEERS = (
-    Known("langchain", "summarization", "SummarizationMiddleware"),
-    Known("langchain", "clear-tool-uses", "ClearToolUsesEdit"),
-    Known("langchain", "trim", "trim_messages"),
-    Known("pydantic-ai-harness", "summarizing", "SummarizingCompaction"),
-    Known("pydantic-ai-harness", "tiered", "TieredCompaction"),
-    Known("google-adk", "token-threshold", "EventsCompactionConfig(token_threshold)"),
-    Known("llama-index", "chat-summary", "ChatSummaryMemoryBuffer"),
-    Known("llama-index", "memory", "Memory"),
-    Known("agno", "tool-results", "CompressionManager"),
-    Known("openai-agents", "tool-output-trimmer", "ToolOutputTrimmer"),
-    Known("openai-agents", "session-limit", "SessionSettings(limit)"),
-    Known("openai-agents", "responses-compaction", "OpenAIResponsesCompactionSession"),
-    Known("strands-agents", "summarizing", "SummarizingConversationManager"),
-    Known("strands-agents", "sliding-window", "SlidingWindowConversationManager"),
-    Known("agent-framework", "token-budget", "TokenBudgetComposedStrategy"),
-    Known("deepagents", "summarization", "create_summarization_middleware"),
-    Known("inspect-ai", "summary", "CompactionSummary"),
-    Known("inspect-ai", "edit", "CompactionEdit"),
-    Known("inspect-ai", "trim", "CompactionTrim"),
-    Known("headroom", "compress", "compress"),
-    Known("openhands", "summarizing", "LLMSummarizingCondenser"),
+    Known("langchain", "summarization"),
+    Known("langchain", "clear-tool-uses"),
+    Known("langchain", "trim"),
+    Known("pydantic-ai-harness", "summarizing"),
+    Known("pydantic-ai-harness", "tiered"),
+    Known("google-adk", "token-threshold"),
+    Known("llama-index", "chat-summary"),
+    Known("llama-index", "memory"),
+    Known("agno", "tool-results"),
+    Known("openai-agents", "tool-output-trimmer"),
+    Known("openai-agents", "session-limit"),
+    Known("openai-agents", "responses-compaction"),
+    Known("strands-agents", "summarizing"),
+    Known("strands-agents", "sliding-window"),
+    Known("agent-framework", "token-budget"),
+    Known("deepagents", "summarization"),
+    Known("inspect-ai", "summary"),
+    Known("inspect-ai", "edit"),
+    Known("inspect-ai", "trim"),
+    Known("headroom", "compress"),
+    Known("openhands", "summarizing"),
 )
-"""Every peer, whether it is installed here or not."""
+"""Every peer, whether it is installed here or not. By which API each is asked, docs/peers.md says."""
 
 
 class _Request(Struct, frozen=True):
@@ -219,11 +218,6 @@ class Peer:
         """See `Method.name`."""
         return self._known.name
 
-    @property
-    def what(self) -> str:
-        """The peer's own name for it."""
-        return self._known.what
-
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
         """See `Method.compact`. `seconds` are of the one call that was taken, not of the search for its setting."""
         made = self._worker.ask(self._known.method, past, budget)
@@ -248,7 +242,6 @@ class Absent(Struct, frozen=True):
     """A peer that is not installed here: it is listed, with the reason."""
 
     name: str
-    what: str
     reason: str
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
@@ -278,7 +271,7 @@ def peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | Absent
     for known in wanted:
         python = root / ".peers" / known.worker / "bin" / "python"
         if not python.exists():
-            found.append(Absent(known.name, known.what, _missing(root, known)))
+            found.append(Absent(known.name, _missing(root, known)))
             continue
         if known.worker not in workers:
             script = root / "peers" / known.worker / "worker.py"

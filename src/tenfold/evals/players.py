@@ -58,13 +58,15 @@ class Piece(NamedTuple):
 class Sent(Struct, frozen=True):
     """What a player sends: pieces in order, and the tokens of model calls it made to get there.
 
-    `seconds` is how long that took where the player knows better than the clock around it.
+    `seconds` is how long that took where the player knows better than the clock around it. `unable` says why a method
+    that was asked gave no result: "" where it gave one, None where it was not asked or has a trigger of its own.
     """
 
     pieces: Sequence[Piece]
     summary_input: int = 0
     summary_output: int = 0
     seconds: float | None = None
+    unable: str | None = None
 
 
 class Track(Struct, frozen=True):
@@ -219,21 +221,21 @@ class OfMethod:
             self._list.append((self._track.chat[index], Piece(key, tokens)))
         size = self._track.prefix + sum(piece.tokens for _, piece in self._list)
         if size <= self._most or len(self._list) == self._refused:
-            return self._sent()
+            return Sent(self._shown())
         try:
             made = self._method.compact([message for message, _ in self._list], budget=self._budget)
-        except Unable:
+        except Unable as error:
             self._refused = len(self._list)
-            return self._sent()
+            return Sent(self._shown(), unable=str(error) or "it gives no reason")
         self._refused = 0
         self._list = list(zip(made.messages, self._pieces(made.messages), strict=True))
-        return Sent([piece for _, piece in self._list], made.spent_input, made.spent_output, made.seconds)
+        return Sent(self._shown(), made.spent_input, made.spent_output, made.seconds, "")
 
     def after(self, prompt: int) -> None:
         """Learns nothing."""
 
-    def _sent(self) -> Sent:
-        return Sent([piece for _, piece in self._list])
+    def _shown(self) -> list[Piece]:
+        return [piece for _, piece in self._list]
 
     def _pieces(self, given: Sequence[ChatMessage]) -> list[Piece]:
         """Messages that a method gave back, by what they say: most are the ones it got, and are counted already."""

@@ -335,7 +335,8 @@ def bill_and_score(made: Replays, scored: Quality) -> Drawn | None:
         fontsize=SMALL,
     )
     says = "Upper left is best: more of what the future needed, for less money. Hollow marks sent refused requests. "
-    says += "Names that would cover others are left out; the table has them all."
+    says += "A name that stands apart has a line to its mark; those without room beside theirs are left out, and the "
+    says += "table has them all."
     return Drawn("bill-against-score", "Bill against score", says, figure)
 
 

@@ -22,6 +22,7 @@ from tenfold.evals.cases import Case, counter, tokens_of
 from tenfold.evals.false_facts import Source
 from tenfold.evals.future import TOLERANCE, Away, Fact, Recall, found_by, needed, scored, search_of
 from tenfold.evals.methods import Compacted, Method, Preset, RealSummaries, Unable
+from tenfold.evals.own_wire import OwnWire
 from tenfold.evals.peers import Peer
 from tenfold.evals.probes import Planted, Probe, Shown, Tally, judge, plant, probes_of, tallies
 from tenfold.evals.report import Probed, Quality
@@ -126,7 +127,7 @@ def score(asked: Ground, method: Method, size: Size) -> Scores:
     try:
         made = grown(method, case.past, budget=size.budget, rounds=size.rounds)
     except Unable as exc:
-        lost = replace(recall, unable=str(exc)) if facts else None
+        lost = replace(scored(recall, Compacted((), 0, 0.0), facts, None), unable=str(exc)) if facts else None
         return Scores(lost, replace(probed, unable=str(exc), tallies=_none(asked)))
     away = asked.away if isinstance(method, Preset) else None
     return Scores(
@@ -205,10 +206,16 @@ def measure(
     )
 
 
-def checked(cuts: Sequence[Case], method: Method, *, every_cut: bool = False) -> Checked:
-    """The gates of a method over the cuts of one session, or at its every index: two runs at each."""
+def checked(cuts: Sequence[Case], method: Preset, *, every_cut: bool = False) -> Checked:
+    """The gates of a method over the cuts of one session, or at its every index: two runs at each.
+
+    Tenfold's policies compact the session in its own format besides.
+    """
     first = cuts[0]
-    return check(first.messages, method, session=first.session, cuts=() if every_cut else [c.cut for c in cuts])
+    chosen = range(1, len(first.messages) + 1) if every_cut else [c.cut for c in cuts]
+    own = OwnWire(first.own, method.name)
+    found = check(first.messages, method, session=first.session, cuts=chosen, also=own)
+    return replace(found, thinking=own.thinking(chosen))
 
 
 def _lanes(methods: Sequence[Method]) -> list[list[Method]]:
@@ -260,8 +267,8 @@ class _Work:
                     sizes = [s for s in each.sizes if s.own or not isinstance(method, RealSummaries)]
                     scores[method.name, number] = [score(each, method, s) for s in sizes if self._going()]
                     self.did()
-                for number, cuts in enumerate(sessions if isinstance(method, Preset) else ()):
-                    if self._going():
+                for number, cuts in enumerate(sessions):
+                    if isinstance(method, Preset) and self._going():
                         checks[method.name, number] = checked(cuts, method, every_cut=every_cut)
                         self.did()
             _close([lane])

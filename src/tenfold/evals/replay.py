@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from tenfold.evals.bill import Bill, Prices, Request, billed
+from tenfold.evals.bill import Bill, Prices, Request, billed, price_table
 from tenfold.evals.players import Piece, Player, Start, Track
-from tenfold.evals.tables import Table
+from tenfold.evals.tables import Table, most_often
 
 _MILLION = 1_000_000
 
@@ -32,7 +32,9 @@ class Replayed(Struct, frozen=True):
     `compactions` are requests that do not begin with all of the one before. `sent` is all input, `read` what came from
     the cache, `rewritten` what was sent again although it is not new. `blocked` is the seconds that the conversation
     waited for the method, model calls apart; `longest` the longest of them. `sizes` is the input of each request,
-    `rewrote` the indexes of those that are counted in `compactions`.
+    `rewrote` the indexes of those that are counted in `compactions`. `asked` is how often a method without a trigger of
+    its own was asked to compact, `refusals` how often it then gave no result and the list went out as it was; `unable`
+    is the reason where it never gave any.
     """
 
     session: str
@@ -53,6 +55,9 @@ class Replayed(Struct, frozen=True):
     longest: float
     sizes: tuple[int, ...] = ()
     rewrote: tuple[int, ...] = ()
+    asked: int = 0
+    refusals: int = 0
+    unable: str = ""
 
     @property
     def hit(self) -> float:
@@ -65,7 +70,8 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
     began = time.perf_counter()
     player = start(track, window)
     waits = [time.perf_counter() - began]
-    requests, rewrote = _played(track, player, waits)
+    requests, rewrote, answers = _played(track, player, waits)
+    refusals = [reason for reason in answers if reason]
     return Replayed(
         track.name,
         method,
@@ -85,13 +91,20 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
         max(waits),
         tuple(r.total for r in requests),
         tuple(rewrote),
+        len(answers),
+        len(refusals),
+        refusals[0] if answers and all(answers) else "",
     )
 
 
-def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], list[int]]:
-    """The requests, and which did not begin with the whole of the one before. The waits are added to `waits`."""
+def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], list[int], list[str]]:
+    """The requests, which did not begin with the whole of the one before, and each answer to being asked to compact.
+
+    That is "" where it gave a result, else the reason. The waits are added to `waits`.
+    """
     requests: list[Request] = []
     rewrote: list[int] = []
+    answers: list[str] = []
     seen = 0
     before: list[Piece] = []
     for answer in track.requests:
@@ -100,6 +113,7 @@ def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Requ
         began = time.perf_counter()
         sent = player.before(new)
         waits.append(sent.seconds if sent.seconds is not None else time.perf_counter() - began)
+        answers += [] if sent.unable is None else [sent.unable]
         pieces = list(sent.pieces)
         same = shared(before, pieces)
         if same < len(before):
@@ -117,7 +131,7 @@ def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Requ
         )
         player.after(total)
         before = pieces
-    return requests, rewrote
+    return requests, rewrote, answers
 
 
 def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:
@@ -161,30 +175,62 @@ def replays(
 
 
 class Replays(Struct, frozen=True):
-    """The result of one run: everything shown of it is drawn from this."""
+    """The result of one run: everything shown of it is drawn from this. `lists` says whose the prices are."""
 
     version: str
     counter: str
     prefix: int
     prices: tuple[Prices, ...]
     played: tuple[Replayed, ...]
+    lists: str = ""
+
+
+def able(made: Replays) -> list[Replayed]:
+    """What is compared: without the methods that were asked and never gave a result, whatever the session."""
+    gave = {one.method for one in made.played if one.asked > one.refusals}
+    never = {one.method for one in made.played if one.unable} - gave
+    return [one for one in made.played if one.method not in never]
+
+
+def no_result(played: Sequence[Replayed]) -> str:
+    """How often a method gave none, of the times it was asked."""
+    asked = sum(one.asked for one in played)
+    return f"{sum(one.refusals for one in played)}/{asked}" if asked else "-"
 
 
 def tables(made: Replays) -> list[Table]:
-    """A table for each session and window, the methods in the order they were named."""
-    places = dict.fromkeys((one.session, one.window) for one in made.played)
-    return [_table(made, session, window) for session, window in places]
+    """A table for each session and window, the methods in the order they were named; what could not run; the prices."""
+    found: dict[tuple[str, int], list[Replayed]] = {}
+    for one in able(made):
+        found.setdefault((one.session, one.window), []).append(one)
+    last = [unable(made), price_table(made.prices, made.lists)]
+    return [*(_table(made, played) for played in found.values()), *(table for table in last if table.rows)]
 
 
-def _table(made: Replays, session: str, window: int) -> Table:
-    played = [one for one in made.played if (one.session, one.window) == (session, window)]
+def unable(made: Replays) -> Table:
+    """The methods that never gave a result in some session, with the reason given most often."""
+    found: dict[str, list[Replayed]] = {}
+    for one in made.played:
+        found.setdefault(one.method, []).append(one)
+    rows: list[tuple[str, ...]] = [
+        (name, no_result(own), most_often(one.unable for one in own if one.unable))
+        for name, own in found.items()
+        if any(one.unable for one in own)
+    ]
+    columns = ("method", "of the times asked", "the reason most often")
+    return Table("Could not run in a replay", columns, rows, "one that never gave a result stands in no other table")
+
+
+def _table(made: Replays, played: Sequence[Replayed]) -> Table:
     bills = tuple(prices.model.rpartition(":")[2] for prices in made.prices)
-    columns = ("method", "peak", "over", "compactions", "sent", "cached", "rewritten", *bills, "blocked", "longest")
+    columns = ("method", "peak", "over", "no result", "compactions", "sent", "cached", "rewritten", *bills)
+    columns += ("blocked", "longest")
     rows = [
         (
             one.method,
             f"{one.peak:,}",
             f"{one.overflows}",
+            no_result([one]),
             f"{one.compactions}",
             f"{one.sent / _MILLION:.2f}M",
             f"{one.hit:.1%}",
@@ -198,6 +244,6 @@ def _table(made: Replays, session: str, window: int) -> Table:
     count = max(one.requests for one in played)
     note = (
         f"{count:,} requests, {made.prefix:,} tokens of system prompt and tools assumed in each; over: requests larger "
-        "than the window; blocked: model calls apart"
+        "than the window; no result: of the times the method was asked; blocked: model calls apart"
     )
-    return Table(f"{session}, window {window:,}", columns, rows, note)
+    return Table(f"{played[0].session}, window {played[0].window:,}", columns, rows, note)

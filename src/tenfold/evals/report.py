@@ -22,7 +22,7 @@ from tenfold.evals.probes.planted import PLACES
 from tenfold.evals.replay import Replays
 from tenfold.evals.searching import Asked
 from tenfold.evals.speed import Speed
-from tenfold.evals.tables import Table
+from tenfold.evals.tables import Table, most_often
 from tenfold.evals.validity import GATES, LEAST_SUMMARY, Checked, Gate
 from tenfold.policies import POLICIES
 
@@ -34,8 +34,6 @@ RULES: tuple[Kind, ...] = ("constraint", "correction")
 One = TypeVar("One", Recall, "Probed")
 _NONE = "-"
 _K = 1_000
-_REASON = 90
-"""Characters of a reason in a table."""
 
 
 class Probed(Struct, frozen=True):
@@ -107,7 +105,8 @@ def as_json(made: Quality) -> bytes:
 def tables(made: Quality) -> list[Table]:
     """Every table that there is something to put in: the headline first, what could not run last."""
     found = [headline(made), by_age(made), by_kind(made), against_real(made)]
-    found += [by_type(made), by_budget(made), by_rounds(made), planted(made)]
+    found += [by_type(made, rounds) for rounds in sorted({made.rounds[0], made.rounds[-1]})]
+    found += [by_budget(made), by_rounds(made), planted(made)]
     found += [validity(made), twice(made), unable(made)]
     return [table for table in found if table.rows]
 
@@ -133,9 +132,9 @@ def headline(made: Quality) -> Table:
                 f"{mean_area(own, present):.3f}",
                 *(f"{area_of(own, count):.3f}" if searches else _NONE for count in (within, early)),
                 *(_share(pooled([r for r in found if r.budget == b], present)) for b in made.budgets),
-                f"{sum(r.refetch for r in able) / len(able) / _K:.1f}k",
+                f"{refetch(found) / _K:.1f}k",
                 f"{sum(r.tokens / r.budget for r in able) / len(able):.0%}",
-                f"{sum(r.over or bool(r.unable) for r in found)}/{len(found)}",
+                f"{sum(map(unsent, found))}/{len(found)}",
             )
         )
     budgets = tuple(f"{b / _K:g}k" for b in made.budgets)
@@ -156,16 +155,24 @@ def headline(made: Quality) -> Table:
 
 def _about_headline(made: Quality) -> str:
     area_over = area_budgets(made)
-    cuts, sessions = len({(r.session, r.cut) for r in made.recall}), len({r.session for r in made.recall})
+    counted = {b: len({(r.session, r.cut) for r in plain(made) if r.budget == b}) for b in made.budgets}
+    each = ", ".join(f"{budget / _K:g}k {cuts}" for budget, cuts in counted.items() if cuts)
     said = (
-        f"{cuts} cuts of {sessions} sessions; area over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k; facts "
-        "pooled over cuts, each budget below the past's size; over or unable scores 0; intervals: bootstrap of sessions"
+        f"area over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k, of {_where(in_area(made))}; cuts with each "
+        f"budget below their past's size: {each}; measured at any size: {_where(made.recall)}; facts pooled over cuts; "
+        "over or unable scores 0; intervals: bootstrap of sessions"
     )
     found = lead(made)
     if found is None:
         return said
     at = found.by
     return f"{said}; {OURS} minus the best other, {found.over}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})"
+
+
+def _where(scores: Iterable[Recall]) -> str:
+    """In how many places these scores were taken."""
+    cuts = {(r.session, r.cut) for r in scores}
+    return f"{len(cuts)} cuts of {len({session for session, _ in cuts})} sessions"
 
 
 class Lead(Struct, frozen=True):
@@ -214,11 +221,9 @@ def against_real(made: Quality) -> Table:
 
 def _by(made: Quality, title: str, keys: Sequence[str], of: Callable[[Recall], dict[str, tuple[int, int]]]) -> Table:
     totals: dict[str, dict[str, tuple[int, int]]] = {}
-    for score in plain(made):
-        if score.unable:
-            continue
-        into = totals.setdefault(score.method, {})
-        for key, (have, wanted) in of(score).items():
+    for name, scores in by_method(plain(made)).items():
+        into = totals.setdefault(name, {}) if measured(scores) else {}
+        for key, (have, wanted) in (pair for score in scores for pair in of(score).items()):
             was, all_ = into.get(key, (0, 0))
             into[key] = (was + have, all_ + wanted)
     shares = {n: {k: have / wanted for k, (have, wanted) in t.items() if wanted} for n, t in totals.items()}
@@ -233,9 +238,9 @@ def _by(made: Quality, title: str, keys: Sequence[str], of: Callable[[Recall], d
 # -- what a reader would ask -------------------------------------------------------------------------------------------
 
 
-def by_type(made: Quality) -> Table:
-    """The typed probes at a tenth of the past, by their kind."""
-    found = by_method(p for p in made.probes if p.tenth and p.rounds == made.rounds[0])
+def by_type(made: Quality, rounds: int) -> Table:
+    """The typed probes at a tenth of the past, by their kind, after so many compactions."""
+    found = by_method(p for p in made.probes if p.tenth and p.rounds == rounds)
     asked = _counts(next(iter(found.values()), []))
     used = [kind for kind in PROBED if asked[kind, "asked"]]
     rows = [
@@ -245,7 +250,8 @@ def by_type(made: Quality) -> Table:
     cuts = len({(p.session, p.cut) for own in found.values() for p in own})
     said = ", ".join(f"{kind} {asked[kind, 'asked']}" for kind in used)
     note = f"asked in {cuts} cuts: {said}; present is what stands near what it is about; over or unable scores 0"
-    return Table("Typed probes at a tenth of the past", ("method", *used, "all"), rows, note)
+    often = f", after {rounds} compactions" if rounds > made.rounds[0] else ""
+    return Table(f"Typed probes at a tenth of the past{often}", ("method", *used, "all"), rows, note)
 
 
 def by_budget(made: Quality) -> Table:
@@ -335,7 +341,7 @@ def validity(made: Quality) -> Table:
 
 
 def twice(made: Quality) -> Table:
-    """Tenfold's own methods run twice at each cut: the gates that failed."""
+    """Tenfold's own methods run twice at each cut and once more in the session's own format: the gates that failed."""
     rows: list[tuple[str, ...]] = []
     first: list[str] = []
     for name in dict.fromkeys(one.method for one in made.checked):
@@ -345,21 +351,19 @@ def twice(made: Quality) -> Table:
             counts.update(one.counts)
             first += [f"{name} in {one.session}: {gate}, {why}" for gate, why in one.first.items()]
         said = ", ".join(f"{gate} {count}" for gate, count in counts.items()) or "none"
-        rows.append((name, str(sum(one.cuts for one in own)), str(sum(one.unable for one in own)), said))
-    note = "; ".join(first[:3])
-    return Table(
-        "Validity of Tenfold's methods, run twice", ("method", "cuts", "unable", "gates that failed"), rows, note
-    )
+        figures = (sum(one.cuts for one in own), sum(one.thinking for one in own), sum(one.unable for one in own))
+        rows.append((name, *map(str, figures), said))
+    columns = ("method", "cuts", "with thinking", "unable", "gates that failed")
+    return Table("Validity of Tenfold's methods, run twice", columns, rows, "; ".join(first[:3]))
 
 
 def unable(made: Quality) -> Table:
     """The methods that gave no result somewhere, with the reason given most often."""
     rows: list[tuple[str, ...]] = []
     for name, own in by_method(made.probes).items():
-        reasons = Counter(" ".join(p.unable.split()) for p in own if p.unable)
+        reasons = [p.unable for p in own if p.unable]
         if reasons:
-            ((reason, _),) = reasons.most_common(1)
-            rows.append((name, f"{reasons.total()}/{len(own)}", reason[:_REASON] + "…" * (len(reason) > _REASON)))
+            rows.append((name, f"{len(reasons)}/{len(own)}", most_often(reasons)))
     return Table("Could not run", ("method", "of its results", "the reason most often"), rows)
 
 
@@ -405,6 +409,17 @@ def within(score: Recall) -> int:
 def early(score: Recall) -> int:
     """The same, searched for before the agent began the message that used the fact."""
     return score.early or 0
+
+
+def unsent(score: Recall) -> bool:
+    """Whether there is nothing to send: a result above its budget, or none."""
+    return score.over or bool(score.unable)
+
+
+def refetch(scores: Sequence[Recall]) -> float:
+    """The price of what is missing, in tokens: the mean over the results there are."""
+    found = [r.refetch for r in scores if not r.unable]
+    return sum(found) / len(found)
 
 
 def measured(scores: Sequence[Recall]) -> bool:

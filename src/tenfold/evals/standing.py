@@ -8,7 +8,7 @@ from typing import Literal
 from tenfold.evals.methods import BASELINES
 from tenfold.evals.players import BY_HAND, WRITTEN
 from tenfold.evals.probes.planted import PLACES
-from tenfold.evals.replay import Replayed, Replays
+from tenfold.evals.replay import Replayed, Replays, able, no_result
 from tenfold.evals.report import (
     OURS,
     REAL,
@@ -86,26 +86,43 @@ def planted_shares(probes: Iterable[Probed], *, rounds: int) -> dict[str, dict[s
     }
 
 
+def whole(made: Replays, window: int) -> dict[str, list[Replayed]]:
+    """By method, what it played in this window: of the methods that could run and played every session."""
+    played = [one for one in able(made) if one.window == window]
+    sessions = {one.session for one in played}
+    return {name: own for name, own in _by_method(played).items() if {one.session for one in own} == sessions}
+
+
 def bills(made: Replays, window: int) -> dict[str, dict[str, float]]:
     """By price list, what all sessions together cost with each method, the cheapest first, in US dollars.
 
     Only methods that played every session are compared.
     """
-    played = [one for one in made.played if one.window == window]
-    sessions = {one.session for one in played}
-    out: dict[str, dict[str, float]] = {}
-    for index, prices in enumerate(made.prices):
-        sums: dict[str, float] = {}
-        for one in played:
-            sums[one.method] = sums.get(one.method, 0.0) + one.bills[index].total
-        whole = {m: s for m, s in sums.items() if {p.session for p in played if p.method == m} == sessions}
-        out[prices.model] = dict(sorted(whole.items(), key=lambda item: (item[1], item[0])))
+    return {
+        prices.model: dict(sorted(_costs(whole(made, window), index).items(), key=lambda item: (item[1], item[0])))
+        for index, prices in enumerate(made.prices)
+    }
+
+
+def _costs(played: Mapping[str, Sequence[Replayed]], index: int) -> dict[str, float]:
+    return {name: sum(one.bills[index].total for one in own) for name, own in played.items()}
+
+
+def _by_method(played: Iterable[Replayed]) -> dict[str, list[Replayed]]:
+    out: dict[str, list[Replayed]] = {}
+    for one in played:
+        out.setdefault(one.method, []).append(one)
     return out
 
 
 def overflowing(made: Replays, window: int) -> set[str]:
     """Methods that sent a request larger than the window, which a provider refuses."""
-    return {one.method for one in made.played if one.window == window and one.overflows}
+    return {one.method for one in able(made) if one.window == window and one.overflows}
+
+
+def cached(played: Sequence[Replayed]) -> float:
+    """The share of all input that came from the cache."""
+    return sum(one.read for one in played) / max(1, sum(one.sent for one in played))
 
 
 def amount(seconds: float) -> str:
@@ -131,9 +148,9 @@ def windows(made: Replays) -> list[int]:
 
 
 def longest(made: Replays, window: int) -> list[list[Replayed]]:
-    """The sessions that some method had to compact in this window, the one with most requests first."""
+    """The sessions that reach this window: some method overflows it there. The one with most requests first."""
     sessions: dict[str, list[Replayed]] = {}
-    for one in made.played:
+    for one in able(made):
         if one.window == window:
             sessions.setdefault(one.session, []).append(one)
     full = [played for played in sessions.values() if any(one.overflows for one in played)]
@@ -151,33 +168,49 @@ def played_as(name: str) -> str:
 
 
 def together(made: Replays, rated: Mapping[str, float]) -> list[Table]:
-    """For each window, what all sessions together cost with each method that played them all; best recall first."""
+    """For each window, what all sessions together cost with each method that played them all; best recall first.
+
+    Then the same of the sessions alone that reach the window.
+    """
     out = []
     for window in windows(made):
-        costs = bills(made, window)
-        names = list(next(iter(costs.values()), {}))
-        rows: list[tuple[str, ...]] = []
-        for name in sorted(names, key=lambda n: -rated.get(scored_as(n), -1.0)):
-            own = [one for one in made.played if one.window == window and one.method == name]
-            score = rated.get(scored_as(name))
-            rows.append(
-                (
-                    name,
-                    "-" if score is None else f"{score:.3f}",
-                    *(f"${costs[model][name]:,.2f}" for model in costs),
-                    f"{sum(one.overflows for one in own):,}",
-                    f"{sum(one.compactions for one in own):,}",
-                    f"{sum(one.read for one in own) / max(1, sum(one.sent for one in own)):.1%}",
-                    f"{sum(one.rewritten for one in own) / 1e6:.2f}M",
-                    amount(sum(one.blocked for one in own)),
-                )
+        played = whole(made, window)
+        sessions = len({one.session for own in played.values() for one in own})
+        out.append(_sums(made, rated, played, f"All {sessions} sessions together, window {window:,}"))
+        full = {own[0].session for own in longest(made, window)}
+        reached = {name: [one for one in own if one.session in full] for name, own in played.items()}
+        if full and len(full) < sessions:
+            title = f"The {len(full)} sessions that reach the window of {window:,}"
+            out.append(_sums(made, rated, reached, title))
+    return [table for table in out if table.rows]
+
+
+def _sums(made: Replays, rated: Mapping[str, float], played: Mapping[str, Sequence[Replayed]], title: str) -> Table:
+    costs = [_costs(played, index) for index in range(len(made.prices))]
+    rows: list[tuple[str, ...]] = []
+    cheapest_first = sorted(played, key=lambda n: ([each[n] for each in costs[:1]], n))
+    for name in sorted(cheapest_first, key=lambda n: -rated.get(scored_as(n), -1.0)):
+        own, score = played[name], rated.get(scored_as(name))
+        rows.append(
+            (
+                name,
+                "-" if score is None else f"{score:.3f}",
+                *(f"${each[name]:,.2f}" for each in costs),
+                f"{max(one.peak for one in own):,}",
+                f"{sum(one.overflows for one in own):,}",
+                no_result(own),
+                f"{sum(one.compactions for one in own):,}",
+                f"{cached(own):.1%}",
+                f"{sum(one.rewritten for one in own) / 1e6:.2f}M",
+                amount(sum(one.blocked for one in own)),
+                amount(max(one.longest for one in own)),
             )
-        lists = (f"bill, {model.rpartition(':')[2]}" for model in costs)
-        columns = ("method", "recall", *lists, "over", "compactions", "cached", "rewritten", "blocked")
-        sessions = len({one.session for one in made.played if one.window == window})
-        note = (
-            "recall: area of future-use recall, where the method was scored; over: requests larger than the window; "
-            "compactions: requests that do not begin with all of the one before; blocked: model calls apart"
         )
-        out.append(Table(f"All {sessions} sessions together, window {window:,}", columns, rows, note))
-    return out
+    lists = (f"bill, {prices.model.rpartition(':')[2]}" for prices in made.prices)
+    columns = ("method", "recall", *lists, "peak", "over", "no result", "compactions", "cached", "rewritten", "blocked")
+    note = (
+        "recall: area of future-use recall, where the method was scored; over: requests larger than the window; "
+        "no result: of the times the method was asked; compactions: requests that do not begin with all of the one "
+        "before; blocked, longest: model calls apart; a session reaches the window where a method sent more than it"
+    )
+    return Table(title, (*columns, "longest"), rows, note)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from textwrap import shorten
 from typing import NamedTuple
+
+_REASON = 120
+"""Characters of a reason in a table, at most; it ends with a whole word."""
 
 
 class Table(NamedTuple):
@@ -12,3 +18,9 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]]
     note: str = ""
+
+
+def most_often(reasons: Iterable[str]) -> str:
+    """The reason that was given most often, in a line that fits into a table."""
+    ((reason, _),) = Counter(" ".join(each.split()) for each in reasons).most_common(1)
+    return shorten(reason, _REASON, placeholder=" …")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tenfold.evals.future import QUARTERS
@@ -10,7 +10,7 @@ from tenfold.evals.goals import search_recall
 from tenfold.evals.intervals import LEVEL
 from tenfold.evals.probes.kinds import KINDS
 from tenfold.evals.probes.planted import PLACES
-from tenfold.evals.replay import Replays
+from tenfold.evals.replay import Replayed, Replays
 from tenfold.evals.report import (
     OURS,
     Quality,
@@ -23,6 +23,8 @@ from tenfold.evals.report import (
     plain,
     pooled,
     present,
+    refetch,
+    unsent,
 )
 from tenfold.evals.searching import DEPTHS
 from tenfold.evals.speed import Speed
@@ -30,17 +32,24 @@ from tenfold.evals.standing import (
     areas,
     at_real_size,
     bills,
+    cached,
     group_of,
     overflowing,
     per_turn,
     planted_shares,
     probe_shares,
+    whole,
     windows,
 )
 from tenfold.evals.tables import Table
 
 _K = 1_000
-_DOLLARS, _SHARE = "${:,.2f}", "{:.3f}"
+_DOLLARS, _SHARE, _PERCENT, _COUNT = "${:,.2f}", "{:.3f}", "{:.1%}", "{:,.0f}"
+_BEHIND = "Where another method is better"
+_FAIR = (
+    "; replays: held only against methods that played every session and sent no request larger than the window, since "
+    "who never compacts never waits and rewrites nothing"
+)
 
 
 class Standing(NamedTuple):
@@ -93,8 +102,8 @@ def verdict(made: Yardstick) -> list[str]:
     counted = sum(1 for one in standings(made) if any(group_of(n) == "peer" for n in one.values))
     if counted:
         said.append(
-            f"Of the {_many(counted, 'measure')} below in which other projects could be measured, one of them was "
-            f"better in {len(others)}; the table says where."
+            f"Other projects could be held against `{OURS}` in {_many(counted, 'measure')}; in {len(others)} of these "
+            f'at least one of them was better: the table "{_BEHIND}" says which.'
         )
     return said
 
@@ -124,7 +133,8 @@ def behind(made: Yardstick) -> Table:
             rows.append((one.what, one.shown(OURS), f"{ahead[0]} {one.shown(ahead[0])}", other, f"{len(ahead)}"))
     columns = ("measure", OURS, "best", "best other project, where better", "methods ahead")
     note = f"{len(rows)} of {total} measures; in the others {OURS} is first or level with the first"
-    return Table("Where another method is better", columns, rows, note)
+    note += _FAIR if made.replay is not None else ""
+    return Table(_BEHIND, columns, rows, note)
 
 
 def standings(made: Yardstick) -> Iterator[Standing]:
@@ -132,7 +142,7 @@ def standings(made: Yardstick) -> Iterator[Standing]:
     found = [
         *(_of_recall(made.quality) if made.quality is not None else ()),
         *(_of_probes(made.quality) if made.quality is not None else ()),
-        *(_of_bills(made.replay) if made.replay is not None else ()),
+        *(_of_replays(made.replay) if made.replay is not None else ()),
         *(_of_turns(made.speed) if made.speed is not None else ()),
         *(
             Standing(f"search, recall at {depth}", search_recall(made.search, i))
@@ -150,6 +160,10 @@ def _of_recall(made: Quality) -> Iterator[Standing]:
         at = {n: pooled([r for r in found if r.budget == budget], present) for n, found in scores.items()}
         yield Standing(f"future-use recall at {budget / _K:g}k", at)
     everywhere = {name: found for name, found in by_method(plain(made)).items() if measured(found)}
+    lost = {name: sum(map(unsent, found)) / len(found) for name, found in everywhere.items()}
+    yield Standing("results over budget or unable", lost, _PERCENT, less=True)
+    missed = {name: refetch(found) for name, found in everywhere.items() if not any(r.unable for r in found)}
+    yield Standing("price of a miss, tokens", missed, _COUNT, less=True)
     for quarter in range(1, QUARTERS + 1):
         shares: dict[str, float] = {}
         for name, found in everywhere.items():
@@ -177,13 +191,28 @@ def _of_probes(made: Quality) -> Iterator[Standing]:
             yield Standing(f"planted constraints at 10 %{after}: {place}", shares)
 
 
-def _of_bills(made: Replays) -> Iterator[Standing]:
+_REPLAYED: tuple[tuple[str, Callable[[Sequence[Replayed]], float], str, bool], ...] = (
+    ("time blocked in all", lambda own: sum(one.blocked for one in own), "{:,.3f} s", True),
+    ("longest block", lambda own: max(one.longest for one in own), "{:,.3f} s", True),
+    ("tokens rewritten", lambda own: sum(one.rewritten for one in own), _COUNT, True),
+    ("cached share", cached, _PERCENT, False),
+    ("compactions", lambda own: sum(one.compactions for one in own), _COUNT, True),
+    ("peak", lambda own: max(one.peak for one in own), _COUNT, True),
+)
+"""What of all sessions of a replay together is put in order: its name, its value, its form, whether less is better."""
+
+
+def _of_replays(made: Replays) -> Iterator[Standing]:
     for window in windows(made):
-        refused = overflowing(made, window)
+        refused = overflowing(made, window) - {OURS}
+        where = f"replays, window {window:,}"
         for model, costs in bills(made, window).items():
             sent = {name: dollars for name, dollars in costs.items() if name not in refused}
-            where = f"bill of the replays, window {window:,}, {model.rpartition(':')[2]} (recall not regarded)"
-            yield Standing(where, sent, _DOLLARS, less=True)
+            what = f"bill of the {where}, {model.rpartition(':')[2]} (recall not regarded)"
+            yield Standing(what, sent, _DOLLARS, less=True)
+        played = {name: own for name, own in whole(made, window).items() if name not in refused}
+        for what, value, form, less in _REPLAYED:
+            yield Standing(f"{where}: {what}", {name: value(own) for name, own in played.items()}, form, less)
 
 
 def _of_turns(made: Speed) -> Iterator[Standing]:
