@@ -45,9 +45,9 @@ def main() -> None:
     for name in names:
         found = figures(name)
         print(f"\n## {name}\n\n{found}", flush=True)
-        block = re.compile(rf"(<!-- figures: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        today = f"Measured on {dt.datetime.now(dt.UTC).date()}."
-        page = block.sub(lambda m, text=f"{today} {found}": m[1] + text + m[2], page)
+        text = f"Measured on {dt.datetime.now(dt.UTC).date()}. {found}"
+        block = rf"(?<=<!-- figures: {re.escape(name)} -->\n).*?(?=<!-- end -->)"
+        page = text.join(re.split(block, page, maxsplit=1, flags=re.DOTALL))
     if "--write" in sys.argv:
         PAGE.write_text(page, "utf-8")
 
