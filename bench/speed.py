@@ -34,7 +34,7 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "sessions"
 @cache
 def corpus() -> str:
     """What the project's own recorded sessions say, one text after the other: prose, code, commands, their output."""
-    found = (e for path in sorted(EXAMPLES.glob("*")) for recorded in read_file(path) for e in recorded.entries)
+    found = (e for path in sorted(EXAMPLES.glob("*.json*")) for recorded in read_file(path) for e in recorded.entries)
     return "\n".join(text_of(m) for e in found if (m := message_of(e)) is not None)
 
 

@@ -42,7 +42,7 @@ class Shown(Struct, frozen=True):
 def main() -> int:
     """Runs the demo. Returns 0 when everything it claims held, else 1."""
     forgiving_streams()
-    files = sorted(SESSIONS.iterdir())
+    files = sorted(SESSIONS.glob("*.json*"))
     with TemporaryDirectory(prefix="tenfold-demo-") as folder:
         store = open_store(Path(folder) / "demo.db")
         try:

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -21,18 +20,15 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from tenfold.errors import UnknownFormat
 from tenfold.evals import page
-from tenfold.evals.cases import names_of
 from tenfold.evals.drawing import as_png
 from tenfold.evals.goals import goals, goals_table
-from tenfold.evals.gold import Answered, answered
-from tenfold.evals.methods import ALL, methods
+from tenfold.evals.gold import Quiz
+from tenfold.evals.methods import ALL
 from tenfold.evals.peers import PEERS
 from tenfold.evals.plots import figures
 from tenfold.evals.replay import Replays
 from tenfold.evals.report import OURS, Quality, Yardstick, in_area
-from tenfold.evals.searching import Asked
 from tenfold.evals.speed import Speed
 from tenfold.evals.standing import longest, windows
 from tenfold.evals.tables import Table
@@ -153,14 +149,7 @@ def speed() -> None:
 
 def search() -> None:
     """Searches for what questions ask, and the questions' answers after a compaction."""
-    told("search")
-    found = methods([ALL])
-    files = sorted(path for folder in folders() for path in folder.rglob("*.json"))
-    scores: list[Answered] = []
-    for path, name in names_of(files).items():
-        with suppress(UnknownFormat):  # the command before has told that it is left out
-            scores += answered(path, found, name=name)
-    kept("gold", msgspec.json.encode(scores))
+    told("search", "--methods", f"{ALL},peers")
 
 
 # -- the pages ---------------------------------------------------------------------------------------------------------
@@ -171,12 +160,13 @@ def result() -> Yardstick:
     days = sorted({f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}" for path in BUILD.glob("*.json")})
     if not days:
         sys.exit("yardstick: nothing was measured yet: python -m scripts.yardstick quality")
+    quiz = read("search", Quiz) or Quiz()
     return Yardstick(
         everywhere(read("quality", Quality), read("gates", Quality)),
         read("replay", Replays),
         read("speed", Speed),
-        tuple(read("search", list[Asked]) or ()),
-        tuple(read("gold", list[Answered]) or ()),
+        quiz.search,
+        quiz.gold,
         " to ".join(dict.fromkeys((days[0], days[-1]))),
         page.machine(),
         versions(),

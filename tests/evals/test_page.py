@@ -17,7 +17,7 @@ from tenfold import __version__
 from tenfold.cli.main import run
 from tenfold.evals.goals import goals
 from tenfold.evals.gold import Answered, answered
-from tenfold.evals.gold import table as answers_table
+from tenfold.evals.gold import tables as answers_tables
 from tenfold.evals.methods import methods
 from tenfold.evals.page import TERMS, page
 from tenfold.evals.page import tables as tables_of
@@ -318,7 +318,7 @@ def scenario(folder: Path) -> Path:
 
 
 def test_an_answer_counts_where_its_text_is_in_the_view_or_one_search_away(tmp_path: Path) -> None:
-    own, last = answered(scenario(tmp_path), methods(["tenfold", "keep-last"]), budget=2_000)
+    own, last = answered(scenario(tmp_path), methods(["tenfold", "keep-last"]), budgets=[2_000])
     assert (own.asked, own.literal, own.within) == (3, 2, 2)
     assert (last.literal, last.shown, last.within) == (2, 1, None), "only Tenfold's methods have a search"
     assert own.past == last.past > 10_000
@@ -328,16 +328,16 @@ def test_an_answer_counts_where_its_text_is_in_the_view_or_one_search_away(tmp_p
 
 
 def test_an_answer_above_the_budget_does_not_count(tmp_path: Path) -> None:
-    (whole,) = answered(scenario(tmp_path), methods(["keep-all"]), budget=2_000)
+    (whole,) = answered(scenario(tmp_path), methods(["keep-all"]), budgets=[2_000])
     assert (whole.literal, whole.shown, whole.over) == (2, 0, True)
-    (fits,) = answered(scenario(tmp_path), methods(["keep-all"]), budget=whole.past)
+    (fits,) = answered(scenario(tmp_path), methods(["keep-all"]), budgets=[whole.past])
     assert (fits.shown, fits.over) == (2, False)
 
 
 def test_the_table_of_answers_says_how_many_were_asked_of_a_session_above_the_budget() -> None:
     large = [Answered("a", name, 5_000, 3, 2, 1, within, past=9_000) for name, within in (("tenfold", 2), ("b", None))]
     small = [Answered("c", name, 5_000, 4, 4, 4, within, past=900) for name, within in (("tenfold", 4), ("b", None))]
-    made = answers_table([*large, *small])
+    (made,) = answers_tables([*large, *small])
     assert made.rows == [("tenfold", "5/6", "6/6"), ("b", "5/6", "-")]
     assert "7 questions" in made.note
     assert "2 of 6 are of sessions above 5k tokens" in made.note

@@ -78,10 +78,12 @@ def test_the_command_says_what_it_found_or_that_there_was_nothing(
     assert run(["eval", "search", str(file)]) == 0
     assert "tenfold\t1.000\t0.500\t0.500\t1/1" in capsys.readouterr().out
     assert run(["eval", "search", str(file), "--json"]) == 0
-    assert [s["method"] for s in json.loads(capsys.readouterr().out)] == ["tenfold", "bm25 with stemming"]
+    told = json.loads(capsys.readouterr().out)
+    assert [s["method"] for s in told["search"]] == ["tenfold", "bm25 with stemming"]
+    assert {s["method"]: s["shown"] for s in told["gold"]}["tenfold"] == 1
     empty = scenario(tmp_path, TALK, [])
     assert run(["eval", "search", str(empty)]) == 0
-    assert "nothing to measure" in capsys.readouterr().err
+    assert "nothing to ask" in capsys.readouterr().err
 
 
 def test_the_bundled_questions_are_answered_by_plain_bm25_and_better_by_tenfold() -> None:

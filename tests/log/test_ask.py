@@ -76,7 +76,8 @@ def test_terms_are_words_without_endings_and_the_parts_of_names() -> None:
     ]
     assert list(terms("\u6570\u636e\u5e93 id\u7684")) == ["\u6570\u636e", "\u636e\u5e93", "id", "\u7684"]
     assert list(terms("A" * 65)) == [], "data, no name"
-    assert asked_for('where is "the one" parser') == ["where", "is", "the", "on", "parser"]
+    assert asked_for('where is "the one" parser') == ["on", "parser"]
+    assert asked_for("to be or not") == ["to", "be", "or", "not"], "there is nothing else to go by"
     assert asked_for('"the one" "phrase"') == []
     assert len(asked_for(" ".join(f"word{i:03d}x" for i in range(90)))) == TERMS
 
@@ -114,11 +115,37 @@ def test_what_speaks_of_most_that_is_asked_comes_before_what_repeats_one_rare_wo
     assert [hit.position for hit in hits] == [1, 0]
 
 
+def test_words_that_any_question_is_made_of_do_not_decide(store: Store) -> None:
+    log = Growing(store)
+    log.say("W-5043 refused: packing.", "Noted.")
+    log.say(*("What we did there was not what you would do, all the same, when it was with us." for _ in range(3)))
+    log.say("W-5044 refused: shipped.", "W-5045 refused: lost.", "W-5046 refused: lost.")
+    question = "What did it say when we all the same would have the W-5043 refused?"
+    assert store.ask(NS, question, session=log.session, limit=1)[0].position == 0
+
+
 def test_what_follows_an_answer_comes_behind_what_holds_the_words(store: Store, log: Growing) -> None:
     assert [hit.position for hit in store.ask(NS, "who deploys")] == [6, 0, 1]
     assert store.ask(NS, "zzyzx") == store.ask(NS, '"deployed the billing"') == []
     assert [hit.position for hit in store.ask(NS, "who deploys", limit=1)] == [6]
     assert log.session == "s"
+
+
+def test_where_there_is_room_a_hit_shows_what_follows_it(store: Store) -> None:
+    log = Growing(store)
+    log.say("Shall the lamp go to Kiruna?", "No, send it to Narvik.", "Then the crate?", "Kiruna it is.")
+    shown = [hit.snippet for hit in store.ask(NS, "lamp crates", limit=2)]
+    assert shown == [
+        "Then the crate? [next message] Kiruna it is.",
+        "Shall the lamp go to Kiruna? [next message] No, send it to Narvik.",
+    ]
+    log.say("Tell me of the harbour. " * 30, "word " * 200)
+    (full,) = store.ask(NS, "harbour", limit=1)
+    assert "[next message]" not in full.snippet, "its own text comes first"
+    log.say("A crane stands in the yard.", "x" * 700 + "\n" + "y" * 700)
+    (hit,) = store.ask(NS, "cranes", limit=1)
+    assert hit.snippet.startswith("A crane stands in the yard. [next message] xxx")
+    assert len(hit.snippet) <= SNIPPET + 40
 
 
 def test_sessions_and_namespaces_are_kept_apart(store: Store, log: Growing) -> None:

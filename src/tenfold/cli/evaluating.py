@@ -16,6 +16,8 @@ from tenfold.cli.screen import json_line, note, progress, show, table
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold.evals.bill import LISTS, lists_of, prices_of
 from tenfold.evals.cases import Conversation, conversations, counter, cuts_of, names_of
+from tenfold.evals.gold import BUDGET, Quiz, answered
+from tenfold.evals.gold import tables as gold_tables
 from tenfold.evals.methods import ALL, methods
 from tenfold.evals.peers import PEERS, Absent, Peer, peers
 from tenfold.evals.players import PREFIX, starts, track_of
@@ -238,22 +240,43 @@ def speeding(  # noqa: PLR0913 - the options of a command
         draw(each)
 
 
-@app.command("search", epilog="Example: tenfold eval search scenarios/")
+@app.command("search", epilog="Example: tenfold eval search scenarios/ --methods tenfold,keep-last")
 def searching(
-    files: FilesArgument, *, format: FormatOption = None, html: HtmlOption = None, json: JsonOption = False
+    files: FilesArgument,
+    *,
+    methods_: MethodsOption = ALL,
+    budgets: BudgetsOption = f"{BUDGET // 1000}k",
+    format: FormatOption = None,
+    html: HtmlOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Asks the questions that files bring with them, and looks whether search finds the messages that answer them.
+    """Asks the questions that come with files: does search find the answers, are they there after a compaction?
 
-    How a file brings questions, and what each figure means: docs/measures.md.
+    How questions come with a file, and what each figure means: docs/measures.md.
     """
-    scores = each_in(files, lambda path, name: asked(path, name, format=format), doing="searching")
-    write(html, Yardstick(search=tuple(scores)), f"tenfold eval search FILES...{read_as(format)}")
+    sizes = sizes_in(budgets)
+    ours, others = methods_in(methods_)
+    chosen = [*methods([scored_as(name) for name in ours]), *others]
+
+    def quiz(path: Path, name: str) -> list[Quiz]:
+        after = answered(path, chosen, budgets=sizes, name=name, format=format)
+        return [Quiz(tuple(asked(path, name, format=format)), tuple(after))]
+
+    try:
+        found = each_in(files, quiz, doing="asking")
+    finally:
+        for peer in others:
+            peer.close()
+    made = Quiz(tuple(one for each in found for one in each.search), tuple(one for each in found for one in each.gold))
+    named = f"--methods {methods_} --budgets {budgets}{read_as(format)}"
+    write(html, Yardstick(search=made.search, gold=made.gold), f"tenfold eval search FILES... {named}")
     if json:
-        json_line(msgspec.json.encode(scores))
-    elif scores:
-        draw(search_table(scores))
-    if not scores:
-        note("nothing to measure: no file brings questions with texts that their answers must hold")
+        json_line(msgspec.json.encode(made))
+    else:
+        for each in (*([search_table(made.search)] if made.search else ()), *gold_tables(made.gold)):
+            draw(each)
+    if not made.gold:
+        note("nothing to ask: no questions come with a file; how to write some: docs/measures.md")
 
 
 def methods_in(text: str) -> tuple[list[str], list[Peer | Absent]]:

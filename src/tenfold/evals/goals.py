@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.evals.gold import above
+from tenfold.evals.gold import BUDGET, above
 from tenfold.evals.replay import Replays
 from tenfold.evals.report import (
     OURS,
@@ -174,7 +174,7 @@ def _planted(made: Quality | None) -> Iterator[Goal]:
 
 def _gold(made: Yardstick) -> Goal:
     what, goal = "questions with gold answers that stand in the history, at 5k tokens or one search away", "all"
-    own = [one for one in made.gold if one.method == OURS]
+    own = [one for one in made.gold if (one.method, one.budget) == (OURS, BUDGET)]
     literal, reached = sum(one.literal for one in own), sum(one.within or 0 for one in own)
     measured = f"{reached} of {literal}, {above(own)} of them of sessions above the budget"
     return _judged(what, goal, measured, met=reached == literal) if literal else _open(what, goal)

@@ -1,4 +1,4 @@
-"""Whether the answers to the questions that a file brings with it are still there after a compaction.
+"""Whether the answers to the questions that come with a file are still there after a compaction.
 
 The questions are those of `searching.py`; here the whole conversation is compacted, and an answer counts where its
 text stands in a view that is within the budget, or in what one search for the question's own words brings back.
@@ -7,19 +7,20 @@ text stands in a view that is within the budget, or in what one search for the q
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.evals.cases import COMPACTION, Case, ChatMessage, conversations, text_of_message, tokens_of
+from tenfold.evals.cases import COMPACTION, Case, ChatMessage, text_of_message, tokens_of
 from tenfold.evals.future import TOLERANCE, search_of
 from tenfold.evals.methods import Method, Preset, Unable
-from tenfold.evals.searching import posed_in
+from tenfold.evals.searching import Asked, posed_in, quizzed
 from tenfold.evals.tables import Table
 
 BUDGET = 5_000
-"""Tokens of the view."""
+"""Tokens of the view, where nothing else is asked for."""
 
 
 class Answered(Struct, frozen=True):
@@ -42,23 +43,30 @@ class Answered(Struct, frozen=True):
     over: bool = False
 
 
-def answered(path: Path, methods: Sequence[Method], *, budget: int = BUDGET, name: str = "") -> list[Answered]:
-    """How many of a file's questions are answered after each method; empty where the file brings none.
+def answered(
+    path: Path,
+    methods: Sequence[Method],
+    *,
+    budgets: Sequence[int] = (BUDGET,),
+    name: str = "",
+    format: str | None = None,
+) -> list[Answered]:
+    """How many of a file's questions are answered after each method at each budget; empty where no questions come.
 
-    `name` is what the file is called. Raises what `read_file` raises.
+    `name` and `format` are as in `conversations`. Raises what `quizzed` raises.
     """
     posed = posed_in(path)
     if not posed:
         return []
-    (session,) = conversations(path, name)
+    session = quizzed(path, name, format=format)
     past = session.messages
     whole = _text(past)
-    wanted = [(prompt, answer.casefold()) for prompt, answer in posed if answer.casefold() in whole]
+    wanted = [(one.prompt, one.expected.casefold()) for one in posed if one.expected.casefold() in whole]
     search = search_of(Case(session.name, len(past), COMPACTION, past))
     away = {i for i, (prompt, answer) in enumerate(wanted) if any(answer in hit.casefold() for hit in search(prompt))}
     size = tokens_of(past)
     out: list[Answered] = []
-    for method in methods:
+    for budget, method in product(budgets, methods):
         near = 0 if isinstance(method, Preset) else None
         score = Answered(session.name, method.name, budget, len(posed), len(wanted), within=near, past=size)
         try:
@@ -75,13 +83,24 @@ def answered(path: Path, methods: Sequence[Method], *, budget: int = BUDGET, nam
     return out
 
 
+class Quiz(Struct, frozen=True):
+    """All that was asked of files: what searches found of the evidence, and what was answered after a compaction."""
+
+    search: tuple[Asked, ...] = ()
+    gold: tuple[Answered, ...] = ()
+
+
 def above(scores: Sequence[Answered]) -> int:
     """How many of the literal questions are of sessions that had to be compacted."""
     return sum(one.literal for one in scores if one.past > one.budget)
 
 
-def table(scores: Sequence[Answered]) -> Table:
-    """Questions answered by method, over all files."""
+def tables(scores: Sequence[Answered]) -> list[Table]:
+    """Questions answered by method, over all files: a table for each budget."""
+    return [_table([one for one in scores if one.budget == budget]) for budget in sorted({s.budget for s in scores})]
+
+
+def _table(scores: Sequence[Answered]) -> Table:
     rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(one.method for one in scores):
         own = [one for one in scores if one.method == name]

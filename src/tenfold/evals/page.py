@@ -115,10 +115,7 @@ def tables(made: Yardstick) -> dict[str, list[Table]]:
         "quality": report.tables(made.quality) if made.quality is not None else [],
         "replay": [*together(made.replay, rated), *replay.tables(made.replay)] if made.replay is not None else [],
         "speed": speed_tables.tables(made.speed) if made.speed is not None else [],
-        "search": [
-            *([searching.table(made.search)] if made.search else []),
-            *([gold.table(made.gold)] if made.gold else []),
-        ],
+        "search": [*([searching.table(made.search)] if made.search else []), *gold.tables(made.gold)],
     }
 
 

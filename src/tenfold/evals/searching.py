@@ -1,7 +1,8 @@
 """Whether search finds what a question is about: the messages that hold its answer, given the question's words.
 
-The questions are those a session file brings with it, each with a text that its answer must hold (Gemini CLI's
-compression scenarios do). Held against it is plain BM25 over stemmed words, as SQLite's FTS5 has it.
+The questions are those that come with a session file, each with a text that its answer must hold: in the file, as in
+Gemini CLI's compression scenarios, or in a file beside it. Held against it is plain BM25 over stemmed words, as
+SQLite's FTS5 has it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import BadInput
-from tenfold.evals.cases import conversations, counter, text_of_message
+from tenfold.evals.cases import Conversation, conversations, counter, text_of_message
 from tenfold.evals.tables import Table
 from tenfold.log.ids import IDS
 from tenfold.log.memory import MemoryStore
@@ -26,6 +27,8 @@ from tenfold.wire import WIRES
 
 DEPTHS = (1, 5, 10)
 """Hits that are looked at."""
+BESIDE = ".questions.toml"
+"""Ends the name of a file of questions: those of `logs.pi.jsonl` stand in `logs.pi.questions.toml`, in its folder."""
 SHORTEST = 4
 """Characters of the shortest answer that marks its evidence: "yes" stands in many messages that say nothing of it."""
 _WORD = re.compile(r"[\w./-]*\w")
@@ -51,24 +54,26 @@ class Asked(Struct, frozen=True):
     found: tuple[int, ...]
 
 
-class _Posed(Struct):
+class Posed(Struct, frozen=True):
+    """A question, and a text that its answer must hold."""
+
     prompt: str
     expected: str = msgspec.field(name="expectedSubstring")
 
 
 class _Scenario(Struct):
-    questions: list[_Posed] = []
+    questions: list[Posed] = []
 
 
 def questions_of(path: Path, name: str = "", *, format: str | None = None) -> tuple[list[str], list[Question]]:
     """The texts of a file's session and the questions about it, () where it brings none or their answers are nowhere.
 
-    `name` and `format` are as in `conversations`. Raises what `read_file` raises.
+    `name` and `format` are as in `conversations`. Raises what `quizzed` raises.
     """
-    posed = _posed(path)
+    posed = posed_in(path)
     if not posed:
         return [], []
-    (session,) = conversations(path, name, format=format)
+    session = quizzed(path, name, format=format)
     texts = [text_of_message(message) for message in session.messages]
     out: list[Question] = []
     for one in posed:
@@ -79,18 +84,38 @@ def questions_of(path: Path, name: str = "", *, format: str | None = None) -> tu
     return texts, out
 
 
-def _posed(path: Path) -> list[_Posed]:
+def posed_in(path: Path) -> list[Posed]:
+    """The questions that come with a file: those in it, then those in the file of questions beside it.
+
+    Raises `BadInput` for a file that cannot be read, and for a file of questions that is none.
+    """
+    beside = path.with_suffix(BESIDE)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Scenario).questions
-    except msgspec.DecodeError:
-        return []
+        return [*_inside(path.read_bytes()), *(_noted(beside) if beside.exists() else ())]
     except OSError as exc:
-        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+        raise BadInput(f"{exc.filename}: {exc.strerror or exc}; check the path and its permissions") from exc
 
 
-def posed_in(path: Path) -> list[tuple[str, str]]:
-    """The questions that a file brings with it, each with the text that its answer must hold."""
-    return [(one.prompt, one.expected) for one in _posed(path)]
+def quizzed(path: Path, name: str = "", *, format: str | None = None) -> Conversation:
+    """The one session of a file that questions are asked of. Raises `BadInput` for several, and as `read_file` does."""
+    found = conversations(path, name, format=format)
+    if len(found) != 1:
+        raise BadInput(f"{path}: questions come with it, and {len(found)} sessions: keep a file for each session")
+    return found[0]
+
+
+def _inside(data: bytes) -> list[Posed]:
+    try:
+        return msgspec.json.decode(data, type=_Scenario).questions
+    except msgspec.DecodeError:  # a session in which nothing is asked, in whatever format it is
+        return []
+
+
+def _noted(path: Path) -> list[Posed]:
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=_Scenario).questions
+    except msgspec.DecodeError as exc:
+        raise BadInput(f"{path}: {exc}; each [[questions]] needs a prompt and an expectedSubstring") from exc
 
 
 def asked(path: Path, name: str = "", *, format: str | None = None) -> list[Asked]:

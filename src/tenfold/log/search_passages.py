@@ -38,6 +38,8 @@ _NEAR = (0.125, 0.5, 1.0, 0.5, 0.125)
 """How much of their neighbours' weight lines share: what stands beside a match is shown before what stands far off."""
 _CONTEXT = 0.1
 """How much of its passage's score a line has by itself."""
+NEXT = " [next message] "
+"""Stands in a hit before what was said right after it: a question and its answer, a call and its output."""
 _SPACE = re.compile(r"\s+")
 _LINES = re.compile(rf"\S(?:[^\n]{{0,{_LINE - 2}}}(?=\s|\Z)|[^\n]{{0,{_LINE - 1}}})")
 
@@ -64,11 +66,11 @@ class _Passage(Struct, frozen=True):
 
 
 class _Line(Struct, frozen=True):
-    """A line of a passage that may be shown: `place` orders the lines of one entry."""
+    """A line of a passage that may be shown in the hit of an `entry`: `place` orders the lines of a hit."""
 
     weight: float
     entry: str
-    place: tuple[int, int]
+    place: tuple[int, int, int]
     text: str
 
 
@@ -89,7 +91,8 @@ def answered(
     `among` is how many passages there are; of very many, how many entries. The terms' rarity nominates passages. Those
     are read and ranked by BM25, more where they hold more of the terms, equal ones newest first and repeated text once;
     what follows one has a share of its score. A hit shows the lines of its best passages that say most of what was
-    asked for: `SNIPPET` characters for each hit on the average, more for a better one.
+    asked for: `SNIPPET` characters for each hit on the average, more for a better one. Where short ones leave room, it
+    shows what follows, behind `NEXT`.
     """
     rarity = _rarity(found, among)
     nominated: dict[int, float] = {}
@@ -99,9 +102,10 @@ def answered(
     best = [key for _, key in nlargest(max(_POOL, 4 * limit), zip(nominated.values(), nominated, strict=True))]
     sources = {source.order: source for source in read(sorted({key >> _SHIFT for key in best}))}
     pool = _scored([(key, sources[key >> _SHIFT]) for key in best if key >> _SHIFT in sources], rarity)
-    after = read(sorted({passage.source.order + 1 for passage in pool}))
-    chosen = _chosen(_followed(pool, {source.entry.parent: source for source in after}), limit)
-    texts = _texts(chosen, rarity, limit * SNIPPET)
+    follows = read(sorted({passage.source.order + 1 for passage in pool}))
+    after = {source.entry.parent: source for source in follows}
+    chosen = _chosen(_followed(pool, after), limit)
+    texts = _texts(chosen, after, rarity, limit * SNIPPET)
     hits: dict[str, Hit] = {}
     for passage in chosen:
         entry, source = passage.source.entry.id, passage.source
@@ -152,14 +156,21 @@ def _followed(pool: Sequence[_Passage], after: Mapping[str | None, Source]) -> l
         best.setdefault(passage.source.entry.id, passage)
     raised: dict[int, _Passage] = {passage.key: passage for passage in pool}
     for entry, before in best.items():
-        source = after.get(entry)
-        text = plain(source.entry) if source else ""
-        if source is None or not text.strip():
+        next_one = _beginning(after.get(entry))
+        if next_one is None:
             continue
-        start, stop = passages(text)[0]
-        own = best.get(source.entry.id) or _Passage(source.order << _SHIFT, 0.0, source, text, start, stop)
+        own = best.get(next_one.source.entry.id, next_one)
         raised[own.key] = replace(own, score=own.score + _FOLLOWS * before.score)
     return sorted(raised.values(), key=_rank)
+
+
+def _beginning(source: Source | None) -> _Passage | None:
+    """An entry's first passage, without a score."""
+    text = plain(source.entry) if source is not None else ""
+    if source is None or not text.strip():
+        return None
+    start, stop = passages(text)[0]
+    return _Passage(source.order << _SHIFT, 0.0, source, text, start, stop)
 
 
 def _chosen(pool: Sequence[_Passage], limit: int) -> list[_Passage]:
@@ -179,9 +190,13 @@ def _chosen(pool: Sequence[_Passage], limit: int) -> list[_Passage]:
     return out
 
 
-def _texts(chosen: Sequence[_Passage], rarity: Mapping[str, float], room: int) -> dict[str, str]:
-    """What is shown of each entry: its best line, then the best lines of all as long as there is room."""
-    lines = sorted((line for passage in chosen for line in _lines(passage, rarity)), key=lambda li: -li.weight)
+def _texts(
+    chosen: Sequence[_Passage], after: Mapping[str | None, Source], rarity: Mapping[str, float], room: int
+) -> dict[str, str]:
+    """What is shown of each entry: its best line, then the best lines of all, then what follows, as there is room."""
+    own = sorted((line for p in chosen for line in _lines(p, rarity, p.source.entry.id)), key=lambda li: -li.weight)
+    others = [line for entry, passage in _behind(chosen, after) for line in _lines(passage, rarity, entry)]
+    lines = [*own, *sorted(others, key=lambda li: -li.weight)]
     first = {line.entry: line for line in reversed(lines)}
     taken = {id(line): line for line in first.values()}
     said = {line.text for line in taken.values()}
@@ -192,16 +207,31 @@ def _texts(chosen: Sequence[_Passage], rarity: Mapping[str, float], room: int) -
             said.add(line.text)
             room -= len(line.text) + 1
     out: dict[str, str] = {}
-    last: dict[str, tuple[int, int]] = {}
+    last: dict[str, tuple[int, int, int]] = {}
     for line in sorted(taken.values(), key=lambda li: li.place):
         before = last.get(line.entry)
-        glue = " " if before == (line.place[0], line.place[1] - 1) else " ... "
-        out[line.entry] = out[line.entry] + glue + line.text if before else line.text
+        glue = _glue(before, line.place) if before else ""
+        out[line.entry] = out.get(line.entry, "") + glue + line.text
         last[line.entry] = line.place
     return out
 
 
-def _lines(passage: _Passage, rarity: Mapping[str, float]) -> Iterator[_Line]:
+def _behind(chosen: Sequence[_Passage], after: Mapping[str | None, Source]) -> Iterator[tuple[str, _Passage]]:
+    """The entries shown, each with the beginning of what follows it, where that is not shown itself."""
+    scores = {passage.source.entry.id: passage.score for passage in reversed(chosen)}
+    for entry, score in scores.items():
+        follows = _beginning(after.get(entry))
+        if follows is not None and follows.source.entry.id not in scores:
+            yield entry, replace(follows, score=score)
+
+
+def _glue(before: tuple[int, int, int], place: tuple[int, int, int]) -> str:
+    if before[0] != place[0]:
+        return NEXT
+    return " " if before == (*place[:2], place[2] - 1) else " ... "
+
+
+def _lines(passage: _Passage, rarity: Mapping[str, float], entry: str) -> Iterator[_Line]:
     text = shown(passage.text, passage.start, passage.stop)
     pieces = [clean for match in _LINES.finditer(text) if (clean := _SPACE.sub(" ", match.group()).strip())]
     weights = [sum(rarity[term] for term in distinct(piece) if term in rarity) for piece in pieces]
@@ -209,4 +239,4 @@ def _lines(passage: _Passage, rarity: Mapping[str, float]) -> Iterator[_Line]:
         near = weights[max(0, number - 2) : number + 3]
         shares = _NEAR[max(0, 2 - number) : max(0, 2 - number) + len(near)]
         weight = sum(share * each for share, each in zip(shares, near, strict=True)) + _CONTEXT * passage.score
-        yield _Line(weight, passage.source.entry.id, (passage.start, number), piece)
+        yield _Line(weight, entry, (passage.source.order, passage.start, number), piece)

@@ -31,6 +31,18 @@ _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r'"[^"]+"')
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _MIXED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|_|[A-Za-z][0-9]|[0-9][A-Za-z]")
+_ASKING = frozenset(
+    _WORD.findall("""
+    a about above after again all also am an and any are aren as at be because been before being below between both but
+    by can could couldn did didn do does doesn doing don done each ever few for from further get gets got had has have
+    having he her here hers him his how i if in into is isn it its just let ll may me might mine more most must my need
+    needs no nor not now of off on once only or other our ours out over own please re s same shall she should shouldn so
+    some still such t than that the their theirs them then there these they this those through to too under until up us
+    ve very was wasn we were weren what when where which while who whom whose why will with won would wouldn yet you
+    your yours
+    """)
+)
+"""English words that questions are made of. Half the words of a question are such, and match whatever is long."""
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 """Scripts that write no spaces between words, or glue endings to them."""
 
@@ -47,8 +59,15 @@ def distinct(text: str) -> set[str]:
 
 
 def asked_for(words: str) -> list[str]:
-    """The terms of a question, each once; none for phrases in double quotes alone, which are meant as they stand."""
-    found = list(dict.fromkeys(terms(words))) if _QUOTED.sub(" ", words).strip() else []
+    """The terms of a question, each once; none for phrases in double quotes alone, which are meant as they stand.
+
+    The words that any question is made of count only where there are no others.
+    """
+    if not _QUOTED.sub(" ", words).strip():
+        return []
+    every = _WORD.findall(words)
+    telling = [word for word in every if word.casefold() not in _ASKING]
+    found = list(dict.fromkeys(chain.from_iterable(map(_terms, telling or every))))
     return found if len(found) <= TERMS else sorted(found, key=lambda term: (-len(term), term))[:TERMS]
 
 
