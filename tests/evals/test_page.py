@@ -343,6 +343,11 @@ def test_the_table_of_answers_says_how_many_were_asked_of_a_session_above_the_bu
     assert "2 of 6 are of sessions above 5k tokens" in made.note
     (goal,) = (goal for goal in goals(Yardstick(gold=(*large, *small))) if "gold" in goal.what)
     assert (goal.measured, goal.verdict) == ("6 of 6, 2 of them of sessions above the budget", "met")
+    apart = replace(large[0], within=1, beside=True)
+    (goal,) = (goal for goal in goals(Yardstick(gold=(*large, *small, apart))) if "gold" in goal.what)
+    assert goal.measured.endswith("; of files beside sessions 1 of 2, 2 above it")
+    assert goal.verdict == "met", "judged are the bundled scenarios"
+    assert len(answers_tables([*large, *small, apart])) == 2
 
 
 def test_the_command_writes_the_page_beside_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

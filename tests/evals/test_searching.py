@@ -11,6 +11,7 @@ from tenfold.cli.main import run
 from tenfold.errors import BadInput
 from tenfold.evals.searching import DEPTHS, Asked, asked, questions_of, table
 from tests import sessions
+from tests.transcripts.made import EVENTS
 
 
 def scenario(folder: Path, said: list[str], questions: list[tuple[str, str]]) -> Path:
@@ -84,6 +85,58 @@ def test_the_command_says_what_it_found_or_that_there_was_nothing(
     empty = scenario(tmp_path, TALK, [])
     assert run(["eval", "search", str(empty)]) == 0
     assert "nothing to ask" in capsys.readouterr().err
+
+
+def beside(folder: Path, questions: str) -> Path:
+    """A session of chat messages, with a file of questions beside it."""
+    file = folder / "talk.chat.jsonl"
+    said = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(TALK)]
+    file.write_text("".join(json.dumps(one) + "\n" for one in said), "utf-8")
+    (folder / "talk.chat.questions.toml").write_text(questions, "utf-8")
+    return file
+
+
+def test_questions_may_stand_in_a_file_beside_a_session_in_any_format(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asks = '[[questions]]\nprompt = "Where does the gateway listen?"\nexpectedSubstring = "port-8841"\n'
+    file = beside(tmp_path, asks)
+    assert [(q.prompt, q.evidence) for q in questions_of(file)[1]] == [("Where does the gateway listen?", (0, 4))]
+    assert run(["eval", "search", str(tmp_path), "--methods", "tenfold,keep-last", "--budgets", "2k,1k"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("Questions of files beside sessions, compacted to") == 2
+    assert out.count("keep-last\t1/1\t-") == out.count("tenfold\t1/1\t1/1") == 2
+    assert "Questions with gold answers" not in out
+
+
+@pytest.mark.parametrize(
+    ("questions", "said"),
+    [
+        ("[[questions]\n", "talk.chat.questions.toml"),
+        ('[[questions]]\nprompt = "Where?"\n', "expectedSubstring"),
+        ('questions = "none"\n', "array"),
+    ],
+)
+def test_a_file_of_questions_that_is_none_is_refused(tmp_path: Path, questions: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        questions_of(beside(tmp_path, questions))
+
+
+def test_of_a_file_with_several_sessions_nothing_can_be_asked(tmp_path: Path) -> None:
+    file = tmp_path / "two.jsonl"
+    file.write_bytes(EVENTS)
+    (tmp_path / "two.questions.toml").write_text('[[questions]]\nprompt = "x"\nexpectedSubstring = "x"\n', "utf-8")
+    with pytest.raises(BadInput, match="and 2 sessions"):
+        questions_of(file)
+
+
+def test_the_projects_own_questions_are_answered_better_than_by_plain_bm25() -> None:
+    own = Path(__file__).resolve().parents[2] / "examples" / "sessions"
+    every = [one for file in sorted(own.glob("*.json*")) for one in asked(file)]
+    assert len(every) == 2 * 48, "every answer stands in its session"
+    ours, theirs = ([float(share) for share in row[1:4]] for row in table(every).rows)
+    assert ours[0] > theirs[0]
+    assert ours[-1] > theirs[-1]
 
 
 def test_the_bundled_questions_are_answered_by_plain_bm25_and_better_by_tenfold() -> None:

@@ -174,9 +174,12 @@ def _planted(made: Quality | None) -> Iterator[Goal]:
 
 def _gold(made: Yardstick) -> Goal:
     what, goal = "questions with gold answers that stand in the history, at 5k tokens or one search away", "all"
-    own = [one for one in made.gold if (one.method, one.budget) == (OURS, BUDGET)]
-    literal, reached = sum(one.literal for one in own), sum(one.within or 0 for one in own)
+    every = [one for one in made.gold if (one.method, one.budget) == (OURS, BUDGET)]
+    own, beside = ([one for one in every if one.beside == apart] for apart in (False, True))
+    literal, more = (sum(one.literal for one in some) for some in (own, beside))
+    reached, there = (sum(one.within or 0 for one in some) for some in (own, beside))
     measured = f"{reached} of {literal}, {above(own)} of them of sessions above the budget"
+    measured += f"; of files beside sessions {there} of {more}, {above(beside)} above it" if more else ""
     return _judged(what, goal, measured, met=reached == literal) if literal else _open(what, goal)
 
 

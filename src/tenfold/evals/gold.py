@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tenfold.evals.cases import COMPACTION, Case, ChatMessage, text_of_message, tokens_of
 from tenfold.evals.future import TOLERANCE, search_of
 from tenfold.evals.methods import Method, Preset, Unable
-from tenfold.evals.searching import Asked, posed_in, quizzed
+from tenfold.evals.searching import BESIDE, Asked, posed_in, quizzed
 from tenfold.evals.tables import Table
 
 BUDGET = 5_000
@@ -28,7 +28,8 @@ class Answered(Struct, frozen=True):
 
     `asked` are all questions, `literal` those whose answer can be found at all, `shown` those answered by the view,
     `within` those answered by the view or by one search (None: the method has no search). `past` is the session's size
-    in tokens: up to the budget it is not compacted. A view that is `over` the budget answers nothing.
+    in tokens: up to the budget it is not compacted. A view that is `over` the budget answers nothing. `beside` says
+    that the questions stand in a file beside the session.
     """
 
     session: str
@@ -41,6 +42,7 @@ class Answered(Struct, frozen=True):
     unable: str = ""
     past: int = 0
     over: bool = False
+    beside: bool = False
 
 
 def answered(
@@ -64,11 +66,13 @@ def answered(
     wanted = [(one.prompt, one.expected.casefold()) for one in posed if one.expected.casefold() in whole]
     search = search_of(Case(session.name, len(past), COMPACTION, past))
     away = {i for i, (prompt, answer) in enumerate(wanted) if any(answer in hit.casefold() for hit in search(prompt))}
-    size = tokens_of(past)
+    size, beside = tokens_of(past), path.with_suffix(BESIDE).exists()
     out: list[Answered] = []
     for budget, method in product(budgets, methods):
         near = 0 if isinstance(method, Preset) else None
-        score = Answered(session.name, method.name, budget, len(posed), len(wanted), within=near, past=size)
+        score = Answered(
+            session.name, method.name, budget, len(posed), len(wanted), within=near, past=size, beside=beside
+        )
         try:
             made = method.compact(past, budget=budget)
         except Unable as exc:
@@ -96,8 +100,9 @@ def above(scores: Sequence[Answered]) -> int:
 
 
 def tables(scores: Sequence[Answered]) -> list[Table]:
-    """Questions answered by method, over all files: a table for each budget."""
-    return [_table([one for one in scores if one.budget == budget]) for budget in sorted({s.budget for s in scores})]
+    """Questions answered by method: a table for each budget, those of files beside sessions by themselves."""
+    kinds = sorted({(one.budget, one.beside) for one in scores})
+    return [_table([one for one in scores if (one.budget, one.beside) == kind]) for kind in kinds]
 
 
 def _table(scores: Sequence[Answered]) -> Table:
@@ -115,7 +120,8 @@ def _table(scores: Sequence[Answered]) -> Table:
         "others are not compacted; over or unable scores 0; only Tenfold's methods have a search"
     )
     columns = ("method", "in the view", "or one search away")
-    return Table(f"Questions with gold answers, compacted to {size} tokens", columns, rows, note)
+    title = "Questions of files beside sessions" if first[0].beside else "Questions with gold answers"
+    return Table(f"{title}, compacted to {size} tokens", columns, rows, note)
 
 
 def _text(messages: Sequence[ChatMessage]) -> str:
