@@ -194,9 +194,7 @@ def _texts(
     chosen: Sequence[_Passage], after: Mapping[str | None, Source], rarity: Mapping[str, float], room: int
 ) -> dict[str, str]:
     """What is shown of each entry: its best line, then the best lines of all, then what follows, as there is room."""
-    own = sorted((line for p in chosen for line in _lines(p, rarity, p.source.entry.id)), key=lambda li: -li.weight)
-    others = [line for entry, passage in _behind(chosen, after) for line in _lines(passage, rarity, entry)]
-    lines = [*own, *sorted(others, key=lambda li: -li.weight)]
+    lines = sorted((line for p in chosen for line in _lines(p, rarity, p.source.entry.id)), key=lambda li: -li.weight)
     first = {line.entry: line for line in reversed(lines)}
     taken = {id(line): line for line in first.values()}
     said = {line.text for line in taken.values()}
@@ -206,6 +204,11 @@ def _texts(
             taken[id(line)] = line
             said.add(line.text)
             room -= len(line.text) + 1
+    for line in _behind(chosen, after):
+        if len(line.text) > room:
+            break
+        taken[id(line)] = line
+        room -= len(line.text) + 1
     out: dict[str, str] = {}
     last: dict[str, tuple[int, int, int]] = {}
     for line in sorted(taken.values(), key=lambda li: li.place):
@@ -216,13 +219,13 @@ def _texts(
     return out
 
 
-def _behind(chosen: Sequence[_Passage], after: Mapping[str | None, Source]) -> Iterator[tuple[str, _Passage]]:
-    """The entries shown, each with the beginning of what follows it, where that is not shown itself."""
-    scores = {passage.source.entry.id: passage.score for passage in reversed(chosen)}
-    for entry, score in scores.items():
+def _behind(chosen: Sequence[_Passage], after: Mapping[str | None, Source]) -> Iterator[_Line]:
+    """The beginning of what follows each entry that is shown, the best one's first, where it is not shown itself."""
+    entries = dict.fromkeys(passage.source.entry.id for passage in chosen)
+    for entry in entries:
         follows = _beginning(after.get(entry))
-        if follows is not None and follows.source.entry.id not in scores:
-            yield entry, replace(follows, score=score)
+        if follows is not None and follows.source.entry.id not in entries:
+            yield from _lines(follows, {}, entry)
 
 
 def _glue(before: tuple[int, int, int], place: tuple[int, int, int]) -> str:
