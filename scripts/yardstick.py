@@ -68,6 +68,8 @@ _BOUNDS = """## What these figures do not say
   it out, and a url without it is not the one that was asked for.
 - **Bills are computed**, from list prices and from what a provider's cache can serve at best: caches that expire
   between two requests are not modelled.
+- **What looks like a secret is not carried.** Tenfold redacts a password in a url wherever it writes words of its own,
+  so url probes of a session whose test data are such urls are lost to it and found with methods that keep them.
 - **Times are of one machine.** Other projects are timed inside their own processes, around their own hook; nothing of
   the protocol is in it. What is compared is a turn in which nothing is to be compacted.
 - **Few sessions make wide intervals**, and they speak of sessions like these, which are no held-out set: measure it on

@@ -106,12 +106,13 @@ def tables(scores: Sequence[Answered]) -> list[Table]:
 
 
 def _table(scores: Sequence[Answered]) -> Table:
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[int, tuple[str, ...]]] = []
     for name in dict.fromkeys(one.method for one in scores):
         own = [one for one in scores if one.method == name]
         literal = sum(one.literal for one in own)
         near = [one.within for one in own if one.within is not None]
-        rows.append((name, f"{sum(one.shown for one in own)}/{literal}", f"{sum(near)}/{literal}" if near else "-"))
+        shown = sum(one.shown for one in own)
+        rows.append((shown, (name, f"{shown}/{literal}", f"{sum(near)}/{literal}" if near else "-")))
     first = [one for one in scores if one.method == scores[0].method]
     size = f"{scores[0].budget / 1_000:g}k"
     note = (
@@ -121,7 +122,8 @@ def _table(scores: Sequence[Answered]) -> Table:
     )
     columns = ("method", "in the view", "or one search away")
     title = "Questions of files beside sessions" if first[0].beside else "Questions with gold answers"
-    return Table(f"{title}, compacted to {size} tokens", columns, rows, note)
+    ordered = [row for _, row in sorted(rows, key=lambda ranked: -ranked[0])]
+    return Table(f"{title}, compacted to {size} tokens", columns, ordered, note)
 
 
 def _text(messages: Sequence[ChatMessage]) -> str:
