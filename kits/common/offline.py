@@ -62,7 +62,7 @@ def largest(messages: Sequence[Chat], tokens: int, fits: Callable[[list[Chat]], 
 
 def files_given() -> list[Path]:
     """The session files named on the command line, or else those that ship with the project."""
-    return [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "examples" / "sessions").iterdir())
+    return [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "examples" / "sessions").glob("*.json*"))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
