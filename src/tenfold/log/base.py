@@ -84,6 +84,7 @@ class Located(Struct, frozen=True):
 class Hit(Struct, frozen=True):
     """A search result. `snippet` is redacted and bounded; the entry itself is read with `locate`.
 
+    Behind ` [next message] ` a snippet shows the beginning of what was said right after the entry.
     `scanned` says that the words were found by scanning, because the index does not hold this text or cannot hold
     words this short.
     """
