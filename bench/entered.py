@@ -1,0 +1,71 @@
+"""How much code one request walks through: the files and functions of Tenfold that one `before_model` enters.
+
+    python -m bench.entered [POLICY]
+
+A session of the project's own is sent as one request whose window makes the policy compact. What is counted is what
+is entered after a first request of the same kind warmed everything up, so imports and caches are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import tenfold
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+
+SOURCE = Path(__file__).resolve().parents[1] / "examples/sessions/desk.openai-chat.json"
+PACKAGE = str(Path(tenfold.__file__).parent)
+WINDOW = 32_000
+
+
+def count_entered(work: Callable[[], object]) -> Counter[tuple[str, str]]:
+    """How often each (file, function) of the package is entered while `work` runs; comprehensions are left out."""
+    entered: Counter[tuple[str, str]] = Counter()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
+            entered[code.co_filename[len(PACKAGE) + 1 :], code.co_qualname] += 1
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+def run(policy: str) -> Counter[tuple[str, str]]:
+    """What one request enters that is compacted on its way."""
+    request = {"model": "gpt-4o", "messages": json.loads(SOURCE.read_text(encoding="utf-8"))}
+
+    def work() -> None:
+        session = Session.create(Place(MemoryStore(), "s"), policy_for(policy, counter_for("gpt-4o").counter))
+        session.before_model(request, window=WINDOW)
+        assert session.outcome is not None
+        assert session.outcome.status == "compacted", session.outcome.reason
+
+    work()
+    return count_entered(work)
+
+
+def main() -> None:
+    """Prints the figures, and what is entered most often among the functions that a request should enter once."""
+    policy = sys.argv[1] if len(sys.argv) > 1 else "tail"
+    entered = run(policy)
+    print(f"{policy}: {len({file for file, _ in entered})} files, {len(entered)} functions")
+    for (file, name), times in sorted(entered.items()):
+        if name.rpartition(".")[2] in ("limits", "render", "render_facts", "decide"):
+            print(f"  {file}:{name}: {times}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""What every policy makes of every recorded session, as hashes: a refactoring must leave all of them as they are.
+
+Each session is taken along its path from the root to the last entry and compacted three ways, with ids that follow
+from the case and times left out:
+
+- `tenth`: all of it at once, to a tenth of its tokens;
+- `8k` and `32k`: in four parts, with the policy's own check of such a window after each;
+- `model`: as `tenth`, with a model whose answers follow from its prompts, so that the prompts are covered too;
+- `list`: the messages as a provider's list, through `tenfold.compact`, to a tenth.
+
+Of a file with many sessions every tenth is taken.
+
+`python -m tests.behaviour.recording` prints what differs from `hashes.json` and `--write` writes that file anew.
+A difference needs a reason: it goes into `EXPLAINED`, and into the changelog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+import tenfold
+from tenfold.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.log.ids import Derived
+from tenfold.log.memory import MemoryStore
+from tenfold.meter.counters import counter_for
+from tenfold.policies import POLICIES
+from tenfold.record.ask import Answer, Summarize
+from tenfold.record.block import Block, Spent
+from tenfold.record.codec import encode_entry
+from tenfold.record.entry import Attempt, Said
+from tenfold.record.message import Message
+from tenfold.session import Place, Session
+from tenfold.settings import policy_for
+from tenfold.transcripts import Recorded
+from tenfold.wire import WIRES
+from tests import sessions
+from tests.laws.recorded import path_of
+
+FILE = Path(__file__).parent / "hashes.json"
+WINDOWS = {"8k": 8_000, "32k": 32_000}
+WAYS = ("tenth", *WINDOWS, "model", "list")
+MANY = 20
+PARTS = 4
+LEAST_TARGET = 500
+EXPLAINED: dict[str, str] = {}
+"""Case -> why its hashes are not those of 0.1.0."""
+
+
+class QuotingModel:
+    """Answers with the headings and every seventh line of its prompt, within its allotment, and keeps the prompts."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def answer(self, ask: Summarize) -> Answer:
+        """The text that follows from the prompt."""
+        self.prompts.append(repr((ask.system, ask.prompt, ask.max_tokens, ask.purpose, ask.effort)))
+        lines = [line for line in ask.prompt.splitlines() if line.strip()]
+        quoted = [line for number, line in enumerate(lines) if line.startswith("#") or number % 7 == 0]
+        return Answer(text="\n".join(quoted)[: ask.max_tokens * 2], spent=Spent(calls=1))
+
+
+def cases() -> Iterator[tuple[str, Recorded, str, str]]:
+    """Every (name of the case, session, policy, way), in a stable order."""
+    for path in sessions.session_files():
+        for number, session in enumerate(sessions.read(path)):
+            if not path_of(session) or (number % 10 and len(sessions.read(path)) > MANY):
+                continue
+            for policy in sorted(POLICIES):
+                for way in WAYS:
+                    yield f"{sessions.name_of(path)}#{number}|{policy}|{way}", session, policy, way
+
+
+def record(name: str, session: Recorded, policy: str, way: str) -> str:
+    """The hashes of one case: the messages sent, the Blocks and Attempts, the prompts; and the statuses."""
+    if way == "list":
+        return record_list(session, policy)
+    model = QuotingModel()
+    store = MemoryStore()
+    place = Place(store, "s")
+    counter = counter_for(session.info.model or None).counter
+    chosen = policy_for(policy, counter)
+    opened = Session.create(place, chosen, answerer=Answerer(model=model if way == "model" else None))
+    opened.new_id = Derived(name.encode()).new
+    opened.said_at = lambda: None
+    said = [entry for entry in path_of(session) if isinstance(entry, Said)]
+    statuses = []
+    size = max(1, -(-len(said) // PARTS)) if way in WINDOWS else max(1, len(said))
+    for start in range(0, len(said), size):
+        for entry in said[start : start + size]:
+            opened.append(entry.message, usage=entry.usage)
+        try:
+            if way in WINDOWS:
+                outcome = opened.compact(window=WINDOWS[way])
+            else:
+                outcome = opened.compact(to=max(LEAST_TARGET, opened.uncompacted() // 10))
+        except UsageError as exc:
+            statuses.append(str(exc))
+            continue
+        statuses.append(f"{outcome.status}:{outcome.rung}")
+    entries = store.original(place.namespace, place.session)
+    made = hashlib.sha256()
+    for stored in entries:
+        if isinstance(stored, Block | Attempt):
+            made.update(encode_entry(replace(stored, time=0)))
+    messages = opened.view.messages()
+    encoded = WIRES[_wire(messages)].encode(messages)
+    sent = hashlib.sha256(b"\n".join(item.raw for item in encoded.items) + repr(encoded.system).encode())
+    problems = len(store.verify(place.namespace))
+    asked = hashlib.sha256("\n".join(sorted(model.prompts)).encode())  # independent ones are asked in any order
+    hashes = (found.hexdigest()[:16] for found in (sent, made, asked))
+    parts = (*hashes, ",".join(statuses), problems)
+    return " ".join(map(str, parts))
+
+
+def record_list(session: Recorded, policy: str) -> str:
+    """The hash of what `tenfold.compact` gives back for the session as a provider's list, and the status."""
+    messages = [entry.message for entry in path_of(session) if isinstance(entry, Said)]
+    wire = _wire(messages)
+    items = [msgspec.json.decode(item.raw) for item in WIRES[wire].encode(messages).items]
+    tokens = sum(counter_for(None).counter.count([str(item) for item in items]))
+    result = tenfold.compact(items, to=max(LEAST_TARGET, tokens // 10), policy=policy, format=wire, recall="tool")
+    text = json.dumps([result.messages, result.system, result.adjustments], sort_keys=True)
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {result.outcome.status}:{result.outcome.rung}"
+
+
+def _wire(messages: list[Message]) -> str:
+    return next((m.native.format for m in messages if m.native and m.native.format in WIRES), "openai-chat")
+
+
+def _record_at(index: int) -> tuple[str, str]:
+    case = list(cases())[index]
+    return case[0], record(*case)
+
+
+def record_all() -> dict[str, str]:
+    """Every case, on all cores."""
+    with ProcessPoolExecutor() as pool:
+        return dict(pool.map(_record_at, range(len(list(cases()))), chunksize=8))
+
+
+def known() -> dict[str, str]:
+    """The committed hashes."""
+    found: dict[str, str] = json.loads(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def main() -> None:
+    """Compares, or writes with `--write`."""
+    new = record_all()
+    if "--write" in sys.argv:
+        FILE.write_bytes(msgspec.json.format(msgspec.json.encode(new), indent=1) + b"\n")
+        print(f"{len(new)} cases written")
+        return
+    old = known()
+    differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    for name in differing:
+        print(f"{name}\n  was {old.get(name)}\n  is  {new.get(name)}")
+    print(f"{len(new)} cases, {len(differing)} differ")
+
+
+if __name__ == "__main__":
+    main()
