@@ -1,1 +1,1 @@
-"""The figures of docs/benchmarks.md: `make bench` measures them all here and now, and prints them."""
+"""The figures of docs/benchmarks.md. `make bench` measures all of them on this machine and prints them."""

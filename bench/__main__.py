@@ -1,6 +1,6 @@
-"""`python -m bench`: every figure of docs/benchmarks.md, with the date and the machine.
+"""Measures every figure of docs/benchmarks.md and prints it with the date and the machine: `python -m bench`.
 
-`--keep` also writes what is printed to docs/benchmarks.md.
+`--keep` also writes the output to docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ figures are a check, and say less of other sessions.
 
 
 class _Both(io.TextIOBase):
-    """Writes to the terminal at once and remembers."""
+    """Writes to the terminal at once and also keeps what was written."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -49,7 +49,7 @@ class _Both(io.TextIOBase):
 
 
 def machine() -> str:
-    """The machine in a line: processors, architecture, system, Python."""
+    """Describes the machine in a line: processors, architecture, system and Python."""
     return (
         f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release().split('-')[0]}, "
         f"Python {platform.python_version()}"

@@ -1,4 +1,4 @@
-"""How long an agent's calls wait for Tenfold, with the summary prepared in the background and without."""
+"""Measures how long an agent's calls wait for Tenfold, with and without a summary prepared in the background."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tenfold.evals.waiting import Run, waits
 
 
 def main() -> None:
-    """One run of each kind."""
+    """Measures one run of each kind."""
     run = Run()
     print(
         f"{run.steps + 1} calls of an agent in a window of {run.window:,} tokens, policy tenfold\n"

@@ -1,7 +1,7 @@
-"""Every recorded session taken to a tenth of its tokens (or 2,000), and what the result is worth.
+"""Compacts every recorded session to a tenth of its tokens (at least 2,000), and measures what the result is worth.
 
-Checked for each: the target, every wire's rules, originals and undo byte for byte, and, where a person has marked
-what must survive (tests/gold), how much of it stands in the view.
+For each session it checks the target, every wire's rules, and that originals and undo are right byte for byte. Where a
+person has marked what must survive (tests/gold), it counts how much of that is in the view.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEAST_TARGET = 2_000
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What came of one session. `undone` and `originals` say whether the bytes are equal again."""
+    """The result of one session. `undone` and `originals` say whether the bytes are equal again."""
 
     file: str
     outcome: Outcome
@@ -49,7 +49,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def words(messages: Sequence[Message]) -> str:
-    """What a reader of these messages would see: text, tool output, and the calls with their arguments."""
+    """Returns what a reader of these messages would see: text, tool output, and the calls with their arguments."""
     return "\n".join("\n".join((text_of(m), *(f"{c.name} {c.arguments}" for c in calls_of(m)))) for m in messages)
 
 
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def _found() -> None:
-    """Random stretches of originals, searched for in one SQLite store of every session and read back."""
+    """Searches one SQLite store of every session for random stretches of originals, and reads the hits back."""
     rng = random.Random(11)
     counter = counter_for(None).counter
     asked = found = exact = 0

@@ -1,11 +1,11 @@
-"""How far the calibrated Reading is from what the provider reported next, over recorded sessions with usage.
+"""Measures how far the calibrated Reading is from what the provider reported next, over recorded sessions with usage.
 
     PYTHONPATH=src python bench/meter_replay.py [FOLDER]
 
-FOLDER (default: TENFOLD_SESSIONS, else ../shared/data) holds the sessions. Each request of a recorded run is predicted
-from what was reported before it, then its own report is learned. The first request of a run has nothing to learn from
-and is shown apart; so are the first after a real compaction and the first after a simulated change of model (from the
-middle on, another model of the same family reports 0.8 or 1.3 times the tokens).
+FOLDER holds the sessions (default: TENFOLD_SESSIONS, or else ../shared/data). Each request of a recorded run is
+predicted from what was reported before it, and then its own report is learned. Three kinds of requests are shown
+separately: the first of a run, which has nothing to learn from, the first after a real compaction, and the first after
+a simulated change of model (from the middle on, another model of the family reports 0.8 or 1.3 times the tokens).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Request(Struct, frozen=True):
 
 
 class Miss(Struct, frozen=True):
-    """A prediction's relative error. `when` names the cases that are reported apart."""
+    """The relative error of a prediction. `when` names the cases that are reported separately."""
 
     error: float
     when: Literal["first", "next", "compacted", "switched"]
@@ -49,13 +49,13 @@ class Miss(Struct, frozen=True):
 
 
 def folder(given: str = "") -> Path:
-    """Where the recorded sessions lie: the folder given, else the environment's, else beside the checkout."""
+    """Returns the folder of the recorded sessions: the given one, the environment's, or the one beside the checkout."""
     named = given or os.environ.get("TENFOLD_SESSIONS", "")
     return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def runs(data: Path) -> dict[str, list[Request]]:
-    """The recorded runs that hold usage, by name."""
+    """Reads the recorded runs with usage, by name."""
     found = {
         "pi": pi(data / "pi" / "before-compaction.jsonl"),
         "claude-code": claude_code(data / "claude-code" / "large-conversation.jsonl"),
@@ -66,7 +66,7 @@ def runs(data: Path) -> dict[str, list[Request]]:
 
 
 def pi(path: Path) -> list[Request]:
-    """A pi session: usage on every answer; a compaction keeps a summary and the entries from an index on."""
+    """Reads a pi session. Every answer has usage. A compaction keeps a summary and the entries from an index on."""
     requests: list[Request] = []
     shown: list[tuple[int, Message]] = []
     compacted = False
@@ -106,7 +106,7 @@ def _pi_message(body: Json) -> Message:
 
 
 def claude_code(path: Path) -> list[Request]:
-    """A Claude Code file: lines of one answer share a message id, the first of them carries its usage."""
+    """Reads a Claude Code file. The lines of one answer share a message id, and the first one carries its usage."""
     requests: list[Request] = []
     shown: list[Message] = []
     newest = ""
@@ -125,9 +125,9 @@ def claude_code(path: Path) -> list[Request]:
 
 
 def openhands(data: Path, name: str) -> list[Request]:
-    """The last request of a run holds all messages; the usage list says how many of them each request had.
+    """Reads an OpenHands run. Its last request holds all messages; the usage list says how many each request had.
 
-    A list that starts over belongs to an earlier try of the same task, whose messages are not recorded: left out.
+    If the list starts over, the part before belongs to an earlier try whose messages are not recorded, and is left out.
     """
     body: Json = json.loads((data / f"{name}.json").read_text("utf-8"))
     usages: list[Json] = json.loads((data / "usage.json").read_text("utf-8"))[name]
@@ -178,7 +178,7 @@ def _compact(value: Json) -> str:
 
 
 def switched(requests: Sequence[Request], scale: float) -> list[Request]:
-    """The same run as if from its middle on another model of the family had answered, with `scale` x the tokens."""
+    """Returns the same run as if another model had answered from its middle on, reporting `scale` times the tokens."""
     middle = len(requests) // 2
     later = [
         replace(r, usage=replace(r.usage, prompt=round(r.usage.prompt * scale), model=f"{r.usage.model}-other"))
@@ -188,7 +188,7 @@ def switched(requests: Sequence[Request], scale: float) -> list[Request]:
 
 
 def misses(requests: Sequence[Request], counter: Counter, estimator: Estimator | None = None) -> list[Miss]:
-    """Each request predicted from those before it. Aborted answers and empty usage neither count nor teach."""
+    """Predicts each request from those before it. Aborted answers and empty usage are neither counted nor learned."""
     estimates = _estimates(requests, counter)
     anchors = Anchors()
     found: list[Miss] = []

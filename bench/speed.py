@@ -1,4 +1,4 @@
-"""What a turn, an opening and a large compaction cost, each beside a named baseline measured in the same run."""
+"""Measures what a turn, an opening and a large compaction cost, each beside a named baseline from the same run."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "sessions"
 
 @cache
 def corpus() -> str:
-    """What the project's own recorded sessions say, one text after the other: prose, code, commands, their output."""
+    """Returns the text of the project's own recorded sessions: prose, code, commands and their output."""
     found = (e for path in sorted(EXAMPLES.glob("*.json*")) for recorded in read_file(path) for e in recorded.entries)
     return "\n".join(text_of(m) for e in found if (m := message_of(e)) is not None)
 
 
 def message(rng: random.Random, index: int, size: int = 1_000) -> Message:
-    """A message of `size` characters out of the recorded sessions, from a place of its own."""
+    """Builds a message of `size` characters from a random place in the recorded sessions."""
     start = rng.randrange(len(corpus()) - size)
     text = f"{index} {corpus()[start : start + size]}"[:size]
     return Message("assistant", (Text(text),), "model") if index % 2 else Message("user", (Text(text),), "human")
 
 
 def session(store: Store) -> Session:
-    """An empty session with the default policy and the BPE."""
+    """Creates an empty session with the default policy and the BPE counter."""
     return Session.create(Place(store, "bench"), policy_named("tenfold")(counter_for(None).counter))
 
 
 def turns(made: Session, rng: random.Random, count: int) -> list[float]:
-    """Seconds of `count` turns: append one 1 KB message, its token count included, read, decide."""
+    """Returns the seconds of `count` turns: append one 1 KB message and count its tokens, read the meter, decide."""
     took: list[float] = []
     for index in range(count):
         each = message(rng, index)
@@ -66,7 +66,7 @@ def turns(made: Session, rng: random.Random, count: int) -> list[float]:
 
 
 def per_turn() -> None:
-    """Append + count + Reading + Decision at three lengths of history, memory and SQLite."""
+    """Prints append + count + Reading + Decision at three lengths of history, in memory and in SQLite."""
     print("append + token count + Reading + Decision, 1 KB message (microseconds)\n")
     print(
         f"{'store':8} {'history':>8} {'median':>8} {'p99':>9} {'recount all / this':>19} {'reread JSONL / this':>20} "
@@ -94,7 +94,7 @@ def per_turn() -> None:
 
 
 def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float, float]:
-    """Seconds to count the whole history anew, and to read it from a JSONL file, scaled from what is at hand."""
+    """Times counting the whole history again, and reading it from a JSONL file, scaled up from the messages at hand."""
     scale = history / len(batch)
     start = time.perf_counter()
     sizes(batch, made.policy.counter)
@@ -107,7 +107,7 @@ def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float
 
 
 def _trimmed(batch: list[Message], history: int) -> float:
-    """Seconds of LangChain's `trim_messages` with its approximate counter to half of the history, scaled likewise."""
+    """Times LangChain's `trim_messages` to half of the history, with its approximate counter, scaled likewise."""
     theirs = [AIMessage(text_of(m)) if m.role == "assistant" else HumanMessage(text_of(m)) for m in batch]
     room = count_tokens_approximately(theirs) // 2
     start = time.perf_counter()
@@ -116,7 +116,7 @@ def _trimmed(batch: list[Message], history: int) -> float:
 
 
 def opening() -> None:
-    """Opening a stored session whose view is short, at three lengths of history, after an undo and on a branch."""
+    """Prints the opening of a stored session with a short view, at three lengths, after an undo, and on a branch."""
     print("opening a stored session, view of at most 300 entries (milliseconds)\n")
     print(
         f"{'history':>8} {'in view':>8} {'plain':>8} {'after undo':>11} {'deep branch':>12} "
@@ -165,7 +165,7 @@ def _opened(made: Session) -> float:
 
 
 def million(tokens: int = 1_000_000) -> None:
-    """Import, facts, compaction, store and index of a session of a million tokens, in a process of its own."""
+    """Prints import, facts, compaction, store and index of a session of a million tokens, in a process of its own."""
     print(f"a session of {tokens:,} tokens: import, compact to a tenth, store in SQLite, index for search\n")
     run = subprocess.run(
         [sys.executable, "-m", "bench.speed", "--million", str(tokens)], capture_output=True, text=True, check=True

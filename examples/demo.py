@@ -1,6 +1,6 @@
-"""What Tenfold does, shown on the recorded sessions that ship with it: compact, look, search, expand, undo.
+"""Shows what Tenfold does, on the recorded sessions that ship with it: compact, inspect, search, expand, undo.
 
-It uses a temporary store and leaves nothing behind. It shows the library's own figures; it measures no quality.
+It uses a temporary store and leaves nothing behind. It shows the library's own figures and does not measure quality.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHARE = 10
 
 
 class Shown(Struct, frozen=True):
-    """One session of the demo: the session itself, and what its compaction came to."""
+    """One session of the demo, with its view before and the result of its compaction."""
 
     session: Session
     before: list[Message]
@@ -40,7 +40,7 @@ class Shown(Struct, frozen=True):
 
 
 def main() -> int:
-    """Runs the demo. Returns 0 when everything it claims held, else 1."""
+    """Runs the demo. Returns 0 if all its claims held, else 1."""
     forgiving_streams()
     files = sorted(SESSIONS.glob("*.json*"))
     with TemporaryDirectory(prefix="tenfold-demo-") as folder:
@@ -133,7 +133,7 @@ def _found_again(one: Shown) -> bool:
 
 
 def _detail(hidden: list[Message], view: str) -> tuple[str, Message]:
-    """A word of a hidden message that neither the view nor another hidden message holds: what one may look for."""
+    """Finds a word of a hidden message that neither the view nor another hidden message holds."""
     texts = [text_of(m) for m in hidden]
     for at in sorted(range(len(texts)), key=lambda at: -len(texts[at])):
         others = view + "\n".join(texts[:at] + texts[at + 1 :])

@@ -49,7 +49,7 @@ class _Judged(Struct):
 
 
 class Asked(NamedTuple):
-    """One fact in one context: what the two tests say, and in which share of the runs a model recalled it."""
+    """One fact in one context: the verdicts of both tests, and in which share of the runs a model recalled the fact."""
 
     bare: bool
     anchored: bool
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
 
 
 def contexts(root: Path) -> list[list[Asked]]:
-    """Every compacted context of the runs, as what was asked of it."""
+    """Returns every compacted context of the runs as its facts."""
     found = sorted(p for p in root.glob("compaction_v5_*/contexts/*.json") if not p.stem.endswith("_meta"))
     return [_context(path) for path in found]
 
@@ -83,7 +83,7 @@ def _context(path: Path) -> list[Asked]:
 
 
 def report(cells: Sequence[Sequence[Asked]]) -> str:
-    """The agreement of both tests with the models' recall, as lines."""
+    """Formats how far both tests agree with the models' recall."""
     facts = [fact for cell in cells for fact in cell]
     lost = [fact for fact in facts if fact.compacted]
     recalled = statistics.mean(f.recalled for f in lost)

@@ -1,6 +1,6 @@
-"""Draws the pictures of `docs/chat.md` from the program itself: `python scripts/chat_pictures.py [FOLDER]`.
+"""Draws the pictures of `docs/chat.md` with the program itself: `python scripts/chat_pictures.py [FOLDER]`.
 
-The demonstration works on a copy of `examples/projects/pricing`, so the same pictures come out everywhere.
+The demonstration works on a copy of `examples/projects/pricing`, so the pictures are the same everywhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOKS = 2_000
 
 
 async def until(pilot: Pilot[None], seen: Callable[[], object]) -> None:
-    """Waits until it is so."""
+    """Waits until the condition holds."""
     for _ in range(LOOKS):
         if seen():
             await pilot.pause()
@@ -43,12 +43,12 @@ async def until(pilot: Pilot[None], seen: Callable[[], object]) -> None:
 
 
 def texts(chat: Chat) -> list[str]:
-    """What stands in the transcript."""
+    """Returns the texts in the transcript."""
     return [str(said.render()) for said in chat.screen_stack[0].query_one(Transcript).query(Said)]
 
 
 async def asked(chat: Chat, pilot: Pilot[None], text: str) -> None:
-    """Says something and waits for the end of what follows."""
+    """Sends a message and waits until the answer has ended."""
     prompt = chat.screen_stack[0].query_one(Prompt)
     prompt.text = text
     await pilot.press("enter")
@@ -56,7 +56,7 @@ async def asked(chat: Chat, pilot: Pilot[None], text: str) -> None:
 
 
 def status(chat: Chat) -> str:
-    """The status line."""
+    """Returns the status line."""
     return chat.screen_stack[0].query_one(StatusLine).render().plain
 
 
@@ -81,7 +81,7 @@ async def drawn(folder: Path) -> None:
 
 
 async def forked(chat: Chat, pilot: Pilot[None]) -> None:
-    """Goes back twice, says something else there, and opens the tree."""
+    """Goes back twice, sends another message from there, and opens the tree."""
     for ups, other in ((2, "Which module knows the coupons?"), (1, "Which coupons are refused?")):
         await opened_tree(chat, pilot)
         await pilot.press(*["up"] * ups, "enter")
@@ -92,19 +92,19 @@ async def forked(chat: Chat, pilot: Pilot[None]) -> None:
 
 
 async def opened_tree(chat: Chat, pilot: Pilot[None]) -> None:
-    """Opens the tree, and waits until it is read."""
+    """Opens the tree, and waits until it is loaded."""
     chat.screen_stack[0].query_one(Prompt).text = "/tree"
     await pilot.press("enter")
     await until(pilot, lambda: chat.screen.query(Rows) and "messages of yours" in str(title(chat).render()))
 
 
 def title(chat: Chat) -> Static:
-    """The first line of the tree's screen."""
+    """Returns the title of the tree's screen."""
     return chat.screen.query_one("#title", Static)
 
 
 def saved(chat: Chat, file: Path) -> None:
-    """Writes what stands on the screen: with its spaces kept, and without the fonts that it names on the network."""
+    """Writes the screen to a file, keeping its spaces and leaving out the web fonts that it names."""
     text = re.sub(r"\s*@font-face \{.*?\}", "", chat.export_screenshot(title="tenfold chat"), flags=re.DOTALL)
     file.write_text(text.replace("<svg ", '<svg xml:space="preserve" ', 1), "utf-8")
 

@@ -1,6 +1,6 @@
-"""Runs the public kits that are installed in .kits against Tenfold; prints their figures, writes them with --write.
+"""Runs the public kits that are installed in .kits against Tenfold and prints their figures; --write also saves them.
 
-`KITS="conpact tracegc"` names some of them. Nothing here needs a network, and a run refuses every connection.
+`KITS="conpact tracegc"` selects some of them. Nothing here needs a network, and a run refuses every connection.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PAGE = ROOT / "docs" / "kits.md"
 
 
 def figures(name: str, root: Path = ROOT) -> str:
-    """What a kit's run prints, or why there is none. What its libraries say of themselves is shown if the run fails.
+    """Returns what a kit's run prints, or why there is no run. The output of its libraries is shown if the run fails.
 
-    It runs as the peers do: with an empty home and none of the user's keys.
+    Like the peers, it runs with an empty home and none of the user's keys.
     """
     python = root / ".kits" / name / "bin" / "python"
     if not python.exists():
@@ -39,7 +39,7 @@ def figures(name: str, root: Path = ROOT) -> str:
 
 
 def main() -> None:
-    """One kit after the other."""
+    """Runs one kit after the other."""
     names = os.environ.get("KITS", "").split() or sorted(p.parent.name for p in ROOT.glob("kits/*/requirements.txt"))
     page = PAGE.read_text("utf-8")
     for name in names:

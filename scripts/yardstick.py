@@ -1,8 +1,8 @@
-"""`make yardstick`: measures everything and writes `docs/yardstick.md`. `python -m scripts.yardstick STAGE...`.
+"""Measures everything and writes `docs/yardstick.md`: `make yardstick`, or `python -m scripts.yardstick STAGE...`.
 
-The stages quality, gates, replay, speed and search each run the command that users have, over the project's own
-sessions and the folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page draws
-the pages from these results: the documentation, and `build/report.html`. Without a stage all run.
+The stages quality, gates, replay, speed and search each run the users' own command, over the project's sessions and the
+folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page writes the pages from
+these results: the documentation, and `build/report.html`. Without a stage all of them run.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ On sessions of your own: `tenfold eval quality FILES... --methods all,peers --ht
 
 
 def folders() -> list[Path]:
-    """What is measured: the project's own sessions, and what lies in the folder that `TENFOLD_SESSIONS` names."""
+    """Returns what is measured: the project's own sessions, and what is in the folder that `TENFOLD_SESSIONS` names."""
     named = os.environ.get("TENFOLD_SESSIONS", "")
     return [OWN, *inside(Path(named))] if named else [OWN]
 
 
 def inside(folder: Path) -> list[Path]:
-    """The folders and files of a folder that hold sessions, or may. Ends the program where there are none."""
+    """Returns the folders and files in a folder that may hold sessions. Ends the program if there are none."""
     if not folder.is_dir():
         sys.exit(f"yardstick: TENFOLD_SESSIONS names {folder}, which is no folder")
     found = [p for p in sorted(folder.iterdir()) if any(f.suffix in _SESSIONS for f in (p, *p.rglob("*")))]
@@ -105,7 +105,7 @@ def inside(folder: Path) -> list[Path]:
 
 
 def told(stage: str, *arguments: str, name: str = "") -> None:
-    """Runs `tenfold eval` with `--json` over all sessions and keeps what it says under `name`, or the stage's own."""
+    """Runs `tenfold eval` with `--json` over all sessions and saves its output under `name`, or the stage's name."""
     command = [sys.executable, "-m", "tenfold", "eval", stage, *map(str, folders()), *arguments, "--json"]
     commit = described()
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
@@ -116,13 +116,13 @@ def told(stage: str, *arguments: str, name: str = "") -> None:
 
 
 def described() -> bytes:
-    """The commit that is checked out."""
+    """Returns the commit that is checked out."""
     asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, check=False)
     return asked.stdout
 
 
 def kept(name: str, data: bytes) -> None:
-    """Writes a result whole or not at all."""
+    """Writes a result completely or not at all."""
     BUILD.mkdir(parents=True, exist_ok=True)
     beside = BUILD / f"{name}.part"
     beside.write_bytes(data)
@@ -130,27 +130,27 @@ def kept(name: str, data: bytes) -> None:
 
 
 def quality() -> None:
-    """Recall, probes, false facts and validity of all methods."""
+    """Measures recall, probes, false facts and validity of all methods."""
     told("quality", "--methods", f"{ALL},peers", "--rounds", ROUNDS)
 
 
 def gates() -> None:
-    """Validity of the policy `tenfold` at every index of every session, twice at each."""
+    """Checks the validity of the policy `tenfold` at every index of every session, twice at each."""
     told("quality", "--methods", OURS, "--budgets", "4k", "--every-cut", name="gates")
 
 
 def replay() -> None:
-    """Every session request by request with all methods."""
+    """Replays every session request by request with all methods."""
     told("replay", "--methods", f"{ALL},peers", "--windows", WINDOWS)
 
 
 def speed() -> None:
-    """Times, Tenfold's and the peers', and archives of up to a million entries: three gigabytes for a while."""
+    """Times Tenfold and the peers, with archives of up to a million entries, which take three gigabytes for a while."""
     told("speed", "--methods", "peers", "--full")
 
 
 def search() -> None:
-    """Searches for what questions ask, and the questions' answers after a compaction."""
+    """Searches for what the questions ask, and for their answers after a compaction."""
     told("search", "--methods", f"{ALL},peers")
 
 
@@ -158,7 +158,7 @@ def search() -> None:
 
 
 def result() -> Yardstick:
-    """What the stages left, as one value; a stage that did not run is missing in it."""
+    """Returns the stages' results as one value. A stage that did not run is missing in it."""
     days = sorted({f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}" for path in BUILD.glob("*.json")})
     if not days:
         sys.exit("yardstick: nothing was measured yet: python -m scripts.yardstick quality")
@@ -176,13 +176,13 @@ def result() -> Yardstick:
 
 
 def read(name: str, kind: type[Kind]) -> Kind | None:
-    """What a stage left, if it ran."""
+    """Returns the result of a stage, if it ran."""
     path = BUILD / f"{name}.json"
     return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
 
 
 def everywhere(made: Quality | None, found: Quality | None) -> Quality | None:
-    """What was measured at the cuts, with the gates of those methods that were checked at every index."""
+    """Returns what was measured at the cuts, with the gates of those methods that were checked at every index."""
     if made is None or found is None:
         return made
     rest = (each for each in made.checked if each.method not in found.methods)
@@ -190,7 +190,7 @@ def everywhere(made: Quality | None, found: Quality | None) -> Quality | None:
 
 
 def versions() -> dict[str, str]:
-    """The version of each project that is installed, by the pins of its environment."""
+    """Returns the version of each installed project, from the pins of its environment."""
     out: dict[str, str] = {}
     for worker in dict.fromkeys(peer.worker for peer in PEERS):
         pins = (ROOT / "peers" / worker / "requirements.txt").read_text("utf-8").splitlines()
@@ -203,7 +203,7 @@ def versions() -> dict[str, str]:
 
 
 def written() -> None:
-    """Draws the pages."""
+    """Writes the pages."""
     made = result()
     kept("../yardstick", msgspec.json.encode(made))
     (BUILD.parent / "report.html").write_text(page.page(made, repeat=COMMAND, judged=True), "utf-8")
@@ -221,7 +221,7 @@ def written() -> None:
 
 
 def commits() -> dict[str, str]:
-    """Of which commits the stages are, where that is known: a stage can be run by itself."""
+    """Returns the commit that each stage ran on, if known, since a stage can run by itself."""
     found = {stage: BUILD / f"{stage}.commit" for stage in STAGES}
     return {stage: path.read_text("utf-8").strip() for stage, path in found.items() if path.exists()}
 
@@ -229,9 +229,9 @@ def commits() -> dict[str, str]:
 def document(
     made: Yardstick, drawn: Mapping[str, tuple[str, str]], *, measured_at: Mapping[str, str] | None = None
 ) -> str:
-    """The page of the documentation. Of sessions it holds names and numbers, of this machine no path.
+    """Returns the page of the documentation. It holds names and numbers of sessions, and no path of this machine.
 
-    `measured_at` tells of which commit each stage is.
+    `measured_at` gives the commit of each stage.
     """
     found = page.tables(made)
     worse = behind(made)
@@ -256,7 +256,7 @@ def document(
 
 
 def measured(made: Yardstick) -> str:
-    """On what: how many sessions, cuts and needed facts."""
+    """Says what was measured: how many sessions, cuts and needed facts."""
     if made.quality is None or not made.quality.recall:
         return ""
     cuts = {(r.session, r.cut): r for r in in_area(made.quality)}
@@ -271,7 +271,7 @@ def measured(made: Yardstick) -> str:
 
 
 def sources(made: Quality) -> Table:
-    """The files measured, each with how many of its sessions and cuts count for the area, and what they needed."""
+    """Returns the measured files, each with its sessions, the cuts that count for the area, and the facts needed."""
     cuts: dict[str, dict[tuple[str, int], int]] = {}
     for each in made.probes:
         cuts.setdefault(each.session.partition("#")[0], {})[each.session, each.cut] = each.past_tokens
@@ -286,7 +286,10 @@ def sources(made: Quality) -> Table:
 
 
 def costs(made: Yardstick, found: Sequence[Table]) -> list[Table]:
-    """The tables of replays; of those of one session the two of the longest that had to compact."""
+    """Returns the tables of replays.
+
+    Of those of single sessions only the two longest that had to compact are included.
+    """
     if made.replay is None:
         return []
     names = {
@@ -301,7 +304,7 @@ def costs(made: Yardstick, found: Sequence[Table]) -> list[Table]:
 def section(
     title: str, drawn: Mapping[str, tuple[str, str]], beginnings: tuple[str, ...], found: Iterable[Table]
 ) -> str:
-    """A part of the page: its pictures, then its tables; nothing where there are neither."""
+    """Returns a part of the page, its pictures and then its tables, or "" if there are neither."""
     pictures = [
         f"### {what}\n\n![{what}](yardstick/{name}.png)\n\n{says}\n"
         for name, (what, says) in drawn.items()
@@ -312,7 +315,7 @@ def section(
 
 
 def markdown(table: Table, *, level: int) -> str:
-    """A table as Markdown, under a heading of that level (0: under none)."""
+    """Returns a table as Markdown under a heading of this level (0: no heading)."""
 
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
@@ -325,7 +328,7 @@ def markdown(table: Table, *, level: int) -> str:
 
 
 def clean(text: str) -> str:
-    """The page without paths of this machine, which reasons of other projects may name."""
+    """Removes the paths of this machine, which the reasons of other projects may contain."""
     kept_text = _PATH.sub("(a path)", text.replace(str(ROOT), "(here)"))
     return kept_text.replace("TENFOLD_SESSIONS=(a path)", "TENFOLD_SESSIONS=/path/to/sessions")
 
@@ -341,7 +344,7 @@ STAGES: Mapping[str, Callable[[], None]] = {
 
 
 def main() -> None:
-    """Runs the stages named, or all."""
+    """Runs the named stages, or all of them."""
     wanted = sys.argv[1:] or list(STAGES)
     strange = [name for name in wanted if name not in STAGES]
     if strange:

@@ -1,1 +1,1 @@
-"""The machinery of `examples/record.py`: a checkout to work in, a session that is written down, and its formats."""
+"""The parts behind `examples/record.py`: a checkout to work in, a session that is recorded, and the file formats."""

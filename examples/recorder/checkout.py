@@ -1,7 +1,7 @@
 """A real checkout in a temporary folder: real files, real commands, real outputs.
 
-Everything that belongs to the machine is replaced before it is written down: the temporary path, the interpreter's
-path, timings. Nothing else of an output is touched.
+Whatever belongs to the machine is replaced before it is recorded: the temporary path, the interpreter's path, and
+timings. Nothing else in an output is changed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _RAN = re.compile(r"Ran (\d+) tests? in [0-9.]+s")
 
 
 class Ran(NamedTuple):
-    """What a command printed (both streams, in order) and its exit code."""
+    """What a command printed (both streams, in order), and its exit code."""
 
     output: str
     code: int
 
     @property
     def failed(self) -> bool:
-        """Whether the exit code says so."""
+        """Whether the exit code is not 0."""
         return self.code != 0
 
 
 class Checkout:
-    """A folder to work in, shown to the reader of the session as `shown` (for instance /home/dev/pricing).
+    """A folder to work in. Readers of the session see it as `shown_path`, for instance /home/dev/pricing.
 
     `clock` gives the seconds since the epoch that git writes into its commits, so that hashes never change.
     """
@@ -72,18 +72,21 @@ class Checkout:
         return Ran(self.clean(done.stdout.decode("utf-8", "replace")), done.returncode)
 
     def read(self, path: str, first: int = 1, last: int | None = None) -> str:
-        """The lines `first`..`last` of a file with their numbers."""
+        """Returns the lines `first` to `last` of a file with their numbers."""
         lines = self.root.joinpath(path).read_text("utf-8").splitlines()
         return "\n".join(f"{n:6}\t{line}" for n, line in enumerate(lines[first - 1 : last], first))
 
     def write(self, path: str, text: str) -> None:
-        """Makes or replaces a file."""
+        """Creates or replaces a file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
 
     def edit(self, path: str, old: str, new: str) -> int:
-        """Replaces the only occurrence of `old`; the line where it began. Raises ValueError if it is not the only."""
+        """Replaces the only occurrence of `old`, and returns the line where it began.
+
+        Raises ValueError if it is not the only one.
+        """
         target = self.root / path
         text = target.read_text("utf-8")
         if text.count(old) != 1:
@@ -92,7 +95,7 @@ class Checkout:
         return text[: text.index(old)].count("\n") + 1
 
     def clean(self, text: str) -> str:
-        """The text without what belongs to this machine."""
+        """Removes what belongs to this machine from the text."""
         text = text.replace(str(self.root.resolve()), self.shown).replace(str(self.root), self.shown)
         text = text.replace(str(self._home.resolve()), "/home/dev").replace(str(self._home), "/home/dev")
         text = text.replace(sysconfig.get_path("stdlib"), PYTHON_LIB)

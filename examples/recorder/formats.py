@@ -1,4 +1,4 @@
-"""One session, spelled as four tools' files spell theirs. No usage is invented: no provider was called."""
+"""Writes a session in the file formats of four tools. No usage is invented, since no provider was called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MADE_BY = "examples/record.py"
 
 
 def claude_code(session: Session) -> str:
-    """Claude Code JSONL: one line a content block of an answer, a uuid/parentUuid chain, results as user lines."""
+    """Returns Claude Code JSONL: a line for each content block, a uuid/parentUuid chain, and results as user lines."""
     chain = _uuid(session.name, "session")
     lines: list[Json] = []
     parent: str | None = None
@@ -48,7 +48,7 @@ def claude_code(session: Session) -> str:
 
 
 def pi(session: Session) -> str:
-    """A pi session, version 3: a header line, then entries with id and parentId."""
+    """Returns a pi session, version 3: a header line, then entries with id and parentId."""
     lines: list[Json] = [{
         "type": "session", "version": 3, "id": _uuid(session.name, "session"), "timestamp": _iso(session.start),
         "cwd": session.cwd,
@@ -65,7 +65,7 @@ def pi(session: Session) -> str:
 
 
 def openai_chat(session: Session) -> str:
-    """A plain array of OpenAI Chat Completions messages."""
+    """Returns an array of OpenAI Chat Completions messages."""
     messages: list[Json] = [{"role": "system", "content": session.system}] if session.system else []
     for event in session.events:
         match event:
@@ -84,7 +84,7 @@ def openai_chat(session: Session) -> str:
 
 
 def codex(session: Session) -> str:
-    """A Codex rollout: a session_meta line, then response items with a time each."""
+    """Returns a Codex rollout: a session_meta line, then response items with a time each."""
     meta: dict[str, Json] = {
         "id": _uuid(session.name, "session"), "timestamp": _iso(session.start), "cwd": session.cwd,
         "originator": MADE_BY, "cli_version": "0", "instructions": session.system or None,

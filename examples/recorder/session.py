@@ -1,4 +1,4 @@
-"""What happens in a session, written down without a format: who said what, which tool was called, what it gave."""
+"""Records what happens in a session, independent of a format: who said what, which tools ran, what they returned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tool = Literal["bash", "read", "edit", "write", "todo", "ask"]
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `arguments` are in the neutral vocabulary; each format spells them its own way."""
+    """A tool call. `arguments` use neutral names, which each format translates to its own."""
 
     id: str
     tool: Tool
@@ -28,7 +28,7 @@ class Call:
 
 @dataclass(frozen=True)
 class User:
-    """A person's words."""
+    """A message of a person."""
 
     time: int
     text: str
@@ -46,7 +46,7 @@ class Assistant:
 
 @dataclass(frozen=True)
 class Result:
-    """What a call gave."""
+    """The result of a call."""
 
     time: int
     call: Call
@@ -60,7 +60,7 @@ _ITEM = re.compile(r"[-*|`#>]|\d+\. ")
 
 @dataclass
 class Session:
-    """Writes down a session while it drives the tools. Times are synthetic: `start` plus a few seconds an event."""
+    """Records a session while it runs the tools. Times are synthetic: `start` plus a few seconds for each event."""
 
     name: str
     start: int
@@ -72,17 +72,17 @@ class Session:
     checkout: Checkout = field(init=False)
 
     def open(self, root: Path) -> None:
-        """Makes the checkout the tools work in."""
+        """Creates the checkout that the tools work in."""
         self.checkout = Checkout(root, shown=self.cwd, clock=self._now)
 
     # -- who speaks --------------------------------------------------------------------------------------------------
 
     def user(self, text: str) -> None:
-        """The user says something."""
+        """Adds a message of the user."""
         self.events.append(User(self._now(), _unwrapped(text)))
 
     def say(self, text: str) -> None:
-        """The agent answers without calling a tool."""
+        """Adds an answer of the agent without a tool call."""
         self.events.append(Assistant(self._now(), _unwrapped(text), thinking=self._take_thought()))
 
     def think(self, text: str) -> None:
@@ -92,7 +92,7 @@ class Session:
     # -- tools -------------------------------------------------------------------------------------------------------
 
     def bash(self, text: str, command: str) -> Ran:
-        """Runs a command and gives what it printed."""
+        """Runs a command and returns what it printed."""
         call = self._called(text, "bash", {"command": command})
         ran = self.checkout.run(command)
         self._gave(call, _shown(ran), failed=ran.failed)
@@ -129,7 +129,7 @@ class Session:
         self._gave(call, f"Replaced 1 occurrence in {path} at line {line}. It now reads:\n{snippet}")
 
     def miss(self, text: str, path: str, old: str, new: str) -> None:
-        """Tries an edit whose old text is not there: the tool refuses and nothing is changed."""
+        """Tries an edit whose old text is not there. The tool refuses it and changes nothing."""
         call = self._called(text, "edit", {"path": path, "old": old, "new": new})
         try:
             self.checkout.edit(path, old, new)
@@ -139,7 +139,7 @@ class Session:
             raise AssertionError(f"{path}: this edit was meant to be refused")
 
     def write(self, text: str, path: str, content: str) -> None:
-        """Makes or replaces a file."""
+        """Creates or replaces a file."""
         call = self._called(text, "write", {"path": path, "content": content})
         self.checkout.write(path, content)
         self._gave(call, f"Wrote {path}: {len(content.splitlines())} lines, {len(content.encode())} bytes.")
@@ -153,7 +153,7 @@ class Session:
         self._gave(call, f"The list has {len(items)} items, {done} of them done.")
 
     def ask(self, text: str, command: str, /, **arguments: str) -> Ran:
-        """Calls a function of the desk, which runs a command of the checkout."""
+        """Calls a function of the desk, which runs a command in the checkout."""
         call = self._called(text, "ask", {"function": command, **arguments})
         line = " ".join(
             ["python desk.py", command, *(f"--{k.replace('_', '-')} {shlex.quote(v)}" for k, v in arguments.items())]
@@ -188,7 +188,7 @@ class Session:
 
 
 def digest(*parts: object) -> str:
-    """A stable id: hex digits that depend on the parts only."""
+    """Returns a stable id: hex digits that depend on the parts only."""
     return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()
 
 

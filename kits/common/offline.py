@@ -1,6 +1,6 @@
-"""What the runs of all public kits share: no connection leaves the machine, and Tenfold at a size that a kit asks for.
+"""What the runs of all public kits share: they stay offline, and they compact with Tenfold to the size a kit asks for.
 
-A run is a script inside the kit's own environment, with Tenfold's source on the path. No model is asked.
+A run is a script in the kit's own environment, with Tenfold's source on the path. No model is asked.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ ROOT = Path(__file__).parents[2]
 Chat = dict[str, Any]
 """One OpenAI Chat message."""
 MODEL = "gpt-4o"
-"""Whose vocabulary counts (o200k)."""
+"""The model whose vocabulary (o200k) counts tokens."""
 SMALLEST = 64
-"""Tokens below which nothing is tried."""
+"""The smallest size that is tried, in tokens."""
 STEP = 0.9
-"""From one try to the next smaller one."""
+"""The factor from one try to the next smaller one."""
 
 
 def go_offline() -> None:
-    """Refuses every connection and look-up of a name from here on, and says so to the libraries that would try."""
+    """Refuses every connection and name look-up from here on, and tells libraries by variables not to try."""
     os.environ.update(QUIET)
     sys.addaudithook(_refused)
 
@@ -40,7 +40,10 @@ def _refused(event: str, args: tuple[Any, ...]) -> None:
 
 
 def compacted(messages: Sequence[Chat], to: int, policy: str = "tenfold") -> list[Chat]:
-    """The view of at most `to` tokens, by code alone. Raises `TenfoldError` with the arithmetic where there is none."""
+    """Returns the view of at most `to` tokens, by code alone.
+
+    Raises `TenfoldError`, with the arithmetic, if there is none.
+    """
     made = tenfold.compact(messages, to=to, model=MODEL, format="openai-chat", policy=policy)
     if made.outcome.status not in ("compacted", "nothing"):
         raise TenfoldError(f"{made.outcome.status}: {made.outcome.reason}")
@@ -48,7 +51,7 @@ def compacted(messages: Sequence[Chat], to: int, policy: str = "tenfold") -> lis
 
 
 def largest(messages: Sequence[Chat], tokens: int, fits: Callable[[list[Chat]], bool]) -> list[Chat] | None:
-    """The view at the largest size up to `tokens` that fits by the kit's own measure; None: there is none."""
+    """Returns the largest view of up to `tokens` tokens that fits by the kit's own measure, or None."""
     while tokens >= SMALLEST:
         try:
             made = compacted(messages, tokens)
@@ -61,7 +64,7 @@ def largest(messages: Sequence[Chat], tokens: int, fits: Callable[[list[Chat]], 
 
 
 def files_given() -> list[Path]:
-    """The session files named on the command line, or else those that ship with the project."""
+    """Returns the session files named on the command line, or else those that ship with the project."""
     return [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "examples" / "sessions").glob("*.json*"))
 
 

@@ -1,12 +1,12 @@
-"""compaction-conformance-kit: its budget benchmark, with Tenfold beside the kit's own reference compactors.
+"""Runs the budget benchmark of compaction-conformance-kit, with Tenfold beside the kit's own reference compactors.
 
-What the columns are worth. *Survival* can be gamed: the canaries are lines such as "SAFETY RULE: ...", and a compactor
-that copies lines by these labels gets 100 % without knowing anything of the conversation. *Resolved* asks whether a
-rule that was later said in other words is held in its newest form alone; *stale* counts the old values still in the
-text, and a view that keeps what users said word for word, old and new, has both by design.
+*Survival* can be gamed: the canaries are lines such as "SAFETY RULE: ...", and a compactor that copies lines with these
+labels gets 100 % without understanding the conversation. *Resolved* asks whether a rule that was later said in other
+words is held in its newest form only. *Stale* counts the old values that are still in the text. A view that keeps the
+user's words unchanged, old and new, has both by design.
 
-The kit's sessions are about 8,000 characters long, of which the rules are a fifth. The second table therefore says the
-same things, in the same order, in the course of recorded sessions of a hundred thousand characters and more.
+The kit's sessions are about 8,000 characters long, and a fifth of that are rules. The second table therefore places the
+same statements, in the same order, in recorded sessions of a hundred thousand characters and more.
 """
 
 from __future__ import annotations
@@ -42,31 +42,37 @@ COLUMNS = (
     "size",
 )
 BYTES_A_TOKEN = 4
-"""Characters of a budget to the first size that is tried. English has about so many; too large a try is repeated."""
+"""Characters per token, used for the first size that is tried.
+
+English has about this many; too large a try is repeated.
+"""
 SHARE = 0.3
-"""Of the text, where the kit names no budget."""
+"""The budget as a share of the text, if the kit names none."""
 
 
 def text_of(messages: list[Chat]) -> str:
-    """A view as the one text that the kit measures and probes."""
+    """Returns a view as the one text that the kit measures and probes."""
     return "\n".join(f"[{message['role']}] {text_of_message(message)}" for message in messages)
 
 
 class Tenfold:
-    """Tenfold as the kit's compactor. A text that it made itself it takes as the messages it stands for.
+    """Tenfold as the kit's compactor. It takes a text that it made itself as the messages that the text stands for.
 
-    Nothing is said between the kit's rounds, so a view that fits already is left as it is from the second on.
+    Nothing is said between the kit's rounds, so from the second round on a view that already fits is left unchanged.
     """
 
     name = "tenfold"
 
     def __init__(self, messages: list[Chat] | None = None) -> None:
-        """One for each session, as the kit makes them. `messages` are the session's own, where the kit has texts."""
+        """Creates a compactor for one session. `messages` are the session's own messages, if the kit only has texts."""
         self._given = messages
         self._made: dict[str, list[Chat]] = {}
 
     def compact(self, turns: list[Turn], round_num: int = 1, budget_chars: int | None = None) -> CompactedContext:
-        """One compaction into at most `budget_chars`; where that cannot be, the text as it was: it is over budget."""
+        """Compacts once to at most `budget_chars`.
+
+        If that is impossible, returns the text unchanged, which is over budget.
+        """
         text = "\n".join(f"[{turn.role}] {turn.text}" for turn in turns)
         own = self._made.get(turns[0].text) if len(turns) == 1 else None
         given = own or self._given or [{"role": turn.role, "content": turn.text} for turn in turns]
@@ -78,7 +84,7 @@ class Tenfold:
 
 
 def own_table() -> None:
-    """The kit's benchmark as it is."""
+    """Prints the kit's benchmark as it is."""
     factories = {"tenfold": Tenfold} | COMPACTORS
     found = run_budget_benchmark(factories, BUDGETS, SEEDS, ROUNDS)
     rows = []
@@ -103,7 +109,7 @@ def own_table() -> None:
 
 
 def among(recorded: Sequence[Chat], said: Sequence[Turn], legal: Sequence[int]) -> list[Chat]:
-    """A recorded session in which the kit's exchanges are said as well, spread evenly over where no call is open."""
+    """Adds the kit's exchanges to a recorded session, spread evenly over the places where no call is open."""
     pairs = [said[i : i + 2] for i in range(1, len(said), 2)]  # the first is the kit's system prompt
     places = [legal[number * len(legal) // len(pairs)] for number in range(len(pairs))]
     messages: list[Chat] = []
@@ -116,7 +122,7 @@ def among(recorded: Sequence[Chat], said: Sequence[Turn], legal: Sequence[int]) 
 
 
 def long_table(files: Sequence[Path]) -> None:
-    """The kit's statements and probes in recorded sessions, one compaction."""
+    """Prints the kit's statements and probes in recorded sessions, after one compaction."""
     totals: dict[str, Counter[str]] = {name: Counter() for name in ("tenfold", *COMPACTORS)}
     sessions = [conversation for path in files for conversation in conversations(path)]
     for conversation in sessions:

@@ -1,9 +1,10 @@
-"""conpact (COMPINT, "Lost in Compaction"): is a side constraint still there after a compaction?
+"""Runs conpact (COMPINT, "Lost in Compaction"): is a side constraint still there after a compaction?
 
-The paper's histories are a download, its judge and its probe are models. Here its 15 constraints are said in recorded
-sessions at its three places, its own pipeline runs (`build_instances`, `evaluate` with `retention_only`), and the judge
-is a rule. It answers YES where the constraint stands in the compacted context word for word, or where all its content
-words stand within 600 characters: stricter than a model, which also accepts a paraphrase, and it costs nothing.
+The paper downloads its histories, and its judge and its probe are models. Here its 15 constraints are placed in
+recorded sessions at its three places, its own pipeline runs (`build_instances`, `evaluate` with `retention_only`), and
+a rule judges. The rule answers YES if the constraint stands in the compacted context word for word, or if all its
+content words stand within 600 characters. That is stricter than a model, which also accepts a paraphrase, and it costs
+nothing.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ from tenfold.evals.probes.kinds import content_words, terms
 
 POSITIONS = ("top", "middle", "bottom")
 SHARES = (0.05, 0.1)
-"""What is kept of a session."""
+"""The shares of a session that are kept."""
 TAIL = 5
-"""Messages that the paper's baseline keeps."""
+"""How many messages the paper's baseline keeps."""
 
 
 @dataclass(frozen=True)
 class Rule(Endpoint):
-    """The judge: an endpoint whose client reads the kit's own prompt and answers by rule."""
+    """The judge: an endpoint whose client reads the kit's own prompt and answers by a rule."""
 
     model: str = "a rule"
 
     def client(self) -> Any:
-        """What the kit calls in place of a provider's client."""
+        """Returns what the kit calls instead of a provider's client."""
         return SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=self.create)))
 
     def create(self, *, model: str, messages: Sequence[Chat]) -> Any:
-        """YES or NO in the shape of an answer."""
+        """Returns YES or NO in the shape of a model's answer."""
         del model
         constraint, _, context = messages[1]["content"].partition("[Compacted Context]")
         constraint = constraint.replace("[Injected SSSC]", "").strip()
@@ -52,14 +53,14 @@ class Rule(Endpoint):
 
 
 def retained(constraint: str, context: str) -> bool:
-    """Whether the constraint is stated: as it was, or with all the words that carry its meaning near each other."""
+    """Whether the constraint is stated: unchanged, or with all its content words near each other."""
     if " ".join(constraint.lower().split()) in " ".join(context.lower().split()):
         return True
     return holds(Shown([{"role": "user", "content": context}]), terms(content_words(constraint)), ())
 
 
 def haystacks() -> list[dict[str, Any]]:
-    """Recorded sessions as the kit's haystacks. Its judge reads a message's content: calls are written out there."""
+    """Returns recorded sessions as the kit's haystacks. Messages without content get an empty one."""
     found = []
     for path in files_given():
         for session in conversations(path):
@@ -78,7 +79,7 @@ def haystacks() -> list[dict[str, Any]]:
 
 
 def tenfold(share: float) -> Callable[[list[Chat]], list[Chat]]:
-    """Tenfold into a share of the session, as the kit's compactor."""
+    """Returns Tenfold, compacting to a share of the session, as the kit's compactor."""
 
     def run(messages: list[Chat]) -> list[Chat]:
         made = compacted(messages, int(sum(sizes_of(messages)) * share))
@@ -88,7 +89,7 @@ def tenfold(share: float) -> Callable[[list[Chat]], list[Chat]]:
 
 
 def main() -> None:
-    """One row for each compactor and place."""
+    """Prints one row for each compactor, with a column for each place."""
     sources = haystacks()
     longest = max(sum(each["message_tokens"]) for each in sources)
     rows = []

@@ -1,9 +1,9 @@
-"""headroom-ai's session probes: which numbers, artifacts and error lines of tool results a compression leaves.
+"""Runs the session probes of headroom-ai: which numbers, artifacts and error lines of tool results does a method keep?
 
-The probes are taken from every tool result of the session, old or new, wanted later or not, and a target counts as
-retained where it stands anywhere in the compressed messages. headroom's own `compress` runs beside it, without its text
-model (a download), with the newest four messages protected as it ships. Its column "recoverable" is for what lies
-behind a marker of headroom's; what Tenfold's search would find again counts as lost here.
+The probes are taken from every tool result of the session, old or new, needed later or not. A target counts as retained
+if it stands anywhere in the compressed messages. headroom's own `compress` runs beside it, without its text model,
+which would be a download, and with its default of four protected messages. Its column "recoverable" counts what lies
+behind a marker of headroom's. What Tenfold's search would find again counts as lost here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIMIT = 128_000
 
 
 def own(messages: Sequence[Chat]) -> list[Chat]:
-    """Headroom's `compress`: it has no budget."""
+    """Runs headroom's `compress`, which has no budget."""
     made = compress(
         copy.deepcopy(list(messages)),
         model="gpt-4o",
@@ -40,7 +40,7 @@ def own(messages: Sequence[Chat]) -> list[Chat]:
 
 
 def cut_off(messages: Sequence[Chat], share: float) -> list[Chat]:
-    """The newest messages that fit: what the figures of the others are to be held against."""
+    """Keeps the newest messages that fit, as the baseline for all other figures."""
     room = int(tokens_of(messages) * share)
     kept: list[Chat] = []
     for message in reversed(messages):
@@ -52,7 +52,7 @@ def cut_off(messages: Sequence[Chat], share: float) -> list[Chat]:
 
 
 def main() -> None:
-    """One row for each method: its size, and by dimension what is retained, recoverable, lost."""
+    """Prints one row for each method: its size, and by dimension what is retained, recoverable, lost."""
     sessions = [conversation.messages for path in files_given() for conversation in conversations(path)]
     methods: dict[str, Callable[[Sequence[Chat]], list[Chat]]] = {"headroom compress": own}
     for share in SHARES:

@@ -1,12 +1,13 @@
-"""tracegc: its nine fixtures and four probes, with Tenfold beside tracegc's own pipeline and truncations.
+"""Runs tracegc: its nine fixtures and four probes, with Tenfold beside tracegc's own pipeline and truncations.
 
-A fixture is a list of typed events; the probes are substrings that the text must hold, and others that it must not.
-Tenfold gets the events as messages: the first decision is the user's, the others are the agent's, calls and results are
-calls and results. It is compacted to the size that tracegc's pipeline lands on (characters, as tracegc counts them).
+A fixture is a list of typed events. The probes are substrings that the text must hold, and others that it must not.
+Tenfold gets the events as messages: the first decision is the user's, the others are the agent's, and calls and results
+stay calls and results. They are compacted to the size that tracegc's pipeline reaches, in characters, as tracegc
+counts.
 
-tracegc keeps the pruned events in a graph beside the text, and its scoring may answer a probe from there ("with graph",
-the way its own benchmark scores it). Tenfold keeps what it left out in the log, one search away, and gets no credit for
-that in the other rows, which are of the text alone.
+tracegc keeps the pruned events in a graph beside the text, and its scoring may answer a probe from there. Those rows
+are marked "with graph", which is how its own benchmark scores. Tenfold keeps what it left out in the log, one search
+away, and gets no credit for that. All other rows are of the text alone.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from tenfold.evals.cases import text_of_message
 PROBES = ("recall", "artifact", "continuation", "decision")
 SIZES = ("short", "medium", "long")
 MORE = 2
-"""Of tracegc's size, in the second row of Tenfold."""
+"""The multiple of tracegc's size in the second row of Tenfold."""
 Event = dict[str, Any]
 
 
 def messages_of(events: Sequence[Event]) -> list[Chat]:
-    """The events as a conversation. What an agent sets or gives up is something it says."""
+    """Returns the events as a conversation. What an agent sets or gives up becomes something that it says."""
     made: list[Chat] = []
     waiting: list[str] = []
     for event in events:
@@ -58,12 +59,12 @@ def messages_of(events: Sequence[Event]) -> list[Chat]:
 
 
 def text_of(messages: Sequence[Chat]) -> str:
-    """A view as the text that the probes read."""
+    """Returns a view as the text that the probes read."""
     return "\n".join(text_of_message(message) for message in messages)
 
 
 def main() -> None:
-    """One row for each method and length: how many of the three fixtures' probes it answers."""
+    """Prints one row for each method and length: how many of the three fixtures' probes it answers."""
     passed: dict[tuple[str, str], Counter[str]] = {}
     folder = files("tracegc.benchmark") / "fixtures"
     for path in sorted(folder.iterdir(), key=lambda p: p.name):

@@ -1,4 +1,4 @@
-"""agent-framework-core: `TokenBudgetComposedStrategy` over collapsed tool results and a summary."""
+"""The worker of agent-framework-core: `TokenBudgetComposedStrategy` over collapsed tool results and a summary."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from standin import allotment, summary
 
 
 class Counter:
-    """The yardstick's counter: it is handed a message as JSON and counts what a model reads of it."""
+    """The yardstick's counter. It gets a message as JSON and counts what a model reads of it."""
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a serialised message, or of a plain text."""
+        """Returns the tokens of a serialised message, or of a plain text."""
         try:
             contents = json.loads(text)["contents"]
         except (ValueError, TypeError, KeyError):
@@ -34,21 +34,21 @@ class Counter:
 
 
 class StandIn:
-    """Answers with the summary of the transcript in the last message."""
+    """Answers with a summary of the transcript in the last message."""
 
     def __init__(self, budget: int) -> None:
         self.additional_properties: dict[str, Any] = {}
         self.budget = budget
 
     async def get_response(self, messages: list[Message], **_: Any) -> ChatResponse:
-        """The summary."""
+        """Returns the summary."""
         prompt = messages[-1].text
         text = Spent.add(prompt, summary(prompt, allotment(self.budget)))
         return ChatResponse(messages=[Message("assistant", [text])])
 
 
 def native(past: list[Chat], first: int = 0) -> list[Message]:
-    """OpenAI Chat messages as the framework's, with ids that count from `first`."""
+    """Converts OpenAI Chat messages to the framework's, with ids that count from `first`."""
     made: list[Message] = []
     for at, message in enumerate(past, first):
         text = text_of(message)
@@ -65,7 +65,7 @@ def native(past: list[Chat], first: int = 0) -> list[Message]:
 
 
 def chat(messages: list[Message]) -> list[Chat]:
-    """The same back."""
+    """Converts the framework's messages back."""
     made: list[Chat] = []
     for message in messages:
         results = [c for c in message.contents if c.type == "function_result"]
@@ -83,7 +83,10 @@ def chat(messages: list[Message]) -> list[Chat]:
 
 
 def token_budget(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `target_count` of the summary. A try that needed its last resort (dropping) asks for a lower one."""
+    """Searches `target_count` of the summary.
+
+    If a try needs the last resort, dropping messages, a lower value is tried.
+    """
 
     def run(count: int) -> list[Chat]:
         messages, counter = native(past), Counter()
@@ -105,7 +108,7 @@ def token_budget(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def turn(past: list[Chat]) -> Turn:
-    """`apply_compaction` on the one list that its tool loop keeps, marks of earlier turns included."""
+    """Times `apply_compaction` on the one list that its tool loop keeps, including marks of earlier turns."""
     tokenizer = CharacterEstimatorTokenizer()
     strategy = TokenBudgetComposedStrategy(
         token_budget=BEYOND,

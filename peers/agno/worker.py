@@ -1,4 +1,4 @@
-"""agno: `CompressionManager`, which rewrites the results of tools and nothing else."""
+"""The worker of agno: `CompressionManager`, which rewrites tool results and nothing else."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from standin import summary
 
 @dataclass
 class StandIn(Model):
-    """Shortens one tool result to `allowed` tokens: the whole is one message, and its lines are what it says."""
+    """Shortens one tool result to `allowed` tokens.
+
+    The whole result counts as one message, and its lines as what it says.
+    """
 
     allowed: int = 0
 
     def response(self, messages: list[Message], **_: Any) -> ModelResponse:
-        """The shortened result."""
+        """Returns the shortened result."""
         prompt = str(messages[-1].content).removeprefix("Tool Results to Compress: ")
         lines = [line for line in prompt.splitlines() if line.strip()]
         return ModelResponse(content=Spent.add(prompt, summary(lines, self.allowed)))
 
     def invoke(self, *_: Any, **__: Any) -> Any:
-        """Not asked for: `response` answers."""
+        """Never called, since `response` answers."""
         raise NotImplementedError
 
     ainvoke = invoke_stream = ainvoke_stream = invoke
@@ -34,7 +37,7 @@ class StandIn(Model):
 
 
 def native(past: list[Chat]) -> list[Message]:
-    """OpenAI Chat messages as agno's."""
+    """Converts OpenAI Chat messages to agno's."""
     names = call_names(past)
     return [
         Message(
@@ -49,7 +52,7 @@ def native(past: list[Chat]) -> list[Message]:
 
 
 def tool_results(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: the tokens that one shortened result may take. All results are shortened, as it does."""
+    """Searches the tokens that one shortened result may take. All results are shortened, as agno does."""
 
     def run(allowed: int) -> list[Chat]:
         given = native(past)
@@ -67,7 +70,7 @@ def tool_results(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def turn(past: list[Chat]) -> Turn:
-    """`should_compress` with both of its limits out of reach, with its default counter (characters)."""
+    """Times `should_compress` with both of its limits out of reach, and with its default counter (characters)."""
     model = StandIn(id="standin")
     manager = CompressionManager(
         model=model, compress_tool_results=True, compress_tool_results_limit=BEYOND, compress_token_limit=BEYOND

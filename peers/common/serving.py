@@ -1,12 +1,12 @@
-"""What every peer's worker does: answers JSON lines with JSON lines, counts as the yardstick counts, stays offline.
+"""The base of every peer's worker: it answers JSON lines, counts tokens as the yardstick does, and stays offline.
 
-A worker is a script that runs inside one peer's environment. It takes `{"id", "method", "messages", "sizes", "budget",
-"window"}` on standard input and answers `{"id", "messages", "note", "seconds", "spent_input", "spent_output"}` or
-`{"id", "unable"}` on standard output. Messages are OpenAI Chat messages both ways, `sizes` what the yardstick counts of
-each. Nothing of Tenfold is imported.
+A worker is a script that runs in one peer's environment. On standard input it gets `{"id", "method", "messages",
+"sizes", "budget", "window"}`. On standard output it answers `{"id", "messages", "note", "seconds", "spent_input",
+"spent_output"}` or `{"id", "unable"}`. Messages are OpenAI Chat messages in both directions. `sizes` are the tokens
+that the yardstick counts for each. Nothing of Tenfold is imported.
 
-A request with `"turns"`, a list of the messages that each turn adds to `"messages"`, is answered with `{"id", "note",
-"seconds": [...]}`: how long the peer's hook took in each turn, with nothing to compact.
+A request may have `"turns"`, a list of the messages that each turn adds to `"messages"`. It is answered with `{"id",
+"note", "seconds": [...]}`: how long the peer's hook took in each turn, with nothing to compact.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ Chat = dict[str, Any]
 """One OpenAI Chat message."""
 
 FRAME = 4
-"""Tokens around one message: the yardstick's own figure."""
+"""Tokens around one message, as the yardstick counts them."""
 
 NEAR = 0.95
-"""A try that fills this much of the budget ends the search for a larger one."""
+"""A try that fills this share of the budget ends the search for a larger one."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 BEYOND = 2_000_000_000
-"""Tokens no session has: with this for a window or a limit, a peer has nothing to compact."""
+"""More tokens than any session has. With this as its window or limit, a peer has nothing to compact."""
 
 TRIES = 9
-"""How often a peer is asked at most until it lands within the budget."""
+"""How often a peer is asked at most to land within the budget."""
 
 
 class Unable(Exception):
-    """This peer cannot do what was asked; the text is the reason."""
+    """Raised if this peer cannot do what was asked. The text is the reason."""
 
 
 class Spent:
-    """What the stand-in read and wrote in the call that is being made."""
+    """The tokens that the stand-in model read and wrote in the current call."""
 
     read = 0
     written = 0
 
     @classmethod
     def reset(cls) -> None:
-        """Before each call of the peer."""
+        """Sets both counts to 0, before each call of the peer."""
         cls.read = cls.written = 0
 
     @classmethod
     def add(cls, read: str, written: str) -> str:
-        """One call of the stand-in; gives back what it wrote."""
+        """Adds one call of the stand-in, and returns what it wrote."""
         cls.read += tokens(read)
         cls.written += tokens(written)
         return written
 
 
 class Tried(NamedTuple):
-    """What a peer made of one setting."""
+    """The result of a peer with one setting."""
 
     setting: int
     messages: list[Chat]
@@ -78,29 +78,32 @@ class Tried(NamedTuple):
 
 @lru_cache(maxsize=50_000)
 def tokens(text: str) -> int:
-    """Tokens of a text in o200k, as the yardstick counts them. Remembered: each try counts the same messages again."""
+    """Returns the tokens of a text in o200k, as the yardstick counts.
+
+    Cached, since each try counts the same messages.
+    """
     return int(toktok.batch_count([_SURROGATE.sub("\ufffd", text)], "o200k_base")[0])
 
 
 _BESIDE: dict[str, int] = {}
-"""Tokens that the yardstick counts beside the texts of a message, by what it says: images, mostly."""
+"""The tokens of a message besides its texts, mostly of images, by the message's content."""
 
 
 def told(messages: Sequence[Chat], sizes: Sequence[int]) -> None:
-    """Learns what the yardstick counts of each message of the past."""
+    """Learns how many tokens the yardstick counts for each message of the past."""
     _BESIDE.clear()
     beside = [(message, whole - size([message])) for message, whole in zip(messages, sizes, strict=True)]
     _BESIDE.update({_meaning(message): more for message, more in beside if more})
 
 
 def size(messages: Sequence[Chat]) -> int:
-    """Tokens of whole messages, their frames included, and what the yardstick counts beside their texts."""
+    """Returns the tokens of whole messages: texts, frames, and what the yardstick counts besides the texts."""
     beside = sum(_BESIDE.get(_meaning(message), 0) for message in messages) if _BESIDE else 0
     return beside + sum(FRAME + sum(tokens(piece) for piece in pieces(message)) for message in messages)
 
 
 def pieces(message: Chat) -> list[str]:
-    """The texts in a message that a model reads: its content, the names and the arguments of its calls."""
+    """Returns the texts in a message that a model reads: its content, and the names and arguments of its calls."""
     found = [text_of(message)]
     for each in message.get("tool_calls") or ():
         found += [each["function"]["name"], each["function"]["arguments"]]
@@ -108,7 +111,7 @@ def pieces(message: Chat) -> list[str]:
 
 
 def text_of(message: Chat) -> str:
-    """A message's content as one text."""
+    """Returns a message's content as one text."""
     content = message.get("content")
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
@@ -116,27 +119,28 @@ def text_of(message: Chat) -> str:
 
 
 def rendered(messages: Sequence[Chat]) -> list[str]:
-    """Each message as one text that begins with its role: what the stand-in reads where a peer gives it messages."""
+    """Returns each message as one text that begins with its role, for a stand-in that is given messages."""
     return [f"{message['role']}: " + "\n".join(pieces(message)) for message in messages]
 
 
 def call_names(messages: Sequence[Chat]) -> dict[str, str]:
-    """The tool's name by call id: formats other than OpenAI's want it on the result too."""
+    """Returns the tool's name by call id, since formats other than OpenAI's also need it on the result."""
     return {c["id"]: c["function"]["name"] for m in messages for c in m.get("tool_calls") or ()}
 
 
 def call(identifier: str, name: str, arguments: str) -> Chat:
-    """A tool call as OpenAI Chat writes it."""
+    """Returns a tool call in the form of OpenAI Chat."""
     return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def fitted(
     run: Callable[[int], list[Chat]], past: Sequence[Chat], budget: int, highest: int, *, first: int | None = None
 ) -> Tried:
-    """The largest result within `budget` that one setting of the peer, from 0 to `highest`, leads to.
+    """Finds the largest result within `budget` over the values of one setting of the peer, from 0 to `highest`.
 
-    A peer counts with a rule of its own, or knows messages only: asked once, it lands far beside the budget. So its
-    main setting is searched, by halving, and the yardstick's counter decides. Where nothing fits, the smallest result.
+    A peer counts in its own way, or knows only messages, so a single request lands far from the budget. Its main
+    setting is therefore searched by bisection, with the yardstick's counter. If nothing fits, returns the smallest
+    result.
     """
     low, high, best, least = 0, highest, None, None
     setting = min(highest, first if first is not None else highest)
@@ -162,14 +166,17 @@ def fitted(
 
 
 Compact = Callable[[list[Chat], int, "int | None"], "list[Chat] | Tried"]
-"""What a worker writes: past, budget, window -> what the peer leaves of it. Leading system messages are not in it."""
+"""What a worker implements: from past, budget and window to what the peer leaves.
+
+Leading system messages are left out.
+"""
 
 
 class Turn(NamedTuple):
     """What a host pays before a model call when there is nothing to compact.
 
-    `grows` takes what a turn adds to the history, into messages of the peer's own kind: it is not timed. `hook` is
-    the peer's own code as its framework calls it, and is; it gives True where all was left as it was.
+    `grows` adds a turn's messages to the history, in the peer's own form; it is not timed. `hook` is the peer's own
+    code as its framework calls it, and is timed. It returns True if everything was left unchanged.
     """
 
     grows: Callable[[list[Chat]], object]
@@ -177,11 +184,11 @@ class Turn(NamedTuple):
 
 
 Turns = Callable[[list[Chat]], Turn]
-"""What a worker writes to be timed: a past -> a turn that goes on from it. System messages are not in it."""
+"""What a worker implements to be timed: from a past to a turn that continues it. System messages are left out."""
 
 
 def waited(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine gives, on one loop for all: a framework's hook runs in a loop that is there already."""
+    """Runs a coroutine on one shared loop, since a framework's hook runs in a loop that already exists."""
     return _LOOP.run_until_complete(work)
 
 
@@ -230,7 +237,7 @@ def _answer(methods: dict[str, Compact], request: dict[str, Any], versions: str)
 
 
 def _timed(turns: dict[str, Turns], request: dict[str, Any], versions: str) -> dict[str, Any]:
-    """Seconds of each hook. The first turn is a warm-up, unless it alone takes all the time there is."""
+    """Returns the seconds of each hook. The first turn is a warm-up, unless it alone takes all the time there is."""
     if request["method"] not in turns:
         raise Unable(f"{request['method']!r} has no hook before a model call that could be timed")
     turn, took = turns[request["method"]](request["messages"]), list[float]()
@@ -247,7 +254,7 @@ def _timed(turns: dict[str, Turns], request: dict[str, Any], versions: str) -> d
 
 
 def restored(messages: Sequence[Chat], past: Sequence[Chat]) -> list[Chat]:
-    """What says the same as a message of the past is that one again: a peer's form may write null or JSON otherwise."""
+    """Replaces messages by those of the past with the same content, since a peer may write null or JSON differently."""
     known = {_meaning(message): message for message in past}
     return [known.get(_meaning(message), message) for message in messages]
 

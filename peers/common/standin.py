@@ -1,7 +1,7 @@
-"""The stand-in for a language model that every peer summarises with: deterministic and extractive.
+"""The stand-in for a language model that every peer summarizes with. It is deterministic and extractive.
 
-It gives the first and the last sentence of each message, shortened evenly until the whole lies within its allotment.
-Where even that is too much, messages go from the middle outwards. It knows nothing of any peer and of Tenfold.
+It returns the first and the last sentence of each message, shortened evenly until all fit into the allotment. If even
+that is too much, messages are left out from the middle outwards. It knows nothing of any peer and nothing of Tenfold.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from serving import tokens
 
 SHARE = 4
-"""A summary may take a quarter of the budget: the rest is for what a peer keeps as it is."""
+"""A summary may take a quarter of the budget. The rest is for what a peer keeps unchanged."""
 
 LONGEST = 240
-"""Characters of one sentence at most: a log line or a blob without a full stop is no sentence."""
+"""The most characters of one sentence. A log line or a blob without a full stop is no sentence."""
 
 SHORTEST = 32
-"""Characters below which a shortened sentence says nothing, so that messages are left out instead."""
+"""Below this many characters a shortened sentence says nothing, so messages are left out instead."""
 
 _SENTENCE = re.compile(r"(?<=\D[.!?])\s+|\n+")
 _MARKUP = re.compile(r"</?[A-Za-z_][^<>]*>")
-"""A line of this alone is a peer's frame around a message, no sentence."""
+"""A line of nothing but markup is a peer's frame around a message, not a sentence."""
 
 _SPEAKER = re.compile(
     r"^\s*(?:\d+[.)]\s*)?(?:<(?:message|event|user|assistant|tool)\b"
@@ -33,12 +33,12 @@ _SPEAKER = re.compile(
 
 
 def allotment(budget: int) -> int:
-    """Tokens that a summary may take where the whole may take `budget`."""
+    """Returns the tokens that a summary may take if the whole may take `budget`."""
     return max(1, budget // SHARE)
 
 
 def messages_in(prompt: str) -> list[str]:
-    """The messages of a conversation that was rendered into one text: a new one begins where a line names a speaker."""
+    """Splits a conversation that was rendered into one text. A new message begins at each line that names a speaker."""
     found: list[list[str]] = []
     for line in prompt.splitlines():
         if _SPEAKER.match(line) or not found:
@@ -48,11 +48,11 @@ def messages_in(prompt: str) -> list[str]:
 
 
 def summary(messages: str | Sequence[str], allowed: int) -> str:
-    """First and last sentence of each message, a message a line, in at most `allowed` tokens.
+    """Returns the first and last sentence of each message, one message a line, in at most `allowed` tokens.
 
     Args:
-        messages: The texts of the messages, or the one text a peer rendered them into.
-        allowed: Tokens the answer may take, at least 1.
+        messages: The texts of the messages, or the one text that a peer rendered them into.
+        allowed: The most tokens of the answer, at least 1.
     """
     texts = messages_in(messages) if isinstance(messages, str) else list(messages)
     ends = [pair for text in texts if (pair := _ends(text))]

@@ -1,4 +1,4 @@
-"""deepagents: its `SummarizationMiddleware` with a backend in a folder of its own, as `wrap_model_call` sends it."""
+"""The worker of deepagents: `SummarizationMiddleware` with a backend in its own folder, through `wrap_model_call`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from standin import allotment, summary
 
 
 def chat(messages: Sequence[BaseMessage]) -> list[Chat]:
-    """LangChain's messages as OpenAI Chat messages, by LangChain's own conversion."""
+    """Converts LangChain's messages to OpenAI Chat messages, with LangChain's own function."""
     return [m for m in convert_to_openai_messages(list(messages)) if isinstance(m, dict)]
 
 
 def count(messages: Sequence[BaseMessage], **_: object) -> int:
-    """The yardstick's counter, in the place where LangChain takes one."""
+    """Counts as the yardstick does, where LangChain takes a counter."""
     return size(chat(list(messages)))
 
 
 def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `keep` in tokens. Older arguments are shortened first, as its factory sets it up."""
+    """Searches `keep`, in tokens. Older arguments are shortened first, as in the default of its factory."""
 
     def written(messages: list[AnyMessage]) -> str:
         texts = rendered(chat(messages))
@@ -58,7 +58,7 @@ def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def turn(past: list[Chat]) -> Turn:
-    """`wrap_model_call` with nothing to compact, with its default counter."""
+    """Times `wrap_model_call` with nothing to compact and its default counter."""
     middleware = SummarizationMiddleware(
         FakeListChatModel(responses=[""]),
         backend=FilesystemBackend(root_dir=tempfile.mkdtemp(), virtual_mode=True),  # in the worker's home

@@ -1,4 +1,7 @@
-"""google-adk: an `App` with `EventsCompactionConfig`, run by its `Runner`; what reaches the model is the result."""
+"""The worker of google-adk: an `App` with `EventsCompactionConfig`, run by its `Runner`.
+
+The result is what the model gets.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +24,28 @@ from standin import allotment, summary
 
 AGENT = "agent"
 FULL = 0.9
-"""Of the past's size (characters / 4, its own estimate): it compacts once, and not again what it has just written."""
+"""A share of the past's size (characters / 4, its own estimate), so that it compacts once but not its new summary."""
 
 NEXT = "Go on."
-"""What starts the run in which the compaction happens. It is taken off again."""
+"""The message that starts the run in which the compaction happens. It is removed again."""
 
 
 class StandIn(BaseLlm):
-    """Answers a summary's prompt."""
+    """Answers the prompt for a summary."""
 
     budget: int
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse]:
-        """The summary."""
+        """Yields the summary."""
         prompt = llm_request.contents[-1].parts[0].text
         text = Spent.add(prompt, summary(prompt, allotment(self.budget)))
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
 
 
 class Listener(BaseLlm):
-    """The agent's model: keeps what it is sent."""
+    """The agent's model, which keeps what it is sent."""
 
     heard: list[list[types.Content]]
     spent: tuple[int, int] = (0, 0)
@@ -50,14 +53,14 @@ class Listener(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse]:
-        """Says one word."""
+        """Answers with one word."""
         self.heard.append(list(llm_request.contents))
         self.spent = (Spent.read, Spent.written)
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Done.")]))
 
 
 def events(past: list[Chat]) -> list[Event]:
-    """OpenAI Chat messages as events of a session, a second apart."""
+    """Converts OpenAI Chat messages to events of a session, one second apart."""
     names, made = call_names(past), list[Event]()
     for at, message in enumerate(past):
         text = text_of(message)
@@ -79,7 +82,7 @@ def events(past: list[Chat]) -> list[Event]:
 
 
 def chat(contents: list[types.Content]) -> list[Chat]:
-    """What reached the model, as OpenAI Chat messages."""
+    """Converts what reached the model to OpenAI Chat messages."""
     made: list[Chat] = []
     for content in contents:
         text = "\n".join(p.text for p in content.parts or () if p.text)
@@ -115,18 +118,21 @@ async def _run(past: list[Chat], budget: int, keep: int) -> list[Chat]:
     runner = Runner(app=app, session_service=service)
     async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=asked):
         pass
-    Spent.read, Spent.written = listener.spent  # what follows the answer (a second compaction) is of the next request
+    Spent.read, Spent.written = listener.spent  # a second compaction after the answer belongs to the next request
     heard = chat(listener.heard[0])
     return [m for m in heard if not (m["role"] == "user" and m["content"] == NEXT)]
 
 
 def token_threshold(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `event_retention_size`, the number of events that stay."""
+    """Searches `event_retention_size`, the number of events that stay."""
     return fitted(lambda keep: asyncio.run(_run(past, budget, keep)), past, budget, len(past))
 
 
 def turn(past: list[Chat]) -> Turn:
-    """Its processor before a model call. The model's events report their prompts' sizes, as in a real run."""
+    """Times its processor before a model call.
+
+    The model's events report the size of their prompts, as in a real run.
+    """
     service = InMemorySessionService()
     session = waited(service.create_session(app_name="app", user_id="u"))
     context = InvocationContext(
@@ -152,7 +158,7 @@ def turn(past: list[Chat]) -> Turn:
 
 
 def reported(messages: list[Chat]) -> list[Event]:
-    """Events in which each answer of the model names the size of its prompt."""
+    """Returns events in which each answer of the model reports the size of its prompt."""
     made = events(messages)
     for event in made:
         if event.content.role == "model":

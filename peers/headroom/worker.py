@@ -1,4 +1,4 @@
-"""headroom-ai: `compress`, without its text model, which it would download."""
+"""The worker of headroom-ai: `compress` without its text model, which would be a download."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from serving import BEYOND, Chat, Tried, Turn, fitted, serve
 
 
 def compressed(past: list[Chat], budget: int, window: int | None) -> Tried:
-    """It has no target. Searched: `protect_recent`, the newest messages it leaves alone."""
+    """Searches `protect_recent`, the newest messages that it leaves alone, because it has no target size."""
 
     def run(protect: int) -> list[Chat]:
         given = copy.deepcopy(past)
@@ -27,10 +27,10 @@ def compressed(past: list[Chat], budget: int, window: int | None) -> Tried:
 
 
 def turn(past: list[Chat]) -> Turn:
-    """`compress` with every message protected.
+    """Times `compress` with every message protected.
 
-    It has no limit below which it does nothing: it writes tool outputs more densely all the same, so that this is its
-    work and not a check alone.
+    It has no limit below which it does nothing. It still writes tool outputs more densely, so this is its work and not
+    only a check.
     """
     history = list(past)
 

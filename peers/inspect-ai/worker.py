@@ -1,4 +1,4 @@
-"""inspect-ai: `CompactionSummary`, `CompactionEdit` and `CompactionTrim`, each through `compact`."""
+"""The worker of inspect-ai: `CompactionSummary`, `CompactionEdit` and `CompactionTrim`, each through `compact`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from serving import (
 from standin import summary
 
 STEPS = 400
-"""Ratios that `CompactionTrim` is tried with."""
+"""How many ratios `CompactionTrim` is tried with."""
 
 
 def native(past: list[Chat], first: int = 0) -> list[ChatMessage]:
-    """OpenAI Chat messages as inspect's, with ids that count from `first`."""
+    """Converts OpenAI Chat messages to inspect's, with ids that count from `first`."""
     names, made = call_names(past), list[ChatMessage]()
     for at, message in enumerate(past, first):
         text, identifier = text_of(message), f"m{at}"
@@ -68,7 +68,7 @@ def native(past: list[Chat], first: int = 0) -> list[ChatMessage]:
 
 
 def chat(messages: list[ChatMessage]) -> list[Chat]:
-    """The same back."""
+    """Converts inspect's messages back."""
     made: list[Chat] = []
     for message in messages:
         entry: Chat = {"role": message.role, "content": message.text}
@@ -84,36 +84,36 @@ def chat(messages: list[ChatMessage]) -> list[Chat]:
 
 @modelapi(name="standin")
 class StandIn(ModelAPI):
-    """The stand-in as a model; the last message it gets is the request for the summary."""
+    """The stand-in as a model. The last message that it gets is the request for the summary."""
 
     def __init__(self, model_name: str, base_url: Any = None, api_key: Any = None, **args: Any) -> None:
         super().__init__(model_name, base_url, api_key, [], args.get("config") or GenerateConfig())
         self.allowed = int(args["allowed"])
 
     async def generate(self, input: list[ChatMessage], *_: Any, **__: Any) -> ModelOutput:
-        """The summary."""
+        """Returns the summary."""
         texts = rendered(chat(input[:-1]))
         return ModelOutput.from_content("standin", Spent.add("\n".join(texts), summary(texts, self.allowed)))
 
     async def count_text_tokens(self, text: str) -> int:
-        """Tokens of a text as the yardstick counts them: inspect's own count downloads a vocabulary."""
+        """Counts tokens as the yardstick does, since inspect's own counter downloads a vocabulary."""
         return tokens(text)
 
 
 def compacted(strategy: CompactionStrategy, past: list[Chat], allowed: int) -> list[Chat]:
-    """What the strategy leaves for the model."""
+    """Returns what the strategy leaves for the model."""
     model = get_model("standin/model", memoize=False, allowed=allowed)
     made, _ = asyncio.run(strategy.compact(model, native(past), []))
     return chat(made)
 
 
 def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """It keeps nothing beside the summary and the first request, so the summary may take all. Searched: its tokens."""
+    """Searches the tokens of the summary, which may take everything: only the first request is kept beside it."""
     return fitted(lambda allowed: compacted(CompactionSummary(), past, max(1, allowed)), past, budget, budget)
 
 
 def edit(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `keep_tool_uses`. Inputs go too where no use may stay."""
+    """Searches `keep_tool_uses`. Inputs are removed too if no tool use may stay."""
 
     def run(setting: int) -> list[Chat]:
         strategy = CompactionEdit(keep_tool_uses=max(0, setting - 1), keep_tool_inputs=setting > 0)
@@ -123,12 +123,15 @@ def edit(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def trim(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `preserve`, the share of messages that stays."""
+    """Searches `preserve`, the share of messages that stays."""
     return fitted(lambda share: compacted(CompactionTrim(preserve=share / STEPS), past, 1), past, budget, STEPS)
 
 
 def turns(strategy: CompactionStrategy) -> Turns:
-    """`compact_input` of the handler that its agents use; it is told each prompt's real size, as they do."""
+    """Times `compact_input` of the handler that its agents use.
+
+    As with them, it learns the real size of each prompt.
+    """
 
     def turn(past: list[Chat]) -> Turn:
         model, history = get_model("standin/model", memoize=False, allowed=1), native(past)

@@ -1,4 +1,4 @@
-"""LangChain: `SummarizationMiddleware`, `ClearToolUsesEdit` and `trim_messages`, each with the yardstick's counter."""
+"""The worker of LangChain: `SummarizationMiddleware`, `ClearToolUsesEdit` and `trim_messages`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from standin import allotment, summary
 
 
 def chat(messages: Sequence[BaseMessage]) -> list[Chat]:
-    """LangChain's messages as OpenAI Chat messages, by LangChain's own conversion."""
+    """Converts LangChain's messages to OpenAI Chat messages, with LangChain's own function."""
     return [m for m in convert_to_openai_messages(list(messages)) if isinstance(m, dict)]
 
 
 def count(messages: Sequence[BaseMessage]) -> int:
-    """The yardstick's counter, in the place where LangChain takes one."""
+    """Counts as the yardstick does, where LangChain takes a counter."""
     return size(chat(list(messages)))
 
 
 def summarization(past: list[Chat], budget: int, window: int | None) -> Tried:
-    """Searched: `keep` in tokens. The whole older part is summarised (`trim_tokens_to_summarize=None`)."""
+    """Searches `keep`, in tokens. The whole older part is summarized (`trim_tokens_to_summarize=None`)."""
 
     def written(messages: list[AnyMessage]) -> str:
         texts = rendered(chat(messages))
@@ -53,7 +53,7 @@ def summarization(past: list[Chat], budget: int, window: int | None) -> Tried:
 
 
 def clear_tool_uses(past: list[Chat], budget: int, window: int | None) -> Tried:
-    """Searched: `keep`, the number of newest tool results that stay. Inputs go too where no result may stay."""
+    """Searches `keep`, the number of newest tool results that stay. Inputs are removed too if no result may stay."""
 
     def run(setting: int) -> list[Chat]:
         given = convert_to_messages(past)
@@ -65,7 +65,7 @@ def clear_tool_uses(past: list[Chat], budget: int, window: int | None) -> Tried:
 
 
 def trim(past: list[Chat], budget: int, window: int | None) -> list[Chat]:
-    """The newest messages that fit, beginning at a user's or the model's message."""
+    """Keeps the newest messages that fit, beginning with a message of the user or the model."""
     return chat(
         trim_messages(
             convert_to_messages(past),
@@ -82,19 +82,19 @@ def trim(past: list[Chat], budget: int, window: int | None) -> list[Chat]:
 
 
 def grown(history: list[AnyMessage]) -> Callable[[list[Chat]], object]:
-    """Takes what is new into a history."""
+    """Returns a function that adds new messages to a history."""
     return lambda step: history.extend(convert_to_messages(step))
 
 
 def summarization_turn(past: list[Chat]) -> Turn:
-    """`before_model` of the middleware."""
+    """Times `before_model` of the middleware."""
     middleware = SummarizationMiddleware(FakeListChatModel(responses=[""]), trigger=("tokens", BEYOND))
     history = convert_to_messages(past)
     return Turn(grown(history), lambda: middleware.before_model({"messages": history}, None) is None)
 
 
 def clear_tool_uses_turn(past: list[Chat]) -> Turn:
-    """`wrap_model_call` of the middleware that applies the edit; it copies the whole history first."""
+    """Times `wrap_model_call` of the middleware that applies the edit. It copies the whole history first."""
     middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=BEYOND)])
     history, model = convert_to_messages(past), FakeListChatModel(responses=[""])
     sent: list[AnyMessage] = []
@@ -111,7 +111,7 @@ def clear_tool_uses_turn(past: list[Chat]) -> Turn:
 
 
 def trim_turn(past: list[Chat]) -> Turn:
-    """`trim_messages`, as a host calls it on its history."""
+    """Times `trim_messages`, as a host calls it on its history."""
     history = convert_to_messages(past)
 
     def hook() -> bool:

@@ -1,4 +1,4 @@
-"""llama-index-core: `ChatSummaryMemoryBuffer` (summarises what no longer fits) and `Memory` (drops it)."""
+"""The worker of llama-index-core: `ChatSummaryMemoryBuffer` summarizes what no longer fits, `Memory` drops it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from standin import allotment, summary
 
 
 class StandIn(CustomLLM):
-    """Answers with the summary of the transcript in the last message."""
+    """Answers with a summary of the transcript in the last message."""
 
     budget: int
 
@@ -24,22 +24,25 @@ class StandIn(CustomLLM):
         return LLMMetadata(context_window=10_000_000)
 
     def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
-        """The summary."""
+        """Returns the summary."""
         prompt = str(messages[-1].content)
         text = Spent.add(prompt, summary(prompt, allotment(self.budget)))
         return ChatResponse(message=ChatMessage(role="assistant", content=text))
 
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
-        """The same for a plain prompt."""
+        """Returns the summary of a plain prompt."""
         return CompletionResponse(text=Spent.add(prompt, summary(prompt, allotment(self.budget))))
 
     def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
-        """Not asked for."""
+        """Never called."""
         raise NotImplementedError
 
 
 def native(past: Sequence[Chat]) -> list[ChatMessage]:
-    """OpenAI Chat messages as llama-index's: calls and ids in `additional_kwargs`, as its OpenAI client writes them."""
+    """Converts OpenAI Chat messages to llama-index's.
+
+    Calls and ids go into `additional_kwargs`, as its client has it.
+    """
     return [
         ChatMessage(
             role=m["role"],
@@ -51,20 +54,20 @@ def native(past: Sequence[Chat]) -> list[ChatMessage]:
 
 
 def chat(messages: Sequence[ChatMessage]) -> list[Chat]:
-    """The same back."""
+    """Converts llama-index's messages back."""
     return [{"role": m.role.value, "content": m.content, **m.additional_kwargs} for m in messages]
 
 
 def counted(text: str) -> list[int]:
-    """As many items as the yardstick counts tokens: llama-index asks for a list."""
+    """Returns a list with one item per token, by the yardstick's counter, because llama-index asks for a list."""
     return [0] * tokens(text)
 
 
 def chat_summary(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `token_limit`, the tokens that stay beside the summary.
+    """Searches `token_limit`, the tokens that stay beside the summary.
 
-    The summary is a system message at the front; it is given as a user's, so that the next round summarises it again
-    and does not take it for a system prompt.
+    The summary is a system message at the front. It is passed on as a user message, so that the next round summarizes
+    it again and does not take it for a system prompt.
     """
 
     def run(limit: int) -> list[Chat]:
@@ -77,7 +80,7 @@ def chat_summary(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def memory(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Without memory blocks, so that nothing but its history is measured. Searched: `token_limit`."""
+    """Searches `token_limit`, without memory blocks, so that only its history is measured."""
 
     def run(limit: int) -> list[Chat]:
         kept = Memory.from_defaults(
@@ -94,7 +97,7 @@ def memory(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def chat_summary_turn(past: list[Chat]) -> Turn:
-    """`put` of what is new, then `get`, with its default tokenizer."""
+    """Times `put` of what is new, then `get`, with its default tokenizer."""
     buffer = ChatSummaryMemoryBuffer.from_defaults(chat_history=native(past), llm=StandIn(budget=1), token_limit=BEYOND)
     new, all_ = list[ChatMessage](), native(past)
 
@@ -111,7 +114,7 @@ def chat_summary_turn(past: list[Chat]) -> Turn:
 
 
 def memory_turn(past: list[Chat]) -> Turn:
-    """`aput_messages` of what is new, then `aget`, as its agents do, with its default tokenizer."""
+    """Times `aput_messages` of what is new, then `aget`, as its agents do, with its default tokenizer."""
     kept = Memory.from_defaults(session_id=uuid.uuid4().hex, token_limit=BEYOND, chat_history_token_ratio=1.0)
     new, all_ = list[ChatMessage](), native(past)
     waited(kept.aput_messages(native(past)))

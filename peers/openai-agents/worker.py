@@ -1,4 +1,7 @@
-"""openai-agents: `ToolOutputTrimmer`, and a session's `limit` of items. Its compaction session asks OpenAI's server."""
+"""The worker of openai-agents: `ToolOutputTrimmer`, and a session's `limit` of items.
+
+Its compaction session runs on OpenAI's server, so it cannot be measured.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Item = dict[str, Any]
 
 
 def items(past: list[Chat]) -> list[Item]:
-    """OpenAI Chat messages as Responses items: each call is an item of its own."""
+    """Converts OpenAI Chat messages to Responses items. Each call becomes an item of its own."""
     made: list[Item] = []
     for message in past:
         if message["role"] == "tool":
@@ -36,7 +39,7 @@ def items(past: list[Chat]) -> list[Item]:
 
 
 def chat(found: list[Item]) -> list[Chat]:
-    """The same back: calls join the message before them."""
+    """Converts Responses items back. Calls join the message before them."""
     made: list[Chat] = []
     for item in found:
         if item.get("type") == "function_call_output":
@@ -51,7 +54,7 @@ def chat(found: list[Item]) -> list[Chat]:
 
 
 def tool_output_trimmer(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `recent_turns`, the user's messages from which on nothing is trimmed; then `preview_chars`."""
+    """Searches `recent_turns`, the user messages from which on nothing is trimmed, then `preview_chars`."""
     turns, given = sum(m["role"] == "user" for m in past), items(past)
 
     def run(setting: int) -> list[Chat]:
@@ -66,7 +69,7 @@ def tool_output_trimmer(past: list[Chat], budget: int, _window: int | None) -> T
 
 
 def session_limit(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `SessionSettings(limit=...)`, the newest items a session gives back."""
+    """Searches `SessionSettings(limit=...)`, the number of newest items that a session returns."""
     given = items(past)
 
     async def stored(limit: int) -> list[Item]:
@@ -81,12 +84,12 @@ def session_limit(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def responses_compaction(_past: list[Chat], _budget: int, _window: int | None) -> list[Chat]:
-    """`OpenAIResponsesCompactionSession`."""
+    """Raises `Unable`: `OpenAIResponsesCompactionSession` needs the network."""
     raise Unable(SERVER)
 
 
 def trimmer_turn(past: list[Chat]) -> Turn:
-    """The filter before a model call, where no output is long enough to be trimmed."""
+    """Times the filter before a model call, if no output is long enough to be trimmed."""
     trimmer, history = ToolOutputTrimmer(max_output_chars=BEYOND), items(past)
     model_data = ModelInputData(input=history, instructions=None)
     data = CallModelData(model_data=model_data, agent=Agent(name="a"), context=None)
@@ -94,12 +97,12 @@ def trimmer_turn(past: list[Chat]) -> Turn:
 
 
 def responses_compaction_turn(_past: list[Chat]) -> Turn:
-    """The same refusal."""
+    """Raises `Unable`, as `responses_compaction` does."""
     raise Unable(SERVER)
 
 
 def session_turn(past: list[Chat]) -> Turn:
-    """`add_items` of what is new, then `get_items`, which its runner does once a run."""
+    """Times `add_items` of what is new, then `get_items`, which its runner does once per run."""
     session = SQLiteSession("s", ":memory:", session_settings=SessionSettings(limit=BEYOND))
     waited(session.add_items(items(past)))
     new, all_ = list[Item](), items(past)

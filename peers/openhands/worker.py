@@ -1,4 +1,4 @@
-"""openhands-sdk: `LLMSummarizingCondenser` over a `View` of its events. It wants Python 3.12."""
+"""The worker of openhands-sdk: `LLMSummarizingCondenser` over a `View` of its events. It needs Python 3.12."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from standin import allotment, summary
 
 
 class Output(Observation):
-    """What a tool said."""
+    """The output of a tool."""
 
 
 class StandIn(TestLLM):
-    """Answers with the summary of the events in the last message, and counts as the yardstick does."""
+    """Answers with a summary of the events in the last message, and counts as the yardstick does."""
 
     budget: int = 0
 
     def completion(self, messages: list[Message], *given: Any, **options: Any) -> Any:
-        """The summary, as the next of the scripted answers. A block's first line only names its kind of event."""
+        """Adds the summary to the scripted answers.
+
+        The first line of a block is left out, since it only names its kind of event.
+        """
         prompt = "\n".join(c.text for c in messages[-1].content if isinstance(c, TextContent))
         blocks = [block.partition("\n")[2] for block in prompt.replace("</EVENT>", "").split("<EVENT>\n")[1:]]
         text = Spent.add(prompt, summary(blocks, allotment(self.budget)))
@@ -36,12 +39,12 @@ class StandIn(TestLLM):
         return super().completion(messages, *given, **options)
 
     def get_token_count(self, messages: list[Message], *_: Any, **__: Any) -> int:
-        """Tokens of whole messages."""
+        """Returns the tokens of whole messages."""
         return size(chat(messages))
 
 
 def events(past: Sequence[Chat], first: int = 0) -> list[LLMConvertibleEvent]:
-    """OpenAI Chat messages as events: each call of a message is an action of the same response."""
+    """Converts OpenAI Chat messages to events. The calls of a message become actions of the same response."""
     names, made, actions = call_names(past), list[LLMConvertibleEvent](), dict[str, str]()
     for at, message in enumerate(past, first):
         said = [TextContent(text=text_of(message))] if text_of(message) else []
@@ -82,7 +85,7 @@ def events(past: Sequence[Chat], first: int = 0) -> list[LLMConvertibleEvent]:
 
 
 def chat(messages: Sequence[Message]) -> list[Chat]:
-    """Messages for a model as OpenAI Chat messages."""
+    """Converts messages for a model to OpenAI Chat messages."""
     made: list[Chat] = []
     for message in messages:
         text = "\n".join(c.text for c in message.content if isinstance(c, TextContent))
@@ -96,7 +99,7 @@ def chat(messages: Sequence[Message]) -> list[Chat]:
 
 
 def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `max_tokens`, of which it keeps half. Where its two first events are too much, `keep_first` is 0."""
+    """Searches `max_tokens`, of which it keeps half. If its two first events alone are too much, `keep_first` is 0."""
     given = events(past)
 
     def run(keep: int, keep_first: int) -> list[Chat]:
@@ -115,9 +118,9 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def turn(past: list[Chat]) -> Turn:
-    """`condense` over the one view that its conversation keeps, with its default counter (litellm's).
+    """Times `condense` over the one view that its conversation keeps, with its default counter (litellm's).
 
-    A model whose window litellm knows would be the lower limit, so it is one that litellm does not know.
+    The model is one that litellm does not know, since a known window would be the lower limit.
     """
     llm = TestLLM(model="standin", usage_id="standin")
     condenser = LLMSummarizingCondenser(llm=llm, max_size=BEYOND, max_tokens=BEYOND)

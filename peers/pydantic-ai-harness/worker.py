@@ -1,4 +1,4 @@
-"""pydantic-ai-harness: `SummarizingCompaction` and `TieredCompaction` through `compact_now`."""
+"""The worker of pydantic-ai-harness: `SummarizingCompaction` and `TieredCompaction` through `compact_now`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from serving import BEYOND, Chat, Spent, Tried, Turn, Turns, call, call_names, f
 from standin import allotment, summary
 
 STEPS = 50
-"""Sizes of the last tier's tail that are tried, evenly up to the budget."""
+"""How many sizes of the last tier's tail are tried, evenly up to the budget."""
 
 
 def native(past: list[Chat]) -> list[ModelMessage]:
-    """OpenAI Chat messages as pydantic-ai's: the results of parallel calls share one request."""
+    """Converts OpenAI Chat messages to pydantic-ai's. The results of parallel calls share one request."""
     names, made = call_names(past), list[ModelMessage]()
     for message in past:
         text = text_of(message)
@@ -58,7 +58,10 @@ def native(past: list[Chat]) -> list[ModelMessage]:
 
 
 def chat(messages: list[ModelMessage]) -> list[Chat]:
-    """The same back. A part that stands for earlier messages (a summary, a receipt) is a user's message."""
+    """Converts pydantic-ai's messages back.
+
+    A part that replaces earlier messages (a summary, a receipt) is a user message.
+    """
     made: list[Chat] = []
     for message in messages:
         if isinstance(message, ModelResponse):
@@ -81,7 +84,7 @@ def chat(messages: list[ModelMessage]) -> list[Chat]:
 
 
 def standin(budget: int) -> FunctionModel:
-    """The stand-in as a model: the last user prompt is the rendered conversation."""
+    """Returns the stand-in as a model. The last user prompt is the rendered conversation."""
 
     def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
         asked = [p for p in messages[-1].parts if isinstance(p, UserPromptPart)][-1]
@@ -92,7 +95,7 @@ def standin(budget: int) -> FunctionModel:
 
 
 def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `keep_tokens`. The prompt is the conversation alone, since the stand-in follows no instructions."""
+    """Searches `keep_tokens`. The prompt is the conversation alone, since the stand-in follows no instructions."""
 
     def run(keep: int) -> list[Chat]:
         strategy = SummarizingCompaction(
@@ -104,9 +107,9 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def tiered(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Clear tool results, drop repeated reads, then summarise: the order of its documentation.
+    """Clears tool results, drops repeated reads, then summarizes, in the order of its documentation.
 
-    Searched: `keep_pairs` of the first tier; where even 0 is too much, `keep_tokens` of the last.
+    Searches `keep_pairs` of the first tier, and if even 0 is too much, `keep_tokens` of the last.
     """
 
     def run(setting: int) -> list[Chat]:
@@ -126,7 +129,7 @@ def tiered(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def file_key(made: ToolCallPart) -> str | None:
-    """Which file a call reads, for tools that name it `path` or `file_path`."""
+    """Returns the file that a call reads, for tools that name it `path`, `file_path` or `filename`."""
     if not made.tool_name.lower().startswith(("read", "view", "open")):
         return None
     arguments = made.args_as_dict()
@@ -134,7 +137,7 @@ def file_key(made: ToolCallPart) -> str | None:
 
 
 def turns(capability: AbstractCapability) -> Turns:
-    """`before_model_request` of the capability with nothing to compact, with its default counter."""
+    """Times `before_model_request` of the capability with nothing to compact and its default counter."""
 
     def turn(past: list[Chat]) -> Turn:
         model, history = standin(1), native(past)

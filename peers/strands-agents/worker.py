@@ -1,4 +1,4 @@
-"""strands-agents: `SummarizingConversationManager` and `SlidingWindowConversationManager` on an `Agent`."""
+"""The worker of strands-agents: `SummarizingConversationManager` and `SlidingWindowConversationManager`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Native = dict[str, Any]
 
 
 class StandIn(Model):
-    """Answers with the summary of the messages it is sent, the last of which is the request for it."""
+    """Answers with a summary of the messages it is sent. The last of them is the request for the summary."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
 
     def update_config(self, **_: Any) -> None:
-        """Has none."""
+        """Does nothing."""
 
     def get_config(self) -> dict[str, Any]:
-        """Has none."""
+        """Returns a configuration with a window that never limits."""
         return {"model_id": "standin", "context_window_limit": BEYOND}
 
     async def structured_output(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """Not asked for."""
+        """Never called."""
         raise NotImplementedError
         yield
 
     async def stream(self, messages: list[Native], *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """The summary, as one delta."""
+        """Yields the summary as one delta."""
         texts = rendered(chat(messages[:-1]))
         text = Spent.add("\n".join(texts), summary(texts, allotment(self.budget)))
         yield {"messageStart": {"role": "assistant"}}
@@ -49,7 +49,10 @@ class StandIn(Model):
 
 
 def native(past: list[Chat]) -> list[Native]:
-    """OpenAI Chat messages as Converse messages: results are a user's, those of parallel calls share a message."""
+    """Converts OpenAI Chat messages to Converse messages.
+
+    Results are user messages; those of parallel calls share one.
+    """
     made: list[Native] = []
     for message in past:
         text = text_of(message)
@@ -71,7 +74,7 @@ def native(past: list[Chat]) -> list[Native]:
 
 
 def chat(messages: list[Native]) -> list[Chat]:
-    """The same back."""
+    """Converts Converse messages back."""
     made: list[Chat] = []
     for message in messages:
         text = "\n".join(b["text"] for b in message["content"] if "text" in b)
@@ -90,7 +93,7 @@ def chat(messages: list[Native]) -> list[Chat]:
 
 
 def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `preserve_recent_messages`. Reduced as often as it goes, as on a window that overflows again."""
+    """Searches `preserve_recent_messages`. Reduces as often as possible, as on a window that overflows again."""
 
     def run(keep: int) -> list[Chat]:
         manager = SummarizingConversationManager(summary_ratio=0.8, preserve_recent_messages=max(1, keep))
@@ -110,7 +113,7 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def sliding_window(past: list[Chat], budget: int, _window: int | None) -> Tried:
-    """Searched: `window_size` in messages."""
+    """Searches `window_size`, in messages."""
 
     def run(size: int) -> list[Chat]:
         manager = SlidingWindowConversationManager(window_size=max(1, size))
@@ -122,9 +125,9 @@ def sliding_window(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
 
 def summarizing_turn(past: list[Chat]) -> Turn:
-    """What its loop does before a model call: the estimate, then the manager's hook (`proactive_compression`).
+    """Times what its loop does before a model call: the estimate, then the manager's hook (`proactive_compression`).
 
-    The last answer of the model reports its usage, as in a real run, so that only what follows it is estimated.
+    The last answer of the model reports its usage, as in a real run, so only what follows it is estimated.
     """
     manager = SummarizingConversationManager(proactive_compression=True)
     agent = Agent(model=StandIn(1), messages=native(past), conversation_manager=manager, callback_handler=None)
@@ -146,7 +149,7 @@ def summarizing_turn(past: list[Chat]) -> Turn:
 
 
 def sliding_window_turn(past: list[Chat]) -> Turn:
-    """`apply_management`: it compares the number of messages with its window and knows no tokens."""
+    """Times `apply_management`, which compares the number of messages with its window and knows no tokens."""
     manager = SlidingWindowConversationManager(window_size=BEYOND)
     agent = Agent(model=StandIn(1), messages=native(past), conversation_manager=manager, callback_handler=None)
 

@@ -1,7 +1,7 @@
 """Tenfold keeps an LLM agent running past its context window: a tenth of the tokens, and nothing lost.
 
-`compact` and `acompact` work on a plain list of provider messages; `open_session` gives a session over a store.
-Names are loaded when first used, so that importing the package costs little.
+`compact` and `acompact` work on a plain list of provider messages. `Session` keeps a conversation in a store, which
+`open_store` opens. Names are loaded when they are first used, so that importing the package is quick.
 """
 
 from __future__ import annotations

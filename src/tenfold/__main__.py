@@ -1,4 +1,4 @@
-"""`python -m tenfold`: the same as the command `tenfold`."""
+"""Lets `python -m tenfold` do the same as the command `tenfold`."""
 
 from __future__ import annotations
 

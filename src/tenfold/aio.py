@@ -1,6 +1,7 @@
-"""The same session for coroutines: every call runs the synchronous one in a thread, so the loop is never held.
+"""The class `AsyncSession`: a session for asyncio programs. No call blocks the event loop.
 
-There is no second implementation: a compaction runs the engine through `drive.arun`, all else is `Session` itself.
+Every method runs the method of `Session` in a thread. Only a compaction differs: it runs the engine by
+`drive.arun_engine`, so that it can be cancelled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tenfold.view.view import View
 
 
 class _OnLoop:
-    """A model whose call is a coroutine, asked from another thread."""
+    """A model whose call is a coroutine on this event loop, made callable from another thread."""
 
     def __init__(self, answer: Callable[[Summarize], Awaitable[Answer]]) -> None:
         self._answer, self._loop = answer, asyncio.get_running_loop()
@@ -45,12 +46,12 @@ class _OnLoop:
 
 
 _PAUSE = 0.005
-"""Seconds between two looks at whether another compaction has ended."""
+"""Seconds between two checks whether another compaction has ended."""
 T = TypeVar("T")
 
 
 async def to_its_end(work: Callable[[], T]) -> T:
-    """What appends, on a thread: none can be stopped, so a caller that is cancelled waits for its end."""
+    """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -60,10 +61,10 @@ async def to_its_end(work: Callable[[], T]) -> T:
 
 
 class AsyncSession:
-    """A `Session` to await. `answer` is for hosts whose model call is a coroutine: it writes the summaries."""
+    """A `Session` for asyncio. Pass `answer` if your model call is a coroutine: it then writes the summaries."""
 
     def __init__(self, session: Session, *, answer: Callable[[Summarize], Awaitable[Answer]] | None = None) -> None:
-        """Wraps an open session; both may be used side by side."""
+        """Wraps an open session. Both may be used side by side."""
         self.session = session
         self._under_way: asyncio.Task[Outcome] | None = None
         self._answer = answer
@@ -76,7 +77,7 @@ class AsyncSession:
         return self.session.view
 
     async def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
-        """See `Session.append`. What it was given is in the log, even where it is cancelled."""
+        """See `Session.append`. The messages are appended even if the call is cancelled."""
         return await to_its_end(lambda: self.session.append(*messages, usage=usage, run=run))
 
     async def sync(self, messages: Sequence[Message]) -> View:
@@ -84,7 +85,7 @@ class AsyncSession:
         return await asyncio.to_thread(self.session.sync, messages)
 
     async def reading(self, *, window: int | None = None, floor: int = 0) -> Reading:
-        """See `Session.reading`."""
+        """See `Session.take_reading`."""
         return await asyncio.to_thread(self.session.reading, window=window, floor=floor)
 
     async def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
@@ -95,7 +96,7 @@ class AsyncSession:
             return await self._abortable(call)
 
     def abort(self) -> None:
-        """Ends the compaction under way, if any: nothing of it is appended, and who waits for it goes on."""
+        """Stops the running compaction, if any. Nothing is appended, and its callers get the Outcome `cancelled`."""
         if self._under_way is not None:
             self._under_way.cancel()
 
@@ -104,8 +105,8 @@ class AsyncSession:
         try:
             return await task
         except asyncio.CancelledError:
-            mine = asyncio.current_task()
-            if not task.cancelled() or mine is None or mine.cancelling():
+            caller = asyncio.current_task()
+            if not task.cancelled() or caller is None or caller.cancelling():
                 raise
             return self._cancelled()
         finally:
@@ -117,32 +118,32 @@ class AsyncSession:
 
     async def _carried_out(self, call: Call) -> Outcome:
         session = self.session
-        later = await asyncio.to_thread(session.deferred, call)
-        if later is not None:
-            return later
-        ahead = await asyncio.to_thread(session.taken, call)
-        while ahead is not None and not ahead.done:  # noqa: ASYNC110 - its thread knows nothing of this loop
+        deferred = await asyncio.to_thread(session.deferred, call)
+        if deferred is not None:
+            return deferred
+        prepared = await asyncio.to_thread(session.taken, call)
+        while prepared is not None and not prepared.done:  # noqa: ASYNC110 - its thread knows nothing of this loop
             await asyncio.sleep(_PAUSE)
-        adopted = await self._appended(lambda: session.adopted(call)) if ahead is not None else None
+        adopted = await self._appended(lambda: session.adopted(call)) if prepared is not None else None
         if adopted is not None:
             return adopted
         with compaction(session.place.session, session.policy.name) as tell:
             effects, view = await asyncio.to_thread(session.effects, call)
-            begun: list[Consult] = []
+            consults: list[Consult] = []
             answerer = session.answering()
             try:
-                listening = replace(answerer, before=(*answerer.before, begun.append))
-                verdict = await arun(effects, listening, answer=self._answer)
+                recording = replace(answerer, before=(*answerer.before, consults.append))
+                result = await arun(effects, recording, answer=self._answer)
             except asyncio.CancelledError:
-                if begun:
+                if consults:
                     answerer.tell(Skipped(session.place.session, self._cancelled(), now()))
                 raise
-            outcome = await self._appended(lambda: session.install(verdict, view))
+            outcome = await self._appended(lambda: session.install(result, view))
             tell(outcome)
             return outcome
 
     async def _appended(self, work: Callable[[], T]) -> T:
-        """What appends a Block. From here on it is too late for `abort`."""
+        """Runs work that appends a Block. From here on `abort` has no effect."""
         if self._under_way is asyncio.current_task():
             self._under_way = None
         return await to_its_end(work)
@@ -152,8 +153,8 @@ class AsyncSession:
         session = self.session
         async with self._alone():
             effects, view = await asyncio.to_thread(session.redoing, block, again)
-            verdict = await arun(effects, session.reader(), answer=self._answer)
-            return await asyncio.to_thread(session.install, verdict, view)
+            result = await arun(effects, session.reader(), answer=self._answer)
+            return await asyncio.to_thread(session.install, result, view)
 
     async def before_model(
         self, request: Mapping[str, Any], *, window: int | None = None, recall: Recall = "none", wire: str = ""
@@ -161,22 +162,23 @@ class AsyncSession:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
         async with self._alone():
-            asked, level, call = await asyncio.to_thread(
+            host_request, host_list, call = await asyncio.to_thread(
                 lambda: session.asked(request, window=window, recall=recall, wire=wire)
             )
             await self._checked(call)
-            return await asyncio.to_thread(session.answered, request, asked, level)
+            return await asyncio.to_thread(session.answered, request, host_request, host_list)
 
     async def before_call(self, messages: Sequence[Message], call: Call, *, ends: bool = False) -> list[Message] | None:
-        """`before_model` for a host whose list is ours already: the messages to send in its place, None for this list.
+        """Does the work of `before_model` for a host that keeps Tenfold messages instead of provider messages.
 
-        For `call` and `ends` see `Session.demanded`; what came of the check is in `session.outcome`.
+        Returns the messages to send, or None if the list can be sent as it is. `session.outcome` holds the Outcome of
+        the check. For `call` and `has_run_end_check` see `Session.sync_and_check`.
         """
         session = self.session
         async with self._alone():
-            level, due = await asyncio.to_thread(lambda: session.demanded(list(messages), call, ends=ends))
-            await self._checked(due)
-            return await asyncio.to_thread(session.current, level)
+            host_list, check = await asyncio.to_thread(lambda: session.demanded(list(messages), call, ends=ends))
+            await self._checked(check)
+            return await asyncio.to_thread(session.current, host_list)
 
     async def _checked(self, call: Call | None) -> None:
         if call is not None:
@@ -188,13 +190,13 @@ class AsyncSession:
         self.session.after_model(report)
 
     def _threaded(self) -> Answerer:
-        """The answerer for another thread: a model that is a coroutine is awaited on this loop."""
+        """Returns an answerer for use in another thread. A coroutine model still runs on this event loop."""
         answerer = self.session.answerer
         return answerer if self._answer is None else replace(answerer, model=_OnLoop(self._answer))
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """One compaction at a time, those of the synchronous side included. Waits without a thread of its own."""
+        """Allows one compaction at a time, counting those of the synchronous session. Waits without using a thread."""
         while not self.session.compacting.acquire(blocking=False):  # noqa: ASYNC110 - no Event reaches other threads
             await asyncio.sleep(_PAUSE)
         try:

@@ -1,7 +1,7 @@
-"""Where the batches of a clip-archive can be kept besides the log, and read and searched.
+"""Keeps the batches of the `clip` preset in an archive, where they can be read and searched.
 
-The log itself is the default, and is complete: a user's own memory store may receive every batch as well, before the
-Block that brings it is appended. Nothing is ever taken out of an archive here.
+By default the archive is the log itself, which holds every batch. A user's own memory store can receive each batch as
+well, before its Block is appended. Nothing here removes anything from an archive.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from tenfold.record.entry import Attempt
 from tenfold.summarize.batches import label, stored
 
 TIER = "archival"
-"""The tier of memory that batches belong to."""
+"""The memory tier of all batches."""
 ARCHIVED, MERGED = "Archived during context compaction", "Re-summarized during context compaction"
-"""Why a batch is written: it tells messages, or other batches."""
+"""Why a batch was written: it summarizes messages, or it merges other batches."""
 
 
 class Archived(Struct, frozen=True):
-    """A batch as an archive keeps it. `id` is `<block id>/<index>` and unique; `label` is for people and may recur.
+    """A batch as an archive keeps it.
 
-    `content` is the published form: header line, then the summary. `batch` holds the same in typed fields.
+    `id` is `<block id>/<index>` and unique. `label` is for people and may repeat. `content` is the published form, a
+    header line and the summary; `batch` holds the same in typed fields.
     """
 
     id: str
@@ -47,34 +48,34 @@ class Archived(Struct, frozen=True):
 
 @runtime_checkable
 class Archive(Protocol):
-    """A store of batches. Each method may be a coroutine function; `write` may be called again with the same id."""
+    """A store of batches. Each method may be a coroutine function. `write` may be called twice with the same id."""
 
     def write(self, record: Archived) -> bool | Awaitable[bool]:
-        """Keeps a batch. Anything but True, or an exception, is a refusal: the compaction then fails as a whole."""
+        """Stores a batch and returns True. Any other result, or an exception, makes the whole compaction fail."""
         ...
 
     def read(self, id: str) -> Archived | Awaitable[Archived | None] | None:
-        """The batch of that id, None if there is none."""
+        """Returns the batch with that id, None if there is none."""
         ...
 
     def search(self, words: str, *, limit: int = 20) -> Sequence[Archived] | Awaitable[Sequence[Archived]]:
-        """The batches that hold all the words, best first."""
+        """Returns the batches that hold all the words, best first."""
         ...
 
 
 class LogArchive(Struct, frozen=True):
-    """The log as an archive, the default: what a Block appends is archived by that."""
+    """The default archive: the log itself. A batch is archived when its Block is appended."""
 
     store: Store
     namespace: str
     session: str
 
     def write(self, record: Archived) -> bool:  # noqa: ARG002 - the Block that is about to be appended holds it
-        """Nothing is left to do."""
+        """Does nothing, since the Block about to be appended holds the batch."""
         return True
 
     def read(self, id: str) -> Archived | None:
-        """The batch of that id, superseded by a merge or not; None if there is none in this session."""
+        """Returns the batch with that id, even if a merge has replaced it. None if this session has none."""
         block, _, number = id.rpartition("/")
         try:
             located = self.store.locate(self.namespace, block or id)
@@ -85,51 +86,53 @@ class LogArchive(Struct, frozen=True):
         return next((a for a in records(located.entry, self.session) if a.id == f"{located.entry.id}/{number}"), None)
 
     def search(self, words: str, *, limit: int = 20) -> list[Archived]:
-        """The batches whose stored form holds all the words, best Block first."""
-        wanted = parse(words)
+        """Returns the batches whose stored form holds all the words, those of the best Block first."""
+        terms = parse(words)
         out: list[Archived] = []
         for hit in self.store.search(self.namespace, words, session=self.session, limit=max(limit * 5, 100)):
             entry = self.store.locate(self.namespace, hit.entry).entry if hit.kind == "block" else None
             if isinstance(entry, Block):
-                out.extend(a for a in records(entry, self.session) if find(a.content, wanted))
+                out.extend(a for a in records(entry, self.session) if find(a.content, terms))
         return out[:limit]
 
 
 def records(block: Block, conversation: str) -> Iterator[Archived]:
-    """The batches that a Block adds, as they are archived."""
+    """Yields the archive records of the batches that a Block adds."""
     for index, batch in enumerate(block.batches):
         reason = MERGED if batch.sources else ARCHIVED
         yield Archived(f"{block.id}/{index}", label(conversation, batch), stored(batch), conversation, batch, reason)
 
 
 def refusal(archive: Archive, block: Block, conversation: str) -> str:
-    """Writes a Block's batches to the archive; why it did not take one of them, "" if it took them all."""
+    """Writes a Block's batches to the archive. Returns why it refused one of them, "" if it took them all."""
     for record in records(block, conversation):
         try:
-            taken: object = settled(archive.write(record))
+            answer: object = settled(archive.write(record))
         except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
             return f"the archive did not take batch {record.label}: {type(exc).__name__}: {exc}"
-        if taken is not True:
-            return f"the archive did not take batch {record.label}: its write gave {taken!r}, and True says it is kept"
+        if answer is not True:
+            return f"the archive did not take batch {record.label}: its write gave {answer!r}, and True says it is kept"
     return ""
 
 
 def archived(verdict: Verdict, archive: Archive, conversation: str) -> Verdict:
-    """The Verdict once the archive holds its Block's batches; a failed one, without the Block, where it refused."""
+    """Archives the batches of the Block in a result. Returns the result, or a failed one without the Block."""
     block = verdict.entry
-    why = refusal(archive, block, conversation) if isinstance(block, Block) else ""
-    if not why or not isinstance(block, Block):
+    reason = refusal(archive, block, conversation) if isinstance(block, Block) else ""
+    if not reason or not isinstance(block, Block):
         return verdict
-    was = verdict.outcome
-    outcome = replace(was, status="failed", reason=why, tokens_after=was.tokens_before, block="", rung="", facts={})
-    size = (was.tokens_before, was.target)
+    before = verdict.outcome
+    outcome = replace(
+        before, status="failed", reason=reason, tokens_after=before.tokens_before, block="", rung="", facts={}
+    )
+    size = (before.tokens_before, before.target)
     return Verdict(
-        outcome, Attempt(IDS.new(), None, block.run, now(), block.policy, "failed", why, *size, spent=block.spent)
+        outcome, Attempt(IDS.new(), None, block.run, now(), block.policy, "failed", reason, *size, spent=block.spent)
     )
 
 
 def settled(value: object) -> object:
-    """The value itself, or what an awaitable comes to: run to its end on a thread of its own."""
+    """Returns the value, or the result of an awaitable, which is run to its end on a separate thread."""
     if not isawaitable(value):
         return value
 

@@ -1,9 +1,10 @@
-"""Going to another point of a session's tree, and telling the model there what was tried on the branch that is left.
+"""Moves a session to another point of its tree and tells the model there what was tried on the branch it leaves.
 
-    left -> selected -> leaving (asks) -> Branch -> navigate (moves, appends)
+    get_left_entries -> select_messages -> summarize_branch (asks a model) -> BranchSummary -> navigate (moves, appends)
 
-The summary hangs at the new point, so it is on the path that goes on and not on the one that was left. Nothing is
-written and nothing moves unless all of it came about. `leaving` is a generator of Asks like the engine's.
+The summary is appended at the new point, so it is on the path that goes on, not on the branch that is left. If any
+step fails, nothing is written and the session stays where it was. `summarize_branch` is a generator of Asks, like the
+engine.
 """
 
 from __future__ import annotations
@@ -42,23 +43,27 @@ OPENING = """The user left a branch of this conversation and went on from here. 
 CLOSING = "</summary>"
 NOTHING = "No content to summarize"
 WINDOW = 128_000
-"""Tokens of the window where the model's is not known."""
+"""Tokens of the context window if the model's window is not known."""
 RESERVE = Reserve(reserve_tokens=16_384)
-"""What is kept free of it (clamped to the window); the branch takes at most the rest."""
+"""Tokens kept free in the window (clamped to its size). The branch that is summarized may take the rest."""
 SUMMARY_TOKENS = 2_048
-"""The most that the summary of a branch may take, its facts apart."""
+"""The most tokens that the summary of a branch may take, not counting its list of files."""
 FILE_TOKENS = 1_024
-"""The most that its files may take."""
+"""The most tokens that the list of files may take."""
 STILL_TAKEN = 0.9
-"""A summary that does not fit is taken all the same while the rest fills less than this share of the budget."""
+"""An earlier summary that exceeds the budget is still included if the rest fills less than this share of it."""
 _FILES: frozenset[FactKind] = frozenset({"file_read", "file_modified", "file_created", "file_deleted", "file_renamed"})
 
 Left = tuple[tuple[int, Entry], ...]
-"""The entries of a branch that is left with their positions, oldest first."""
+"""The entries of a branch that is left, with their positions, oldest first."""
 
 
 class Wish(Struct, frozen=True):
-    """What is wanted of the branch that is left: a summary or none, what it dwells on, a prompt in place of ours."""
+    """How to treat the branch that is left.
+
+    `focus` names what the summary should dwell on, `prompt` replaces the built-in prompt, and `window` is the model's
+    context window in tokens.
+    """
 
     summarize: bool = False
     focus: str = ""
@@ -67,7 +72,7 @@ class Wish(Struct, frozen=True):
 
     @property
     def budget(self) -> int:
-        """Tokens of the branch that are told of."""
+        """The most tokens of the branch that are summarized."""
         window = self.window or WINDOW
         return window - RESERVE.reserve(window)
 
@@ -77,7 +82,11 @@ PLAIN = Wish()
 
 
 class Navigated(Struct, frozen=True):
-    """Where a session stands after `navigate`. `text` is the message to edit anew, `branch` the summary's entry."""
+    """Where a session stands after `navigate`.
+
+    `text` is the text of the user message to edit, and `branch` the id of the entry with the summary; "" if there is
+    none.
+    """
 
     status: Literal["moved", "same", "cancelled", "failed", "superseded"]
     leaf: str | None
@@ -87,7 +96,7 @@ class Navigated(Struct, frozen=True):
 
 
 def shared(old: Path, new: Path) -> int:
-    """How many entries two paths of one tree have in common, from the root."""
+    """Counts the entries that two paths of one tree have in common, from the root."""
     low, high = 0, min(old.length, new.length)
     while low < high:
         middle = (low + high + 1) // 2
@@ -99,54 +108,60 @@ def shared(old: Path, new: Path) -> int:
 
 
 def left_behind(old: Path, new: Path) -> Left:
-    """The entries of `old` after the deepest one that it shares with `new`, across compactions."""
+    """Returns the entries of `old` after the deepest one that it shares with `new`, hidden ones included."""
     first = shared(old, new)
     return tuple(enumerate(old.span(first, old.length - 1), first)) if first < old.length else ()
 
 
 def selected(left: Left, *, budget: int, policy: Policy) -> tuple[tuple[int, Message], ...]:
-    """What is told of a branch: the newest messages within `budget` tokens (0: all), oldest first.
+    """Selects the messages of a branch to summarize: the newest within `budget` tokens (0: all), oldest first.
 
-    Tool outputs are left out, their calls are not. A summary that does not fit is taken while there is some room.
+    Tool calls are included, tool results are not. An earlier summary that exceeds the budget is still included if
+    enough of the budget was left.
     """
-    gone = {e.block for _, e in left if isinstance(e, Retraction)}
-    told = [(p, e, m) for p, e in left if e.id not in gone and (m := _told(e)) is not None and m.role != "tool"]
-    weights = sizes([m for _, _, m in told], policy.counter)
-    taken: list[tuple[int, Message]] = []
+    retracted = {e.block for _, e in left if isinstance(e, Retraction)}
+    candidates = [
+        (p, e, m) for p, e in left if e.id not in retracted and (m := _told(e)) is not None and m.role != "tool"
+    ]
+    weights = sizes([m for _, _, m in candidates], policy.counter)
+    newest: list[tuple[int, Message]] = []
     total = 0
-    for (position, entry, message), size in zip(reversed(told), reversed(weights), strict=True):
+    for (position, entry, message), size in zip(reversed(candidates), reversed(weights), strict=True):
         if budget and total + size > budget:
             if isinstance(entry, Block | Branch) and total < STILL_TAKEN * budget:
-                taken.append((position, message))
+                newest.append((position, message))
             break
-        taken.append((position, message))
+        newest.append((position, message))
         total += size
-    return tuple(reversed(taken))
+    return tuple(reversed(newest))
 
 
 def _told(entry: Entry) -> Message | None:
     if not isinstance(entry, Block):
         return message_of(entry)
-    says = [s.message for r in entry.replacements for s in r.show if isinstance(s, Say)]
-    stories = [t for m in says if (t := narrative(summary_text(text_of(m)) or ""))]
-    return Message("user", (Text("\n\n".join(stories)),), "tenfold") if stories else None
+    summaries = [s.message for r in entry.replacements for s in r.show if isinstance(s, Say)]
+    texts = [t for m in summaries if (t := narrative(summary_text(text_of(m)) or ""))]
+    return Message("user", (Text("\n\n".join(texts)),), "tenfold") if texts else None
 
 
 def files_left(left: Left) -> tuple[Fact, ...]:
-    """What the calls on a branch did to files, the ones that are not told of included, and earlier branches' files."""
-    said = [(p, m) for p, e in left if (m := message_of(e)) is not None]
+    """Extracts what the tool calls of a branch did to files, plus the files that earlier branch summaries list.
+
+    All calls of the branch count, also those outside the summary's budget.
+    """
+    messages = [(p, m) for p, e in left if (m := message_of(e)) is not None]
     older: tuple[Fact, ...] = ()
-    for position, message in said:
+    for position, message in messages:
         text = summary_text(text_of(message)) if message.origin == "tenfold" else None
         older = merge(older, tuple(replace(f, at=position) for f in parse(text))) if text else older
-    return tuple(f for f in merge(older, extract(said)) if f.kind in _FILES and f.live)
+    return tuple(f for f in merge(older, extract(messages)) if f.kind in _FILES and f.live)
 
 
 def leaving(left: Left, policy: Policy, wish: Wish, *, parent: str | None, consult: bool = False) -> Effects:
-    """Writes the summary of a branch that is left. The Verdict's entry is the Branch, to be appended at `parent`.
+    """Writes the summary of a branch that is left, as a generator of Asks.
 
-    Ends with `nothing` where there is nothing to tell, `cancelled` where a before-hook says so, `failed` where no
-    usable text came: then there is no entry.
+    The entry of the EngineResult is the BranchSummary, to be appended at `parent`. There is no entry if the Outcome is
+    `nothing` (there is nothing to summarize), `cancelled` (by a before-hook) or `failed` (no usable text came).
     """
     items = selected(left, budget=wish.budget, policy=policy)
     before = sum(sizes([m for _, m in items], policy.counter))
@@ -173,11 +188,11 @@ def leaving(left: Left, policy: Policy, wish: Wish, *, parent: str | None, consu
         if written.failed or not written.text.strip():
             return ended("failed", written.failed or "the summary is empty")
     section = render(facts, budget=min(FILE_TOKENS, wish.budget // 4), count=policy.counter.count)
-    own = IDS.new()
-    around = replace(policy.summary, role="user", opening=OPENING, closing=CLOSING)
-    message = carrier(own, (written.text, section.text), around)
+    branch_id = IDS.new()
+    summary_settings = replace(policy.summary, role="user", opening=OPENING, closing=CLOSING)
+    message = carrier(branch_id, (written.text, section.text), summary_settings)
     after = sizes([message], policy.counter)[0]
-    told = Outcome(
+    outcome = Outcome(
         "compacted",
         f"a branch of {len(left):,} entries is told in {after:,} tokens",
         before,
@@ -188,24 +203,24 @@ def leaving(left: Left, policy: Policy, wish: Wish, *, parent: str | None, consu
         notes=written.notes,
         spent=written.spent,
     )
-    return Verdict(told, Branch(own, parent, "", now(), message, left=left[-1][1].id))
+    return Verdict(outcome, Branch(branch_id, parent, "", now(), message, left=left[-1][1].id))
 
 
 def navigate(session: Session, target: str, wish: Wish = PLAIN) -> Navigated:
-    """Goes to the entry `target` (or the beginning of its id): what is appended next hangs there.
+    """Moves the session to the entry `target` (an id or the beginning of one). New entries are appended there.
 
-    For what a user or a program said it goes to the entry before, and gives the text back to be edited. With
-    `wish.summarize` the branch that is left is told in a `Branch` at the new point. Where a hook cancels, no usable
-    summary comes, or the conversation went on meanwhile, everything stays as it was. A move without a summary is
-    kept by the store with the next append. Raises `NotFound`.
+    For a message from a user or a program it moves to the entry before, and returns the text for editing. With
+    `has_summary` set in the options, a `BranchSummary` at the new point summarizes the branch that is left. Nothing
+    changes if a hook cancels, if no usable summary comes, or if the conversation went on meanwhile. A move without a
+    summary is stored with the next append. Raises `NotFound` if this session has no such entry.
     """
-    place, leaf, old = session.place, session.leaf, session.view.path
-    located = place.store.locate(place.namespace, target)
-    if located.session != place.session:
+    address, leaf, old = session.place, session.leaf, session.view.path
+    located = address.store.locate(address.namespace, target)
+    if located.session != address.session:
         raise NotFound(f"no entry {target} in this session: `tenfold show` lists the ones there are")
     if located.entry.id == leaf:
         return Navigated("same", leaf)
-    path = path_to(place.store, place.namespace, located)
+    path = path_to(address.store, address.namespace, located)
     text = _editable(located.entry)
     path = path.fork(path.length - 1) if text is not None else path
     parent = path.at(path.length - 1).id if path.length else None
@@ -214,26 +229,26 @@ def navigate(session: Session, target: str, wish: Wish = PLAIN) -> Navigated:
     with session.compacting:
         consult = bool(session.answerer.before)
         if left and (wish.summarize or consult):
-            verdict = run(leaving(left, session.policy, wish, parent=parent, consult=consult), session.answerer)
-            match verdict.outcome.status:
+            result = run(leaving(left, session.policy, wish, parent=parent, consult=consult), session.answerer)
+            match result.outcome.status:
                 case "cancelled" | "failed" as status:
-                    return Navigated(status, leaf, reason=verdict.outcome.reason)
+                    return Navigated(status, leaf, reason=result.outcome.reason)
                 case _:
-                    branch = verdict.entry
+                    branch = result.entry
         if not session.move(path, (branch,) if branch else (), expected=leaf):
             return Navigated("superseded", session.leaf, reason="the conversation went on meanwhile; nothing moved")
-    session.answerer.tell(Moved(place.session, leaf, session.leaf, branch.id if branch else "", now()))
+    session.answerer.tell(Moved(address.session, leaf, session.leaf, branch.id if branch else "", now()))
     return Navigated("moved", session.leaf, text or "", branch.id if branch else "")
 
 
 def _editable(entry: Entry) -> str | None:
-    """The text of what a user or a program said, None for everything else."""
+    """Returns the text of a user message that a person or the harness wrote, None for any other entry."""
     if isinstance(entry, Said) and entry.message.role == "user" and entry.message.origin in {"human", "harness"}:
         return text_of(entry.message)
     return None
 
 
 def common_ancestor(old: Path, entries: Sequence[tuple[int, Entry]]) -> str | None:
-    """The id of the entry that a branch hangs at, None where it begins at the root."""
+    """Returns the id of the entry where a branch begins, None if it begins at the root."""
     first = entries[0][0] if entries else old.length
     return old.at(first - 1).id if first else None

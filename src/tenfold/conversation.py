@@ -1,6 +1,6 @@
-"""One head of a session as it is read and written: what it says, what the model sees of it, what it takes.
+"""One branch of a session: reading it, appending to it, syncing it with a host's list, undo, pins and search.
 
-Every method is synchronous and safe from several threads. Compacting is `session.py`'s part.
+Every method is synchronous and can be called from several threads. The subclass `Session` adds compaction.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tenfold.wire import Resent
 from tenfold.wire.same import same_key
 
 Provider = Callable[[], Policy]
-"""Gives the policy in force: asked at every check, so that a change applies without a restart."""
+"""Returns the policy in force. It is called at every check, so that a change applies without a restart."""
 
 
 THE_SESSIONS = "the session's model"
-"""Stands for a model that no policy names."""
+"""The name of the session's own model, which writes the summaries when the policy names no model."""
 
 
 def _moved(ref: Ref, places: Mapping[int, int]) -> Ref:
-    """A reference to what a Block shows, where that Block stands at another place now."""
+    """Returns the reference with the Block's new position, if that Block was appended again elsewhere."""
     return replace(ref, block=places.get(ref.block, ref.block)) if isinstance(ref, Rep) else ref
 
 
@@ -54,7 +54,7 @@ def _providing(policy: Policy | Provider) -> Provider:
 
 
 class Place(Struct, frozen=True):
-    """Where a session lives: a store, the session's id, the namespace (the tenant), and the head it continues."""
+    """Where a session is stored: the store, the session's id, the namespace (the tenant), and the head to continue."""
 
     store: Store
     session: str
@@ -63,7 +63,7 @@ class Place(Struct, frozen=True):
 
 
 class Conversation:
-    """What a session says: read, appended to, brought level with a host's list, undone, pinned, searched."""
+    """The messages of a session on one head: read, append, sync with a host's list, undo, pin and search."""
 
     def __init__(
         self,
@@ -74,14 +74,15 @@ class Conversation:
         answerer: Answerer | None = None,
         archive: Archive | None = None,
     ) -> None:
-        """Opens a head. `model` names the agent's model: its window and its calibration. Raises `NotFound`.
+        """Opens a head. Raises `NotFound` if the session does not exist.
 
-        A `policy` that is a callable is asked anew at every check (`settings.Live` follows a file); only the counter
-        stays as it was at the opening. An `archive` is given every batch before the Block that brings it is appended.
+        `model` names the agent's model, for its window and its calibration. A callable `policy` is called again at
+        every check (`settings.Live` follows a file), but the counter stays the one the session was opened with. An
+        `archive` receives every batch before the Block that contains it is appended.
         """
         self.place, self.model = place, model
         self._provider: Provider = _providing(policy)
-        self.awaited: object = None  # the model call of a host on the async side, which stands for the answerer's model
+        self.awaited: object = None  # an async host's model call, used in place of the answerer's model
         self._force: tuple[Policy, object, Policy] | None = None
         self.answerer, self.archive = answerer or Answerer(), archive
         self.new_id = IDS.new
@@ -111,7 +112,7 @@ class Conversation:
         info: SessionInfo | None = None,
         archive: Archive | None = None,
     ) -> Self:
-        """Makes the session in the store, or takes up the one of that id, and opens it."""
+        """Creates the session in the store, unless one with that id exists, and opens it."""
         place.store.create(place.namespace, info or SessionInfo(place.session, model=model))
         return cls(place, policy, model=model, answerer=answerer, archive=archive)
 
@@ -119,7 +120,7 @@ class Conversation:
     def policy(self) -> Policy:
         """The policy in force now, with the counter this session was opened with.
 
-        Where it names no models and the session has one, that one writes.
+        If the policy names no model, the session's own model (if there is one) writes the summaries.
         """
         given, model = self._provider(), self.awaited or self.answerer.model
         if self._force is None or self._force[0] is not given or self._force[1] is not model:
@@ -138,56 +139,59 @@ class Conversation:
 
     @property
     def view(self) -> View:
-        """What the model sees now. A value: it stays as it is while the session goes on."""
+        """What the model sees now. It is an immutable value: it does not change while the session goes on."""
         return self._head.view
 
     @property
     def leaf(self) -> str | None:
-        """The id of the last entry on the path, None before the first."""
+        """The id of the last entry on the path, or None if there is no entry yet."""
         return self._head.leaf
 
     def uncompacted(self) -> int:
-        """Tokens of the whole path with no Block applied, by the policy's counter: what shares refer to."""
+        """Counts the tokens of the whole path with no Block applied. A target such as 10% is a share of this number."""
         with self._lock:
             self._head.know_counts()
             return self._head.uncompacted()
 
     def sizes(self) -> dict[tuple[int, int, int], int]:
-        """Tokens of each message in view, by its `Shown.key`."""
+        """Returns the token count of each message in view, by the message's key."""
         with self._lock:
             shown = list(self.view.shown())
             return dict(zip((s.key for s in shown), self.bench().sizes.each(shown), strict=True))
 
     def search(self, words: str, *, limit: int = 20) -> list[Hit]:
-        """Finds originals and summaries of this session: what holds all the words first, then what holds some."""
-        place = self.place
-        return asked(place.store, place.namespace, words, session=place.session, limit=limit)
+        """Searches this session's messages and summaries. Hits with all the words come first, then hits with some."""
+        address = self.place
+        return asked(address.store, address.namespace, words, session=address.session, limit=limit)
 
     def expand(self, id: str, *, deep: bool = False) -> list[Line]:
-        """What a Block stands for, one level down or (`deep`) as the originals; for a message's id, that message."""
+        """Returns what a Block replaces: one level down, or with `deep` the originals.
+
+        For the id of a message, returns that message.
+        """
         return expand(self.place.store, self.place.namespace, id, deep=deep, session=self.place.session)
 
     def violations(self, wire: str) -> tuple[str, ...]:
-        """What a provider of that wire would refuse in the view, one sentence each; empty when it is well-formed."""
+        """Returns what a provider with that wire format would refuse in the view, one sentence for each violation."""
         return tuple(f"{v.rule} at message {v.index}: {v.what}" for v in check(self.view.messages(), wire))
 
     def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
         """Appends messages at the leaf, atomically, and returns their ids. `run` is the id of the run they belong to.
 
-        `usage` belongs to the last of them that is an answer; what `used` noted belongs to the first. Raises
-        `LostRace` when another writer was first: nothing is written; `refresh` and append again.
+        `usage` is stored with the last assistant message; the usage from `record_usage` with the first. Raises
+        `LostRace` if another writer was first. Nothing is written then: call `refresh` and append again.
         """
         with self._lock:
             answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
-            took: dict[int, Usage] = {}
+            usages: dict[int, Usage] = {}
             if answers and self._used is not None:
-                took[answers[0]] = self._used
+                usages[answers[0]] = self._used
             if answers and usage is not None:
-                took[answers[-1]] = usage
+                usages[answers[-1]] = usage
             entries: list[Entry] = []
             parent = self._head.leaf
             for index, message in enumerate(messages):
-                entries.append(Said(self.new_id(), parent, run, self.said_at(), message, took.get(index)))
+                entries.append(Said(self.new_id(), parent, run, self.said_at(), message, usages.get(index)))
                 parent = entries[-1].id
             if entries:
                 self._head.append(entries)
@@ -196,57 +200,65 @@ class Conversation:
             return [e.id for e in entries]
 
     def sync(self, messages: Sequence[Message]) -> View:
-        """Brings the log level with a host's whole list, which hosts resend on every request, and gives the view.
+        """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
 
-        The list may be the raw history or begin with a view of ours. What is known is matched by content; what is
-        new is appended; a rewrite becomes a branch before the first message that differs. Nothing is duplicated.
+        The list may be the raw history, or begin with an earlier view. Known messages are matched by content and new
+        ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it.
         """
         self._synced(list(messages))
         return self.view
 
     def _synced(self, given: list[Message], *, floor: bool = False) -> Level:
-        """The list, which nobody changes any more, as the log now has it. For `floor` see `matched`."""
+        """Syncs the log with a list that nobody changes afterwards, and returns the synced list.
+
+        With `is_floor_ignored`, leading system prompts count as equal whatever their text.
+        """
         with self._lock:
-            level = self._level
-            if level is not None and level.view is self.view and level.floor == floor and level.known(given, self._key):
-                return self._leveled(given, level)
+            last = self._level
+            if last is not None and last.view is self.view and last.floor == floor and last.known(given, self._key):
+                return self._leveled(given, last)
             match = matched(given, self.view, self._key, floor=floor)
-            differs = next_message(self.view.path, match.position)
-            if differs is not None:  # what stands silently before it, Blocks included, stays on the branch
-                kept = carried(self.view, differs)
-                self._head.rewind(differs - 1)
-                self._keys = {at: key for at, key in self._keys.items() if at < differs}
+            changed = next_message(self.view.path, match.position)
+            if changed is not None:  # entries without a message before it, Blocks included, stay on the new branch
+                kept = carried(self.view, changed)
+                self._head.rewind(changed - 1)
+                self._keys = {position: key for position, key in self._keys.items() if position < changed}
                 self._used = None
                 self._carry(kept)
                 match = matched(given, self.view, self._key, floor=floor) if kept else match
             return self._leveled(given, Level(self.view, given, list(match.keys), match.count, floor))
 
     def _carry(self, kept: Sequence[tuple[int, Block | Pin]]) -> None:
-        """Appends anew what stood behind a rewrite and speaks of what lies before it: the view stays small."""
-        places: dict[int, int] = {}
-        for at, entry in kept:
-            places[at] = self.view.length
+        """Appends copies of the Blocks and pins that came after a changed message but concern only earlier ones.
+
+        Without them the new branch would show in full what was compacted already.
+        """
+        positions: dict[int, int] = {}
+        for position, entry in kept:
+            positions[position] = self.view.length
             new = replace(entry, id=self.new_id(), parent=self._head.leaf)
             if isinstance(new, Block):
                 live = self.view.marks.live
                 under = self.view.path.at(live[-1]).id if live else None
-                made = tuple(replace(r, covers=tuple(_moved(c, places) for c in r.covers)) for r in new.replacements)
-                new = replace(new, under=under, replacements=made)
+                shifted = tuple(
+                    replace(r, covers=tuple(_moved(c, positions) for c in r.covers)) for r in new.replacements
+                )
+                new = replace(new, under=under, replacements=shifted)
             self._head.append([new])
 
     def _leveled(self, given: list[Message], level: Level) -> Level:
-        """Appends what of the list is not known yet, and remembers the list for the next request."""
-        start, known = self.view.length, level.count
-        if known < len(given):
-            self.append(*given[known:])
-            level.keys.extend((start + i, 0, -1) for i in range(len(given) - known))
+        """Appends the messages of the list that the log does not have yet, and keeps the list for the next request."""
+        start, matched_count = self.view.length, level.count
+        if matched_count < len(given):
+            self.append(*given[matched_count:])
+            level.keys.extend((start + i, 0, -1) for i in range(len(given) - matched_count))
         self._level = replace(level, view=self.view, given=given, count=len(given))
         return self._level
 
     def move(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
-        """Goes to the end of a path of this session's tree and appends there; see `branches.navigate`.
+        """Moves to the end of another path of this session's tree and appends `entries` there; see `navigate`.
 
-        False, and nothing done, where the leaf is not `expected` any more or another writer was first.
+        Returns False and changes nothing if the leaf is no longer `expected` or another writer was first.
         """
         with self._lock:
             if self.leaf != expected:
@@ -270,16 +282,16 @@ class Conversation:
             return [path.at(p) for p in positions]
 
     def used(self, usage: Usage) -> None:
-        """Notes what the provider reported for the request just made: it belongs to the next answer appended.
+        """Keeps the usage the provider reported for the last request; the next appended answer is stored with it.
 
-        Reports without prompt tokens are left out.
+        Reports without prompt tokens are ignored.
         """
         if usage.prompt > 0:
             with self._lock:
                 self._used = replace(usage, apart=usage.apart or self._apart)
 
     def undo(self) -> str:
-        """Retracts the newest live Block and returns its id. Raises `UsageError` when there is none."""
+        """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none."""
         with self._lock:
             live = self.view.marks.live
             if not live:
@@ -289,68 +301,68 @@ class Conversation:
             return block
 
     def pin(self, entry: str, *, on: bool = True) -> str:
-        """Keeps a message in view through every compaction, or with `on=False` no longer. Returns its full id.
+        """Pins a message, so that no compaction hides or shortens it; `on=False` unpins it. Returns its full id.
 
-        `entry` may be the beginning of an id. Raises `NotFound` unless it names one message in view.
+        `entry` may be the beginning of an id. Raises `NotFound` unless it names exactly one message in view.
         """
         with self._lock:
             path = self.view.path
-            found = {s.at for s in self.view.shown() if s.original and path.at(s.at).id.startswith(entry)}
-            if len(found) != 1:
+            positions = {s.at for s in self.view.shown() if s.original and path.at(s.at).id.startswith(entry)}
+            if len(positions) != 1:
                 raise NotFound(
-                    f"messages in view with an id that begins with {entry!r}: {len(found)}, and it must be one; "
+                    f"messages in view with an id that begins with {entry!r}: {len(positions)}, and it must be one; "
                     "`tenfold show` lists them, and what is hidden can be expanded"
                 )
-            at = found.pop()
-            self._head.append([Pin(self.new_id(), self.leaf, "", now(), path.at(at).id, at, on)])
-            return path.at(at).id
+            position = positions.pop()
+            self._head.append([Pin(self.new_id(), self.leaf, "", now(), path.at(position).id, position, on)])
+            return path.at(position).id
 
     def refresh(self) -> View:
-        """Reads what other writers appended to this head, and gives the view."""
+        """Reads what other writers have appended to this head, and returns the view."""
         with self._lock:
             self._head.refresh()
             self._keys = {}
             return self.view
 
     def told(self, view: View) -> int:
-        """How many messages a view shows: counted on from the last view of this session that was asked for."""
+        """Counts the messages that a view shows. Counting goes on from the view that was counted last."""
         units, count = view.closed
-        counted, at, total = self._told
-        if units is not counted or count < at:
-            at = total = 0
-        total += sum(len(unit.shown) for unit in units[at:count])
+        last_units, start, total = self._told
+        if units is not last_units or count < start:
+            start = total = 0
+        total += sum(len(unit.shown) for unit in units[start:count])
         self._told = (units, count, total)
         return total + (len(shown_of(view.step, closing=False)) if view.step is not None else 0)
 
     def _is(self, view: View, level: Level) -> bool:
-        """Whether a view of this session shows just what the list has: looked at from where it last did."""
+        """Returns whether a view shows exactly the messages of the list. Goes on from where they last agreed."""
         units, count = view.closed
-        whose, keys, at, total = self._agreed
-        if units is not whose or level.keys is not keys or count < at:
-            at = total = 0
-        for unit in units[at:count]:
-            own = [s.key for s in unit.shown]
-            if level.keys[total : total + len(own)] != own:
+        last_units, last_keys, index, total = self._agreed
+        if units is not last_units or level.keys is not last_keys or count < index:
+            index = total = 0
+        for unit in units[index:count]:
+            keys = [s.key for s in unit.shown]
+            if level.keys[total : total + len(keys)] != keys:
                 break
-            at, total = at + 1, total + len(own)
-        self._agreed = (units, level.keys, at, total)
+            index, total = index + 1, total + len(keys)
+        self._agreed = (units, level.keys, index, total)
         rest = [s.key for s in shown_of(view.step, closing=False)] if view.step is not None else []
-        whole = total + len(rest) == level.count
-        return whole and at == count and rest == level.keys[total : level.count]
+        is_complete = total + len(rest) == level.count
+        return is_complete and index == count and rest == level.keys[total : level.count]
 
     def _history(self, level: Level) -> bool:
-        """Whether the list is all that was said, and holds nothing that a view put in the place of something."""
+        """Returns whether the list is the whole history, with no message replaced by a summary or a stub."""
         keys = level.keys[: level.count]
         last = keys[-1][0] if keys else -1
         return all(kind == -1 for _, _, kind in keys) and next_message(self.view.path, last) is None
 
     def bench(self) -> Bench:
-        """What this session's views are measured with."""
+        """Returns the token sizes and the counter with which this session's views are measured."""
         self._head.know_counts()
         return Bench(self._head.sizes, self._head.tally)
 
     def _key(self, position: int, message: Message) -> bytes:
-        known = self._keys.get(position)
-        if known is None:
-            known = self._keys[position] = same_key(message)
-        return known
+        key = self._keys.get(position)
+        if key is None:
+            key = self._keys[position] = same_key(message)
+        return key

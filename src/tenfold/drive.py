@@ -1,8 +1,9 @@
-"""The only place that exists both sync and async: it runs an engine generator to its end, answering its Asks.
+"""Runs an engine generator to its end and answers its Asks, either synchronously or with asyncio.
 
-What it may call is handed to it as an `Answerer`; retries, time-outs and cancellation are decided here and nowhere
-deeper. Each model call has a thread of its own that nothing waits for longer than the Ask allows, so a model that
-hangs holds up neither the session nor the end of the program. It writes nothing: the session appends a Verdict.
+Only this module exists in both forms. Whatever an Ask needs comes in an `Answerer`. Retries, time-outs and
+cancellation are decided here and nowhere deeper. Each model call has a thread of its own, and nothing waits for it
+longer than the Ask allows, so a model that hangs blocks neither the session nor the end of the program. Nothing is
+written here: the session appends the entry of the EngineResult.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ T = TypeVar("T")
 Called = Callable[[Summarize], Awaitable[Answer]]
 """A model call that is a coroutine."""
 Before = Callable[[Consult], Answer | None]
-"""A before-hook: may cancel, supply a summary text, or add a focus; None has no say."""
+"""A before-hook. Its Answer may cancel, supply a summary text, or add a focus. None changes nothing."""
 After = Callable[[Outcome, Block], None]
-"""An after-hook: told of each Block once it is appended."""
+"""An after-hook. It is called with each Block once it is appended."""
 
 
 class Answerer(Struct, frozen=True):
-    """Everything an Ask may need: a model, the before-hooks in order, and a way to read entries; and who is told.
+    """Everything an Ask may need (a model, before-hooks in order, a reader of entries), and whom to notify.
 
-    `after` are told of each Block, `listen` of every event. `report` is told of one that raised (without one, the
-    logger "tenfold" is); it is then ignored.
-    `patience` is how long to wait before a model call that failed for the moment is made again.
+    `after_hooks` are called with each appended Block, `listeners` with every event. A hook or listener that raises is
+    ignored, and `problem_reporter` receives a message (without one, the logger "tenfold" does). `retry_rule` says how
+    long to wait before a model call that failed temporarily is repeated.
     """
 
     model: Model | None = None
@@ -56,7 +57,7 @@ class Answerer(Struct, frozen=True):
     patience: Patience = Patience()
 
     def answer(self, ask: Ask) -> Answer:
-        """The answer to one Ask. What fails comes back as an Answer with its error, never as an exception."""
+        """Answers one Ask. A failure is returned as an Answer with its error, never raised."""
         match ask:
             case Summarize():
                 return self._summarized(ask)
@@ -87,10 +88,10 @@ class Answerer(Struct, frozen=True):
                 return answer
 
     def _consulted(self, ask: Consult) -> Answer:
-        said = Answer()
+        combined = Answer()
         for hook in self.before:
             try:
-                advice: object = hook(ask)  # a hook is a user's code, and not all of it is typed
+                advice: object = hook(ask)  # a hook is a user's code, which may not be typed
             except Exception as exc:  # noqa: BLE001 - a user's hook may raise anything; it is reported and ignored
                 self.say(f"a before-hook raised {type(exc).__name__}: {exc}; it was ignored")
                 continue
@@ -101,12 +102,12 @@ class Answerer(Struct, frozen=True):
                 continue
             if advice.cancel:
                 return advice
-            newest = advice if advice.text or advice.supplied else said
-            said = Answer(text=newest.text, supplied=newest.supplied, focus=advice.focus or said.focus)
-        return said
+            newest = advice if advice.text or advice.supplied else combined
+            combined = Answer(text=newest.text, supplied=newest.supplied, focus=advice.focus or combined.focus)
+        return combined
 
     def tell(self, event: Event) -> None:
-        """Tells every listener."""
+        """Calls every listener with the event."""
         for listener in self.listen:
             try:
                 listener(event)
@@ -114,7 +115,7 @@ class Answerer(Struct, frozen=True):
                 self.say(f"a listener raised {type(exc).__name__}: {exc}; it was ignored")
 
     def appended(self, outcome: Outcome, block: Block) -> None:
-        """Tells every after-hook."""
+        """Calls every after-hook with an appended Block."""
         for hook in self.after:
             try:
                 hook(outcome, block)
@@ -122,7 +123,7 @@ class Answerer(Struct, frozen=True):
                 self.say(f"an after-hook raised {type(exc).__name__}: {exc}; it was ignored")
 
     def say(self, what: str) -> None:
-        """Reports what a user's part did wrong."""
+        """Reports a problem in a user's hook or listener."""
         if self.report is not None:
             self.report(what)
         else:
@@ -130,13 +131,13 @@ class Answerer(Struct, frozen=True):
 
 
 def _failed(exc: BaseException) -> Answer:
-    """What an exception of a model or a store is as an Answer."""
-    for_the_moment = isinstance(exc, ConnectionError | TimeoutError)
-    return Answer(error=redact(f"{type(exc).__name__}: {exc}"), retryable=for_the_moment)
+    """Converts an exception of a model or a store to an Answer."""
+    is_temporary = isinstance(exc, ConnectionError | TimeoutError)
+    return Answer(error=redact(f"{type(exc).__name__}: {exc}"), retryable=is_temporary)
 
 
 def _safe(answer: Answer) -> Answer:
-    """The Answer; an error's text may quote the request, and it is stored."""
+    """Returns the Answer with secrets removed from its error, which is stored and may quote the request."""
     return replace(answer, error=redact(answer.error)) if answer.error else answer
 
 
@@ -146,7 +147,7 @@ def _late(ask: Summarize) -> Answer:
 
 
 def _started(work: Callable[[], T]) -> Future[T]:
-    """The work, begun on a thread of its own. Nobody has to wait for it, not even the end of the program."""
+    """Starts work on a daemon thread of its own. Nothing has to wait for it, not even the end of the program."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     context = copy_context()
@@ -162,7 +163,7 @@ def _started(work: Callable[[], T]) -> Future[T]:
 
 
 def _called(model: Model, ask: Summarize) -> Answer:
-    """One call. A model that raises has failed, and so has one that gives no answer in time."""
+    """Makes one model call. It fails if the model raises or gives no answer in time."""
     future = _started(partial(model.answer, ask))
     try:
         exc = future.exception(timeout=ask.timeout if isfinite(ask.timeout) else None)
@@ -171,12 +172,12 @@ def _called(model: Model, ask: Summarize) -> Answer:
     if exc is None:
         return _safe(future.result())
     if not isinstance(exc, Exception):
-        raise exc  # Ctrl-C and the like end the program, as they would without a thread in between
+        raise exc  # KeyboardInterrupt and the like end the program, as they would without a thread in between
     return _failed(exc)
 
 
 async def _acalled(call: Called, ask: Summarize) -> Answer:
-    """`_called` for coroutines."""
+    """Does the same as `_call_model`, for a model call that is a coroutine."""
     try:
         async with asyncio.timeout(ask.timeout if isfinite(ask.timeout) else None) as clock:
             return _safe(await call(ask))
@@ -198,7 +199,7 @@ async def _asummarized(call: Called, ask: Summarize, patience: Patience) -> Answ
 
 
 def _awaitable(model: Model) -> Called:
-    """The model as a coroutine: its own, or its plain call on a thread."""
+    """Returns the model's call as a coroutine: its own one, or its plain call run on a thread."""
     if isinstance(model, AsyncModel):
         return model.aanswer
 
@@ -209,7 +210,7 @@ def _awaitable(model: Model) -> Called:
 
 
 def run(effects: Effects, answerer: Answerer) -> Verdict:
-    """Runs to the end, answering independent Asks on threads."""
+    """Runs an engine generator to its end. Asks that are yielded together are answered on threads."""
     asks = _next(effects, None)
     while not isinstance(asks, Verdict):
         if len(asks) == 1:
@@ -221,10 +222,10 @@ def run(effects: Effects, answerer: Answerer) -> Verdict:
 
 
 async def arun(effects: Effects, answerer: Answerer, *, answer: Called | None = None) -> Verdict:
-    """Runs to the end without holding the event loop: the engine's own work and every Ask run in threads.
+    """Runs an engine generator to its end without blocking the event loop; engine work and Asks run in threads.
 
-    `answer` stands for the answerer's model, for hosts whose model call is a coroutine; hooks and reads stay the
-    answerer's. Cancelling leaves no Block, and cancels the model's call where that is a coroutine.
+    `answer` is used in place of the answerer's model, for hosts whose model call is a coroutine. Hooks and reads stay
+    with the answerer. Cancelling leaves no Block, and also cancels a model call that is a coroutine.
     """
     call = answer or (_awaitable(answerer.model) if answerer.model is not None else None)
 
@@ -244,6 +245,6 @@ def _next(effects: Effects, answers: tuple[Answer, ...] | None) -> tuple[Ask, ..
     try:
         return next(effects) if answers is None else effects.send(answers)
     except StopIteration as stop:
-        verdict = stop.value
-        assert isinstance(verdict, Verdict)
-        return verdict
+        result = stop.value
+        assert isinstance(result, Verdict)
+        return result

@@ -1,9 +1,10 @@
-"""One compaction, from view to Block, without I/O: the page to read first.
+"""Runs one compaction, from a view to a Block, without any I/O. Read this page first.
 
-    read -> decide -> pick -> fill -> Block
+    measure the view -> decide -> plan -> write the summaries -> Block
 
-`compact` is a generator: it yields tuples of Asks and receives tuples of Answers, so that sync and async drivers, a
-gateway and a replay from recorded answers run this same code. It appends nothing; the driver does.
+`compact` is a generator. It yields tuples of Asks (call a model, consult a hook) and receives tuples of Answers. Sync
+and async drivers, a gateway and a replay of recorded answers therefore all run the same code. The engine appends
+nothing to the store: the driver does that, with the entry in the `EngineResult`.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ from tenfold.view.units import Shown, shown_of
 from tenfold.view.view import View
 
 Effects = Generator[tuple[Ask, ...], tuple[Answer, ...], Verdict]
+"""What `compact` returns to a driver: a generator of Asks that receives Answers and ends in an `EngineResult`."""
 
 
 class Call(Struct, frozen=True):
-    """One demand for a compaction, and all that the engine may not look up itself.
+    """One request for a compaction, with everything that the engine may not look up by itself.
 
-    `to` is an explicit target in tokens of the view; without it the policy's trigger and `window` decide. `floor`
-    counts what is sent besides the view (system prompt and tools given apart). `consult` asks the before-hooks.
+    `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
+    the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
+    what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
     """
 
     demand: Demand = "manual"
@@ -55,60 +58,67 @@ class Call(Struct, frozen=True):
 
 
 class Bench(Struct, frozen=True):
-    """What a compaction is measured with: token sizes of shown messages, and the view's running total."""
+    """How a compaction measures: a cache of message tokens, and a function that counts a whole view."""
 
     sizes: Sizes
     tally: Callable[[View], int]
 
 
 def compact(view: View, policy: Policy, call: Call, bench: Bench, *, now: int, new_id: Callable[[], str]) -> Effects:
-    """Compacts the view if that is called for. Returns the Verdict: an Outcome, and the entry to append, if any."""
+    """Compacts the view if that is called for.
+
+    Returns an `EngineResult`: the Outcome, and the entry to append, if any. `now` is in microseconds UTC.
+    """
+    # The reading: most checks end here, because the view is below the trigger.
     call = unfloored(call, policy)
     reading = measure(view, policy, call, bench)
-    calm = "" if crowded(view, policy, call) else quiet(reading, policy, call)
-    if calm:
-        return Verdict(Outcome("nothing", calm, reading.tokens, reading.tokens, 0, policy=policy.name))
+    skip_reason = "" if crowded(view, policy, call) else quiet(reading, policy, call)
+    if skip_reason:
+        return Verdict(Outcome("nothing", skip_reason, reading.tokens, reading.tokens, 0, policy=policy.name))
+    # The decision: whether to act, and down to which target.
     draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, reading)
     draft = replace(draft, limit=decision.fires)
-    apart = max(0, reading.floor - call.floor)
-    ending = _Ending(draft, policy, call, decision, now, new_id, apart)
+    overhead = max(0, reading.floor - call.floor)
+    builder = _Ending(draft, policy, call, decision, now, new_id, overhead)
     if not decision.act:
-        return ending.refused(decision.reason)
+        return builder.refused(decision.reason)
+    # The plan: code collects the facts, stages choose what becomes of each range.
     facts = known_facts(draft)
     plan = plan_for(draft, policy, call, facts, decision.target)
-    if not plan.changed or plan.tokens_before - plan.tokens_after < ending.minimum:
-        return ending.refused(ending.too_little(plan))
+    if not plan.changed or plan.tokens_before - plan.tokens_after < builder.minimum:
+        return builder.refused(builder.too_little(plan))
     writing = Writing(new_id(), facts, policy.summary, policy.counter.count, call.focus, writer=policy.writer)
     if call.consult:
         (advice,) = yield (Consult(plan.explain(), plan.tokens_before, decision.target, writing.focus),)
         if advice.cancel:
-            return Verdict(ending.outcome("cancelled", advice.error or "a before-hook cancelled it"))
+            return Verdict(builder.outcome("cancelled", advice.error or "a before-hook cancelled it"))
         focus = advice.focus or writing.focus
         writing = replace(writing, focus=focus, supplied=advice.text, given=advice.supplied)
+    # The summaries: if no usable one can be had, `on_failure` decides what is appended instead.
     filled = yield from fill(plan, writing)
     if filled.failed and policy.summary.on_failure == "keep_stages":
-        bare = plan_for(draft, policy, call, facts, decision.target, texts=False)
-        if decision.need == "hard" and bare.tokens_after > decision.limit:  # a provider would refuse it
-            coded = yield from fill(plan, replace(writing, settings=replace(writing.settings, models=())))
+        elided_plan = plan_for(draft, policy, call, facts, decision.target, texts=False)
+        if decision.need == "hard" and elided_plan.tokens_after > decision.limit:  # a provider would refuse it
+            by_code = yield from fill(plan, replace(writing, settings=replace(writing.settings, models=())))
             note = f"without a summary it stays above {decision.limit:,} tokens, so code wrote one: {filled.failed}"
-            filled = replace(coded, notes=(note, *coded.notes), spent=filled.spent)
-        elif bare.changed and bare.tokens_before - bare.tokens_after >= ending.minimum:
-            plan, kept = bare, (yield from fill(bare, writing))
+            filled = replace(by_code, notes=(note, *by_code.notes), spent=filled.spent)
+        elif elided_plan.changed and elided_plan.tokens_before - elided_plan.tokens_after >= builder.minimum:
+            plan, elided = elided_plan, (yield from fill(elided_plan, writing))
             notes = (f"what was elided is kept without a summary: {filled.failed}",)
-            filled = replace(kept, notes=notes, spent=filled.spent)
-    elif filled.failed and call.demand == "overflow":  # a provider refused it: without a Block the run ends here
-        plain = replace(writing.settings, models=(), on_failure="ladder")
-        coded = yield from fill(plan, replace(writing, settings=plain))
+            filled = replace(elided, notes=notes, spent=filled.spent)
+    elif filled.failed and call.demand == "overflow":  # without a Block the run would end here
+        code_settings = replace(writing.settings, models=(), on_failure="ladder")
+        by_code = yield from fill(plan, replace(writing, settings=code_settings))
         note = f"the provider refused what was sent, so code wrote the summary: {filled.failed}"
-        filled = replace(coded, notes=(note, *coded.notes), spent=filled.spent)
+        filled = replace(by_code, notes=(note, *by_code.notes), spent=filled.spent)
     if filled.failed:
-        return ending.failed(filled.failed, filled.spent)
-    return ending.compacted(plan, writing.block, filled)
+        return builder.failed(filled.failed, filled.spent)
+    return builder.compacted(plan, writing.block, filled)
 
 
 def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decision, Plan | None]:
-    """What `compact` would decide and plan, and None where it would not act. Calls no model."""
+    """Returns what `compact` would decide, and its plan, which is None where it would not act. Calls no model."""
     call = unfloored(call, policy)
     draft = drafted(view, policy, call, bench)
     decision = judge(draft, policy, call, measure(view, policy, call, bench))
@@ -117,9 +127,9 @@ def preview(view: View, policy: Policy, call: Call, bench: Bench) -> tuple[Decis
 
 
 def unfloored(call: Call, policy: Policy) -> Call:
-    """The call without its floor where provider reports hold it already: system prompt and tools count once.
+    """Returns the call without its floor where provider reports include it already, so that it is counted once.
 
-    `ratio` learns a factor of everything that is sent and no floor, so there it stays.
+    The estimator `ratio` learns one factor for everything that is sent, and no floor. There the floor stays.
     """
     counter = policy.counter.name
     if policy.estimator.kind == "ratio":
@@ -130,7 +140,7 @@ def unfloored(call: Call, policy: Policy) -> Call:
 
 
 def measure(view: View, policy: Policy, call: Call, bench: Bench) -> Reading:
-    """How many tokens the view takes, by the policy's estimator: O(what is new since the last measurement)."""
+    """Reads the view's size with the policy's estimator. Costs O(what is new since the last measurement)."""
     call = unfloored(call, policy)
     estimate = bench.tally(view) + call.floor
     if call.to is not None:
@@ -140,12 +150,12 @@ def measure(view: View, policy: Policy, call: Call, bench: Bench) -> Reading:
 
 
 def drafted(view: View, policy: Policy, call: Call, bench: Bench) -> Draft:
-    """The draft that changes nothing, with every message weighed."""
+    """Builds the draft that changes nothing, with the tokens of every message."""
     return start(view, bench.sizes.each, lambda messages: sizes(messages, policy.counter), floor=call.floor)
 
 
 def quiet(reading: Reading, policy: Policy, call: Call) -> str:
-    """Why an automatic check has nothing to do, where the reading alone says so; "" where it must be looked into."""
+    """Explains why an automatic check has nothing to do. Returns "" where the reading alone cannot tell."""
     if call.demand != "check" or call.to is not None:
         return ""
     if not policy.auto:
@@ -159,33 +169,34 @@ def quiet(reading: Reading, policy: Policy, call: Call) -> str:
 
 
 def judge(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Decision:
-    """Whether to act, and down to which target, in tokens as the policy's counter counts them."""
+    """Decides whether to act, and down to which target. The result's sizes are tokens by the policy's counter."""
     limits = limits_for(draft, policy, call, reading)
-    full = limits is not None and crowded(draft.view, policy, call)
-    smallest = round(reading.floor + reading.slope * sum(least(draft).values()))
+    too_many = limits is not None and crowded(draft.view, policy, call)
+    smallest_size = round(reading.floor + reading.slope * sum(least(draft).values()))
     decision = decide(
         reading,
-        at_once(limits, reading) if limits is not None and full else limits,
+        at_once(limits, reading) if limits is not None and too_many else limits,
         call.demand,
         history(draft, policy, call),
         to=call.to,
-        least=smallest,
-        minimum_growth=1 if full else policy.minimum_growth(reading.window or draft.tokens),
+        least=smallest_size,
+        minimum_growth=1 if too_many else policy.minimum_growth(reading.window or draft.tokens),
     )
-    if full and decision.act:
+    if too_many and decision.act:
         reason = f"more than {policy.turns:,} entries follow the newest summary; {decision.reason}"
         decision = replace(decision, reason=reason)
-    fires = call.to if call.to is not None else limits.soft if limits is not None else decision.target
-    sizes = (decision.target, fires, decision.limit)
-    aim, again, most = (max(1, int((size - reading.floor) / reading.slope)) for size in sizes)
-    return replace(decision, target=aim, fires=again, limit=most)
+    trigger_size = call.to if call.to is not None else limits.soft if limits is not None else decision.target
+    reading_sizes = (decision.target, trigger_size, decision.limit)
+    target, next_trigger, limit = (max(1, int((size - reading.floor) / reading.slope)) for size in reading_sizes)
+    return replace(decision, target=target, fires=next_trigger, limit=limit)
 
 
 def limits_for(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Limits | None:
-    """The policy's limits in the Reading's window, None where it is not known.
+    """Returns the policy's limits in the Reading's window, None where the window is unknown.
 
-    `ratio` reads no floor, so it is what is known to be fixed, corrected like all else; where that alone reaches the
-    trigger, an automatic check can do nothing: the trigger is then the limit that cannot be satisfied.
+    The estimator `ratio` reads no floor. There the floor is the sum of the parts known to be fixed, corrected like
+    everything else. If that alone reaches the trigger, an automatic check cannot help. The trigger then becomes the
+    hard limit, so that the check ends as `unsatisfiable`.
     """
     if reading.window is None:
         return None
@@ -199,19 +210,22 @@ def limits_for(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Li
 
 
 def at_once(limits: Limits, reading: Reading) -> Limits:
-    """The limits for a check that acts because of the number of entries: this size fires, and half of it is enough."""
+    """Lowers the limits so that the present size triggers, and half of it is enough as a target.
+
+    For a check that acts because of the number of entries.
+    """
     soft = max(1, min(limits.soft, reading.tokens))
     return replace(limits, soft=soft, target=max(1, min(limits.target, soft // 2)), warn=min(limits.warn, soft))
 
 
 def crowded(view: View, policy: Policy, call: Call) -> bool:
-    """Whether an automatic check finds more entries since the newest summary than the policy lets follow one."""
+    """Whether an automatic check finds more entries after the newest summary than the policy allows."""
     checked = policy.auto and call.demand == "check" and call.to is None and call.window is not None
     return checked and bool(policy.turns) and entries_since(view, most=policy.turns) > policy.turns
 
 
 def history(draft: Draft, policy: Policy, call: Call) -> History:
-    """What the log says about earlier compactions on this path: the guards need nothing else."""
+    """Collects what the log says about earlier compactions on this path. The guards need nothing else."""
     view, marks = draft.view, draft.view.marks
     attempts = tuple(a for p in marks.attempts if isinstance(a := view.path.at(p), Attempt))
     since = max((marks.changed, *marks.attempts))
@@ -226,7 +240,7 @@ def history(draft: Draft, policy: Policy, call: Call) -> History:
 
 
 def _after(view: View, position: int) -> list[Shown]:
-    """What is in view of the entries after a position: ranges that are replaced lie before it."""
+    """Returns the visible messages of the entries after a position. Replaced ranges always lie before it."""
     units = view.units
     index = len(units)
     while index and units[index - 1].last > position:
@@ -238,7 +252,7 @@ def _after(view: View, position: int) -> list[Shown]:
 
 
 def demanded(call: Call) -> str:
-    """The demand in words, as a Block records it: two equal ones with no message between are one (law 6)."""
+    """Describes the demand as a Block records it. Two equal ones with no message between count as one (law 6)."""
     if call.to is not None:
         return f"{call.demand} to {call.to:,}"
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
@@ -247,7 +261,7 @@ def demanded(call: Call) -> str:
 def plan_for(
     draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, texts: bool = True
 ) -> Plan:
-    """The policy's stages over the draft, down to the target, or to the least size where that is above it."""
+    """Runs the policy's stages on the draft, down to the target, or to the least size where that is larger."""
     goal = goal_for(draft, policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
     return fitted(draft, policy, facts, goal, texts=texts)
 
@@ -257,7 +271,7 @@ Spoiled = Literal["nothing", "unsatisfiable", "failed"]
 
 
 class _Ending(Struct, frozen=True):
-    """The ways a compaction can end, each with the numbers that say why."""
+    """Builds the result for each way in which a compaction can end, with the numbers that explain it."""
 
     draft: Draft
     policy: Policy
@@ -269,19 +283,19 @@ class _Ending(Struct, frozen=True):
 
     @property
     def minimum(self) -> int:
-        """The least number of tokens a Block must save here; an explicit target only asks that it gets smaller."""
+        """The tokens that a Block must save at least. With an explicit target, any saving is enough."""
         return 1 if self.call.to is not None else self.policy.minimum_shrink(self.draft.tokens)
 
     @property
     def target(self) -> int:
-        """What was asked for: the explicit target, else where the trigger aims."""
+        """The target that was asked for: the explicit one, else where the trigger aims."""
         return self.decision.target if self.call.to is None else self.call.to
 
     @property
     def itemised(self) -> dict[str, int]:
-        """What cannot go below: the least of the view, and what the provider counts beside it."""
-        apart = {"counted by the provider beside the view": self.apart} if self.apart else {}
-        return {**least(self.draft), **apart}
+        """What the view cannot go below, as items, and what the provider counts besides the view."""
+        overhead = {"counted by the provider beside the view": self.apart} if self.apart else {}
+        return {**least(self.draft), **overhead}
 
     def too_little(self, plan: Plan) -> str:
         saved = max(0, plan.tokens_before - plan.tokens_after)
@@ -289,13 +303,13 @@ class _Ending(Struct, frozen=True):
         return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
 
     def outcome(self, status: Status, reason: str) -> Outcome:
-        """An Outcome that leaves the view as it is."""
+        """Builds an Outcome that leaves the view as it is."""
         tokens = self.draft.tokens
         itemised = self.itemised if self.decision.target_missed or status == "unsatisfiable" else {}
         return Outcome(status, reason, tokens, tokens, self.target, policy=self.policy.name, itemised=itemised)
 
     def attempt(self, status: Spoiled, reason: str, spent: Spent) -> Attempt:
-        """The entry that remembers an attempt which cost something or proved fruitless."""
+        """Builds the entry that records an attempt which cost something or proved fruitless."""
         return Attempt(
             self.new_id(),
             None,
@@ -310,21 +324,21 @@ class _Ending(Struct, frozen=True):
         )
 
     def refused(self, reason: str) -> Verdict:
-        """Nothing to do, or nothing that could help: remembered in the log where trying again would be in vain."""
+        """Ends without a Block. Records an Attempt in the log where another try would be in vain."""
         status: Spoiled = "unsatisfiable" if self.decision.status == "unsatisfiable" else "nothing"
         fruitless = status == "unsatisfiable" or self.decision.act
         entry = self.attempt(status, reason, Spent()) if fruitless and not self.decision.known else None
         return Verdict(self.outcome(status, reason), entry)
 
     def failed(self, reason: str, spent: Spent) -> Verdict:
-        """No usable summary, and the policy does not go on without one."""
+        """Ends without a usable summary, where the policy does not go on without one."""
         return Verdict(replace(self.outcome("failed", reason), spent=spent), self.attempt("failed", reason, spent))
 
     def compacted(self, plan: Plan, block_id: str, filled: Filled) -> Verdict:
-        """The Block, and the Outcome with its figures."""
+        """Ends with a Block, and the Outcome with its figures."""
         before = self.draft.tokens
-        shown = {r.first: sum(r.sizes) for r in filled.replacements}
-        after = self.draft.rest + sum(shown.get(p.first, p.tokens) for p in plan.draft.pieces)
+        replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
+        after = self.draft.rest + sum(replaced_sizes.get(p.first, p.tokens) for p in plan.draft.pieces)
         view = self.draft.view
         under = view.path.at(view.marks.live[-1]).id if view.marks.live else None
         block = Block(

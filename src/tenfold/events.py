@@ -1,16 +1,17 @@
-"""What a session and an agent tell their listeners: values, one type for each kind of news.
+"""The events that a session and an agent send to their listeners, one type for each.
 
-    Warned        an automatic check found the view in the warning zone: nothing is done yet
-    Started       a compaction is about to be carried out: the trigger fired, no before-hook objected
-    Ended         a Block was appended
-    Skipped       it was called for and not done: cancelled, nothing to gain, unsatisfiable, superseded
-    Failed        no usable summary, and the policy does not go on without one
-    Moved         the session went to another branch of its tree
-    RunStarted    an agent begins to work on what it was told
-    RunEnded      it has answered, failed, or was stopped
-    Overflowed    a provider refused a request as too long
+    CompactionWarning    an automatic check found the view in the warning zone; nothing is done yet
+    CompactionStart      a compaction is about to run: the trigger fired and no before-hook objected
+    CompactionEnd        a Block was appended
+    CompactionSkip       a compaction was due but not done: cancelled, nothing to gain, unsatisfiable, superseded
+    CompactionFailure    there was no usable summary, and the policy does not go on without one
+    BranchSwitch         the session went to another branch of its tree
+    RunStart             an agent begins to work on a prompt
+    RunEnd               the agent has answered, failed, or was stopped
+    RequestOverflow      a provider refused a request as too long
 
-A check that finds all quiet is no news. `Started` is always followed by one of the last three.
+A check that finds nothing to do sends no event. After a `CompactionStart` there is always a `CompactionEnd`,
+`CompactionSkip` or `CompactionFailure`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tenfold.record.ask import Outcome
 
 
 class Warned(Struct, frozen=True, tag="warning"):
-    """`tokens` of the view, out of `window`, lie at or above the warning size and below the trigger of `limit`."""
+    """The view has reached the warning size with `tokens` out of `window`, but not the trigger size `limit`."""
 
     session: str
     policy: str
@@ -35,12 +36,12 @@ class Warned(Struct, frozen=True, tag="warning"):
 
     @property
     def fill(self) -> float:
-        """The share of the window that is taken."""
+        """The share of the window that the view takes, 0.0 if the window is unknown."""
         return self.tokens / self.window if self.window else 0.0
 
 
 class Started(Struct, frozen=True, tag="started"):
-    """A view of `tokens` is to be brought down to `target`. `plan` is the printed Plan."""
+    """A view of `tokens` is about to be reduced to `target`. `plan` is the printed Plan."""
 
     session: str
     policy: str
@@ -51,7 +52,7 @@ class Started(Struct, frozen=True, tag="started"):
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """A Block was appended; the Outcome has its id and the figures."""
+    """A Block was appended. The Outcome has its id and the numbers."""
 
     session: str
     outcome: Outcome
@@ -59,7 +60,7 @@ class Ended(Struct, frozen=True, tag="ended"):
 
 
 class Skipped(Struct, frozen=True, tag="skipped"):
-    """Nothing was appended; the Outcome says why."""
+    """Nothing was appended. The Outcome says why."""
 
     session: str
     outcome: Outcome
@@ -67,7 +68,7 @@ class Skipped(Struct, frozen=True, tag="skipped"):
 
 
 class Failed(Struct, frozen=True, tag="failed"):
-    """There was no usable summary; the Outcome says why. The conversation is as it was."""
+    """There was no usable summary. The Outcome says why. The conversation is unchanged."""
 
     session: str
     outcome: Outcome
@@ -75,9 +76,9 @@ class Failed(Struct, frozen=True, tag="failed"):
 
 
 class Moved(Struct, frozen=True, tag="moved"):
-    """The session went from the entry `left` to another branch of its tree and stands at `leaf` (None: at the root).
+    """The session moved from the entry `previous_leaf` to another branch, where it is now at `leaf` (None: the root).
 
-    `branch` is the summary of what was left, appended there, "" without one.
+    `branch` is the id of the entry that summarizes the branch left behind, "" if there is none.
     """
 
     session: str
@@ -88,7 +89,7 @@ class Moved(Struct, frozen=True, tag="moved"):
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):
-    """An agent was told `prompt` ("": to go on) and begins."""
+    """An agent begins to work on `prompt`. An empty prompt means that it continues."""
 
     session: str
     prompt: str
@@ -96,7 +97,7 @@ class RunStarted(Struct, frozen=True, tag="run_started"):
 
 
 class RunEnded(Struct, frozen=True, tag="run_ended"):
-    """A run is over. `text` is the answer of one that went well, `reason` the error of one that failed."""
+    """A run has ended. `text` is the answer if it went well, `reason` the error if it failed."""
 
     session: str
     status: Literal["ok", "failed", "stopped"]
@@ -106,7 +107,7 @@ class RunEnded(Struct, frozen=True, tag="run_ended"):
 
 
 class Overflowed(Struct, frozen=True, tag="overflowed"):
-    """The provider of `model` refused a request of `tokens` by our count as too long; room is made for the next."""
+    """A provider refused a request to `model` as too long: `tokens` by our count. A compaction follows."""
 
     session: str
     model: str
@@ -116,11 +117,11 @@ class Overflowed(Struct, frozen=True, tag="overflowed"):
 
 Event = Warned | Started | Ended | Skipped | Failed | Moved | RunStarted | RunEnded | Overflowed
 Listener = Callable[[Event], None]
-"""Told of each event, in order, on the thread that compacts. One that raises is reported and ignored."""
+"""Called with each event, in order, on the thread that compacts. If it raises, that is reported and ignored."""
 
 
 def news_of(session: str, outcome: Outcome, time: int) -> Event | None:
-    """The event that an Outcome is, None for a check that found all quiet."""
+    """Builds the event for an Outcome. Returns None for a check that found nothing to do."""
     match outcome.status:
         case "compacted":
             return Ended(session, outcome, time)

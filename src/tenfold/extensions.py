@@ -1,15 +1,15 @@
-"""A user's functions in the course of a session and an agent: hooks that have a say, and listeners that are told.
+"""A user's own functions in a session and an agent: hooks that can intervene, and listeners that are informed.
 
     keep = Extension("keep")
 
-    @keep.before
+    @keep.hook_before
     def not_while_releasing(consult: Consult) -> Answer | None: ...
 
-    @keep.on(Warned, Overflowed)
+    @keep.listen(Warned, Overflowed)
     def tell(event: Warned | Overflowed) -> None: ...
 
-Give it to an `Agent`, put it on an `Answerer` with `applied`, or name it under `extensions` in the settings. What
-raises is reported and ignored.
+Give it to an `Agent`, add it to an `Answerer` with `apply_to`, or name it under `extensions` in the settings. An
+exception in a hook or listener is reported and ignored.
 """
 
 from __future__ import annotations
@@ -28,46 +28,49 @@ Asked = TypeVar("Asked", bound=Before)
 Told = TypeVar("Told", bound=After)
 Heard = TypeVar("Heard", bound=Callable[..., object])
 KINDS: tuple[type[Event], ...] = get_args(Event)
-"""The types of events that there are."""
+"""All types of events."""
 
 
 class Extension:
-    """Hooks and listeners under one name, registered by decorators. All of them are plain functions, not coroutines."""
+    """Hooks and listeners under one name, registered by decorators. They are plain functions, not coroutines."""
 
     def __init__(self, name: str) -> None:
-        """`name` is what reports call it."""
+        """`name` identifies the extension in error messages."""
         self.name = name
         self._before: list[Before] = []
         self._after: list[After] = []
         self._listen: list[Listener] = []
 
     def before(self, hook: Asked) -> Asked:
-        """Asked before a compaction, and before a branch is left (`Consult.purpose`).
+        """Registers a hook that runs before a compaction, and before a branch is left (`Consult.purpose`).
 
-        It answers None for no say, or an `Answer`: `cancel` with the reason in `error`, `text` to supply the summary,
-        `focus` for what it is to dwell on.
+        The hook returns None if it has nothing to say, or an `Answer`: `cancel` with the reason in `error`, `text` to
+        supply the summary, or `focus` to say what the summary should emphasize.
         """
         self._before.append(self._plain(hook))
         return hook
 
     def after(self, hook: Told) -> Told:
-        """Told of each Block once it is appended, with its Outcome."""
+        """Registers a hook that receives each appended Block and its Outcome."""
         self._after.append(self._plain(hook))
         return hook
 
     def on(self, *kinds: type[Event]) -> Callable[[Heard], Heard]:
-        """Told of events of these types (none: of all), on the thread where they happen. Raises `UsageError`."""
-        strange = [getattr(kind, "__name__", repr(kind)) for kind in kinds if kind not in KINDS]
-        if strange:
-            there = ", ".join(kind.__name__ for kind in KINDS)
-            raise UsageError(f"{self.name}: no type of event: {', '.join(strange)}; there are {there}")
+        """Registers a listener for events of these types, or of all types if none is given.
+
+        It runs on the thread where the event happens. Raises `UsageError` for an unknown type.
+        """
+        unknown = [getattr(kind, "__name__", repr(kind)) for kind in kinds if kind not in KINDS]
+        if unknown:
+            names = ", ".join(kind.__name__ for kind in KINDS)
+            raise UsageError(f"{self.name}: no type of event: {', '.join(unknown)}; there are {names}")
 
         def register(hook: Heard) -> Heard:
-            told = self._plain(hook)
+            callback = self._plain(hook)
 
             def listener(event: Event) -> None:
                 if not kinds or isinstance(event, kinds):
-                    told(event)
+                    callback(event)
 
             self._listen.append(listener)
             return hook
@@ -80,7 +83,7 @@ class Extension:
         return hook
 
     def applied(self, answerer: Answerer) -> Answerer:
-        """The answerer with these hooks and listeners after its own."""
+        """Returns the answerer with these hooks and listeners added after its own."""
         return replace(
             answerer,
             before=(*answerer.before, *self._before),
@@ -90,7 +93,7 @@ class Extension:
 
 
 def extended(answerer: Answerer, extensions: Iterable[Extension]) -> Answerer:
-    """The answerer with all of these, in order."""
+    """Returns the answerer with all of these extensions, in order."""
     for extension in extensions:
         answerer = extension.applied(answerer)
     return answerer

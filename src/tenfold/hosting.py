@@ -1,8 +1,8 @@
-"""What a host sends, read: its requests and usage reports in any of the four wires, and its lists held against a log.
+"""Reads what a host sends: its requests and usage reports in any of the four wires, and its message lists.
 
-Hosts resend their whole history on every request, raw or beginning with a view of ours. `matched` says how much of a
-list the log knows, `Request` what of a provider's request is conversation, `usage_of` what a response took. Nothing
-here writes; `session.py` does.
+Hosts resend their whole history on every request, either raw or beginning with one of our views. `match_list` finds how
+much of a list the log already holds, `read_request` finds the conversation in a provider's request, and `read_usage`
+the tokens that a response reports. Nothing here writes to the log; the session does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tenfold.wire.same import same_key
 
 Key = tuple[int, int, int]
 KeyOf = Callable[[int, Message], bytes]
-"""The `same_key` of the original at a position, remembered."""
+"""A function that returns the (cached) fingerprint of the original message at a position."""
 _CHUNK = 512
 
 
@@ -37,9 +37,10 @@ _CHUNK = 512
 
 
 class Match(Struct, frozen=True, order=True):
-    """How many messages of a list the log knows, the position of the last entry they stand for, and which they are.
+    """The result of matching a list against the log: the first `count` messages are known.
 
-    `keys` holds the `Shown.key` of each known message, in order.
+    `position` is that of the last entry they represent. `keys` are the `VisibleMessage.key` of the known messages, in
+    order. Matches are ordered by how much they cover.
     """
 
     count: int
@@ -48,9 +49,10 @@ class Match(Struct, frozen=True, order=True):
 
 
 class Level(Struct, frozen=True):
-    """A host's list that a log was brought level with, the view it then had, and the `Shown.key` of each message.
+    """A host's message list after the log was synchronized with it.
 
-    The lists of requests that only grow share `given` and `keys`, of which the first `count` are this one's.
+    `view` is the view at that time, and `keys` are the `VisibleMessage.key` of each message. If requests only grow,
+    their lists share `host_messages` and `keys`; only the first `count` belong to this one.
     """
 
     view: View
@@ -62,23 +64,23 @@ class Level(Struct, frozen=True):
 
     @property
     def messages(self) -> list[Message]:
-        """The messages of the list, to be read only."""
+        """The messages of the list. Do not change them."""
         return self.given if len(self.given) == self.count else self.given[: self.count]
 
     def standing(self, view: View) -> set[int]:
-        """The places of the messages that a view shows untouched."""
+        """Returns the indices of the messages that a view shows unchanged."""
         shown = {s.key for s in view.shown()}
         return {at for at, key in enumerate(self.keys[: self.count]) if key in shown}
 
     def of(self, key: Key) -> Message | None:
-        """The host's message of that key, None where the list has none."""
+        """Returns the host's message with that key, None if there is none."""
         for at in range(len(self.places), self.count):
             self.places[self.keys[at]] = at
         at = self.places.get(key, self.count)
         return self.given[at] if at < self.count else None
 
     def known(self, given: Sequence[Message], key_of: KeyOf) -> bool:
-        """Whether a list is this one and what is new: the log need not be looked at. For `key_of` see `matched`."""
+        """Whether a list is this one plus new messages, so that the log need not be searched. See `match_list`."""
         count = self.count
         if len(given) < count or given is self.given:
             return len(given) >= count
@@ -92,15 +94,15 @@ class Level(Struct, frozen=True):
 
 
 def matched(messages: Sequence[Message], view: View, key_of: KeyOf, *, floor: bool = False) -> Match:
-    """The best match of a host's list: the path's raw history, this view, or an older view and what came after it.
+    """Finds the best match of a host's list: the path's raw history, this view, or an older view and what follows it.
 
-    With `floor` the system prompts that a list and the path begin with are the same, whatever they say: hosts put the
-    time into them.
+    With `is_floor_ignored`, the system prompts at the beginning of the list and of the path count as equal even if
+    their texts differ, since hosts put the time into them.
     """
     keys = [same_key(m) for m in messages]
     if floor:
-        known = _prompts(messages, view.path, key_of)
-        keys[: len(known)] = known
+        prompts = _prompts(messages, view.path, key_of)
+        keys[: len(prompts)] = prompts
     best = _as_history(keys, view.path, key_of)
     if not view.marks.live and best.count == len(keys):
         return best
@@ -119,20 +121,22 @@ def matched(messages: Sequence[Message], view: View, key_of: KeyOf, *, floor: bo
 
 
 def _prompts(messages: Sequence[Message], path: Path, key_of: KeyOf) -> list[bytes]:
-    """The keys of the system prompts that the path begins with, if the list begins with as many."""
-    given = list(takewhile(lambda m: m.role == "system" and m.origin != "tenfold", messages))
-    said = ((at, m) for at in range(path.length) if (m := message_of(path.at(at))) is not None)
-    known = [key_of(at, m) for at, m in takewhile(lambda one: one[1].role == "system", said)] if given else []
-    return known if len(known) == len(given) else []
+    """Returns the fingerprints of the system prompts at the beginning of the path, if the list begins with as many."""
+    prompts = list(takewhile(lambda m: m.role == "system" and m.origin != "tenfold", messages))
+    path_messages = ((at, m) for at in range(path.length) if (m := message_of(path.at(at))) is not None)
+    fingerprints = (
+        [key_of(at, m) for at, m in takewhile(lambda pair: pair[1].role == "system", path_messages)] if prompts else []
+    )
+    return fingerprints if len(fingerprints) == len(prompts) else []
 
 
 def accepted(messages: Sequence[Message], view: View, wire: str) -> bool:
-    """Whether a whole history can be sent as it is: nothing of it is compacted, and its provider refuses none of it."""
+    """Whether a whole history can be sent unchanged: nothing is compacted, and the provider accepts all of it."""
     return not view.marks.live and not broken(messages, PROFILES[wire])
 
 
 def next_message(path: Path, position: int) -> int | None:
-    """The position of the first message after `position` that shows anything, None when only silent entries follow."""
+    """Finds the position of the first message after `position` that shows anything. None if there is none."""
     for at in range(position + 1, path.length):
         message = message_of(path.at(at))
         if message is not None and shows(message):
@@ -141,10 +145,11 @@ def next_message(path: Path, position: int) -> int | None:
 
 
 def carried(view: View, position: int) -> list[tuple[int, Block | Pin]]:
-    """What stands on a view's path from a position on and speaks of nothing from there on, with its own position.
+    """Finds the Blocks and pins at or after a position that concern only entries before it. A branch can keep them.
 
-    The Blocks in force that cover only what lies before, up to the first that covers more (later ones were made on top
-    of it) or that keeps batches, and the pins of messages before it.
+    These are the pins of earlier messages, and the live Blocks that cover earlier positions only. The first Block that
+    covers more or holds batches ends the search for Blocks, since later ones were made on top of it. Each entry comes
+    with its own position.
     """
     path, live = view.path, set(view.marks.live)
     out: list[tuple[int, Block | Pin]] = []
@@ -152,7 +157,9 @@ def carried(view: View, position: int) -> list[tuple[int, Block | Pin]]:
     for at in range(position, path.length):
         entry = path.at(at)
         if isinstance(entry, Block) and at in live:
-            blocks = blocks and not entry.standing and all(made.last < position for made in entry.replacements)
+            blocks = (
+                blocks and not entry.standing and all(replacement.last < position for replacement in entry.replacements)
+            )
             out += [(at, entry)] if blocks else []
         elif isinstance(entry, Pin) and entry.at < position:
             out.append((at, entry))
@@ -175,20 +182,20 @@ def _as_history(keys: list[bytes], path: Path, key_of: KeyOf) -> Match:
 
 
 def _as_view(keys: list[bytes], view: View, key_of: KeyOf, *, then: Path | None = None) -> Match:
-    """A replaced range matches as a whole or not at all. `then` goes on with the raw messages after the view's end."""
+    """Matches a view, and the messages of `later_path` after it. A replaced range matches completely or not at all."""
     known: list[Key] = []
     position = -1
-    for shown, last, whole in _groups(view):
-        agreed = 0
+    for shown, last, is_replaced in _groups(view):
+        equal_count = 0
         for each in shown:
-            own = key_of(each.at, each.message) if each.original else same_key(each.message)
-            if keys[len(known) + agreed : len(known) + agreed + 1] != [own]:
+            fingerprint = key_of(each.at, each.message) if each.original else same_key(each.message)
+            if keys[len(known) + equal_count : len(known) + equal_count + 1] != [fingerprint]:
                 break
-            agreed += 1
-        if agreed < len(shown):
-            if not whole:
-                position = max([position, *(s.at for s in shown[:agreed] if s.original)])
-                known.extend(s.key for s in shown[:agreed])
+            equal_count += 1
+        if equal_count < len(shown):
+            if not is_replaced:
+                position = max([position, *(s.at for s in shown[:equal_count] if s.original)])
+                known.extend(s.key for s in shown[:equal_count])
             return Match(len(known), position, tuple(known))
         known.extend(s.key for s in shown)
         position = last
@@ -210,7 +217,7 @@ def _groups(view: View) -> list[tuple[tuple[Shown, ...], int, bool]]:
 
 
 def check_point(path: Path) -> CheckPoint:
-    """Which check point the end of a path is, by the last message: a tool's output, a user's words, or an answer."""
+    """Finds which check point the end of a path is, by its last message: a tool result, a user message or an answer."""
     for at in range(path.length - 1, -1, -1):
         message = message_of(path.at(at))
         if message is not None:
@@ -223,21 +230,21 @@ def check_point(path: Path) -> CheckPoint:
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
 _BY_FIELD = {"messages": "", "input": "openai-responses", "contents": "gemini"}
-"""Where requests keep their conversation, and which wire that tells."""
+"""The fields that hold the conversation of a request, and the wire that each implies, "" if it is open."""
 _OTHERS = frozenset({"system", "developer", "tool"})
-"""Roles that no message of Anthropic's has."""
+"""Roles that no Anthropic message has."""
 _FLOOR = ("system", "instructions", "tools", "systemInstruction", "system_instruction")
 _OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 _SETTINGS = ("config", "generationConfig", "generation_config")
-"""Where Gemini's requests keep what the others have at the top."""
+"""The fields of a Gemini request that hold what other providers have at the top level."""
 
 
 class Request(Struct, frozen=True):
-    """What of a provider's request (its keyword arguments as a mapping) concerns a session.
+    """The parts of a provider's request (its keyword arguments as a mapping) that matter to a session.
 
-    `field` holds the conversation, `given` its items as they were passed (the host's own list, where it is one),
-    `resent` what was read of them. `apart` are the texts of system prompt and tools, `output` what it reserves for its
-    answer.
+    `field` is the name of the field with the conversation. `items` are the items of the conversation as they were
+    passed (the host's own list, if it is a list), and `history` is what was decoded from them. `overhead_texts` are
+    the texts of the system prompt and the tools. `output_reserve` is the number of tokens reserved for the answer.
     """
 
     wire: str
@@ -250,7 +257,7 @@ class Request(Struct, frozen=True):
 
     @property
     def messages(self) -> list[Message]:
-        """What the conversation says."""
+        """The messages of the conversation."""
         return self.resent.messages[: self.resent.count]
 
 
@@ -262,40 +269,41 @@ def read_request(
     known: Resent | None = None,
     whole: bool = False,
 ) -> Request:
-    """Reads a request of any wire; `wire` names it where it cannot be told. `confirm` knows our own summaries.
+    """Reads a request of any wire. `wire` names the wire if it cannot be detected. `confirm` knows our own summaries.
 
-    `known` is the list of the request before, in which most of this one's was read already; for `whole` see `Resent`.
-    Raises `UsageError` for a request that holds no whole conversation, `BadInput` for items of no known format.
+    `previous` is the list of the previous request; what is unchanged is not decoded again. For `thorough` see
+    `DecodedHistory.decode_next`. Raises `UsageError` if the request does not hold the whole conversation, and
+    `BadInput` for items of no known format.
     """
     field = next((f for f in _BY_FIELD if f in request), "")
     if not field:
-        there = ", ".join(request)
-        raise UsageError(f"a request holds its conversation under one of {', '.join(_BY_FIELD)}; this one has {there}")
+        names = ", ".join(request)
+        raise UsageError(f"a request holds its conversation under one of {', '.join(_BY_FIELD)}; this one has {names}")
     for partial in ("previous_response_id", "conversation"):
         if request.get(partial):
             raise UsageError(f"a request with {partial} holds only what is new: send the whole list in {field!r}")
     value = request[field]
     if isinstance(value, str) and (wire or field != "messages"):
-        said = {"parts": [{"text": value}]} if "gemini" in (wire, _BY_FIELD[field]) else {"content": value}
-        value = [{"role": "user", **said}]
-    given = value if type(value) is list else list(value)
-    named = wire or _BY_FIELD[field] or _choice(request, given)
-    resent = (known or Resent()).next(given, named, confirm=confirm, whole=whole)
-    inner = next((found for s in _SETTINGS if (found := _set_in(request.get(s))) is not None), {})
-    both: Mapping[str, Any] = {**inner, **request}
+        content = {"parts": [{"text": value}]} if "gemini" in (wire, _BY_FIELD[field]) else {"content": value}
+        value = [{"role": "user", **content}]
+    items = value if type(value) is list else list(value)
+    choice = wire or _BY_FIELD[field] or _choice(request, items)
+    resent = (known or Resent()).next(items, choice, confirm=confirm, whole=whole)
+    settings = next((found for s in _SETTINGS if (found := _set_in(request.get(s))) is not None), {})
+    merged: Mapping[str, Any] = {**settings, **request}
     return Request(
         resent.wire,
         field,
-        given,
+        items,
         resent,
-        apart=tuple(_text(both[key]) for key in _FLOOR if both.get(key)),
-        output=next((n for key in _OUTPUT if isinstance(n := both.get(key), int)), 0),
+        apart=tuple(_text(merged[key]) for key in _FLOOR if merged.get(key)),
+        output=next((n for key in _OUTPUT if isinstance(n := merged.get(key), int)), 0),
         model=str(request.get("model") or ""),
     )
 
 
 def _choice(request: Mapping[str, Any], items: Sequence[Any]) -> str | Choose:
-    """The wire of a list of messages, or what will tell it by these."""
+    """Returns the wire of a list of messages, or a function that chooses it by their roles."""
     if "system" in request or "anthropic_version" in request:
         return "anthropic"
     claude = "claude" in str(request.get("model") or "")
@@ -305,7 +313,7 @@ def _choice(request: Mapping[str, Any], items: Sequence[Any]) -> str | Choose:
         if claude and not wire and _OTHERS.isdisjoint(roles):
             return "anthropic"
         if wire == "?" or not (wire or "user" in roles or "assistant" in roles):
-            return detect(items)  # which says what it saw
+            return detect(items)  # raises an error that says what was seen
         return wire or "openai-chat"
 
     return choose
@@ -321,7 +329,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - the same
 
 
 def renewed(shown: Iterable[Shown], level: Level) -> list[Message]:
-    """The view with the host's newest form of each message that it shows untouched: cache marks move, ids stay."""
+    """Returns the view's messages, unchanged ones in the host's newest form: its cache marks may have moved."""
     return [g if (g := level.of(s.key)) is not None and _ids(g) == _ids(s.message) else s.message for s in shown]
 
 
@@ -331,59 +339,65 @@ def _ids(message: Message) -> list[str]:
 
 
 def returned(encoded: Encoded, given: Sequence[Any], raws: Sequence[bytes]) -> list[Any]:
-    """The encoded list, with the caller's own objects wherever the bytes are the ones they gave.
+    """Returns the encoded list, with the caller's own object for each item whose bytes are unchanged.
 
-    Of equal ones the newest are taken, which are what a compaction leaves.
+    If several objects have equal bytes, the newest ones are used, since those are what a compaction leaves.
     """
-    wanted = {item.raw for item in encoded.items if item.exact}
+    exact_bytes = {item.raw for item in encoded.items if item.exact}
     places: dict[bytes, list[int]] = {}
-    for index in compress(range(len(given)), map(wanted.__contains__, raws)):
+    for index in compress(range(len(given)), map(exact_bytes.__contains__, raws)):
         places.setdefault(raws[index], []).append(index)
     out: list[Any] = []
     for item in reversed(encoded.items):
-        found = places.get(item.raw) if item.exact else None
-        out.append(given[found.pop()] if found else msgspec.json.decode(item.raw))
+        indices = places.get(item.raw) if item.exact else None
+        out.append(given[indices.pop()] if indices else msgspec.json.decode(item.raw))
     return out[::-1]
 
 
 def with_list(request: Mapping[str, Any], read: Request, encoded: Encoded, standing: Container[int]) -> dict[str, Any]:
-    """A new request that holds the encoded view, everything else as it was.
+    """Returns a new request that holds the encoded view. Everything else is as it was.
 
-    `standing` are the places of the messages in the host's list that the view shows: of equal ones only they are sent.
+    `visible_places` are the indices of the messages in the host's list that the view shows. If messages are equal, only
+    the objects of these are sent.
     """
     resent, value = read.resent, request[read.field]
-    read_of, given = resent.given[: resent.items], read.given[: resent.items]
-    if given != read_of:  # the host went on with its list meanwhile
-        given = read_of
-    owns = pairwise((0, *resent.ends[: resent.items]))
-    there = [at for at, (start, end) in enumerate(owns) if any(n in standing for n in range(min(start, end - 1), end))]
-    sent = returned(encoded, [given[at] for at in there], [resent.raws[at] for at in there])
-    out = {**request, read.field: value if isinstance(value, str) and sent == given else sent}
+    decoded_items, items = resent.given[: resent.items], read.given[: resent.items]
+    if items != decoded_items:  # the host has changed its list meanwhile
+        items = decoded_items
+    ranges = pairwise((0, *resent.ends[: resent.items]))
+    visible = [
+        at for at, (start, end) in enumerate(ranges) if any(n in standing for n in range(min(start, end - 1), end))
+    ]
+    new_items = returned(encoded, [items[at] for at in visible], [resent.raws[at] for at in visible])
+    out = {**request, read.field: value if isinstance(value, str) and new_items == items else new_items}
     if encoded.system and read.wire == "anthropic":
-        ours = [{"type": "text", "text": text} for text in encoded.system]
-        theirs = request.get("system") or []
-        out["system"] = [*([{"type": "text", "text": theirs}] if isinstance(theirs, str) else theirs), *ours]
+        system_blocks = [{"type": "text", "text": text} for text in encoded.system]
+        existing = request.get("system") or []
+        out["system"] = [
+            *([{"type": "text", "text": existing}] if isinstance(existing, str) else existing),
+            *system_blocks,
+        ]
     if encoded.system and read.wire == "gemini":
         out = _with_instruction(out, encoded.system)
     return out
 
 
 def _with_instruction(request: dict[str, Any], ours: Sequence[str]) -> dict[str, Any]:
-    """A Gemini request with our system texts after its own: in `config` where it has one, as the SDK's calls do."""
+    """Adds our system texts after those of a Gemini request: in `config` if it has one, as calls of the SDK do."""
     config = request.get("config")
-    where = _set_in(config)
-    if where is None:
+    settings = _set_in(config)
+    if settings is None:
         key = "system_instruction" if "system_instruction" in request else "systemInstruction"
         return {**request, key: _instruction(request.get(key), ours)}
-    key = "systemInstruction" if "systemInstruction" in where else "system_instruction"
-    copied = getattr(config, "model_copy", None)
-    if copied is not None:
-        return {**request, "config": copied(update={key: _instruction(getattr(config, key), ours)})}
-    return {**request, "config": {**where, key: _instruction(where.get(key), ours)}}
+    key = "systemInstruction" if "systemInstruction" in settings else "system_instruction"
+    copy = getattr(config, "model_copy", None)
+    if copy is not None:
+        return {**request, "config": copy(update={key: _instruction(getattr(config, key), ours)})}
+    return {**request, "config": {**settings, key: _instruction(settings.get(key), ours)}}
 
 
 def _instruction(theirs: Any, ours: Sequence[str]) -> Any:  # noqa: ANN401 - a provider's JSON, or its SDK's object
-    """A Gemini system instruction with our texts after it, in the form it has."""
+    """Appends our texts to a Gemini system instruction, in the form that it has."""
     if not theirs:
         return {"parts": [{"text": text} for text in ours]}
     if isinstance(theirs, str):
@@ -395,57 +409,57 @@ def _instruction(theirs: Any, ours: Sequence[str]) -> Any:  # noqa: ANN401 - a p
 
 
 def _set_in(settings: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the same
-    """What a mapping holds, or what was set of an object of the SDK, as it was set; None for anything else."""
+    """Returns a mapping as it is, or the fields that were set on an SDK object. None for anything else."""
     dump = getattr(settings, "model_dump", None)
-    found = dump(exclude_unset=True) if dump is not None else settings
-    return found if isinstance(found, Mapping) else None
+    fields = dump(exclude_unset=True) if dump is not None else settings
+    return fields if isinstance(fields, Mapping) else None
 
 
 # -- what a response took ----------------------------------------------------------------------------------------------
 
 
 def usage_of(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 - a provider's JSON, or its SDK's object
-    """The usage in a response or usage mapping of any wire; None when it is partial, failed or counts no prompt.
+    """Reads the usage from a response or usage mapping of any wire. None if it is partial, failed or has no prompt.
 
-    `prompt` is the whole prompt: what was read from and written to a cache included.
+    `prompt` counts the whole prompt, including what was read from and written to a cache.
     """
-    found = report if isinstance(report, Mapping) else _mapping(report)
-    if found is None or found.get("error") or found.get("status") in ("failed", "cancelled", "in_progress"):
+    fields = report if isinstance(report, Mapping) else _mapping(report)
+    if fields is None or fields.get("error") or fields.get("status") in ("failed", "cancelled", "in_progress"):
         return None
-    if found.get("object") == "response.compaction":  # what compacting took, not what a request of this view took
+    if fields.get("object") == "response.compaction":  # the cost of compacting, not of a request with this view
         return None
     for name in ("usage", "usageMetadata", "usage_metadata"):
-        if name in found:
-            inner = found[name]
-            found = inner if isinstance(inner, Mapping) else _mapping(inner) or {}
+        if name in fields:
+            inner = fields[name]
+            fields = inner if isinstance(inner, Mapping) else _mapping(inner) or {}
             break
 
     def number(*names: str) -> int:
-        return next((n for name in names if isinstance(n := found.get(name), int) and n > 0), 0)
+        return next((n for name in names if isinstance(n := fields.get(name), int) and n > 0), 0)
 
-    cached = [found.get(k) for k in ("prompt_tokens_details", "input_tokens_details")]
-    details: Mapping[str, Any] = next((d for d in cached if isinstance(d, Mapping)), {})
-    read = number("cache_read_input_tokens", "cachedContentTokenCount", "cached_content_token_count")
-    written = number("cache_creation_input_tokens")
+    detail_fields = [fields.get(k) for k in ("prompt_tokens_details", "input_tokens_details")]
+    details: Mapping[str, Any] = next((d for d in detail_fields if isinstance(d, Mapping)), {})
+    cache_read = number("cache_read_input_tokens", "cachedContentTokenCount", "cached_content_token_count")
+    cache_write = number("cache_creation_input_tokens")
     prompt = number("prompt_tokens", "promptTokenCount", "prompt_token_count")
     prompt += number("toolUsePromptTokenCount", "tool_use_prompt_token_count") if prompt else 0
     if not prompt:
         prompt = number("input_tokens")
-        if not details:  # Anthropic counts what came from the cache apart
-            prompt += number("cache_read_input_tokens") + written
+        if not details:  # Anthropic counts what came from the cache separately
+            prompt += number("cache_read_input_tokens") + cache_write
     if prompt <= 0:
         return None
-    part = details.get("cached_tokens")
+    cached_tokens = details.get("cached_tokens")
     return Usage(
         prompt,
         number("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count"),
-        cache_read=part if isinstance(part, int) else read,
-        cache_write=written,
+        cache_read=cached_tokens if isinstance(cached_tokens, int) else cache_read,
+        cache_write=cache_write,
         model=model,
     )
 
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the same
     dump = getattr(value, "model_dump", None)
-    found = dump(mode="json") if dump is not None else None
-    return found if isinstance(found, Mapping) else None
+    fields = dump(mode="json") if dump is not None else None
+    return fields if isinstance(fields, Mapping) else None

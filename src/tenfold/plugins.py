@@ -1,11 +1,11 @@
-"""A user's own parts, found by name: `package.module:name`, or what an installed package publishes as an entry point.
+"""Finds a user's own parts by name: `package.module:name`, or an entry point of an installed package.
 
-A package publishes under the group of the kind, for instance in its pyproject:
+A package publishes a part under the group of its kind, for instance in its pyproject:
 
     [project.entry-points."tenfold.stages"]
     drop-musings = "musings:DropMusings"
 
-A class is called without arguments; anything else is taken as it is.
+A class is called without arguments. Anything else is used as it is.
 """
 
 from __future__ import annotations
@@ -28,42 +28,45 @@ _NEEDS: dict[Kind, tuple[str, ...]] = {
     "strategies": (),
     "extensions": ("applied",),
 }
-"""What an object must have to be of a kind: the members of the kind's protocol."""
+"""The members that an object of each kind must have: those of the kind's protocol."""
 
 
 def published(kind: Kind) -> dict[str, str]:
-    """The names that installed packages publish for a kind, each with where it is."""
+    """Lists the parts of a kind that installed packages publish: each name with its `module:name`."""
     return {point.name: point.value for point in entry_points(group=f"tenfold.{kind}")}
 
 
 def found(kind: Kind, reference: str) -> object:
-    """The object that `reference` names. Raises `UsageError` with the nearest name, or with what the object lacks."""
-    where = reference
+    """Loads the object that `reference` names.
+
+    Raises `UsageError` with the nearest name, or with the members that the object lacks.
+    """
+    target = reference
     if ":" not in reference:
-        known = published(kind)
-        if reference not in known:
-            near = get_close_matches(reference, known, n=1)
-            meant = f"did you mean {near[0]!r}? " if near else ""
-            there = ", ".join(sorted(known)) or "none is installed"
+        plugins = published(kind)
+        if reference not in plugins:
+            near = get_close_matches(reference, plugins, n=1)
+            suggestion = f"did you mean {near[0]!r}? " if near else ""
+            names = ", ".join(sorted(plugins)) or "none is installed"
             raise UsageError(
-                f"no package publishes {reference!r} among the {kind}: {meant}There are: {there}. "
+                f"no package publishes {reference!r} among the {kind}: {suggestion}There are: {names}. "
                 "Or write `package.module:name`"
             )
-        where = known[reference]
-    module, _, name = where.partition(":")
+        target = plugins[reference]
+    module, _, name = target.partition(":")
     try:
-        made: object = importlib.import_module(module)
+        plugin: object = importlib.import_module(module)
         for part in name.split("."):
-            made = getattr(made, part)
+            plugin = getattr(plugin, part)
     except (ImportError, AttributeError, SyntaxError) as exc:
         raise UsageError(f"{reference!r} among the {kind} cannot be loaded: {exc}") from exc
-    if isinstance(made, type):
+    if isinstance(plugin, type):
         try:
-            made = made()
+            plugin = plugin()
         except TypeError as exc:
             what = "a class is called without arguments, so name an object of it instead"
             raise UsageError(f"{reference!r} among the {kind} cannot be made: {exc}; {what}") from exc
-    missing = [member for member in _NEEDS[kind] if not hasattr(made, member)]
+    missing = [member for member in _NEEDS[kind] if not hasattr(plugin, member)]
     if missing:
         raise UsageError(f"{reference!r} is none of the {kind}: it has no {', '.join(missing)}")
-    return made
+    return plugin

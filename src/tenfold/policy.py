@@ -1,6 +1,6 @@
-"""A policy: when to act, what to do in which order, and how summaries are made. The presets are values of this type.
+"""The `Policy` type: when to act, what to do in which order, and how summaries are made. Presets are values of it.
 
-Every default of a policy is written here once; settings, help and docs read it from here.
+Every default of a policy is written here once. Settings, help and docs read it from here.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from tenfold.trigger.triggers import Trigger
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
 DEEPEST = 3.0
-"""How many times as much of a target names in use get, at most, the further it lies below a tenth of the session."""
+"""The largest factor by which the share of names in use grows, the further a target lies below a tenth."""
 MOST_FACTS = 0.75
-"""How much of such a target facts get at most; both were measured (docs/decisions/0010)."""
+"""The largest share of such a target that facts get. Both were measured (docs/decisions/0010)."""
 
 
 class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
-    `names` is the fraction that of the facts' room is kept for names in use. Where there are some, both fractions are
-    those of a tenth of the session, and grow below it: see `Policy.goal`.
+    `names` is the part of `facts`, also as a fraction of the target, that is kept for names in use. If it is above 0,
+    `facts` and `names` hold for a target of a tenth of the session, and grow for smaller ones: see
+    `Policy.derive_goal`.
     """
 
     tail: float = 0.25
@@ -41,13 +42,15 @@ class Shares(Struct, frozen=True):
 class Policy(Struct, frozen=True):
     """Trigger, ordered stages, summary settings, estimator and check points.
 
-    `checks` are where the soft check is made; the hard one (view and output would exceed the window) is made before
-    every call; with `auto` False neither is, and only a demand compacts. With `prepares`, a model's
-    summary is written ahead, in the warning zone. `writer` is how summaries are written.
-    With `turns`, a check also acts when more entries than that follow the newest summary.
-    `in_memory`, if any, are the stages for a plain list that belongs to no session.
-    A Block shrinks the view by at least `shrink_tokens` and `shrink_share` of it; after an attempt or an
-    undo nothing is tried until the view has grown by `growth_share` of the window.
+    `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
+    made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
+    a model's summary is written ahead of time, in the warning zone. `writer` is how summaries are written. With
+    `max_entries`, a check also acts when more entries than that follow the newest summary. `in_memory_stages`, if any,
+    are the stages for a plain list that belongs to no session. `code_shares`, if any, divide the target where no model
+    writes.
+
+    A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
+    nothing is tried until the view has grown by `growth_share` of the window.
     """
 
     name: str
@@ -71,25 +74,26 @@ class Policy(Struct, frozen=True):
 
     @property
     def split(self) -> Shares:
-        """How a target is divided: as `by_code` says, if it says anything, where no model is there to write."""
+        """The shares in force: `code_shares`, if there are any, where no model writes; else `shares`."""
         return self.by_code if self.by_code is not None and not self.summary.models else self.shares
 
     def goal(self, target: int, *, recall: Recall, whole: int = 0) -> Goal:
-        """The sizes, in tokens, that this policy derives from a target, for a session of `whole` tokens.
+        """Derives the sizes of a Goal from a target, all in tokens. `session_tokens` is the size of the whole session.
 
-        The deeper it goes below a tenth, the less can be quoted, and the more room facts and names get.
+        The further the target lies below a tenth of the session, the less can be quoted, and the more facts and names
+        get.
         """
-        split = self.split
-        depth = min(DEEPEST, max(1.0, whole / (10 * target))) if split.names else 1.0
-        facts = max(split.facts, min(MOST_FACTS, split.facts * depth))
+        shares = self.split
+        depth = min(DEEPEST, max(1.0, whole / (10 * target))) if shares.names else 1.0
+        facts = max(shares.facts, min(MOST_FACTS, shares.facts * depth))
         return Goal(
             target=target,
             stop=target,
-            tail=int(target * split.tail),
-            users=int(target * split.users),
+            tail=int(target * shares.tail),
+            users=int(target * shares.users),
             facts=int(target * facts),
-            narrative=int(target * split.narrative),
-            names=int(target * split.names * depth),
+            narrative=int(target * shares.narrative),
+            names=int(target * shares.names * depth),
             depth=depth,
             fan_out=self.fan_out,
             recall=recall,
@@ -98,9 +102,9 @@ class Policy(Struct, frozen=True):
         )
 
     def minimum_shrink(self, tokens: int) -> int:
-        """How many tokens a Block must save on a view of this size: the larger of the two bounds."""
+        """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""
         return max(self.shrink_tokens, int(tokens * self.shrink_share))
 
     def minimum_growth(self, window: int) -> int:
-        """How many tokens the view must grow before the next attempt on the same path."""
+        """Returns how many tokens the view must grow before the next attempt on the same path."""
         return max(1, int(window * self.growth_share))

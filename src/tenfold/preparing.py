@@ -1,7 +1,8 @@
-"""A compaction made ahead, off the critical path: started in the warning zone, appended when the trigger fires.
+"""Prepares a compaction in the background, so that the conversation need not wait for it.
 
-It runs the same effects on a thread of its own, over the view as it was; a Block planned there fits every later leaf
-that was reached by messages only. Nothing here appends: the session does, if the Block still fits.
+The session starts it in the warning zone and appends the Block when the trigger fires. It runs the same engine on its
+own thread, over the view at that moment. The Block fits every later leaf if only messages were appended since. Nothing
+here appends; the session does, if the Block still fits.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from tenfold.record.ask import Verdict
 from tenfold.view.view import View
 
 Made = tuple[Verdict, View]
-"""What came of it, and the view it was planned on."""
+"""The result of the compaction, and the view it was planned on."""
 
 
 class Preparation:
-    """One compaction under way or done. `take` waits for it."""
+    """One compaction that is running or done. `take_result` waits for it."""
 
     def __init__(self, work: Callable[[], Made]) -> None:
-        """Starts `work` on a thread that does not keep the process alive."""
+        """Starts `work` on a daemon thread, which does not keep the process alive."""
         self._made: Future[Made] = Future()
         threading.Thread(target=self._run, args=(work,), name="tenfold-prepare", daemon=True).start()
 
@@ -33,13 +34,13 @@ class Preparation:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the compaction has ended."""
         return self._made.done()
 
     def take(self) -> Made | Exception:
-        """What came of it, waiting if it is still under way: never longer than making it anew would take.
+        """Returns the result, waiting for it if necessary. That never takes longer than starting over would.
 
-        A user's stage may raise anything: that is given too, but Ctrl-C and the like are raised here.
+        An exception that a user's stage raised is returned; only Ctrl-C and the like are raised here.
         """
         exc = self._made.exception()
         if exc is None:

@@ -1,7 +1,7 @@
-"""Takes secrets out of text that leaves the store: summaries, snippets, terminal output, reports.
+"""Removes secrets from text that leaves the store: summaries, snippets, terminal output, reports.
 
-It knows the shapes of keys and tokens, values that are labelled as secret, and what a command line is given as one. It
-does not judge whether a key is real, and it does not touch stored originals.
+It recognises the shapes of keys and tokens, values labelled as secret, and secrets in command lines. It does not check
+whether a key is real, and it does not change stored originals.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SHAPES = re.compile(
     r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"
 )
 _WEB_TOKEN = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(?:(\.)[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
-"""A head, and what makes it a token; without that the head is matched too, so that none begins again inside it."""
+"""A JSON web token. A head alone is matched as well, without the group, so that no match starts inside it."""
 _URL_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,100}:)([^\s/]{1,200})(@)")
 _SCHEME = re.compile(r"(\b(?:bearer|basic)\s+)([A-Za-z0-9._~+/=-]{12,})", re.IGNORECASE)
 _AUTHORIZED = re.compile(
@@ -72,7 +72,7 @@ _ENDS = (
     *(f"{kind}{sign}key" for kind in _KEYS for sign in ("", "[_-]")),
     *("secret", "token", "passwd", "password", "passphrase", "pwd", "credential", "credentials"),
 )
-"""What the name of a secret value ends with."""
+"""How the names of secret values end."""
 _LABEL = "|".join(f"(?<={end})" for end in _ENDS)
 _LABELLED = re.compile(
     rf"((?<![\w-])[\w-]++(?:{_LABEL})"
@@ -86,15 +86,15 @@ _PAIRED = re.compile(
     r"([^\"\\]{6,200})",
     re.IGNORECASE,
 )
-"""A secret in a pair of name and value, as settings are sent to a service."""
+"""A secret in a pair of name and value, the form in which settings are sent to a service."""
 _ATTACHED = re.compile(r"(\bmysql\w*(?:\s[^\n|;&]{0,200})?\s-p[\"']?)([^\s\"'/]{4,200})")
-"""A password that stands at its flag with nothing between, as MySQL's programs take it."""
+"""A password attached to its flag without a space, as MySQL's programs accept it."""
 _ASSIGNED = re.compile(
     r"(?:key|secret|token|passwd|password|passphrase|pwd|credent(?:i\u0307?|\u0131)als?)"
     r"\\*[\"']?\s*[=:]\s*(?:\[\s*)?\\*[\"']?[^\s\"',;)}\]]{6}"
 )
-"""What a match of `_LABELLED` ends with, in folded text: nearly all texts that speak of a token assign none, and this
-finds that out in a twentieth of the time."""
+"""Matches the end of every match of `_LABELLED_VALUE`, in casefolded text. Most texts that mention a token assign none;
+this pattern finds that out in a twentieth of the time."""
 _FLAG = re.compile(
     r"(--(?:\w+-){0,4}(?:api-?key|access-?key|secret-?key|private-?key|client-?secret|secret|token|passwd|password"
     r"|passphrase|pwd|credentials?)\s+\\*[\"']?)([^\s\"',;)}\]-][^\s\"',;)}\]]{5,199})",
@@ -102,9 +102,9 @@ _FLAG = re.compile(
 )
 _LOGIN = re.compile(r"((?:\s-u|\s--user)(?:\s+|=)\\*[\"']?[\w.@%+-]{1,64}:)([^\s\"'/][^\s\"']{5,199})")
 _WORD = 12
-"""Letters of the longest word that may follow a flag in prose: "the --password option"."""
+"""Length of the longest word after a flag that is read as prose, as in "the --password option"."""
 _SHORTEST = 6
-"""Characters of the shortest value that a label makes a secret."""
+"""Length of the shortest value that counts as a secret because of its label."""
 _HARMLESS = re.compile(
     r"^(?:[\d.]{1,15}|true|false|none|null|undefined|string|number|\[redacted.*|[$<{(%].*|(?:~|\.{1,2})(?:/[\w.-]+)+"
     r"|/?(?:[\w-]+/)*[\w-]+\.(?:cfg|conf|crt|env|go|ini|java|jsx?|json|key|kt|log|md|pem|php|py|rb|rs|rst|sh|toml|tsx?"
@@ -112,13 +112,13 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r"[$@]?[^\W\d][\w$]*[?!]?((?:(?:\.|::|->)[^\W\d][\w$]*[?!]?)*)(?:([(\[<]).*)?$")
-"""A value that a program reads or calls: `os.environ`, `settings.password`, `get_key(name)`."""
+"""A value that is code: `os.environ`, `settings.password`, `get_key(name)`."""
 _MIXED = re.compile(r"\d[^\W\d_]")
-"""What names in programs seldom hold, and passwords often."""
+"""A digit before a letter: common in passwords, rare in names of code."""
 
 
 def redact(text: str) -> str:
-    """The text with secrets replaced by `[redacted]`: keys by shape, and values labelled as key, token or password."""
+    """Replaces secrets by `[redacted]`: keys known by their shape, and values labelled as key, token or password."""
     if any(hint in text for hint in _HINTS):
         text = _WEB_TOKEN.sub(lambda found: MASK if found[1] else found[0], text)
         text = _SHAPES.sub(MASK, text)
@@ -145,31 +145,31 @@ def redact(text: str) -> str:
 
 
 def redact_value(label: str, value: str) -> str:
-    """A value without secrets that stood behind a label of its own: a field of an object, an argument of a call."""
-    named = _NAMES_A_SECRET.fullmatch(label) is not None and len(value) >= _SHORTEST
-    return MASK if named and not _harmless(value) else redact(value)
+    """Redacts a value that has a separate label, such as a field of an object or an argument of a tool call."""
+    is_secret = _NAMES_A_SECRET.fullmatch(label) is not None and len(value) >= _SHORTEST
+    return MASK if is_secret and not _harmless(value) else redact(value)
 
 
 def _flagged(match: re.Match[str]) -> str:
     value = match.group(2)
-    said = value.rstrip(".").isalpha() and len(value) <= _WORD
-    return match.group(0) if said or _harmless(value) else match.group(1) + MASK
+    is_prose = value.rstrip(".").isalpha() and len(value) <= _WORD
+    return match.group(0) if is_prose or _harmless(value) else match.group(1) + MASK
 
 
 redacted = remembered(redact)
-"""`redact` for texts that are shown again and again: facts, and the lines of a story."""
+"""`redact` with a cache, for texts that are shown again and again, such as facts."""
 
 
 def _labelled(match: re.Match[str]) -> str:
     label, value = match.group(1).lower(), match.group(2).rstrip(".")
-    plain = value.isalpha() and (value.islower() or value.istitle())
-    if _harmless(value) or (plain and "pass" not in label and "pwd" not in label):
+    is_word = value.isalpha() and (value.islower() or value.istitle())
+    if _harmless(value) or (is_word and "pass" not in label and "pwd" not in label):
         return match.group(0)
     return match.group(1) + MASK
 
 
 def _harmless(value: str) -> bool:
-    """Whether a value that is labelled as secret is none: a number, a word of a schema, a path, a piece of code."""
+    """Whether a value labelled as secret is not one: a number, a word of a schema, a path, a piece of code."""
     if _HARMLESS.match(value):
         return True
     code = _CODE.match(value)

@@ -1,9 +1,10 @@
-"""Writes the summaries of the newest live Block again, from the originals: with another model, or a better rung.
+"""Rewrites the summaries of the newest live Block from the originals, with another model or a larger budget.
 
-The range is read as it was before the Block, which takes the whole path up to there: this is no step of a conversation.
+Redo restores the range as it was before the Block, and reads the whole path up to there. It is therefore a separate
+command and never runs as part of a conversation.
 
-Like the engine, a generator without I/O that appends nothing. The new Block covers the older one's ranges, so undo
-gives the older one back. Facts are carried as they are; only the text changes.
+Like the engine, this is a generator without I/O that appends nothing. The new Block covers the older one's ranges, so
+undo brings the older one back. Facts are carried over as they are; only the text changes.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from tenfold.wire.marks import summary_text
 
 
 class Again(Struct, frozen=True):
-    """What is asked for: `model` in place of the policy's ("": the policy's), and a focus.
+    """How to rewrite: a `model` in place of the policy's ("" keeps the policy's), and a focus.
 
-    `tokens` are what the new text may take (0: as many as the old one, at least the policy's share). Without any
-    model they are needed: code writes more with more room, and the same with the same.
+    `tokens` is the budget of the new text. With 0 it gets as many as the old one, and at least the policy's share.
+    Without any model a number is required, because code writes more only if it gets a larger budget.
     """
 
     model: str = ""
@@ -46,11 +47,11 @@ class Again(Struct, frozen=True):
 
 
 PLAIN = Again()
-"""The same models, no focus."""
+"""The policy's own models, no focus."""
 
 
 class _Old(Struct, frozen=True):
-    """One summary in view: its replacement, the place of its text among the shows, and the text in two parts."""
+    """One summary in view: its replacement, the index of its text, and the text split into narrative and facts."""
 
     index: int
     made: Replacement
@@ -60,37 +61,36 @@ class _Old(Struct, frozen=True):
 
 
 def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, new_id: Callable[[], str]) -> Effects:
-    """The newest live Block's summaries, written again. Ends "nothing" where it has none or nothing would change.
+    """Rewrites the summaries of the newest live Block. Ends as "nothing" where it has none or nothing would change.
 
-    A Block of another policy is written as that policy writes, by this one's models. A model that fails appends
-    nothing: the Outcome is "failed", and what is in view stays.
+    Writes the way the Block's own preset does, with this policy's models. If a model fails, the view stays as it is.
     """
     tokens = bench.tally(view)
     position = view.marks.live[-1] if view.marks.live else -1
     block = view.path.at(position) if position >= 0 else None
-    way = _way(policy, block.policy if isinstance(block, Block) else "", again)
-    olds = _summaries(view, position, block, way.summary) if isinstance(block, Block) else []
-    if not isinstance(block, Block) or not olds or not (way.summary.models or again.tokens):
+    redo_policy = _way(policy, block.policy if isinstance(block, Block) else "", again)
+    summaries = _summaries(view, position, block, redo_policy.summary) if isinstance(block, Block) else []
+    if not isinstance(block, Block) or not summaries or not (redo_policy.summary.models or again.tokens):
         reason = "no model is named, and code has written what it can: name a model, or more tokens"
-        if not olds:
+        if not summaries:
             reason = "the newest Block shows no summary" if block else "no compaction is in force on this path"
         return Verdict(Outcome("nothing", reason, tokens, tokens, 0, policy=policy.name))
     new, out, total = new_id(), [], Written("", "none")
-    for old in olds:
-        room = again.tokens or _room(old, block, way)
-        job = yield from _job(view, old, way, (block, new), room=room, focus=again.focus)
+    for old in summaries:
+        budget = again.tokens or _room(old, block, redo_policy)
+        job = yield from _job(view, old, redo_policy, (block, new), room=budget, focus=again.focus)
         if isinstance(job, str):
-            return Verdict(Outcome("failed", job, tokens, tokens, 0, policy=way.name))
-        written = _by_a_model((yield from way.writer.write(job)), way)
+            return Verdict(Outcome("failed", job, tokens, tokens, 0, policy=redo_policy.name))
+        written = _by_a_model((yield from redo_policy.writer.write(job)), redo_policy)
         spent = added(total.spent, written.spent) if written.spent.calls else total.spent
         total = replace(written, notes=(*total.notes, *written.notes), spent=spent)
         if written.failed or written.text.strip() in ("", old.story):
-            return _spoiled(written.failed, total, tokens, way, new=new, now=now)
-        rep = Rep(position, old.index, old.made.first, old.made.last)
-        told = _replacement(old, rep, written.text, new, way)
-        out.append(replace(told, sizes=tuple(_sizes(told, view, policy))))
-    after = tokens + sum(sum(r.sizes) - sum(_sizes(o.made, view, policy)) for r, o in zip(out, olds, strict=True))
-    made = replace(
+            return _spoiled(written.failed, total, tokens, redo_policy, new=new, now=now)
+        part = Rep(position, old.index, old.made.first, old.made.last)
+        rewritten = _replacement(old, part, written.text, new, redo_policy)
+        out.append(replace(rewritten, sizes=tuple(_sizes(rewritten, view, policy))))
+    after = tokens + sum(sum(r.sizes) - sum(_sizes(o.made, view, policy)) for r, o in zip(out, summaries, strict=True))
+    new_block = replace(
         block,
         id=new,
         parent=None,
@@ -113,24 +113,24 @@ def redo(view: View, policy: Policy, again: Again, bench: Bench, *, now: int, ne
         after,
         after,
         block=new,
-        policy=way.name,
+        policy=redo_policy.name,
         rung=total.rung,
         notes=total.notes,
         spent=total.spent,
     )
-    return Verdict(outcome, made)
+    return Verdict(outcome, new_block)
 
 
 _AGAIN = "redo of "
 
 
 def _way(policy: Policy, name: str, again: Again) -> Policy:
-    """How the Block's own policy writes, with the models of this one: rungs without one gave what is to be bettered."""
-    own = policy if name in ("", policy.name) or name not in POLICIES else POLICIES[name](policy.counter)
+    """Returns the Block's own preset with this policy's models. With models, code may not write in their place."""
+    preset = policy if name in ("", policy.name) or name not in POLICIES else POLICIES[name](policy.counter)
     models = (again.model,) if again.model else policy.summary.models
-    texts = {each: getattr(own.summary, each) or getattr(policy.summary, each) for each in PROMPTS}
+    texts = {each: getattr(preset.summary, each) or getattr(policy.summary, each) for each in PROMPTS}
     on_failure: OnFailure = "abort" if models else "ladder"
-    return replace(own, summary=replace(own.summary, models=models, on_failure=on_failure, **texts))
+    return replace(preset, summary=replace(preset.summary, models=models, on_failure=on_failure, **texts))
 
 
 def _summaries(view: View, position: int, block: Block, settings: Settings) -> list[_Old]:
@@ -138,21 +138,21 @@ def _summaries(view: View, position: int, block: Block, settings: Settings) -> l
     for ref in view.refs:
         if not isinstance(ref, Rep) or ref.block != position:
             continue
-        made = block.replacements[ref.index]
-        if made.kind not in (SUMMARY, BATCHES) or shown_again(view, made):
+        replacement = block.replacements[ref.index]
+        if replacement.kind not in (SUMMARY, BATCHES) or shown_again(view, replacement):
             continue
-        for place, show in enumerate(made.show):
+        for text_index, show in enumerate(replacement.show):
             text = summary_text(text_of(show.message)) if isinstance(show, Say) else None
             mark = f'block="{block.id}"'
             if text is not None and isinstance(show, Say) and mark in text_of(show.message)[:200]:
                 _, found, body = ("\n" + text.removesuffix(settings.closing)).partition("\n" + TITLE + "\n")
                 facts = f"{TITLE}\n{body.strip()}" if found else ""
-                out.append(_Old(ref.index, made, place, story_of(text, settings), facts))
+                out.append(_Old(ref.index, replacement, text_index, story_of(text, settings), facts))
     return out
 
 
 def _room(old: _Old, block: Block, policy: Policy) -> int:
-    """Tokens for a model's text, which may need more than an extract took."""
+    """Returns the budget for a model's text, which may need more tokens than an extract took."""
     before = policy.counter.count([old.story])[0]
     return max(before, int(block.tokens_after * policy.shares.narrative), FRAME)
 
@@ -160,42 +160,42 @@ def _room(old: _Old, block: Block, policy: Policy) -> int:
 def _job(
     view: View, old: _Old, way: Policy, blocks: tuple[Block, str], *, room: int, focus: str
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Job | str]:
-    """The range as it was before the Block that first covered it; or why it cannot be had."""
+    """Builds the writing job from the range as it was before its first Block. Returns a reason if it cannot be read."""
     block, new = blocks
-    position, made = _first_telling(view, view.marks.live[-1], old.index)
+    position, replacement = _first_telling(view, view.marks.live[-1], old.index)
     (answer,) = yield (Read(tuple(range(position))),)
     if answer.error:
         return f"the originals could not be read: {answer.error}"
     before = View.of(Path(answer.entries))
-    units = tuple(u for u in before.units if made.first <= u.first and u.last <= made.last)
+    units = tuple(u for u in before.units if replacement.first <= u.first and u.last <= replacement.last)
     show = tuple(Say(TO_BE_WRITTEN) if place == old.place else s for place, s in enumerate(old.made.show))
-    piece = Piece(units, 0, room, sizes=(), kind=made.kind, show=show, allotment=room)
+    piece = Piece(units, 0, room, sizes=(), kind=replacement.kind, show=show, allotment=room)
     goal = way.goal(block.tokens_after, recall="none")
     writing = Writing(new, block.facts, way.summary, way.counter.count, focus)
     return job_of(before, goal, piece, room, writing)
 
 
 def _first_telling(view: View, position: int, index: int) -> tuple[int, Replacement]:
-    """The Block, by position, that put the first summary over a range, and how: behind all that were written again."""
+    """Finds the Block that first summarized a range, behind all redos: its position and replacement."""
     while True:
         block = view.path.at(position)
         assert isinstance(block, Block)
-        made = block.replacements[index]
-        (*_, last) = made.covers
+        replacement = block.replacements[index]
+        (*_, last) = replacement.covers
         if not (block.notes and block.notes[0].startswith(_AGAIN) and isinstance(last, Rep)):
-            return position, made
+            return position, replacement
         position, index = last.block, last.index
 
 
 def _by_a_model(written: Written, way: Policy) -> Written:
-    """What was written, failed where a model was named and code had to write after all: that is in view already."""
+    """Marks a text as failed if code wrote it although a model was named: that text is in view already."""
     if written.failed or not way.summary.models or written.rung not in ("extractive", "mechanical"):
         return written
     return replace(written, failed="no model gave a usable summary: " + "; ".join(written.notes))
 
 
 def _replacement(old: _Old, rep: Rep, text: str, block: str, by: Policy) -> Replacement:
-    """The same shows with the new text in its place, in the same role."""
+    """Builds the replacement with the new text in place of the old one, in the same role."""
     before = old.made.show[old.place]
     assert isinstance(before, Say)
     role = "system" if before.message.role == "system" else "user"
@@ -212,7 +212,7 @@ def _sizes(made: Replacement, view: View, policy: Policy) -> list[int]:
 
 
 def _spoiled(failed: str, written: Written, tokens: int, policy: Policy, *, new: str, now: int) -> Verdict:
-    """No better text: remembered in the log where it cost a model call."""
+    """Ends without a better text. Records an Attempt if it cost a model call."""
     status: Literal["failed", "nothing"] = "failed" if failed else "nothing"
     reason = failed or "the text came out the same"
     outcome = Outcome(status, reason, tokens, tokens, 0, policy=policy.name, notes=written.notes, spent=written.spent)

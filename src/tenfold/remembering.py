@@ -1,7 +1,8 @@
-"""Results of pure functions over one text, kept for a while.
+"""Caches the results of pure functions of a text.
 
-The same messages are read several times for one Block: by a preview, by what is prepared in the background, by the
-compaction itself, by the attempt after one that failed; and a section of facts is rendered more than once to fit.
+The same messages are read several times for one Block: by a preview, by the preparation in the background, by the
+compaction itself, and by another attempt after a failure. A section of facts may be rendered several times until it
+fits.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST = 2_048
-"""Results that are kept of one function: of those asked for last."""
+"""How many results are kept for each function; the least recently used ones are dropped."""
 LONGEST = 10_000
-"""Characters of the longest text whose result is kept: a text may be of any size."""
+"""Length of the longest text whose result is kept, in characters, to bound the memory used."""
 
 
 def remembered(function: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P], R]:
-    """The function, with its newest results kept. They are shared, so they must be values that nobody changes."""
-    kept = lru_cache(maxsize=MOST)(function)
-    known = cast("Callable[Concatenate[str, P], R]", kept)  # its own type says nothing of the arguments
+    """Wraps a function so that its recent results are cached. They are shared, so nobody may change them."""
+    cache = lru_cache(maxsize=MOST)(function)
+    cached = cast("Callable[Concatenate[str, P], R]", cache)  # its own type does not describe the arguments
 
     @wraps(function)
     def either(text: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return known(text, *args, **kwargs) if len(text) <= LONGEST else function(text, *args, **kwargs)
+        return cached(text, *args, **kwargs) if len(text) <= LONGEST else function(text, *args, **kwargs)
 
     return either

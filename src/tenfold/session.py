@@ -1,7 +1,7 @@
-"""The public face of a log: one conversation, opened over a store.
+"""The class `Session`: one conversation in a store, compacted when it grows too long for the model.
 
-Every method is synchronous and safe from several threads; `aio.AsyncSession` runs these same methods in threads.
-The lock is held to append and to install a view, never while a model writes: readers are not blocked by a compaction.
+Every method is synchronous and can be called from several threads. `AsyncSession` runs the same methods in threads.
+A lock is held only for short steps such as an append, never while a model writes. So a compaction blocks no reader.
 """
 
 from __future__ import annotations
@@ -38,35 +38,37 @@ from tenfold.wire import WIRES, summary_mark
 __all__ = ["Place", "Provider", "Session"]
 _RETRIES = 5
 LARGEST = max(IMAGE_TOKENS, PAGE_TOKENS) + MESSAGE_TOKENS
-"""Tokens of a part that takes more of them than bytes, at most: an image or a file by its address, and its frame."""
+"""The most tokens one part can take beyond its bytes: an image or file given by URL, plus the message overhead."""
 
 
 class Session(Conversation):
-    """One conversation. `Session.create` makes it in the store, `Session(place, policy)` opens one that exists."""
+    """One conversation. `Session.create` makes it in the store; `Session(address, policy)` opens an existing one."""
 
     # -- for hosts -----------------------------------------------------------------------------------------------------
 
     def before_model(
         self, request: Mapping[str, Any], *, window: int | None = None, recall: Recall = "none", wire: str = ""
     ) -> dict[str, Any]:
-        """The request to send in place of this one (a provider's keyword arguments): its list brought down to size.
+        """Returns the request to send in place of this one, with its message list compacted if it is too long.
 
-        Syncs, then compacts if the policy's trigger calls for it; `outcome` says what came of that. Items that stay
-        are the very objects passed in, so what was changed in place is sent as it now is; in a list of more than 64,
-        far from its end, the log may follow some requests later, but before it is compacted here. Without a known
-        window nothing is ever compacted. Raises `UsageError` for a request without a whole conversation.
+        `request` holds the keyword arguments of a provider's call. The list is synced with the log, then compacted if
+        the policy's trigger fires; `outcome` holds the result. Messages that stay are the same objects that were
+        passed in, so a message that was edited in place is sent as edited. In a list of more than 64 messages, the
+        log may notice an edit far from the end some requests later, but always before a compaction. Without a known
+        window nothing is compacted. Raises `UsageError` for a request that does not hold the whole conversation.
         """
         with self.compacting:
-            asked, level, call = self.asked(request, window=window, recall=recall, wire=wire)
+            host_request, host_list, call = self.asked(request, window=window, recall=recall, wire=wire)
             if call is not None:
                 self.outcome = self._carried_out(call)
                 self.prepare(call)
-            return self.answered(request, asked, level)
+            return self.answered(request, host_request, host_list)
 
     def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
-        """Notes what the provider reported for the request just made: a response, or its usage, of any wire.
+        """Records the token usage the provider reported for the last request.
 
-        Reports that are partial, failed, or count no prompt tokens are left out.
+        `report` is a response, or only its usage, in any of the wire formats. Reports that are partial or failed, or
+        that count no prompt tokens, are ignored.
         """
         usage = usage_of(report, model=self.model)
         if usage is not None:
@@ -75,58 +77,66 @@ class Session(Conversation):
     def asked(
         self, request: Mapping[str, Any], *, window: int | None, recall: Recall, wire: str, whole: bool = False
     ) -> tuple[Request, Level, Call | None]:
-        """The first half of `before_model`: the request read and synced, and the demand it makes, if any.
+        """Does the first half of `before_model`: reads the request and syncs its list with the log.
 
-        With `whole`, and where the trigger may fire, the content of every item is looked at (decision 0014): say so
-        before compacting unasked.
+        Returns the request as read, the synced list, and the check to run if one is due. With `thorough`, and whenever
+        the trigger may fire, the content of every message is compared with the log (decision 0014). Pass it before a
+        compaction that no check asks for.
         """
         with self._lock:
-            known = self._resent
-            asked = read_request(request, confirm=self.ours, wire=wire, known=known, whole=whole)
-            self.model = asked.model or self.model
-            floor = sum(self.policy.counter.count(list(asked.apart))) if asked.apart else 0
-            wanted = Call(window=window, floor=floor, output_reserve=asked.output, recall=recall)
-            if not whole and self._nears(asked.resent.since(known), wanted):
-                again = {**request, asked.field: asked.given}
-                asked = read_request(again, confirm=self.ours, wire=asked.wire, known=asked.resent, whole=True)
-            self._resent = asked.resent
-        return asked, *self.demanded(asked.resent.said(), wanted)
+            previous = self._resent
+            host_request = read_request(request, confirm=self.ours, wire=wire, known=previous, whole=whole)
+            self.model = host_request.model or self.model
+            floor = sum(self.policy.counter.count(list(host_request.apart))) if host_request.apart else 0
+            call = Call(window=window, floor=floor, output_reserve=host_request.output, recall=recall)
+            if not whole and self._nears(host_request.resent.since(previous), call):
+                again = {**request, host_request.field: host_request.given}
+                host_request = read_request(
+                    again, confirm=self.ours, wire=host_request.wire, known=host_request.resent, whole=True
+                )
+            self._resent = host_request.resent
+        return host_request, *self.demanded(host_request.resent.said(), call)
 
     def _nears(self, new: tuple[int, int], call: Call) -> bool:
-        """Whether the trigger may fire with so many bytes and parts more: at most a token each, and an image each."""
-        known = self.call(window=call.window, floor=call.floor)
-        if known.window is None:
+        """Returns whether the trigger may fire once the new content is added.
+
+        `growth` is (bytes, parts). The upper bound counts one token per byte and one image per part.
+        """
+        complete = self.call(window=call.window, floor=call.floor)
+        if complete.window is None:
             return False
-        reading, limits = self._against(replace(known, output_reserve=call.output_reserve))
+        reading, limits = self._against(replace(complete, output_reserve=call.output_reserve))
         size, parts = new
         return limits.need(reading.tokens + int(reading.slope * (size + parts * LARGEST))) != "none"
 
     def demanded(self, messages: list[Message], call: Call, *, ends: bool = False) -> tuple[Level, Call | None]:
-        """A host's whole list, which nobody changes any more, synced, and the check that a call with it makes, if due.
+        """Syncs the log with a host's whole message list. Returns the synced list and the check to run, if one is due.
 
-        Of `call` the window, the floor (what is sent besides the list), the output reserve and `recall` are taken.
-        `ends` is of a host that makes the check at the end of a run itself. System prompts in front may change from
-        request to request: the newest are sent, the log keeps the first.
+        Nobody may change `messages` afterwards. Four fields of `call` are used: the window, the floor (tokens sent
+        besides the list), the output reserve and `recall`. `has_run_end_check` says that the host runs the check at
+        the end of a run itself. Leading system prompts may change between requests: the newest are sent, and the log
+        keeps the first.
         """
-        level = self._synced(messages, floor=True)
+        host_list = self._synced(messages, floor=True)
         self._apart = call.floor
-        known = self.call(window=call.window, floor=call.floor)
-        check = replace(known, demand="check", output_reserve=call.output_reserve, recall=call.recall)
-        return level, check if self.due(check, ends=ends) else None
+        complete = self.call(window=call.window, floor=call.floor)
+        check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall)
+        return host_list, check if self.due(check, ends=ends) else None
 
     def due(self, call: Call, *, ends: bool = False) -> bool:
-        """Whether this is a check point: for the soft limit where the policy says so, for the hard one always."""
+        """Returns whether to check now: the soft limit at the policy's check points, the hard limit always."""
         points = {"before_call", check_point(self.view.path)}
-        if "user_message" in points and not ends:  # the run before it has ended, which other hosts say nowhere
+        if "user_message" in points and not ends:  # a user message means that the run before it has ended
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
         return self._need(call) == "hard"
 
     def answered(self, request: Mapping[str, Any], asked: Request, level: Level) -> dict[str, Any]:
-        """The second half of `before_model`: the request with the view in place of its list.
+        """Does the second half of `before_model`: returns the request with the view in place of its list.
 
-        A history that can be sent as it is goes out in its own order, also where the view has put results to calls.
+        A history that the provider accepts unchanged is sent in its own order, even where the view has moved tool
+        results next to their calls.
         """
         messages = self.current(level)
         if messages is None or (self._history(level) and accepted(level.messages, self.view, asked.wire)):
@@ -135,59 +145,63 @@ class Session(Conversation):
         return with_list(request, asked, WIRES[asked.wire].encode(messages), level.standing(self.view))
 
     def current(self, level: Level) -> list[Message] | None:
-        """The view with the host's newest form of what it shows untouched; None where the list is the view already."""
+        """Returns the messages to send: the view, with the host's newest version of each untouched message.
+
+        Returns None if the host's list is the view already.
+        """
         view = self.view
         return None if self._is(view, level) else renewed(view.shown(), level)
 
     def ours(self, block: str, seal: str) -> bool:
-        """Whether this session's store wrote the summary that carries this mark."""
-        place = self.place
+        """Returns whether this session wrote the summary that carries this mark."""
+        address = self.place
         try:
-            found = place.store.locate(place.namespace, block)
+            located = address.store.locate(address.namespace, block)
         except NotFound:
             return False
-        if found.session != place.session or found.entry.id != block:
+        if located.session != address.session or located.entry.id != block:
             return False
-        says: Iterable[Message] = ()
-        if isinstance(found.entry, Block):
-            says = (s.message for r in found.entry.replacements for s in r.show if isinstance(s, Say))
-        elif isinstance(found.entry, Branch):
-            says = (found.entry.message,)
-        return any(summary_mark(text_of(m)) == (block, seal) for m in says)
+        summaries: Iterable[Message] = ()
+        if isinstance(located.entry, Block):
+            summaries = (s.message for r in located.entry.replacements for s in r.show if isinstance(s, Say))
+        elif isinstance(located.entry, Branch):
+            summaries = (located.entry.message,)
+        return any(summary_mark(text_of(m)) == (block, seal) for m in summaries)
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
     def reading(self, *, window: int | None = None, floor: int = 0) -> Reading:
-        """How many tokens the view takes, how sure that is, and out of which window.
+        """Measures how many tokens the view takes, how reliable that number is, and out of which window.
 
-        `floor` counts what is sent besides the view; without `window` the model's known one is taken.
+        `floor` is the number of tokens sent besides the view. Without `window` the model's known window is used.
         """
         with self._lock:
             return measure(self._head.view, self.policy, self.call(window=window, floor=floor), self.bench())
 
     def call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
-        """A demand with this session's model, window and calibration filled in; replace fields for anything else.
+        """Builds a compaction call with this session's model, window and calibration filled in.
 
-        With a target it is a person's demand, which no trigger holds back; without one it is a check.
+        With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check.
+        Replace fields of the result for anything else.
         """
-        known = window if window is not None else (window_of(self.model) if self.model else None)
+        size = window if window is not None else (window_of(self.model) if self.model else None)
         demand: Demand = "manual" if to is not None else "check"
         consult = bool(self.answerer.before or self.answerer.listen)
-        return Call(demand, to, known, model=self.model, floor=floor, anchors=self._head.anchors, consult=consult)
+        return Call(demand, to, size, model=self.model, floor=floor, anchors=self._head.anchors, consult=consult)
 
     def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
-        """Compacts if that is called for: down to `to` tokens, or as the policy's trigger and the window say.
+        """Compacts down to `to` tokens, or, without a target, when the policy's trigger fires for the window.
 
-        Raises `UsageError` when neither a target nor a window is known; every other ending is an Outcome.
+        Raises `UsageError` when neither a target nor a window is known; every other failure is an Outcome.
         """
         call = self.known(call or self.call(to=to, window=window))
         with self.compacting:
             return self._carried_out(call)
 
     def _carried_out(self, call: Call) -> Outcome:
-        ahead = self.deferred(call) or self.adopted(call)
-        if ahead is not None:
-            return ahead
+        prepared = self.deferred(call) or self.adopted(call)
+        if prepared is not None:
+            return prepared
         with compaction(self.place.session, self.policy.name) as tell:
             effects, view = self.effects(call)
             outcome = self.install(run(effects, self.answering()), view)
@@ -195,15 +209,16 @@ class Session(Conversation):
             return outcome
 
     def prepare(self, call: Call, answerer: Answerer | None = None) -> None:
-        """Starts the compaction that the trigger will soon call for, off the critical path.
+        """Starts the next compaction on a thread before the trigger fires, so that no call has to wait for it.
 
-        Only in the warning zone, where the policy prepares and a model writes; `before_model` does this by itself.
+        Does so only in the warning zone, if the policy prepares and a model writes the summaries. `before_model`
+        calls this by itself.
         """
         answerer = answerer or self.answerer
         policy = self.policy
         if self.ahead is not None or not policy.prepares or answerer.model is None or call.window is None:
             return
-        if answerer.before:  # a hook has its say when the trigger fires, and may want another summary
+        if answerer.before:  # hooks are asked when the trigger fires, and may want another summary
             return
         reading, limits = self._against(call)
         if limits.need(reading.tokens) != "warn" or self.view.marks.undone:
@@ -213,7 +228,10 @@ class Session(Conversation):
         self.ahead = Preparation(lambda: (run(effects, answerer), view))
 
     def taken(self, call: Call) -> Preparation | None:
-        """What was prepared, done or not, if this call takes it: the trigger fires or a person asks."""
+        """Returns the prepared compaction, finished or not, if this call uses it.
+
+        A call uses it when the trigger fires or when someone asks for a compaction.
+        """
         if self.ahead is None or call.demand != "check":
             return self.ahead
         if call.window is None:
@@ -221,37 +239,43 @@ class Session(Conversation):
         return self.ahead if self._need(call) in ("soft", "hard") else None
 
     def deferred(self, call: Call) -> Outcome | None:
-        """Nothing yet: a check goes on without what is still being prepared, as long as there is room for it."""
-        ahead = self.taken(call)
-        if ahead is None or ahead.done or call.demand != "check":
+        """Returns the Outcome of a check that need not wait for the compaction still being prepared.
+
+        Returns None if nothing is being prepared, or if the view has reached the hard limit.
+        """
+        preparation = self.taken(call)
+        if preparation is None or preparation.done or call.demand != "check":
             return None
         reading, limits = self._against(call)
         if limits.need(reading.tokens) == "hard":
             return None
-        tokens, room = reading.tokens, limits.hard - reading.tokens
-        told = f"a summary is being prepared; {tokens:,} tokens leave {room:,} to the limit of {limits.hard:,}"
-        return Outcome("nothing", told, tokens, tokens, limits.target, policy=self.policy.name)
+        tokens, left = reading.tokens, limits.hard - reading.tokens
+        reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
+        return Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
 
     def adopted(self, call: Call) -> Outcome | None:
-        """What was prepared, appended: if there is something, this call takes it, and it is enough."""
-        ahead = self.taken(call)
-        if ahead is None:
+        """Appends the prepared Block and returns its Outcome.
+
+        Returns None if nothing was prepared for this call, or if the Block saves too little.
+        """
+        preparation = self.taken(call)
+        if preparation is None:
             return None
         reading, limits = self._against(call) if call.window is not None else (self.reading(), None)
         self.ahead = None
-        made = ahead.take()
-        if isinstance(made, Exception):
-            self.answerer.say(f"what was prepared ahead raised {type(made).__name__}: {made}; it was ignored")
+        prepared = preparation.take()
+        if isinstance(prepared, Exception):
+            self.answerer.say(f"what was prepared ahead raised {type(prepared).__name__}: {prepared}; it was ignored")
             return None
-        verdict, view = made
-        if isinstance(verdict.entry, Block):
-            saves = verdict.entry.tokens_before - verdict.entry.tokens_after
-            least = call.to if call.to is not None else (limits.soft if limits else 0)
-            if reading.tokens - saves * reading.slope > least:
+        result, view = prepared
+        if isinstance(result.entry, Block):
+            saved = result.entry.tokens_before - result.entry.tokens_after
+            most = call.to if call.to is not None else (limits.soft if limits else 0)
+            if reading.tokens - saved * reading.slope > most:
                 return None
-            ready = f"prepared ahead: Block {verdict.entry.id}, {saves:,} tokens less"
-            self.answerer.tell(self._started(Consult(ready, reading.estimate, verdict.outcome.target)))
-        outcome = self.install(verdict, view)
+            plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
+            self.answerer.tell(self._started(Consult(plan, reading.estimate, result.outcome.target)))
+        outcome = self.install(result, view)
         return outcome if outcome.status == "compacted" else None
 
     def _need(self, call: Call) -> Need:
@@ -259,24 +283,25 @@ class Session(Conversation):
         return limits.need(reading.tokens)
 
     def _against(self, call: Call) -> tuple[Reading, Limits]:
-        """The Reading of a check, and the sizes it is held against."""
+        """Measures the view for a check. Returns the Reading and the limits it is compared with."""
         assert call.window is not None
         reading = self.reading(window=call.window, floor=call.floor)
         policy = self.policy
         return reading, policy.trigger.limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
 
     def redo(self, block: str = "", again: Again = PLAIN) -> Outcome:
-        """Writes the summaries of the newest live Block again from the originals: with another model, or more tokens.
+        """Rewrites the summaries of the newest live Block from the originals, for instance with another model.
 
-        `block`, if given, must be that Block (or the beginning of its id): older ones lie under it. The result is a
-        Block over the same ranges, so undo gives the earlier text back. Raises `UsageError` for another Block.
+        `block`, if given, is the id of that Block or the beginning of it. The result is a new Block over the same
+        ranges, so `undo` brings the earlier text back. Raises `UsageError` for any other Block, because newer Blocks
+        build on it.
         """
         with self.compacting:
             effects, view = self.redoing(block, again)
             return self.install(run(effects, self.reader()), view)
 
     def redoing(self, block: str, again: Again) -> tuple[Effects, View]:
-        """The generator behind `redo`, and the view it works on: for drivers of one's own."""
+        """Returns the generator behind `redo` and the view it works on, for callers who drive it themselves."""
         with self._lock:
             view = self.view
             newest = view.path.at(view.marks.live[-1]).id if view.marks.live else ""
@@ -286,11 +311,11 @@ class Session(Conversation):
             return redo(view, self.policy, again, self.fixed(view), now=now(), new_id=self.new_id), view
 
     def reader(self) -> Answerer:
-        """The answerer, able to read this session's entries for Asks that want originals."""
+        """Returns the answerer for `redo`, which can read this session's entries when an Ask needs originals."""
         return self.answerer if self.answerer.read is not None else replace(self.answerer, read=self._read)
 
     def known(self, call: Call) -> Call:
-        """The call itself. Raises `UsageError` when it has neither a target nor a window, or no size as a target."""
+        """Returns the call unchanged. Raises `UsageError` if it has an invalid target, or neither target nor window."""
         if call.to is not None and (type(call.to) is not int or call.to < 1):
             raise UsageError(f"a target is a whole number of tokens, at least 1, and not {call.to!r}")
         if call.to is None and call.window is None:
@@ -302,7 +327,7 @@ class Session(Conversation):
         return call
 
     def effects(self, call: Call) -> tuple[Effects, View]:
-        """The engine's generator for this call, and the view it works on: for drivers of one's own."""
+        """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
         with self._lock:
             view = self.view
             self._warn(call)
@@ -311,13 +336,13 @@ class Session(Conversation):
     def preview(
         self, call: Call | None = None, *, to: int | None = None, window: int | None = None
     ) -> tuple[Decision, Plan | None]:
-        """What `compact` would decide and plan for the same arguments; changes nothing and calls no model."""
+        """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         with self._lock:
             call = self.known(call or self.call(to=to, window=window))
             return preview(self.view, self.policy, call, self.bench())
 
     def answering(self) -> Answerer:
-        """The answerer, which tells its listeners when a compaction starts that no before-hook objected to."""
+        """Returns the answerer for a compaction: it tells its listeners of the start once no before-hook objects."""
         answerer = self.answerer
 
         def starts(consult: Consult) -> None:
@@ -329,7 +354,7 @@ class Session(Conversation):
         return Started(self.place.session, self.policy.name, consult.tokens_before, consult.target, consult.plan, now())
 
     def _warn(self, call: Call) -> None:
-        """Tells of a check in the warning zone."""
+        """Notifies the listeners if a check finds the view in the warning zone."""
         if not self.answerer.listen or call.demand != "check" or call.window is None:
             return
         reading, limits = self._against(call)
@@ -339,21 +364,21 @@ class Session(Conversation):
             )
 
     def install(self, verdict: Verdict, planned_on: View) -> Outcome:
-        """Appends what a Verdict holds, tells hooks and listeners, and gives the Outcome as it then is."""
+        """Appends the entry of an engine result, notifies hooks and listeners, and returns the final Outcome."""
         outcome = self._installed(verdict, planned_on)
-        told = outcome.status == "unsatisfiable" and verdict.entry is None  # recorded before, and said then
-        news = news_of(self.place.session, outcome, now())
-        if news is not None and not told:
-            self.answerer.tell(news)
+        is_repeated = outcome.status == "unsatisfiable" and verdict.entry is None  # the first time it was reported
+        event = news_of(self.place.session, outcome, now())
+        if event is not None and not is_repeated:
+            self.answerer.tell(event)
         if outcome.status == "compacted" and isinstance(verdict.entry, Block):
             self.answerer.appended(outcome, verdict.entry)
         return outcome
 
     def _installed(self, verdict: Verdict, planned_on: View) -> Outcome:
-        """Appends what a Verdict holds, and gives its Outcome with what only the new view can tell.
+        """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
 
-        When the log moved meanwhile, a Block whose ranges are still in view goes on the new leaf; else the Outcome is
-        `superseded` and nothing is written.
+        If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise
+        nothing is written and the Outcome is `superseded`.
         """
         before = self.told(planned_on)
         if self.archive is not None and isinstance(verdict.entry, Block) and self._still_fits(verdict.entry):
@@ -388,10 +413,10 @@ class Session(Conversation):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def fixed(self, view: View) -> Bench:
-        """What a compaction of this view is measured with while other threads append: its size is known already."""
-        bench = self.bench()
-        tokens = bench.tally(view)
-        return Bench(bench.sizes, lambda _view: tokens)
+        """Returns measures with the size of this view counted now, so that other threads may append meanwhile."""
+        measures = self.bench()
+        tokens = measures.tally(view)
+        return Bench(measures.sizes, lambda _view: tokens)
 
     def _still_fits(self, block: Block) -> bool:
         live = self.view.marks.live

@@ -1,4 +1,4 @@
-"""Settings: a TOML file and the environment, made into a policy. The only reader of either.
+"""Reads the settings from a TOML file and the environment, and builds a policy from them.
 
     [tenfold]
     policy = "tail"                    # a preset, or a named instance from below
@@ -13,8 +13,9 @@
     policy = "tiers"
     focus = "the database migration"
 
-`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (with commas), `TENFOLD_AUTO` and `TENFOLD_FOCUS` come before the
-file. A preset's own settings are the keywords of its function in `policies`. An unknown key or name is an error.
+`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO` and `TENFOLD_FOCUS`
+override the file. A preset's own settings are the keywords of its function in `policies`. An unknown key or name is an
+error.
 """
 
 from __future__ import annotations
@@ -43,18 +44,19 @@ from tenfold.summarize.edge import with_prompts
 from tenfold.trigger.triggers import Trigger
 
 Value = Any
-"""What TOML holds; each is checked against the type of the setting it is for."""
+"""A value in TOML. Each is checked against the type of its setting."""
 VARIABLES = ("policy", "model", "fallbacks", "auto", "focus")
 FILE = "TENFOLD_CONFIG"
-"""The environment variable that names the settings file; without it `tenfold.toml` in the working folder is read."""
+"""The environment variable that names the settings file. Without it, `tenfold.toml` in the working folder is read."""
 
 
 class Common(Struct, frozen=True, forbid_unknown_fields=True):
-    """What may be set for every policy. `stages` stand in front of the policy's own; see `plugins` for the names.
+    """The settings that every policy has.
 
-    `model` and `fallbacks` write the summaries ("" and none: code alone; for the command, "auto" chooses by the
-    agent's model); `focus` is what they dwell on. `archive` is given every batch of a policy that makes batches ("":
-    the log alone). `extensions` are a user's hooks and listeners.
+    `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries. If
+    they are empty, code writes them; for the command, "auto" chooses by the agent's model. `focus` is what summaries
+    emphasize. `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
+    `extensions` are a user's hooks and listeners.
     """
 
     policy: str = "tenfold"
@@ -73,49 +75,55 @@ _COMMON = tuple(field.name for field in msgspec.structs.fields(Common))
 
 
 class Config(Struct, frozen=True):
-    """The settings as read: `common` is `[tenfold]` with the environment over it, `presets` the tables under it."""
+    """The settings as they were read.
+
+    `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source.
+    """
 
     common: Common
     presets: Mapping[str, Mapping[str, Value]]
     where: str
 
     def policy(self, counter: Counter, name: str = "") -> Policy:
-        """The policy `name` (default: the configured one) with its settings. Raises `UsageError` for a wrong one."""
-        asked = name or self.common.policy
-        table = self.presets.get(asked, {})
-        base = str(table.get("policy", asked))
+        """Builds the policy `name` (default: the configured one) with its settings.
+
+        Raises `UsageError` for an unknown name or a wrong setting.
+        """
+        policy_name = name or self.common.policy
+        table = self.presets.get(policy_name, {})
+        base = str(table.get("policy", policy_name))
         make = _preset(base, self.presets)
         knobs = {key: value for key, value in table.items() if key not in _COMMON}
-        common = self.common_of(asked)
-        if base != asked:  # an instance: what it does not say falls through to its preset's own settings
+        common = self.common_of(policy_name)
+        if base != policy_name:  # a named instance inherits the own settings of its preset
             knobs = {**{k: v for k, v in self.presets.get(base, {}).items() if k not in _COMMON}, **knobs}
         if common.counter:
             counter = cast("Counter", found("counters", common.counter))
-        made = make(counter, **_checked(base, make, knobs, self.where))
-        return _outfitted(made, common)
+        policy = make(counter, **_checked(base, make, knobs, self.where))
+        return _outfitted(policy, common)
 
     def common_of(self, name: str = "") -> Common:
-        """What is set for every policy, as the policy `name` (default: the configured one) has it."""
-        asked = name or self.common.policy
-        table = self.presets.get(asked, {})
-        own = {**self.presets.get(str(table.get("policy", asked)), {}), **table}
+        """Returns the common settings as they apply to the policy `name` (default: the configured one)."""
+        policy_name = name or self.common.policy
+        table = self.presets.get(policy_name, {})
+        own = {**self.presets.get(str(table.get("policy", policy_name)), {}), **table}
         own = {key: value for key, value in own.items() if key in _COMMON and key != "policy"}
-        return _common({**_given(self.common), **own}, f"[tenfold.presets.{asked}] in {self.where}")
+        return _common({**_given(self.common), **own}, f"[tenfold.presets.{policy_name}] in {self.where}")
 
     def archive(self, name: str = "") -> Archive | None:
-        """The archive of that policy's batches, for `Session(..., archive=)`; None where the log alone keeps them."""
-        named = self.common_of(name).archive
-        return cast("Archive", found("archives", named)) if named else None
+        """Loads the archive of that policy, for `Session(..., archive=)`. None if only the store keeps batches."""
+        reference = self.common_of(name).archive
+        return cast("Archive", found("archives", reference)) if reference else None
 
     def extensions(self, name: str = "") -> tuple[Extension, ...]:
-        """The extensions that are named, for an `Agent` or `extended(answerer, ...)`, in order."""
+        """Loads the named extensions in order, for an `Agent` or `apply_extensions(answerer, ...)`."""
         return tuple(cast("Extension", found("extensions", one)) for one in self.common_of(name).extensions)
 
 
 def read(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Config:
-    """The settings of the file at `path` (default: `TENFOLD_CONFIG`, else ./tenfold.toml if there is one).
+    """Reads the settings file at `path` (default: `TENFOLD_CONFIG`, else ./tenfold.toml if it exists).
 
-    Raises `BadInput` for a file that is named and missing, or is no TOML; `UsageError` for a wrong key or value.
+    Raises `BadInput` if a named file is missing or is not TOML, and `UsageError` for a wrong key or value.
     """
     environ = os.environ if environ is None else environ
     named = path or environ.get(FILE)
@@ -129,9 +137,9 @@ def read(path: str | Path | None = None, *, environ: Mapping[str, str] | None = 
     if not isinstance(presets, dict) or not all(isinstance(one, dict) for one in presets.values()):
         raise UsageError(f"[tenfold.presets] in {where} holds tables, one for each preset or named instance")
     for key in VARIABLES:
-        said = environ.get(f"TENFOLD_{key.upper()}")
-        if said is not None:
-            table[key] = _from_environment(key, said)
+        text = environ.get(f"TENFOLD_{key.upper()}")
+        if text is not None:
+            table[key] = _from_environment(key, text)
     config = Config(_common(table, f"[tenfold] in {where}"), presets, where)
     for name, one in presets.items():
         _check_preset(name, one, config)
@@ -140,20 +148,20 @@ def read(path: str | Path | None = None, *, environ: Mapping[str, str] | None = 
 
 
 PUBLISHED = Config(Common(), {}, "no settings file")
-"""What holds without any settings."""
+"""The settings if there is neither a file nor a variable."""
 
 
 def policy_for(name: str, counter: Counter, *, models: Sequence[str] = ()) -> Policy:
-    """A preset with its published settings and the models that write its summaries, without any file."""
+    """Builds a preset with its published settings and the models that write its summaries, without a file."""
     common = Common(name, "".join(models[:1]), tuple(models[1:]))
     return _outfitted(_preset(name, {})(counter), common)
 
 
 class Live:
-    """A policy that follows its settings file: give it to a session in place of a policy.
+    """A policy that follows its settings file. Give it to a session in place of a policy.
 
-    The file is looked at on each call and read again when it changed. One that no longer can be read leaves the last
-    good policy in force, and `report` is told why, once for each change.
+    Each call checks the file and reads it again if it has changed. If the file can no longer be read, the last good
+    policy stays in force, and `report` is told why, once per change.
     """
 
     def __init__(
@@ -164,7 +172,7 @@ class Live:
         environ: Mapping[str, str] | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """Reads the file. Raises what `read` raises."""
+        """Reads the file. Raises what `load_settings` raises."""
         self._counter, self._environ, self._report = counter, environ, report
         named = path or (os.environ if environ is None else environ).get(FILE)
         self._path, self._place = path, Path(named or "tenfold.toml")
@@ -172,7 +180,7 @@ class Live:
         self._policy = read(path, environ=environ).policy(counter)
 
     def __call__(self) -> Policy:
-        """The policy as the file says now."""
+        """Returns the policy as the file describes it now."""
         stamp = self._stamp()
         if stamp != self._seen:
             self._seen = stamp
@@ -192,7 +200,7 @@ class Live:
 
 
 def _outfitted(policy: Policy, common: Common) -> Policy:
-    """The policy with what may be set for every policy."""
+    """Applies the common settings to a policy."""
     models = tuple(m for m in (common.model, *common.fallbacks) if m) or policy.summary.models
     stages = tuple(cast("Stage", found("stages", name)) for name in common.stages)
     trigger = cast("Trigger", found("triggers", common.trigger)) if common.trigger else policy.trigger
@@ -207,29 +215,29 @@ def _outfitted(policy: Policy, common: Common) -> Policy:
 
 
 def _preset(name: str, instances: Iterable[str]) -> Callable[..., Policy]:
-    made = POLICIES.get(name)
-    if made is not None:
-        return made
-    own = published("policies")
-    if name in own or ":" in name:
+    preset = POLICIES.get(name)
+    if preset is not None:
+        return preset
+    installed = published("policies")
+    if name in installed or ":" in name:
         return cast("Callable[..., Policy]", found("policies", name))
     if name in instances:
-        near = nearest(name, [*POLICIES, *own])
+        near = nearest(name, [*POLICIES, *installed])
         raise UsageError(f"[tenfold.presets.{name}] is no preset and does not say with `policy` which one it is{near}")
-    raise UsageError(f"no policy is called {name!r}{nearest(name, [*POLICIES, *own, *instances])}")
+    raise UsageError(f"no policy is called {name!r}{nearest(name, [*POLICIES, *installed, *instances])}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest valid one, and which there are."""
-    there = sorted(set(known))
-    near = get_close_matches(name, there, n=1, cutoff=0.5)
-    if not there:
+    """Returns the end of an error sentence about an unknown name: the nearest valid name, and all of them."""
+    names = sorted(set(known))
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    if not names:
         return ": there is none yet"
-    return (f": did you mean {near[0]!r}?" if near else ".") + f" There are: {', '.join(there)}"
+    return (f": did you mean {near[0]!r}?" if near else ".") + f" There are: {', '.join(names)}"
 
 
 def knobs_of(make: Callable[..., Policy]) -> dict[str, type]:
-    """A preset's own settings: the keywords of its function, with their types."""
+    """Returns a preset's own settings: the keywords of its function, with their types."""
     hints = get_type_hints(make)
     names = [n for n, p in inspect.signature(make).parameters.items() if p.kind is p.KEYWORD_ONLY and n != "summary"]
     return {name: hints[name] for name in names}
@@ -257,15 +265,15 @@ def _check_preset(name: str, table: Mapping[str, Value], config: Config) -> None
 
 def _table(place: Path) -> dict[str, Value]:
     try:
-        whole = tomllib.loads(place.read_text(encoding="utf-8"))
+        document = tomllib.loads(place.read_text(encoding="utf-8"))
     except OSError as exc:
         raise BadInput(f"the settings file {place} cannot be read ({exc.strerror}): name another with {FILE}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise BadInput(f"the settings file {place} is not TOML: {exc}") from exc
-    for name in whole:
+    for name in document:
         if name != "tenfold":
             raise UsageError(f"{place} has no table [{name}]{nearest(name, ['tenfold'])}")
-    table = whole.get("tenfold", {})
+    table = document.get("tenfold", {})
     if not isinstance(table, dict):
         raise UsageError(f"{place}: [tenfold] is a table")
     return table

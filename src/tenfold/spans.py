@@ -1,4 +1,4 @@
-"""OpenTelemetry spans, where its API is installed; otherwise nothing."""
+"""Records compactions as OpenTelemetry spans, if its API is installed. Otherwise does nothing."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ def _tracer() -> Tracer | None:
 
 @contextmanager
 def compaction(session: str, policy: str) -> Iterator[Tell]:
-    """The span `tenfold.compact` around one compaction; what is yielded is told its Outcome. Holds no session text."""
+    """Opens the span `tenfold.compact` for one compaction. Call what it yields with the Outcome.
+
+    The span holds no session text.
+    """
     tracer = _tracer()
     span = tracer.start_span("tenfold.compact") if tracer is not None else None
-    if span is None or not span.get_span_context().is_valid:  # nobody traces
+    if span is None or not span.get_span_context().is_valid:  # tracing is off
         yield lambda _: None
         return
     from opentelemetry.trace import use_span  # noqa: PLC0415 - installed, since there is a span

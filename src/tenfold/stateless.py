@@ -1,4 +1,4 @@
-"""Compaction of a plain list of provider messages, without a store: the same engine over an in-memory log."""
+"""Compacts a plain list of provider messages without a store. It runs the same engine over an in-memory log."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from tenfold.wire import WIRES, Encoded, detect, raw_of
 P = ParamSpec("P")
 R = TypeVar("R")
 Native = Any
-"""A provider's message: a dict, or an object of its SDK."""
+"""A provider's message: a dict, or an object of the provider's SDK."""
 
 
 class Compacted:
-    """What `compact` gives back: the messages in the format they came in, the Outcome, and tools where asked for.
+    """What `compact` returns: the messages in their own format, the Outcome, and recall tools if they were asked for.
 
-    Untouched messages are the very objects that were passed in. `system` holds system text of ours for the formats
-    that take it apart from the messages (empty: there is none). `adjustments` names what had to change so that the
-    format can carry the view, normally nothing. `wire` is the format's name, `session` is the in-memory log behind it.
+    Untouched messages are the same objects that were passed in. `system` holds system text that Tenfold adds, for
+    formats that keep the system prompt outside the message list (empty if there is none). `adjustments` names the
+    changes the format needed to carry the view, normally none. `wire` is the format's name, `session` the in-memory
+    session behind the result.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Compacted:
         encoded: Encoded,
         tools: RecallTools | None,
     ) -> None:
-        """Made by `compact`."""
+        """Called by `compact` only."""
         self.messages, self.outcome, self.session, self.wire, self.tools = messages, outcome, session, wire, tools
         self.system = encoded.system
         self.adjustments = tuple(adjustment.kind for adjustment in encoded.adjustments)
@@ -70,12 +71,12 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     recall: Recall = "none",
     summarizer: Model | None = None,
 ) -> Compacted:
-    """Brings a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages down to size.
+    """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages.
 
-    `to` is a target in tokens of messages, `system` and `tools` together; without it the policy acts when it says so
-    for `window` (or the known window of `model`) less `output_reserve`. `recall="tool"` gives tools with which the
-    model can read what is hidden. The list and its messages are never changed. Raises `UsageError` when neither a
-    target nor a window is known, `BadInput` for messages of no known format.
+    `to` is the target in tokens, for messages, `system` and `tools` together. Without it the policy's trigger decides,
+    for `window` (or the known window of `model`) less `output_reserve`. With `recall="tool"` the result has tools by
+    which the model can read what was hidden. The list and its messages are never changed. Raises `UsageError` when
+    neither a target nor a window is known, and `BadInput` for messages of an unknown format.
     """
     _meant(model, policy, recall, summarizer)
     items = [raw_of(m) for m in messages]
@@ -86,13 +87,13 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     chosen = policy if isinstance(policy, Policy) else policy_for(policy, counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory or chosen.stages)
     store = MemoryStore()
-    place = Place(store, IDS.new())
-    session = Session.create(place, chosen, model=model or "", answerer=Answerer(model=summarizer))
-    asked = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
-    session.new_id = Derived(b"\0".join((asked, *items))).new  # the same list gives the same bytes: caches hold
-    session.said_at = lambda: None  # when they were said, the list does not tell
-    given = WIRES[wire].decode(items, confirm=_ours)
-    session.append(*given)
+    address = Place(store, IDS.new())
+    session = Session.create(address, chosen, model=model or "", answerer=Answerer(model=summarizer))
+    arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
+    session.new_id = Derived(b"\0".join((arguments, *items))).new  # the same list gives the same bytes: caches hold
+    session.said_at = lambda: None  # the list does not say when its messages were written
+    decoded = WIRES[wire].decode(items, confirm=_ours)
+    session.append(*decoded)
     floor = sum(chosen.counter.count([_text(t) for t in (system, tools) if t is not None]))
     call = msgspec.structs.replace(
         session.call(to=to, window=window or (window_of(model) if model else None), floor=floor),
@@ -101,13 +102,13 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
         demand="manual" if to is not None else "check",
     )
     outcome = session.compact(call)
-    stays = accepted(given, session.view, wire)
-    outcome = msgspec.structs.replace(outcome, violations=() if stays else session.violations(wire))
-    encoded = WIRES[wire].encode(given if stays else session.view.messages())
-    shown = returned(encoded, messages, items)
+    is_unchanged = accepted(decoded, session.view, wire)
+    outcome = msgspec.structs.replace(outcome, violations=() if is_unchanged else session.violations(wire))
+    encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.messages())
+    compacted = returned(encoded, messages, items)
     count = chosen.counter.count
-    reader = RecallTools(store, place.namespace, place.session, count=count) if recall == "tool" else None
-    return Compacted(shown, outcome, session=session, wire=wire, encoded=encoded, tools=reader)
+    recall_tools = RecallTools(store, address.namespace, address.session, count=count) if recall == "tool" else None
+    return Compacted(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
 
 
 def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:
@@ -119,11 +120,11 @@ def _threaded(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:
 
 
 acompact = _threaded(compact)
-"""`compact` for coroutines, with the same arguments: it runs in a thread, so the loop is never held."""
+"""`compact` as a coroutine, with the same arguments. It runs in a thread, so it does not block the event loop."""
 
 
 def _meant(model: object, policy: object, recall: object, summarizer: object) -> None:
-    """Raises `UsageError` for an argument of a kind that cannot be meant."""
+    """Raises `UsageError` for an argument of a wrong type or an unknown value."""
     if model is not None and not isinstance(model, str):
         raise UsageError(f"model is {model!r}: it is the agent's model by name, as in 'gpt-4o'")
     if not isinstance(policy, str | Policy):
@@ -141,10 +142,10 @@ def _meant(model: object, policy: object, recall: object, summarizer: object) ->
 
 
 def _ours(_block: str, _hash: str) -> bool:
-    """A caller's own list has no store to confirm a summary with.
+    """Accepts every well-formed summary mark, because a plain list has no store that could confirm it.
 
-    A well-formed one that makes up a whole user message is taken as ours: whoever can write that could write the
-    user's words as well, so nothing is trusted that was not before. Tool results are never looked at.
+    This is safe: only a mark that makes up a whole user message gets here, and whoever can write a user message could
+    write the user's words as well. Tool results are never examined for marks.
     """
     return True
 

@@ -1,6 +1,6 @@
-"""For the tests of people who build agents: what has to survive a compaction, as an assertion.
+"""Assertions for your own tests: does what your agent needs survive a compaction?
 
-With pytest there is also the fixture `survives`, which is there once Tenfold is installed.
+For pytest there is also the fixture `survives`, which is available once Tenfold is installed.
 """
 
 from __future__ import annotations

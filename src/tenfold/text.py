@@ -1,4 +1,4 @@
-"""Small pure functions over text that outcomes, facts and summaries share: bounded lines, keys, sentences, prose."""
+"""Pure text functions that tool results, facts and summaries share: excerpts, keys, sentences, paragraphs."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def flat(text: str) -> str:
-    """The text on one line: runs of white space become one space, terminal escapes go."""
+    """Returns the text on one line: each run of white space becomes one space, terminal escapes are removed."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     return " ".join(text.split())
 
 
 CLIPPED = re.compile(r" \[\.\.\. \d+ characters \.\.\.\] ")
-"""What `clip` puts in place of what it leaves out."""
+"""Matches the mark that `clip` puts in place of what it leaves out."""
 
 
 _NAMED = ascii_letters + digits + "_-./@~+:%#&=?$\\"
-"""What names, numbers, paths and addresses are made of."""
+"""The characters of names, numbers, paths and addresses."""
 _LONGEST = 200
 _DOTS = ("...", "\u2026")
 _OPENING, _CLOSING = "\"'`([{<", "\"'`)]}>,;:|"
 
 
 def head_of(text: str, limit: int) -> str:
-    """The first characters of a text, at most `limit`, without a name that would be cut at their end.
+    """Returns at most `limit` characters from the beginning, without a name that would be cut at the end.
 
-    Half a name, number or path would pass for another one. One that takes most of the room is cut.
+    Half a name, number or path could be mistaken for another one. Only if it takes up most of the limit is it cut.
     """
     cut = text[:limit]
-    whole = cut.rstrip(_NAMED) if len(cut) < len(text) and text[limit] in _NAMED else cut
-    return whole if len(cut) - len(whole) < min(_LONGEST, limit * 3 // 4) else cut
+    shortened = cut.rstrip(_NAMED) if len(cut) < len(text) and text[limit] in _NAMED else cut
+    return shortened if len(cut) - len(shortened) < min(_LONGEST, limit * 3 // 4) else cut
 
 
 def tail_of(text: str, limit: int) -> str:
-    """The last characters of a text, at most `limit`, without a name that would be cut at their beginning."""
+    """Returns at most `limit` characters from the end, without a name that would be cut at the beginning."""
     start = max(len(text) - limit, 0)
     cut = text[start:]
-    whole = cut.lstrip(_NAMED) if start and text[start - 1] in _NAMED else cut
-    return whole if len(cut) - len(whole) < min(_LONGEST, limit * 3 // 4) else cut
+    shortened = cut.lstrip(_NAMED) if start and text[start - 1] in _NAMED else cut
+    return shortened if len(cut) - len(shortened) < min(_LONGEST, limit * 3 // 4) else cut
 
 
 def uncut(word: str) -> str:
-    """A word without the name in it that was cut, as the dots at its end or beginning say."""
+    """Removes from a word the name that was cut: the one next to an ellipsis at its beginning or end."""
     closed, opened = word.rstrip(_CLOSING), word.lstrip(_OPENING)
     if closed.endswith(_DOTS) and (body := closed.rstrip(".\u2026"))[-1:].isalnum():
         word = body.rstrip(_NAMED)
@@ -68,28 +68,29 @@ def uncut(word: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters: head and tail with the number of characters left out between them.
+    """Shortens a text to `limit` characters: its head and tail, and between them how many characters are left out.
 
-    Here and in `middle` secrets go first: what is left out may be the word that tells one.
+    Secrets are redacted before the text is cut, here and in `clip_end` and `clip_middle`, since the cut may remove the
+    label by which a secret is recognised.
     """
     if len(text) <= limit or len(text := redacted(text)) <= limit:
         return text
     mark = f" [... {len(text) - limit} characters ...] "
-    room = max(limit - len(mark), 0)
-    head = room - room // 3
-    tail = room - head
-    return head_of(text, head) + mark + tail_of(text, tail) if room else text[:limit]
+    budget = max(limit - len(mark), 0)
+    head = budget - budget // 3
+    tail = budget - head
+    return head_of(text, head) + mark + tail_of(text, tail) if budget else text[:limit]
 
 
 def opening(text: str, limit: int) -> str:
-    """At most `limit` characters from the beginning, with dots where something is left out."""
+    """Shortens a text to `limit` characters from its beginning, with an ellipsis if something is left out."""
     if len(text) <= limit or len(text := redacted(text)) <= limit:
         return text
     return head_of(text, max(limit - 3, 1)).rstrip() + "..."
 
 
 def middle(text: str, limit: int) -> str:
-    """At most about that many characters: two thirds of them from the head, the rest from the tail."""
+    """Shortens a text to about `limit` characters: two thirds of them from the head, the rest from the tail."""
     if len(text) <= limit or len(text := redacted(text)) <= limit:
         return text
     head = limit * 2 // 3
@@ -97,37 +98,40 @@ def middle(text: str, limit: int) -> str:
 
 
 def edges(text: str, limit: int = 60_000) -> str:
-    """A text without its middle when it is longer than twice `limit`: what a scan of a giant text looks at."""
+    """Returns the first and last `limit` characters of a longer text, so that scanning a huge text stays cheap."""
     return text if len(text) <= 2 * limit else f"{head_of(text, limit)}\n{tail_of(text, limit)}"
 
 
 def ending(text: str, limit: int) -> str:
-    """The last lines of a text, at most `limit` characters: half a line may lack the word that tells a secret."""
+    """Returns the last lines of a text, at most `limit` characters.
+
+    A cut line is dropped, unless it takes half the limit: it may lack the label by which a secret is recognised.
+    """
     cut = tail_of(text, limit)
     return cut[cut.find("\n") + 1 :] if "\n" in cut[: limit // 2] else cut
 
 
 def key_of(text: str, limit: int = 160) -> str:
-    """What makes two texts the same fact: one line, lower case, no end punctuation, bounded."""
+    """Returns the key by which two texts are the same fact: one line, lower case, no final punctuation, bounded."""
     return flat(text).lower().rstrip(".!?,;: ")[:limit]
 
 
 def plain(text: str) -> str:
-    """The text without terminal escapes and carriage returns."""
+    """Removes terminal escapes and carriage returns from a text."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, verbatim; a line break ends a sentence too."""
+    """Yields the sentences of a text, verbatim. A line break also ends a sentence."""
     for piece in _SENTENCE.split(text):
         if piece and not piece.isspace():
             yield piece.strip()
 
 
 def is_prose(line: str) -> bool:
-    """Whether a line reads as somebody's words rather than as a log line, code, or data."""
+    """Whether a line looks like prose rather than a log line, code or data."""
     if _LOG_LINE.match(line.lstrip()) or _COLUMNS.search(line):
         return False
     if _CJK.search(line):
@@ -139,7 +143,7 @@ def is_prose(line: str) -> bool:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Blocks of lines between blank lines and code fences, verbatim; what stands inside a fence is left out."""
+    """Returns the paragraphs of a text, verbatim. Text inside code fences is left out."""
     out: list[str] = []
     block: list[str] = []
     fenced = False

@@ -1,4 +1,7 @@
-"""The agent: a runtime on pydantic-ai whose memory is a Tenfold session, and the same as a capability of any other."""
+"""The agent runtime: pydantic-ai runs the agent, and a Tenfold session is its memory.
+
+`Agent` is a complete agent. `Memory` gives the same memory to a pydantic-ai agent that you already have.
+"""
 
 from __future__ import annotations
 

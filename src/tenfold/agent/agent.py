@@ -1,8 +1,8 @@
-"""A long-lived agent: pydantic-ai runs it, Tenfold remembers. Its conversation is a session, and goes on where it was.
+"""A long-lived agent: pydantic-ai runs it, and a Tenfold session keeps its conversation.
 
-What is said is in the log as it happens: the user's words before the call, an answer before its tools run. A process
-that was killed goes on from there; a call that was open then is shown as one without a known outcome, and is not run
-again by itself.
+Everything is appended to the session as it happens: the user's message before the model is called, and an answer before
+its tools run. So an agent whose process was killed can go on from there. A tool call that was open at that moment is
+shown to the model as a call with an unknown result. It is not run again automatically.
 """
 
 from __future__ import annotations
@@ -42,14 +42,17 @@ from tenfold.settings import policy_for
 from tenfold.view.units import shows
 
 UNLIMITED = UsageLimits(request_limit=None)
-"""An agent that goes on for hours makes more calls than pydantic-ai allows one run by itself."""
+"""Lifts pydantic-ai's limit on requests per run: an agent that works for hours makes more of them."""
 RESUMED = "The run was interrupted here. What was being done may or may not have been done. Go on."
-"""Said in the user's place where a run goes on from a call without a known outcome, and the user said nothing."""
+"""Sent in the user's place when a run goes on after an interruption and the user said nothing new."""
 Phase = Literal["idle", "running", "compaction"]
 
 
 class Agent:
-    """An agent over one session. `session` is its memory, `phase` what it is doing, `outcome` its last compaction."""
+    """An agent that runs over one session.
+
+    `session` is its memory, `phase` says what it is doing, and `outcome` holds the result of its last compaction.
+    """
 
     def __init__(  # noqa: PLR0913 - what a user says of an agent, in one place; everything after the model is by keyword
         self,
@@ -63,11 +66,12 @@ class Agent:
         capabilities: Sequence[Any] = (),
         extensions: Sequence[Extension] = (),
     ) -> None:
-        """`model` is pydantic-ai's, or its name; without a session the conversation is kept in memory.
+        """Opens the model and sets up the session.
 
-        `settings`, `tools` and `capabilities` are pydantic-ai's; `extensions` join those of the session. A model that
-        is named also writes the summaries of a session made here; give a session for anything else. Raises
-        `UsageError` for a model that cannot be opened.
+        `model` is a pydantic-ai model or its name. Without `session`, the conversation is kept in memory; a model given
+        by name then also writes the summaries. Give a session for any other setup. `settings`, `tools` and
+        `capabilities` are passed to pydantic-ai. `extensions` are added to those of the session. Raises `UsageError`
+        for a model that cannot be opened.
         """
         self.use(model, window)
         self.session = session or self._kept_in_memory(model)
@@ -90,16 +94,16 @@ class Agent:
     def _kept_in_memory(self, model: Model | str) -> Session:
         answerer = Answerer(model=ProviderModel(model)) if isinstance(model, str) else Answerer()
         counter = counter_for(self.model.model_name).counter
-        place = Place(MemoryStore(), IDS.new())
-        return Session.create(place, policy_for("tenfold", counter), model=self.model.model_name, answerer=answerer)
+        address = Place(MemoryStore(), IDS.new())
+        return Session.create(address, policy_for("tenfold", counter), model=self.model.model_name, answerer=answerer)
 
     @property
     def outcome(self) -> Outcome | None:
-        """What came of the last check or compaction."""
+        """The result of the last check or compaction."""
         return self.session.outcome
 
     def use(self, model: Model | str, window: int | None = None) -> None:
-        """Takes this model from the next run on. Raises `UsageError` for one that cannot be opened."""
+        """Uses this model from the next run on. Raises `UsageError` if it cannot be opened."""
         self.model = client_for(model) if isinstance(model, str) else model
         self.window = window or self.model.context_window or window_of(self.model.model_name)
 
@@ -122,10 +126,10 @@ class Agent:
 
     @asynccontextmanager
     async def _running(self, prompt: str, *, streams: bool = False) -> AsyncIterator[dict[str, Any]]:
-        """A run: gives what to start pydantic-ai with, and tells of its beginning and its end."""
-        place, answerer = self.session.place.session, self.session.answerer
+        """Wraps one run: yields the arguments for pydantic-ai, and reports the start and the end to listeners."""
+        session_id, answerer = self.session.place.session, self.session.answerer
         with self._in("running"):
-            answerer.tell(RunStarted(place, prompt, now()))
+            answerer.tell(RunStarted(session_id, prompt, now()))
             self._memory.window, self._memory.streams, self._memory.answer = self.window, streams, ""
             status: Literal["ok", "failed", "stopped"] = "stopped"
             reason = ""
@@ -140,24 +144,25 @@ class Agent:
                 raise
             finally:
                 text = self._memory.answer if status == "ok" else ""
-                answerer.tell(RunEnded(place, status, text, reason, now()))
+                answerer.tell(RunEnded(session_id, status, text, reason, now()))
 
     async def invoke(self, prompt: str = "") -> str:
-        """Says `prompt` and runs until the model has answered; the answer's text. "" goes on with what stands there.
+        """Sends `prompt`, runs until the model has answered, and returns the answer's text.
 
-        Raises `RuntimeError` naming the phase unless it is idle, `UsageError` where "" finds nothing to go on with,
-        `ContextOverflow` where nothing makes the request fit, and what pydantic-ai raises for a model that fails; what
-        was said until then is in the session, the beginning of an answer that broke off included.
+        An empty `prompt` goes on with an unfinished run. Raises `RuntimeError` naming the phase if the agent is not
+        idle, `UsageError` if there is nothing to go on with, `ContextOverflow` if the request cannot be made to fit,
+        and what pydantic-ai raises if the model fails. Everything up to the failure is in the session, even the
+        beginning of an answer that was cut off.
         """
-        async with self._running(prompt) as given:
-            result: AgentRunResult[str] = await self._runner.run(None, **given)
+        async with self._running(prompt) as arguments:
+            result: AgentRunResult[str] = await self._runner.run(None, **arguments)
         return result.output
 
     async def stream(self, prompt: str = "") -> AsyncGenerator[AgentStreamEvent | AgentRunResultEvent[str], None]:
-        """`invoke` with pydantic-ai's events as they come; the last one holds the result."""
+        """Runs like `invoke`, and yields pydantic-ai's events as they arrive. The last event holds the result."""
         async with (
-            self._running(prompt, streams=True) as given,
-            self._runner.run_stream_events(None, **given) as events,
+            self._running(prompt, streams=True) as arguments,
+            self._runner.run_stream_events(None, **arguments) as events,
         ):
             async for event in events:
                 yield event
@@ -170,9 +175,9 @@ class Agent:
         return await asyncio.to_thread(encoded, self.session.view.messages(), {})
 
     def _broken_off(self) -> bool:
-        """Whether what stands there ends in an answer that was not finished, or in calls without all their results.
+        """Returns whether the session ends in an unfinished answer, or in tool calls without all their results.
 
-        Raises `UsageError` where there is nothing to go on with.
+        Raises `UsageError` if there is nothing to go on with.
         """
         view = self.session.view
         if view.step is not None:
@@ -186,13 +191,17 @@ class Agent:
         return last.role == "assistant"
 
     async def _ended(self) -> None:
-        """The end of a run that went well: the check that the policy makes here, and what was asked for meanwhile."""
-        asked, self._asked = self._asked, None
+        """Compacts at the end of a successful run, if that is due.
+
+        It is due if someone requested it during the run, or if the policy checks at the end of a run and its trigger
+        fires.
+        """
+        focus, self._asked = self._asked, None
         if self.window is None:
             return
-        if asked is not None:
+        if focus is not None:
             self.phase = "compaction"
-            await self._compact(replace(self._call(), demand="manual", focus=asked))
+            await self._compact(replace(self._call(), demand="manual", focus=focus))
         elif "end_of_run" in self.session.policy.checks:
             self.phase = "compaction"
             await self._compact(self._call())
@@ -203,7 +212,10 @@ class Agent:
         return replace(self.session.call(window=self.window), recall="tool", output_reserve=self.output_reserve)
 
     async def run_compaction(self, focus: str = "") -> Outcome:
-        """Compacts now. Raises `RuntimeError` naming the phase unless it is idle, `UsageError` for no known window."""
+        """Compacts now.
+
+        Raises `RuntimeError` naming the phase if the agent is not idle, and `UsageError` if the window is unknown.
+        """
         with self._in("compaction"):
             return await self._compact(replace(self._call(), demand="manual", focus=focus))
 
@@ -212,14 +224,14 @@ class Agent:
         return self.session.outcome
 
     def compact(self, focus: str = "") -> None:
-        """Asks for a compaction at the end of the run that is under way, or of the next one.
+        """Requests a compaction at the end of the current run, or of the next one.
 
-        Raises `UsageError` for no known window.
+        Raises `UsageError` if the window is unknown.
         """
         self.session.known(self._call())
         self._asked = focus
 
     def abort_compaction(self) -> None:
-        """Cancels the compaction under way, if any, one inside a run included: nothing of it is appended."""
+        """Cancels the compaction in progress, if any, even one inside a run. Nothing of it is appended."""
         self._aside.abort()
         self._memory.abort()

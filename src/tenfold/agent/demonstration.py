@@ -1,8 +1,8 @@
 """The built-in demonstration: a script in the place of a model, so that the agent can be tried without a key.
 
-It asks no network and decides nothing: the words of a prompt choose its steps, and the same conversation gets the same
-answer. Its calls are real, of the tools that the agent offers. How far a run has come it reads off the ids of its calls
-in view, so it goes on after a compaction, a kill or an undo.
+It uses no network. The words of a prompt choose its steps, so the same conversation always gets the same answer. Its
+tool calls are real calls of the tools that the agent offers. It reads the progress of a run from the ids of its own
+calls in view. So it can go on after a compaction, a killed process or an undo.
 """
 
 from __future__ import annotations
@@ -40,29 +40,33 @@ NOTE = (
 )
 """The last line of every answer."""
 _LINES = 40
-"""Lines of a file that it reads: enough to be seen at work, little enough for its small window."""
+"""Lines of a file that it reads: enough to show it at work, and few enough for its small window."""
 _QUOTED = 600
-"""Characters of a tool's result that an answer quotes."""
+"""Characters of a tool result that an answer quotes."""
 _PIECE = 16
-"""Characters of a call's arguments that are streamed at once."""
+"""Characters of a call's arguments that are streamed at a time."""
 _COUNTER = counter_for(NAME).counter
 _ID = re.compile(r"demo-(\d+)-[0-9a-f]{12}-\d+")
 _MATCH = re.compile(r"^(.+?):(\d+):(.*)$", re.MULTILINE)
 _PROSE = frozenset(["a", "all", "an", "it", "me", "my", "one", "some", "that", "the", "this", "your"])
-"""Words after which `write` and `run` begin a sentence, and not a command of the script."""
+"""If one of these words follows `write` or `run`, the prompt is an ordinary sentence and not a command of the
+script."""
 _COMMON = re.compile(
     r"about|all|and|any|are|can|could|does|every|file|files|find|for|from|give|have|how|into|list|look"
     r"|make|many|more|please|read|search|shall|should|show|some|tell|that|the|their|them|then|there|these"
     r"|they|this|those|use|was|were|what|when|where|which|who|why|will|with|would|you|your"
 )
-"""Words of a prompt that are not worth a search."""
+"""Words of a prompt that are not worth searching for."""
 
 Arguments = dict[str, Any]
 Calls = list[tuple[str, Arguments]]
 
 
 class Line(Struct, frozen=True):
-    """What the script says next, and the calls it makes; without calls the run is over. `stage` is their number."""
+    """What the script says next, with the tool calls it makes.
+
+    Without calls the run is over. `stage` is the number of the stage that the calls belong to.
+    """
 
     text: str
     calls: tuple[tuple[str, Arguments], ...] = ()
@@ -70,7 +74,11 @@ class Line(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """What stands there: the words that the run answers, the highest stage of it in view, and its results by tool."""
+    """What the script learns from a view: how far the current run has come.
+
+    `prompt` is the text that the run answers, `stage` the highest stage of the run in view, `results` its tool results
+    in view, and `tools` the names of the tools that are offered.
+    """
 
     prompt: str
     stage: int
@@ -78,51 +86,51 @@ class Scene(Struct, frozen=True):
     tools: frozenset[str]
 
     def of(self, *tools: str) -> list[tuple[Arguments, str]]:
-        """Arguments and results of the calls of these tools, in order."""
+        """Returns the arguments and results of the calls of these tools, in order."""
         return [(arguments, text) for name, arguments, text in self.results if name in tools]
 
 
 def demonstration(*, pause: float = 0.0) -> Model:
-    """The scripted model. `pause`: seconds between two pieces of an answer, for eyes to follow."""
+    """Builds the scripted model. `pause` is the time in seconds between two pieces of a streamed answer."""
     return _Scripted(pause)
 
 
 class _Scripted(FunctionModel):
-    """pydantic-ai's model of functions, which says of a stream how much it read."""
+    """A function model of pydantic-ai that, when it streams, also reports how many tokens it read."""
 
     def __init__(self, pause: float) -> None:
         super().__init__(self._answer, stream_function=self._streamed, model_name=NAME)
         self._pause = pause
-        self._came: tuple[str, int] = "", 0  # the run under way: its prompt and its newest stage
+        self._came: tuple[str, int] = "", 0  # prompt and newest stage of the current run
 
     def _next(self, read: Sequence[Message], info: AgentInfo) -> Line:
-        """The next line. A stage that a policy hid at once is not begun again."""
-        scene = scene_of(read, [tool.name for tool in info.function_tools])
+        """Returns the next line. A stage whose calls a policy has already hidden is not started again."""
+        state = scene_of(read, [tool.name for tool in info.function_tools])
         prompt, stage = self._came
-        if prompt == scene.prompt:
-            scene = replace(scene, stage=max(scene.stage, stage))
-        line = next_line(scene)
-        self._came = (scene.prompt, line.stage) if line.calls else ("", 0)
+        if prompt == state.prompt:
+            state = replace(state, stage=max(state.stage, stage))
+        line = next_line(state)
+        self._came = (state.prompt, line.stage) if line.calls else ("", 0)
         return line
 
     def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        read = Reader().read(messages)[0]
-        line = self._next(read, info)
-        calls = [ToolCallPart(name, given, tool_call_id=id_) for id_, name, given in _named(line, read)]
-        written = sum(_COUNTER.count([line.text, *(json.dumps(given) for _, given in line.calls)]))
-        used = RequestUsage(input_tokens=_read(read, info.model_request_parameters), output_tokens=written)
-        return ModelResponse([TextPart(line.text), *calls], usage=used)
+        received = Reader().read(messages)[0]
+        line = self._next(received, info)
+        calls = [ToolCallPart(name, arguments, tool_call_id=id_) for id_, name, arguments in _named(line, received)]
+        output_tokens = sum(_COUNTER.count([line.text, *(json.dumps(arguments) for _, arguments in line.calls)]))
+        usage = RequestUsage(input_tokens=_read(received, info.model_request_parameters), output_tokens=output_tokens)
+        return ModelResponse([TextPart(line.text), *calls], usage=usage)
 
     async def _streamed(
         self, messages: list[ModelMessage], info: AgentInfo
     ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
-        read = await asyncio.to_thread(lambda: Reader().read(messages)[0])
-        line = self._next(read, info)
+        received = await asyncio.to_thread(lambda: Reader().read(messages)[0])
+        line = self._next(received, info)
         for piece in re.findall(r"\S+\s*", line.text):
             yield piece
             await asyncio.sleep(self._pause)
-        for at, (id_, name, given) in enumerate(_named(line, read)):
-            text = json.dumps(given, ensure_ascii=False)
+        for at, (id_, name, arguments) in enumerate(_named(line, received)):
+            text = json.dumps(arguments, ensure_ascii=False)
             yield {at: DeltaToolCall(name, "", tool_call_id=id_)}
             for start in range(0, len(text), _PIECE):
                 yield {at: DeltaToolCall(None, text[start : start + _PIECE], tool_call_id=id_)}
@@ -136,34 +144,40 @@ class _Scripted(FunctionModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """As pydantic-ai's, but with the tokens it read: the session is calibrated by what is reported."""
-        read = await asyncio.to_thread(lambda: _read(Reader().read(messages)[0], model_request_parameters))
-        asked = super().request_stream(messages, model_settings, model_request_parameters, run_context)
-        async with asked as response:
-            more = RequestUsage(input_tokens=read - response.usage.input_tokens)
+        """Streams as pydantic-ai does, and adds the tokens that were read to the usage.
+
+        The session is calibrated by the usage that a model reports.
+        """
+        tokens = await asyncio.to_thread(lambda: _read(Reader().read(messages)[0], model_request_parameters))
+        request = super().request_stream(messages, model_settings, model_request_parameters, run_context)
+        async with request as response:
+            more = RequestUsage(input_tokens=tokens - response.usage.input_tokens)
             response._usage = response.usage + more  # noqa: SLF001 - where pydantic-ai's own models write it
             yield response
 
 
 def _read(messages: Sequence[Message], given: ModelRequestParameters) -> int:
-    """Tokens of a request, as the session counts them: its messages, the instructions, the tools."""
+    """Counts the tokens of a request as the session does: its messages, the instructions and the tools."""
     tools = [(t.name, t.description, t.parameters_json_schema) for t in given.function_tools]
-    apart = msgspec.json.encode([[part.content for part in given.instruction_parts or ()], tools])
-    return sum(sizes(messages, _COUNTER)) + sum(_COUNTER.count([apart.decode()]))
+    overhead = msgspec.json.encode([[part.content for part in given.instruction_parts or ()], tools])
+    return sum(sizes(messages, _COUNTER)) + sum(_COUNTER.count([overhead.decode()]))
 
 
 def _named(line: Line, messages: Sequence[Message]) -> list[tuple[str, str, Arguments]]:
-    """The calls with ids: the stage stands in them, and no two conversations give the same ones."""
-    said = "\n".join(f"{message.role} {text_of(message)}" for message in messages)
-    mark = sha256(f"{len(messages)} {said}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return [(f"demo-{line.stage}-{mark}-{at}", name, given) for at, (name, given) in enumerate(line.calls)]
+    """Gives the calls their ids.
+
+    An id holds the stage and a hash of the conversation, so two conversations never get the same ids.
+    """
+    conversation = "\n".join(f"{message.role} {text_of(message)}" for message in messages)
+    digest = sha256(f"{len(messages)} {conversation}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return [(f"demo-{line.stage}-{digest}-{at}", name, arguments) for at, (name, arguments) in enumerate(line.calls)]
 
 
-# -- what stands there -------------------------------------------------------------------------------------------------
+# -- reading a view ----------------------------------------------------------------------------------------------------
 
 
 def scene_of(messages: Sequence[Message], tools: Sequence[str]) -> Scene:
-    """Reads a view: the newest words of a person in it, and what was done since."""
+    """Reads a view: finds a person's newest message in it, and what was done since."""
     prompt, stage, summarized = "", 0, False
     calls: dict[str, tuple[str, Arguments]] = {}
     results: list[tuple[str, Arguments, str]] = []
@@ -177,32 +191,32 @@ def scene_of(messages: Sequence[Message], tools: Sequence[str]) -> Scene:
         for call in calls_of(message):
             calls[call.id] = call.name, _arguments(call.arguments)
         result = result_of(message)
-        if result is not None and (ours := _ID.fullmatch(result.call)):
-            stage = max(stage, int(ours[1]))
-            name, given = calls.get(result.call, (result.name, {}))
-            results.append((name, given, text_of(message)))
-    if summarized and not stage:  # what was done for these words is in the summary behind them
+        if result is not None and (own_id := _ID.fullmatch(result.call)):
+            stage = max(stage, int(own_id[1]))
+            name, arguments = calls.get(result.call, (result.name, {}))
+            results.append((name, arguments, text_of(message)))
+    if summarized and not stage:  # what was done for this prompt is in the summary after it
         stage = len(_STAGES)
     return Scene(prompt, stage, tuple(results), frozenset(tools))
 
 
 def _arguments(text: str) -> Arguments:
-    """A call's arguments, {} for what is none: in a view they may be shortened."""
+    """Parses a call's arguments. Returns {} if they are no JSON object: a view may show them shortened."""
     try:
-        given = json.loads(text)
+        arguments = json.loads(text)
     except ValueError:
         return {}
-    return given if isinstance(given, dict) else {}
+    return arguments if isinstance(arguments, dict) else {}
 
 
 # -- the script --------------------------------------------------------------------------------------------------------
 
 
 def next_line(scene: Scene) -> Line:
-    """What the script says and does next."""
-    commanded = _commanded(scene.prompt)
-    if commanded is not None:
-        return _obeyed(scene, *commanded)
+    """Decides what the script says and does next."""
+    command = _commanded(scene.prompt)
+    if command is not None:
+        return _obeyed(scene, *command)
     for stage in range(scene.stage + 1, len(_STAGES) + 1):
         text, calls = _STAGES[stage - 1](scene)
         offered = tuple(call for call in calls if call[0] in scene.tools)
@@ -212,7 +226,7 @@ def next_line(scene: Scene) -> Line:
 
 
 def _commanded(prompt: str) -> tuple[str, Arguments] | None:
-    """The one call that a prompt of the script's own form asks for."""
+    """Returns the tool call that a prompt in the script's own form asks for, None for any other prompt."""
     verb, _, rest = prompt.strip().partition(" ")
     rest = rest.strip()
     first, _, more = rest.partition(" ")
@@ -233,8 +247,8 @@ def _obeyed(scene: Scene, tool: str, given: Arguments) -> Line:
         return Line(f"This agent offers no tool {tool}.\n\n{NOTE}")
     if not scene.stage:
         return Line(f"I call {tool}.", ((tool, given),), 1)
-    said = scene.of(tool)
-    return Line(f"{tool} answered:\n\n{_cut(said[-1][1]) if said else '[no longer in view]'}\n\n{NOTE}")
+    results = scene.of(tool)
+    return Line(f"{tool} answered:\n\n{_cut(results[-1][1]) if results else '[no longer in view]'}\n\n{NOTE}")
 
 
 def _listing(_: Scene) -> tuple[str, Calls]:
@@ -255,26 +269,29 @@ def _reading(scene: Scene) -> tuple[str, Calls]:
 
 
 _STAGES: tuple[Callable[[Scene], tuple[str, Calls]], ...] = (_listing, _searching, _reading)
-"""What is done for a prompt, one step each; a step without calls is passed over."""
+"""The stages of an answer, one step each. A stage without calls is skipped."""
 
 
 def word_of(prompt: str) -> str:
-    """The word to search for: one that looks like code, else the longest; "" where none is worth it."""
+    """Picks the word to search for: one that looks like code, else the longest. Returns "" if none is worth it."""
     words = [w for w in re.findall(r"\w(?:[\w./-]*\w)?", prompt) if len(w) > 2 and not _COMMON.fullmatch(w.lower())]
     return max(words, key=lambda w: (bool(re.search(r"[_./\d]|[a-z][A-Z]", w)), len(w)), default="")
 
 
 def _matches(scene: Scene) -> list[tuple[str, int, str]]:
-    found = [each for _, text in scene.of("search_files") for each in _MATCH.findall(text)]
-    return [(path, int(at), line) for path, at, line in found if not path.startswith("[")]  # a note, or a stub
+    matches = [each for _, text in scene.of("search_files") for each in _MATCH.findall(text)]
+    return [(path, int(at), line) for path, at, line in matches if not path.startswith("[")]  # a note, or a stub
 
 
 def _best(scene: Scene) -> list[tuple[str, int]]:
-    """The one or two files with the most matches, from a little before the first; else a file that explains."""
-    found = _matches(scene)
-    if found:
-        tally = Tally(path for path, _, _ in found)
-        first = {path: at for path, at, _ in reversed(found)}
+    """Picks what to read: the one or two files with the most matches, from a few lines before the first match.
+
+    Without matches it picks a file that explains the folder, such as a README.
+    """
+    matches = _matches(scene)
+    if matches:
+        tally = Tally(path for path, _, _ in matches)
+        first = {path: at for path, at, _ in reversed(matches)}
         ranked = sorted(tally, key=lambda path: (_hidden(path), -tally[path], path))
         return [(path, max(1, first[path] - 5)) for path in ranked[:2]]
     names = [name for _, text in scene.of("list_files") for name in text.splitlines() if not name.endswith(("/", "@"))]
@@ -288,25 +305,25 @@ def _hidden(path: str) -> bool:
 
 
 def _told(scene: Scene) -> str:
-    """What the run saw, by what of it is in view."""
-    said: list[str] = []
+    """Describes what the run saw, as far as it is in view."""
+    sentences: list[str] = []
     for _, text in scene.of("list_files"):
         names = [name for name in text.splitlines() if not name.startswith("[")]
         names.sort(key=_hidden)
-        said.append(f"The folder holds {len(names)} names, {', '.join(names[:5])} among them." if names else text)
-    found = _matches(scene)
+        sentences.append(f"The folder holds {len(names)} names, {', '.join(names[:5])} among them." if names else text)
+    matches = _matches(scene)
     if scene.of("search_files"):
-        files = len({path for path, _, _ in found})
-        where = f"on {len(found)} line(s) of {files} file(s)" if found else "nowhere in it"
-        said.append(f"{word_of(scene.prompt)!r} stands {where}.")
-        shown = sorted(found, key=lambda each: _hidden(each[0]))[:3]
-        said += [f"{path}, line {at}: {line.strip()[:100]}" for path, at, line in shown]
-    for given, text in scene.of("read_file"):
+        files = len({path for path, _, _ in matches})
+        where = f"on {len(matches)} line(s) of {files} file(s)" if matches else "nowhere in it"
+        sentences.append(f"{word_of(scene.prompt)!r} stands {where}.")
+        first_matches = sorted(matches, key=lambda each: _hidden(each[0]))[:3]
+        sentences += [f"{path}, line {at}: {line.strip()[:100]}" for path, at, line in first_matches]
+    for arguments, text in scene.of("read_file"):
         lines = text.splitlines()
-        said.append(f"I read {given.get('path', 'a file')}, {len(lines)} lines; it begins: {_first(lines)}")
-    if not said:
+        sentences.append(f"I read {arguments.get('path', 'a file')}, {len(lines)} lines; it begins: {_first(lines)}")
+    if not sentences:
         return "What I saw is not in view any more." if scene.stage else "There is nothing to look at."
-    return "\n".join(said)
+    return "\n".join(sentences)
 
 
 def _first(lines: Sequence[str]) -> str:

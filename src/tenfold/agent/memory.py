@@ -1,8 +1,8 @@
-"""Tenfold as a capability of pydantic-ai: one line in `capabilities=[...]` of an agent that somebody has already.
+"""A Tenfold session as a capability of pydantic-ai: one line in `capabilities=[...]` of an agent that you already have.
 
-Before every call the agent's list is brought level with the session and sent as its view, compacted where the policy
-says so; after it the answer goes to the log before any tool of it runs. A call that the provider refuses as too long
-is compacted for and made once more.
+Before every call, the agent's list is synced with the session and replaced by the session's view, compacted if the
+policy says so. After the call, the answer is appended to the log before any of its tools runs. If the provider refuses
+a request as too long, the session is compacted and the request is made once more.
 """
 
 from __future__ import annotations
@@ -53,19 +53,23 @@ from tenfold.record.message import Message, Text, text_of
 from tenfold.session import Session
 
 ANSWER = 4_096
-"""Tokens kept free for an answer whose request names no most: what pydantic-ai then asks of Anthropic's models that
-count it into the window (`_LEGACY_DEFAULT_MAX_TOKENS`); in small windows a sixteenth."""
+"""Tokens kept free for an answer if the request sets no maximum. pydantic-ai itself asks this number of those Anthropic
+models that count the answer into the window (`_LEGACY_DEFAULT_MAX_TOKENS`). In a small window it is a sixteenth of the
+window instead."""
 _SAYING = frozenset({"anthropic", "bedrock", "google", "google-cloud", "groq", "mistral"})
-"""Providers that say at the end of every answer why it ended. Of servers that speak OpenAI's language not all do."""
+"""Providers that say at the end of every answer why it ended. Not all servers that speak OpenAI's protocol do."""
 
 
 def room(settings: ModelSettings | None, window: int | None) -> int:
-    """Tokens kept free for an answer: the most that the settings allow one, else `ANSWER`."""
+    """Returns the tokens to keep free for an answer: the maximum in the settings, else `DEFAULT_OUTPUT_RESERVE`."""
     return (settings or {}).get("max_tokens") or min(ANSWER, (window or 0) // 16)
 
 
 class _Results:
-    """The results of one answer's calls, given on in the order of the calls: so the next request lists them."""
+    """Collects the results of one answer's tool calls, and appends them in the order of the calls.
+
+    The next request lists them in that order too.
+    """
 
     def __init__(self, calls: tuple[str, ...] = ()) -> None:
         self._waiting = list(calls)
@@ -73,11 +77,11 @@ class _Results:
         self._one = threading.Lock()
 
     def came(self, part: ToolReturnPart) -> None:
-        """Notes a result."""
+        """Adds a result."""
         self._there[part.tool_call_id] = part
 
     def append(self, session: Session, run: str, *, whole: bool = False) -> None:
-        """Appends the results up to the first call without one; all that are there where no more will come."""
+        """Appends the results up to the first call that has none yet. With `final`, appends all there are."""
         with self._one:
             ready: list[ModelMessage] = []
             while self._waiting and (whole or self._waiting[0] in self._there):
@@ -88,9 +92,10 @@ class _Results:
 
 @dataclass
 class Memory(AbstractCapability[Any]):
-    """The session that an agent's conversation is kept in. `window`: the model's, where pydantic-ai does not know it.
+    """Keeps the conversation of a pydantic-ai agent in a session.
 
-    `tools` offers the model a search, two ways to read, and `compact`; stubs and summaries then name them.
+    `window` is the model's context window in tokens, needed where pydantic-ai does not know it. With `tools`, the model
+    is offered a search, two ways to read, and `compact`; stubs and summaries then name these tools.
     """
 
     session: Session
@@ -117,36 +122,39 @@ class Memory(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Syncs what the agent holds, compacts if that is due, and sends the view."""
+        """Syncs the agent's list with the session, compacts if that is due, and sends the view."""
         self._messages = ctx.messages
         self.session.model = request_context.model.model_name
-        given, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
-        given = [self._labelled(message) for message in given]
-        messages = await self._aside.before_call(given, self.call(request_context), ends=self.ends)
+        received, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
+        received = [self._labelled(message) for message in received]
+        messages = await self._aside.before_call(received, self.call(request_context), ends=self.ends)
         if messages is None:
             return request_context
-        sent = await asyncio.to_thread(encoded, messages, objects)
-        ctx.messages[:] = sent  # the run goes on from what the model sees: what is hidden stands in the log
-        return replace(request_context, messages=sent)
+        native_messages = await asyncio.to_thread(encoded, messages, objects)
+        ctx.messages[:] = native_messages  # the run goes on from what the model sees; the log holds what is hidden
+        return replace(request_context, messages=native_messages)
 
     def _labelled(self, message: Message) -> Message:
-        """pydantic-ai puts what a tool gives beside its result into a prompt: those are not the user's words."""
+        """Corrects the origin of text that a tool returned beside its result.
+
+        pydantic-ai puts such text into a user prompt, but the user did not write it.
+        """
         if message.origin == "human" and text_of(message) in self._beside:
             return msgspec.structs.replace(message, origin="tool")
         return message
 
     def call(self, request: ModelRequestContext) -> Call:
-        """What the session must know of a request: its window, what is sent beside the list, room for the answer."""
-        known = self.window or request.model.context_window or window_of(request.model.model_name)
+        """Builds what the session must know of a request: window, tokens sent beside the list, output reserve."""
+        window = self.window or request.model.context_window or window_of(request.model.model_name)
         recall: Recall = "tool" if self.tools else "none"
-        reserve = room(request.model_settings, known)
-        return Call(window=known, floor=self._floor(request), output_reserve=reserve, recall=recall)
+        output_reserve = room(request.model_settings, window)
+        return Call(window=window, floor=self._floor(request), output_reserve=output_reserve, recall=recall)
 
     def _floor(self, request: ModelRequestContext) -> int:
-        """Tokens of the instructions and the tools' definitions."""
-        given = request.model_request_parameters
-        tools = [(t.name, t.description, t.parameters_json_schema) for t in given.function_tools]
-        texts = [part.content for part in given.instruction_parts or ()]
+        """Counts the tokens of the instructions and the tool definitions."""
+        parameters = request.model_request_parameters
+        tools = [(t.name, t.description, t.parameters_json_schema) for t in parameters.function_tools]
+        texts = [part.content for part in parameters.instruction_parts or ()]
         key = msgspec.json.encode([texts, tools])
         if key not in self._floors:
             self._floors = {key: sum(self.session.policy.counter.count([key.decode()]))}
@@ -155,12 +163,12 @@ class Memory(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Notes what the provider counted, and appends the answer: its calls are in the log before they are run."""
-        used = response.usage
-        if used.input_tokens:
-            cached = used.cache_read_tokens, used.cache_write_tokens
+        """Records the reported usage, and appends the answer before its tool calls are run."""
+        usage = response.usage
+        if usage.input_tokens:
+            cache_tokens = usage.cache_read_tokens, usage.cache_write_tokens
             name = response.model_name or request_context.model.model_name
-            self.session.used(Usage(used.input_tokens, used.output_tokens, *cached, self.session.model or name))
+            self.session.used(Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, self.session.model or name))
         if self.streams and self._cut(response):
             ctx.messages.append(replace(response, state="interrupted"))
             name = request_context.model.model_name
@@ -171,9 +179,10 @@ class Memory(AbstractCapability[Any]):
         return response
 
     def _cut(self, response: ModelResponse) -> bool:
-        """Whether a streamed answer has no end: its provider says why one ended, and clients do not miss that.
+        """Returns whether a streamed answer was cut off before its end.
 
-        A provider that was never heard to say it may be one that says nothing; clients then put "stop".
+        A provider known to say why each answer ended has not said so for this one. A provider that has never said it
+        may be one that never does; clients then fill in "stop".
         """
         if (response.provider_details or {}).get("finish_reason"):
             self._saying.add(response.provider_name)
@@ -189,18 +198,21 @@ class Memory(AbstractCapability[Any]):
         args: ValidatedToolArgs,
         handler: WrapToolExecuteHandler,
     ) -> Any:  # noqa: ANN401 - a tool gives anything
-        """Appends a tool's result once it is there and those of the calls before it are, not first at the next call."""
+        """Appends a tool's result as soon as it and the results of the calls before it are there.
+
+        Without this they would be appended only with the next request.
+        """
         del tool_def
         try:
             result = await handler(args)
-        except (ToolFailedError, ToolRetryError) as exc:  # what the model is told in place of a result
+        except (ToolFailedError, ToolRetryError) as exc:  # the model gets this in place of a result
             await self._done(exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry, ctx.run_id)
             raise
         content = result.return_value if isinstance(result, ToolReturn) else result
         if isinstance(result, ToolReturn) and result.content:
-            beside = [result.content] if isinstance(result.content, str) else result.content
-            said = text_of(Message("user", tuple(Text(t) for t in beside if isinstance(t, str)), "tool"))
-            self._beside |= {said} if said else set()
+            extra_content = [result.content] if isinstance(result.content, str) else result.content
+            extra_text = text_of(Message("user", tuple(Text(t) for t in extra_content if isinstance(t, str)), "tool"))
+            self._beside |= {extra_text} if extra_text else set()
         await self._done(ToolReturnPart(call.tool_name, content, call.tool_call_id), ctx.run_id)
         return result
 
@@ -211,14 +223,17 @@ class Memory(AbstractCapability[Any]):
             await to_its_end(lambda: results.append(session, run or ""))
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Keeps the beginning of an answer that broke off, or that nobody waited for, and results after a lost one."""
+        """Saves what a failed or cancelled run leaves behind.
+
+        That is the beginning of an answer that was cut off, and all tool results that have arrived.
+        """
         self._messages, self._results = [], _Results()
         try:
             return await handler()
         except BaseException:
             last = self._messages[-1] if self._messages else None
             run = ctx.run_id or ""
-            self._results.append(self.session, run, whole=True)  # at once: a cancelled task may not wait
+            self._results.append(self.session, run, whole=True)  # synchronously: a cancelled task may not await
             if isinstance(last, ModelResponse) and last.state == "interrupted":
                 self.session.append(*Reader().read([last])[0], run=run)
             raise
@@ -226,11 +241,14 @@ class Memory(AbstractCapability[Any]):
     async def on_model_request_error(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
-        """Makes room where the provider says that the request is too long, and has it made once more."""
+        """Compacts if the provider refused the request as too long, and has the request made once more.
+
+        Raises any other error again, and `ContextOverflow` if nothing makes the request fit.
+        """
         del ctx
         status = error.status_code if isinstance(error, ModelHTTPError) else None
-        told = str(error.body) if isinstance(error, ModelHTTPError) else str(error)
-        if not isinstance(error, ModelAPIError) or not is_overflow(told, status=status):
+        error_text = str(error.body) if isinstance(error, ModelHTTPError) else str(error)
+        if not isinstance(error, ModelAPIError) or not is_overflow(error_text, status=status):
             raise error
         call = self.call(request_context)
         before = sum(self.session.sizes().values())
@@ -238,9 +256,9 @@ class Memory(AbstractCapability[Any]):
             self.session.answerer.tell(
                 Overflowed(self.session.place.session, request_context.model.model_name, before + call.floor, now())
             )
-            known = self.session.call(window=call.window, floor=call.floor)
+            session_call = self.session.call(window=call.window, floor=call.floor)
             demand = msgspec.structs.replace(
-                known, demand="overflow", output_reserve=call.output_reserve, recall=call.recall
+                session_call, demand="overflow", output_reserve=call.output_reserve, recall=call.recall
             )
             self.session.outcome = await self._aside.compact(demand)
             if self.session.outcome.status == "compacted":
@@ -253,20 +271,20 @@ class Memory(AbstractCapability[Any]):
         ) from error
 
     def abort(self) -> None:
-        """Cancels the compaction under way, if any: nothing of it is appended, and the run goes on."""
+        """Cancels the compaction in progress, if any. Nothing of it is appended, and the run goes on."""
         self._aside.abort()
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
-        """Search, reading and compacting for the model; None where the agent is to have none of them."""
+        """Returns the tools to search, read and compact, or None if the agent is to have none of them."""
         return self.toolset() if self.tools else None
 
     def toolset(self) -> FunctionToolset[Any]:
-        """The tools, each bounded in what it answers."""
+        """Builds the tools. Each limits the size of its answers."""
         place, count = self.session.place, self.session.policy.counter.count
         recall = RecallTools(place.store, place.namespace, place.session, count=count)
-        compacting = CompactTool(self.session, window=self.window)
+        compact_tool = CompactTool(self.session, window=self.window)
 
         async def recall_search(words: str) -> str:
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
@@ -281,13 +299,13 @@ class Memory(AbstractCapability[Any]):
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
 
         async def compact(focus: str = "") -> str:
-            return await compacting.ahandle(self._aside, {"focus": focus})
+            return await compact_tool.ahandle(self._aside, {"focus": focus})
 
-        made: FunctionToolset[Any] = FunctionToolset()
-        told = recall.described()
+        tools: FunctionToolset[Any] = FunctionToolset()
+        descriptions = recall.described()
         for tool in (recall_search, recall_read, recall_expand):
-            made.add_function(tool, name=tool.__name__, description=told[tool.__name__])
+            tools.add_function(tool, name=tool.__name__, description=descriptions[tool.__name__])
         if self.session.policy.name == "clip":
-            made.add_function(memory_read, name="memory_read", description=told[SEARCH])
-        made.add_function(compact, name=compacting.name, description=compacting.description)
-        return made
+            tools.add_function(memory_read, name="memory_read", description=descriptions[SEARCH])
+        tools.add_function(compact, name=compact_tool.name, description=compact_tool.description)
+        return tools

@@ -1,4 +1,4 @@
-"""pydantic-ai's messages as ours and back: the very objects where nothing was replaced."""
+"""Converts pydantic-ai's messages to ours and back. Where nothing was replaced, the original objects come back."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from tenfold.wire.pydantic_ai import PydanticAI
 
 WIRE = PydanticAI()
 Objects = Mapping[bytes, ModelMessage]
-"""An agent's messages by their JSON."""
+"""An agent's messages, keyed by their JSON."""
 
 
 class Reader:
-    """Reads an agent's lists. An agent sends its whole list at every call: each object of it is read once."""
+    """Reads an agent's message lists.
+
+    An agent sends its whole list with every call, so each object is decoded once and cached.
+    """
 
     def __init__(self, confirm: Confirm | None = None) -> None:
-        """`confirm` knows our own summaries."""
+        """`confirm` recognizes the summaries that we wrote ourselves."""
         self._confirm = confirm
         self._known: dict[tuple[int, int], tuple[ModelMessage, bytes, list[Message]]] = {}
 
     def read(self, messages: Sequence[ModelMessage]) -> tuple[list[Message], Objects]:
-        """The list as ours, and its objects by what they were read from."""
-        known: dict[tuple[int, int], tuple[ModelMessage, bytes, list[Message]]] = {}
+        """Returns the list as our messages, and the list's objects keyed by the JSON they were read from."""
+        cache: dict[tuple[int, int], tuple[ModelMessage, bytes, list[Message]]] = {}
         for each in messages:
-            key = (id(each), len(each.parts))  # parts may be added to the newest one
-            known[key] = self._known.get(key) or self._read(each)
-        self._known = known
-        objects = {raw: each for each, raw, _ in known.values()}
-        return [m for each in messages for m in known[id(each), len(each.parts)][2]], objects
+            key = (id(each), len(each.parts))  # parts may still be added to the newest message
+            cache[key] = self._known.get(key) or self._read(each)
+        self._known = cache
+        objects = {raw: each for each, raw, _ in cache.values()}
+        return [m for each in messages for m in cache[id(each), len(each.parts)][2]], objects
 
     def _read(self, message: ModelMessage) -> tuple[ModelMessage, bytes, list[Message]]:
         raw = ModelMessagesTypeAdapter.dump_json([message])[1:-1]
@@ -39,8 +42,8 @@ class Reader:
 
 
 def encoded(messages: Sequence[Message], objects: Objects) -> list[ModelMessage]:
-    """Ours as an agent's list. What stands in it untouched is the object it came from, if that is among `objects`."""
+    """Encodes our messages as an agent's list. An unchanged message comes back as its own object in `objects`."""
     items = [item.raw for item in WIRE.encode(messages).items]
-    made = [raw for raw in items if raw not in objects]
-    new = dict(zip(made, ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(made) + b"]"), strict=True))
-    return [objects[raw] if raw in objects else new[raw] for raw in items]
+    new = [raw for raw in items if raw not in objects]
+    new_objects = dict(zip(new, ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(new) + b"]"), strict=True))
+    return [objects[raw] if raw in objects else new_objects[raw] for raw in items]

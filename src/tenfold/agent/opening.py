@@ -1,4 +1,4 @@
-"""Opens an agent over a store: its session, new or going on, its model, its tools, and its settings read live."""
+"""Opens an agent over a store: its new or continued session, its model, its tools, and its settings, read live."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tenfold.session import Place, Session
 from tenfold.settings import Live, read
 
 WINDOW = 16_000
-"""The window of the demonstration where none is asked for: small, so that a compaction is seen within minutes."""
+"""The demonstration's default window in tokens: small, so that a compaction can be seen within minutes."""
 _WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
 
 
 class Key(Struct, frozen=True):
-    """A provider's environment variable, and the model that its key opens where none was named."""
+    """A provider's environment variable, and the model to use if that key is set and no model was named."""
 
     variable: str
     model: str
@@ -51,15 +51,16 @@ KEYS: tuple[Key, ...] = (
     Key("MISTRAL_API_KEY", "mistral:mistral-large-2512"),
     Key("GROQ_API_KEY", "groq:openai/gpt-oss-120b"),
 )
-"""In the order they are looked for. The variables are those that the providers of pydantic-ai 2.68 read. The models are
-names of its `KnownModelName`, OpenRouter's and Mistral's of genai-prices 0.2.3: each the provider's newest at a middle
-price, $0.15 to $2 per million tokens read (genai-prices 0.2.3). Compared on 2026-11-22."""
+"""Tried in this order. The variables are those that the providers of pydantic-ai 2.68 read. The models are names of its
+`KnownModelName`; OpenRouter's and Mistral's are names of genai-prices 0.2.3. Each is the provider's newest model at a
+middle price, $0.15 to $2 per million tokens read (genai-prices 0.2.3). Compared on 2026-11-22."""
 
 
 class Wanted(Struct, frozen=True):
-    """What a user asks for. `model` "": chosen by the keys in the environment; `session` "": a new one.
+    """What a user asks for when an agent is opened.
 
-    `session` is "last" or the beginning of an id. `window` None: the model's; `policy` "": the configured one.
+    With `model` "" the keys in the environment choose it. `session` is "last" or the beginning of an id; "" makes a new
+    one. With `window` None it is the model's own, and with `policy` "" the configured one.
     """
 
     root: Path
@@ -78,25 +79,25 @@ def opened(
     extensions: Sequence[Extension] = (),
     report: Callable[[str], None] | None = None,
 ) -> Agent:
-    """The agent with the tools of `wanted.root`. `report` is told what goes wrong and is gone on without.
+    """Opens the agent, with the tools of the folder `options.root`. `report` receives problems that do not stop it.
 
-    Raises `UsageError` for a model, key, client, policy or setting that cannot be used, `NotFound` for no such session,
-    `BadInput` for a folder or a settings file that cannot be read.
+    Raises `UsageError` for a model, key, client, policy or setting that cannot be used, `NotFound` if there is no such
+    session, and `BadInput` for a folder or a settings file that cannot be read.
     """
-    say = report or (lambda _: None)
+    report_problem = report or (lambda _: None)
     if not wanted.root.is_dir():
         raise BadInput(f"{wanted.root}: there is no such folder; name the one to work in")
     row = row_of(store, wanted.session) if wanted.session else None
-    name, model = model_of(wanted, row.info.model if row else "", say)
+    name, model = model_of(wanted, row.info.model if row else "", report_problem)
     window = _window(wanted, name, model)
     if window is None:
-        say(f"the window of {name} is not known, and nothing is compacted without it: name it with --window")
-    bench = Workbench(wanted.root, approve, most=min(MOST, window or MOST))
+        report_problem(f"the window of {name} is not known, and nothing is compacted without it: name it with --window")
+    coding_tools = Workbench(wanted.root, approve, most=min(MOST, window or MOST))
     environ = {**os.environ, "TENFOLD_POLICY": wanted.policy} if wanted.policy else os.environ
     policy = _Following(Live(counter_for(name).counter, environ=environ, report=report), name)
     config = read(environ=environ)
     info = row.info if row else SessionInfo(IDS.new())
-    if info.model != name and not info.format:  # what was read from a file is described as it was there
+    if info.model != name and not info.format:  # a session read from a file keeps its description
         info = replace(info, model=name)
     session = Session.create(
         Place(store, info.id),
@@ -111,22 +112,22 @@ def opened(
         session=session,
         window=window,
         instructions=instructions(wanted.root),
-        capabilities=[Toolset(bench.toolset())],
+        capabilities=[Toolset(coding_tools.toolset())],
         extensions=(*config.extensions(), *extensions),
     )
 
 
 def change(agent: Agent, model: str, *, base_url: str = "", window: int | None = None) -> None:
-    """The agent goes on with another model from its next run on, which then writes the summaries too.
+    """Switches the agent to another model from its next run on. That model then writes the summaries too.
 
-    Raises `UsageError` for one that cannot be opened; nothing is changed then.
+    Raises `UsageError` if it cannot be opened; nothing is changed then.
     """
     session = agent.session
-    wanted = Wanted(Path(), model, base_url, window)
-    name, opened_model = model_of(wanted)
-    named = [one for one in session.policy.summary.models if ":" in one]
-    writer = _writer(named, name, base_url)
-    agent.use(opened_model, _window(wanted, name, opened_model))
+    options = Wanted(Path(), model, base_url, window)
+    name, new_model = model_of(options)
+    summary_models = [one for one in session.policy.summary.models if ":" in one]
+    writer = _writer(summary_models, name, base_url)
+    agent.use(new_model, _window(options, name, new_model))
     session.answerer = replace(session.answerer, model=writer)
     place = session.place
     info = row_of(place.store, place.session, namespace=place.namespace).info
@@ -139,7 +140,7 @@ def _window(wanted: Wanted, name: str, model: Model) -> int | None:
 
 
 def instructions(root: Path) -> str:
-    """What a model is told of its place."""
+    """Builds the instructions that tell the model about its working folder."""
     return (
         f"You work for the user in the folder {root.resolve().name!r}. Paths of the file tools are relative to it. The "
         "user is asked before a file is changed or a command is run, and may refuse: then ask what to do instead. "
@@ -151,17 +152,18 @@ def instructions(root: Path) -> str:
 
 
 def model_of(wanted: Wanted, recorded: str = "", report: Callable[[str], None] = lambda _: None) -> tuple[str, Model]:
-    """The agent's model and the name it is recorded by: the asked one, the recorded one, the one of a key found.
+    """Chooses the agent's model. Returns the name that is recorded, and the model.
 
-    Without any of them it is the demonstration. Raises `UsageError` where the one asked for cannot be opened.
+    The model that was asked for comes first, then the one recorded in the session, then the first one whose key is set,
+    then the demonstration. Raises `UsageError` if the model that was asked for cannot be opened.
     """
-    asked = wanted.model
-    if wanted.base_url and asked in ("", NAME):
+    requested = wanted.model
+    if wanted.base_url and requested in ("", NAME):
         raise UsageError("--base-url says where a model is served: name it with --model")
-    if asked == NAME:
+    if requested == NAME:
         return NAME, demonstration()
-    if asked:
-        name = asked if not wanted.base_url or _WITH_PROVIDER.match(asked) else f"openai:{asked}"
+    if requested:
+        name = requested if not wanted.base_url or _WITH_PROVIDER.match(requested) else f"openai:{requested}"
         return name, client_for(name, wanted.base_url)
     if recorded and recorded != NAME:
         try:
@@ -183,34 +185,34 @@ def _found(environ: Mapping[str, str], report: Callable[[str], None]) -> tuple[s
 
 
 def _with_provider(model: str) -> str:
-    """A model string: sessions read from files name the model alone."""
+    """Returns the model's name with its provider. Sessions read from files name the model alone."""
     offer = None if _WITH_PROVIDER.match(model) else offer_of(model)
     return f"{offer.provider}:{model}" if offer is not None else model
 
 
-# -- who writes the summaries ------------------------------------------------------------------------------------------
+# -- what writes the summaries -----------------------------------------------------------------------------------------
 
 
 class _Following:
-    """The policy by the settings as they are now, with "auto" made into models."""
+    """The policy of the current settings, read live. It resolves "auto" to models."""
 
     def __init__(self, live: Live, agent: str) -> None:
         self._live, self._agent = live, agent
         self._made: tuple[Policy, Policy] | None = None
 
     def __call__(self) -> Policy:
-        given = self._live()
-        if self._made is None or self._made[0] is not given:
-            models = given.summary.models
+        policy = self._live()
+        if self._made is None or self._made[0] is not policy:
+            models = policy.summary.models
             if models == (AUTO,):
-                found = () if self._agent == NAME else choose(self._agent)
-                models = tuple(choice.model for choice in found if ":" in choice.model)
-            self._made = given, replace(given, summary=replace(given.summary, models=models))
+                choices = () if self._agent == NAME else choose(self._agent)
+                models = tuple(choice.model for choice in choices if ":" in choice.model)
+            self._made = policy, replace(policy, summary=replace(policy.summary, models=models))
         return self._made[1]
 
 
 class _Writer:
-    """Writes summaries: the models that the settings name, with their provider; else the agent's own, where it is."""
+    """Writes summaries with the models that the settings name with a provider, else with the agent's own model."""
 
     def __init__(self, own: str, base_url: str) -> None:
         self._own = ProviderModel(own, base_url=base_url) if own != NAME else None
@@ -219,23 +221,26 @@ class _Writer:
         if ":" in ask.model:
             try:
                 return ProviderModel(ask.model)
-            except UsageError as exc:  # named by an edit of the settings
+            except UsageError as exc:  # the settings were edited since
                 return Answer(error=str(exc))
         return self._own or Answer(error="the demonstration writes no summaries")
 
     def answer(self, ask: Summarize) -> Answer:
-        """The answer to one Ask."""
+        """Answers one Ask."""
         model = self._of(ask)
         return model if isinstance(model, Answer) else model.answer(ask)
 
     async def aanswer(self, ask: Summarize) -> Answer:
-        """`answer` as a coroutine."""
+        """Answers one Ask as a coroutine."""
         model = self._of(ask)
         return model if isinstance(model, Answer) else await model.aanswer(ask)
 
 
 def _writer(named: Sequence[str], own: str, base_url: str) -> _Writer | None:
-    """Who writes, None where code alone does. Raises `UsageError` for a named model that cannot be opened."""
+    """Opens what writes the summaries. Returns None if code alone writes them.
+
+    Raises `UsageError` for a named model that cannot be opened.
+    """
     for name in named:
         client_for(name)
     return _Writer(own, base_url) if named or own != NAME else None

@@ -1,7 +1,8 @@
-"""The files below one folder: every path is resolved through its links first and opened without following any.
+"""Access to the files below one folder, safe against links that lead out of it.
 
-It needs the standard library alone, because it is a script too: `python -I tree.py QUERY` is a search in a process
-that can be killed. A regular expression can run for ever, and no thread can be stopped while it does.
+Every path is resolved through its links first and then opened without following any. The module needs the standard
+library alone because it is also a script: `python -I file_tree.py QUERY` runs a search in a process of its own. A
+regular expression can run forever, and a process can be killed while a thread cannot.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 LARGEST = 5_000_000
-"""Bytes of the largest file that is read or searched: more than any source text, little enough to hold twice."""
+"""Bytes of the largest file that is read or searched: more than any source text, and small enough to hold twice."""
 MATCHES = 200
-"""Lines that a search shows before it stops."""
+"""Matching lines that a search shows before it stops."""
 PASSED_BY = frozenset([".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"])
-"""Folders that a search enters only when its path names them: what is in them is not what anybody wrote."""
+"""Folders that a search enters only if its path names them. Nobody writes their content by hand."""
 _BEFORE, _SHOWN = 100, 300
-"""Characters of a line shown before a match, and in all."""
+"""Characters of a line that are shown before a match, and in total."""
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
-# Without O_NONBLOCK the opening of a pipe that took the file's place a moment ago would wait for ever.
+# Without O_NONBLOCK, opening a pipe that took the file's place a moment ago would block forever.
 _FILE: int = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
 _STEPWISE = {os.open, os.stat, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
 
 Parts = tuple[str, ...]
-"""A resolved path as its names below the root; () is the root itself."""
+"""A resolved path as its names below the root. () is the root itself."""
 
 
 class Refused(Exception):
-    """What was asked for is not done; the text says why and what to do instead."""
+    """A request that is refused. The text says why, and what to do instead."""
 
 
 class Stamp(NamedTuple):
-    """What tells one state of a file from another; sizes in bytes, times in nanoseconds."""
+    """Tells one state of a file from another. Sizes are in bytes, times in nanoseconds."""
 
     node: int
     size: int
@@ -50,14 +51,18 @@ class Stamp(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """An open folder: its descriptor, and what to put before a name where the platform opens by whole paths only."""
+    """An open folder.
+
+    `fd` is its descriptor. It is None on platforms that open files by whole paths only; there `base` goes before a
+    name.
+    """
 
     fd: int | None
     base: Path
 
 
 def visible(text: str) -> str:
-    """The text on one line: control characters as their pictures (U+2400...), other invisible ones by number."""
+    """Returns the text on one line: control characters as their pictures (U+2400...), other hidden ones by number."""
     return "".join(char if char.isprintable() else _picture(ord(char)) for char in text)
 
 
@@ -68,12 +73,12 @@ def _picture(code: int) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines with their ends; only a line feed ends one, as in editors and in grep."""
+    """Splits a text into lines with their ends. Only a line feed ends a line, as in editors and in grep."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def reason(error: Refused | OSError | UnicodeEncodeError) -> str:
-    """Why something was refused, for the model: without the paths of this machine."""
+    """Explains an error to the model, without the paths of this machine."""
     match error:
         case FileNotFoundError():
             return "there is no such file or folder; list_files shows what there is"
@@ -95,7 +100,10 @@ def _stamp(info: os.stat_result) -> Stamp:
 
 
 class Tree:
-    """The files below `root`, as they are at each call. Raises `Refused` or `OSError`, never reaches outside."""
+    """The files below `root`, as they are at each call.
+
+    Nothing outside `root` can be reached. Methods raise `Refusal` or `OSError`.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = os.path.realpath(root)
@@ -103,7 +111,7 @@ class Tree:
             raise NotADirectoryError(f"{root} is not a folder")
 
     def locate(self, path: str) -> Parts:
-        """The names below the root that a path, relative or absolute, leads to once its links are resolved."""
+        """Returns the names below the root that a path, relative or absolute, leads to once its links are resolved."""
         if not path or "\0" in path:
             raise Refused("a path has at least one character and no NUL")
         full = Path(os.path.realpath(Path(self.root, path)))
@@ -113,7 +121,7 @@ class Tree:
 
     @contextmanager
     def folder(self, parts: Parts, *, make: bool = False) -> Iterator[Folder]:
-        """Opens a folder name by name, so that a link put in the way after `locate` is an error, not a way out."""
+        """Opens a folder name by name, so that a link put in the way after `locate` is an error and not a way out."""
         if not _STEPWISE:
             base = Path(self.root, *parts)
             if make:
@@ -136,7 +144,7 @@ class Tree:
             os.close(fd)
 
     def stamp(self, parts: Parts) -> Stamp | None:
-        """The state of a regular file, None where there is nothing; anything else is refused."""
+        """Returns the state of a regular file, None if nothing is there. Raises `Refusal` for anything else."""
         if not parts:
             raise Refused("is a folder, not a file")
         try:
@@ -146,7 +154,7 @@ class Tree:
             return None
 
     def read(self, parts: Parts) -> bytes:
-        """The bytes of a regular file of at most `LARGEST` bytes."""
+        """Reads the bytes of a regular file. Raises `Refusal` for more than `MAX_FILE_BYTES` of them."""
         if self.stamp(parts) is None:
             raise Refused("there is no such file; list_files shows what there is")
         with self.folder(parts[:-1]) as (fd, base):
@@ -159,21 +167,21 @@ class Tree:
         return data
 
     def text(self, parts: Parts) -> str:
-        """The characters of a file, line ends and byte order mark included."""
+        """Reads a file as text, with its line ends and byte order mark."""
         data = self.read(parts)
         if b"\0" in data:
             raise Refused(f"is a binary file ({len(data):,} bytes, a NUL at byte {data.index(0):,})")
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            found = data[error.start]
-            raise Refused(f"is not UTF-8 text: byte {error.start:,} is 0x{found:02x}; use run_command") from error
+            byte = data[error.start]
+            raise Refused(f"is not UTF-8 text: byte {error.start:,} is 0x{byte:02x}; use run_command") from error
 
     def replace(self, parts: Parts, data: bytes, *, seen: Stamp | None) -> None:
-        """Puts a new file in the place of what was `seen` there, in one step; refuses if that has changed since.
+        """Replaces a file in one step. Raises `Refusal` if its state is no longer the `expected` one.
 
-        A new file instead of new bytes in the old one: a reader never sees half of it, and another name that the old
-        file has outside the root (a hard link) keeps the old bytes.
+        It puts a new file there and does not write into the old one. So no reader sees half of it, and if the old file
+        has another name outside the root (a hard link), that name keeps the old bytes.
         """
         if self.stamp(parts) != seen:
             raise Refused("has changed since it was looked at, so it was left alone; read it again")
@@ -187,22 +195,22 @@ class Tree:
                         os.fchmod(file.fileno(), seen.mode & 0o777)
                 os.replace(draft, name, src_dir_fd=fd, dst_dir_fd=fd)
             finally:
-                with suppress(FileNotFoundError):  # it has its name by now
+                with suppress(FileNotFoundError):  # after a success it has its final name
                     os.unlink(draft, dir_fd=fd)
 
     def entries(self, parts: Parts) -> list[tuple[str, str]]:
-        """The names in a folder in order, each with its kind: "/" a folder, "@" a link, "" anything else."""
-        with self.folder(parts) as (fd, base), os.scandir(base if fd is None else fd) as found:
+        """Lists the names in a folder in order, each with its kind: "/" a folder, "@" a link, "" anything else."""
+        with self.folder(parts) as (fd, base), os.scandir(base if fd is None else fd) as scan:
             return sorted(
                 (each.name, "@" if each.is_symlink() else "/" if each.is_dir(follow_symlinks=False) else "")
-                for each in found
+                for each in scan
             )
 
     def files(self, parts: Parts) -> Iterator[Parts]:
-        """The files below a folder in order, or the file itself; links and the folders in `PASSED_BY` are left out."""
-        left = [(parts, "/")]
-        while left:
-            at, kind = left.pop()
+        """Yields the files below a folder in order, or the file itself. Links and `SKIPPED_FOLDERS` are left out."""
+        remaining = [(parts, "/")]
+        while remaining:
+            at, kind = remaining.pop()
             if not kind:
                 yield at
             if kind != "/":
@@ -215,12 +223,15 @@ class Tree:
                 if at == parts:
                     raise
             else:
-                left += [((*at, name), kind) for name, kind in reversed(below) if name not in PASSED_BY]
+                remaining += [((*at, name), kind) for name, kind in reversed(below) if name not in PASSED_BY]
 
     def search(self, parts: Parts, pattern: str, most: int) -> Iterator[str]:
-        """The lines in which a regular expression matches, as path:line:text, then one line that counts them."""
+        """Yields the lines in which a regular expression matches, as path:line:text, then one line that counts them.
+
+        It stops after `MAX_MATCHES` lines, or before the output takes more than `max_characters`.
+        """
         try:
-            sought = re.compile(pattern)
+            expression = re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise Refused(f"the pattern is no regular expression: {error}") from error
         matches = skipped = 0
@@ -231,7 +242,7 @@ class Tree:
                 skipped += 1
                 continue
             for number, line in enumerate(lines, 1):
-                hit = sought.search(line.removesuffix("\n"))
+                hit = expression.search(line.removesuffix("\n"))
                 if hit is None:
                     continue
                 shown = f"{visible('/'.join(at))}:{number}:{_around(line.removesuffix(chr(10)), hit.start())}\n"
@@ -240,8 +251,8 @@ class Tree:
                     return
                 matches, most = matches + 1, most - len(shown)
                 yield shown
-        left_out = f"; {skipped} files left out: not text, larger than {LARGEST:,} bytes, or not readable"
-        yield f"[{matches} matching lines{left_out if skipped else ''}]"
+        skip_note = f"; {skipped} files left out: not text, larger than {LARGEST:,} bytes, or not readable"
+        yield f"[{matches} matching lines{skip_note if skipped else ''}]"
 
 
 def _around(line: str, start: int) -> str:
@@ -256,7 +267,7 @@ def _search(query: str) -> int:
         tree = Tree(Path(root))
         for line in tree.search(tree.locate(path), pattern, most):
             sys.stdout.buffer.write(line.encode())
-            sys.stdout.buffer.flush()  # so that a search that is killed has shown what it found
+            sys.stdout.buffer.flush()  # so that a killed search has shown its matches
     except (Refused, OSError, UnicodeEncodeError) as error:
         sys.stdout.buffer.write(reason(error).encode(errors="backslashreplace"))
         return 2

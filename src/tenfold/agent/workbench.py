@@ -1,7 +1,7 @@
 """The file, search and shell tools of a coding agent, as functions that pydantic-ai can offer to a model.
 
-Files are confined to one folder and changed only after a yes. Commands are asked for too, but not confined in any way:
-an approved command can do whatever the user can.
+File tools are confined to one folder, and the user approves each change. Commands need an approval too, but nothing
+confines them: an approved command can do whatever the user can.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from tenfold.agent import tree
 from tenfold.agent.tree import Refused, Stamp, Tree, lines_of, reason, visible
 
 SECONDS = 120.0
-"""How long a command or a search may take: most builds and test runs of a project end within two minutes."""
+"""Seconds that a command or a search may take. Most builds and test runs end within two minutes."""
 MOST = 30_000
-"""The most of one result: characters of a file, bytes of a command's output; some 8,000 tokens."""
+"""Maximum size of one result, some 8,000 tokens: characters of a file, or bytes of a command's output."""
 LISTED = 500
-"""Names of a folder that are listed."""
+"""Maximum number of names that are listed of a folder."""
 MISCALLS = 5
 """Calls with malformed arguments that a tool answers in a row before pydantic-ai ends the run (its default is 1)."""
 _LINGER = 1.0
-"""Seconds that a command's output may stay open after its end: what it wrote last arrives at once."""
+"""Seconds to wait for a command's output to be closed after its end. Its last output arrives at once."""
 _DYING = 5.0
-"""Seconds to wait for a killed process; one that runs as somebody else cannot be killed."""
+"""Seconds to wait for a killed process to end. One that runs as another user cannot be killed."""
 _GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 Kind = Literal["write", "command"]
-"""What is asked about: a change of a file, or a command."""
+"""What needs an approval: a change of a file, or a command."""
 Approve = Callable[[str, Kind], Awaitable[bool]]
-"""Asked with one line that says what will be done, and what kind of deed it is; True is a yes."""
+"""Asks for an approval. It takes one line that says what will be done, and the kind of action. True means yes."""
 
 
 class _Ended(NamedTuple):
-    """How a process ended; a negative code is the signal that ended it."""
+    """How a process ended. A negative code is the number of the signal that ended it."""
 
     code: int
     output: str
@@ -56,10 +56,11 @@ class _Ended(NamedTuple):
 
 
 class Workbench:
-    """The tools of one working folder. Every path is resolved through links and must lie in it.
+    """The tools of one working folder. Every path is resolved through its links and must lie in the folder.
 
-    A refusal is a `ToolFailed`: pydantic-ai hands its text to the model as a failed call and goes on. `ModelRetry` uses
-    up the tool's retries, after which the run ends with an error; a returned string would pass for a success.
+    A refusal raises `ToolFailed`: pydantic-ai passes its text to the model as a failed call and goes on. `ModelRetry`
+    would use up the tool's retries, after which the run ends with an error. A returned string would look like a
+    success.
     """
 
     def __init__(self, root: Path, approve: Approve, *, seconds: float = SECONDS, most: int = MOST) -> None:
@@ -69,13 +70,13 @@ class Workbench:
         self._most = most
 
     def toolset(self) -> FunctionToolset:
-        """All tools, for `Agent(toolsets=[...])`. Those that ask run alone, so there is one question at a time."""
+        """Builds the tools, for `Agent(toolsets=[...])`. Those that ask run alone, so only one question is open."""
         tools: FunctionToolset = FunctionToolset(max_retries=MISCALLS, require_parameter_descriptions=True)
-        for looking in (self.read_file, self.list_files):
-            tools.add_function(looking)
+        for read_tool in (self.read_file, self.list_files):
+            tools.add_function(read_tool)
         tools.add_function(self.search_files)
-        for changing in (self.write_file, self.edit_file, self.run_command):
-            tools.add_function(changing, sequential=True)
+        for write_tool in (self.write_file, self.edit_file, self.run_command):
+            tools.add_function(write_tool, sequential=True)
         return tools
 
     def read_file(self, path: str, first_line: int = 1, lines: int = 400) -> str:
@@ -90,14 +91,14 @@ class Workbench:
             every = lines_of(self._tree.text(self._tree.locate(path)))
             if first_line < 1 or lines < 1 or first_line > max(len(every), 1):
                 raise Refused(f"has {len(every)} lines: first_line is one of them, and lines at least 1")
-        chosen = every[first_line - 1 : first_line - 1 + lines]
+        selected = every[first_line - 1 : first_line - 1 + lines]
         text, last = "", first_line - 1
-        for line in chosen:
+        for line in selected:
             if len(text) + len(line) > self._most:
                 break
             text, last = text + line, last + 1
-        if chosen and not text:
-            line = chosen[0]
+        if selected and not text:
+            line = selected[0]
             return f"{line[: self._most]}\n[line {first_line} of {len(every)}, cut at {self._most:,} of {len(line):,}]"
         if last - first_line + 1 == len(every):
             return text or "[the file is empty]"
@@ -111,11 +112,11 @@ class Workbench:
             path: The folder, relative to the working folder.
         """
         with _told(path):
-            found = self._tree.entries(self._tree.locate(path))
-        shown = [visible(name) + kind for name, kind in found[:LISTED]]
-        if len(found) > LISTED:
-            shown.append(f"[{len(found) - LISTED} of {len(found)} names left out]")
-        return "\n".join(shown) or "[the folder is empty]"
+            names = self._tree.entries(self._tree.locate(path))
+        output = [visible(name) + kind for name, kind in names[:LISTED]]
+        if len(names) > LISTED:
+            output.append(f"[{len(names) - LISTED} of {len(names)} names left out]")
+        return "\n".join(output) or "[the folder is empty]"
 
     async def search_files(self, pattern: str, path: str = ".") -> str:
         """Search text files line by line; gives path:line:text for each match. Links are not followed.
@@ -128,12 +129,12 @@ class Workbench:
         """
         query = json.dumps([self._tree.root, path, pattern, self._most])
         with _told(path):
-            ended = await self._run([sys.executable, "-I", tree.__file__, query], most=self._most * 5)
-        if ended.late:
-            return f"{ended.output}[stopped after {self._seconds:g} seconds: simplify the pattern]"
-        if ended.code:
-            raise ToolFailed(f"{visible(path)}: {ended.output or f'the search ended with code {ended.code}'}")
-        return ended.output
+            result = await self._run([sys.executable, "-I", tree.__file__, query], most=self._most * 5)
+        if result.late:
+            return f"{result.output}[stopped after {self._seconds:g} seconds: simplify the pattern]"
+        if result.code:
+            raise ToolFailed(f"{visible(path)}: {result.output or f'the search ended with code {result.code}'}")
+        return result.output
 
     async def write_file(self, path: str, content: str) -> str:
         """Create a file or replace all of it, with the folders on its way. The user is asked first.
@@ -144,14 +145,14 @@ class Workbench:
         """
         with _told(path):
             parts = self._tree.locate(path)
-            seen = self._tree.stamp(parts)
-            _writable(seen)
+            expected = self._tree.stamp(parts)
+            _writable(expected)
             data = content.encode()
-        was = "a new file" if seen is None else f"in place of {seen.size:,}"
-        await self._agree("write", f"write {visible('/'.join(parts))}: {len(data):,} bytes, {was}")
+        previous = "a new file" if expected is None else f"in place of {expected.size:,}"
+        await self._agree("write", f"write {visible('/'.join(parts))}: {len(data):,} bytes, {previous}")
         with _told(path):
-            self._tree.replace(parts, data, seen=seen)
-        return f"wrote {visible('/'.join(parts))}: {len(data):,} bytes, {was}"
+            self._tree.replace(parts, data, seen=expected)
+        return f"wrote {visible('/'.join(parts))}: {len(data):,} bytes, {previous}"
 
     async def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace a text that occurs exactly once in a file. The user is asked first.
@@ -163,17 +164,17 @@ class Workbench:
         """
         with _told(path):
             parts = self._tree.locate(path)
-            seen = self._tree.stamp(parts)
+            expected = self._tree.stamp(parts)
             text = self._tree.text(parts)
-            _writable(seen)
+            _writable(expected)
             line = _line_of_only(old, text)
             before, data = text.encode(), text.replace(old, new).encode()
         name = visible("/".join(parts))
-        what = f"{name}, line {line}: {len(lines_of(old))} lines out, {len(lines_of(new))} in"
-        await self._agree("write", f"edit {what} ({len(before):,} bytes become {len(data):,})")
+        edit = f"{name}, line {line}: {len(lines_of(old))} lines out, {len(lines_of(new))} in"
+        await self._agree("write", f"edit {edit} ({len(before):,} bytes become {len(data):,})")
         with _told(path):
-            self._tree.replace(parts, data, seen=seen)
-        return f"edited {what}"
+            self._tree.replace(parts, data, seen=expected)
+        return f"edited {edit}"
 
     async def run_command(self, command: str) -> str:
         """Run a shell command in the working folder. The user is asked first.
@@ -188,43 +189,43 @@ class Workbench:
             raise ToolFailed("a command has at least one word and no NUL character; nothing was run")
         await self._agree("command", f"run {visible(command)}")
         with _told("run_command"):
-            ended = await self._run(command, most=self._most)
-        if ended.late:
-            how = f"killed after {self._seconds:g} seconds; its output until then:"
-        elif ended.code < 0:
-            how = f"ended by signal {-ended.code}"
+            result = await self._run(command, most=self._most)
+        if result.late:
+            ending = f"killed after {self._seconds:g} seconds; its output until then:"
+        elif result.code < 0:
+            ending = f"ended by signal {-result.code}"
         else:
-            how = f"exit code {ended.code}"
-        return f"[{how}]\n{ended.output}" + (f"{_ended(ended.output)}[{ended.note}]" if ended.note else "")
+            ending = f"exit code {result.code}"
+        return f"[{ending}]\n{result.output}" + (f"{_ended(result.output)}[{result.note}]" if result.note else "")
 
     async def _agree(self, kind: Kind, line: str) -> None:
         if not await self._approve(line, kind):
             raise ToolFailed(f"The user said no to this: {line}\nNothing was changed or run. Ask what to do instead.")
 
     async def _run(self, command: str | Sequence[str], *, most: int) -> _Ended:
-        """Runs a shell command or a program to its end, its time-out or its cancellation, and kills what is left."""
-        taken = _Taken(most)
-        starting = asyncio.ensure_future(_start(command, self._tree.root, taken))
+        """Runs a shell command or a program until it ends, times out or is cancelled, then kills what is left."""
+        collector = _Taken(most)
+        start_task = asyncio.ensure_future(_start(command, self._tree.root, collector))
         try:
-            transport = await asyncio.shield(starting)
+            transport = await asyncio.shield(start_task)
         except asyncio.CancelledError:  # asyncio itself would kill the shell alone, and wait for what the shell started
             with suppress(OSError):
-                await _end(await starting, taken)
+                await _end(await start_task, collector)
             raise
-        late, note = False, ""
+        timed_out, note = False, ""
         try:
-            late = not await _within(self._seconds, taken.exited)
-            if not late and not await _within(_LINGER, taken.closed):
+            timed_out = not await _within(self._seconds, collector.exited)
+            if not timed_out and not await _within(_LINGER, collector.closed):
                 note = "a process it left behind kept the output open and was ended"
         finally:
-            await _end(transport, taken)
-        return _Ended(transport.get_returncode() or 0, taken.text(), late, note)
+            await _end(transport, collector)
+        return _Ended(transport.get_returncode() or 0, collector.text(), timed_out, note)
 
 
 class _Taken(asyncio.SubprocessProtocol):
-    """What a process wrote, its first and its last bytes.
+    """Collects the first and the last bytes that a process writes.
 
-    A protocol, because `Process.wait` waits for the output to be closed too in some releases of Python (3.11.7).
+    It is a protocol because in some releases of Python (3.11.7) `Process.wait` also waits for the output to be closed.
     """
 
     def __init__(self, most: int) -> None:
@@ -235,9 +236,9 @@ class _Taken(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - asyncio's signature
         """Called with each piece of the output."""
         self._total += len(data)
-        room = self._half - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
+        head_space = self._half - len(self._head)
+        self._head += data[:head_space]
+        self._tail += data[head_space:]
         if len(self._tail) > 8 * self._half:
             del self._tail[: -self._half]
 
@@ -250,7 +251,7 @@ class _Taken(asyncio.SubprocessProtocol):
         self.exited.set()
 
     def text(self) -> str:
-        """The output, cut between characters; bytes that are not UTF-8 by their numbers."""
+        """Decodes the output, cut between characters. Bytes that are not UTF-8 are shown by their numbers."""
         tail = self._tail[-self._half :]
         if self._total <= len(self._head) + len(tail):
             return (self._head + tail).decode(errors="backslashreplace")
@@ -272,7 +273,7 @@ async def _start(command: str | Sequence[str], root: str, taken: _Taken) -> asyn
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=root,
-            start_new_session=True,  # Windows ignores it and takes the flag
+            start_new_session=True,  # Windows ignores it and uses the flag below
             creationflags=_GROUP,
         )
     else:
@@ -296,14 +297,14 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 
 
 async def _end(transport: asyncio.SubprocessTransport, taken: _Taken) -> None:
-    """Kills what still runs or still holds the output, with its group, and takes leave of it."""
+    """Kills the process with its group if it still runs or its output is open, and closes the transport."""
     try:
         if not (taken.exited.is_set() and taken.closed.is_set()):
             _kill(transport.get_pid())
             await _within(_DYING, taken.exited)
             await _within(_LINGER, taken.closed)
     finally:
-        with suppress(PermissionError):  # of a process that runs as somebody else
+        with suppress(PermissionError):  # the process runs as another user
             transport.close()
 
 
@@ -317,7 +318,7 @@ def _kill(pid: int) -> None:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Turns what the system or the tree refuses into what the model is told."""
+    """Turns system errors and refusals of the file tree into failed tool calls, which the model reads."""
     try:
         yield
     except (Refused, OSError, UnicodeEncodeError) as error:
@@ -330,21 +331,21 @@ def _writable(seen: Stamp | None) -> None:
 
 
 def _line_of_only(old: str, text: str) -> int:
-    """The line where `old` begins, if it occurs exactly once; occurrences that overlap count too."""
+    """Returns the line where `old` begins. Raises `Refusal` unless it occurs exactly once; overlaps count too."""
     if not old:
         raise Refused("old is empty; write_file replaces a whole file")
-    places = [found.start() for found in re.finditer(f"(?={re.escape(old)})", text)]
-    if len(places) == 1:
-        return text.count("\n", 0, places[0]) + 1
-    if places:
-        lines = ", ".join(str(text.count("\n", 0, place) + 1) for place in places[:10])
+    positions = [occurrence.start() for occurrence in re.finditer(f"(?={re.escape(old)})", text)]
+    if len(positions) == 1:
+        return text.count("\n", 0, positions[0]) + 1
+    if positions:
+        lines = ", ".join(str(text.count("\n", 0, position) + 1) for position in positions[:10])
         raise Refused(
-            f"old occurs {len(places)} times, in lines {lines}; take in more of the text around the one meant"
+            f"old occurs {len(positions)} times, in lines {lines}; take in more of the text around the one meant"
         )
     hint = "; the lines of this file end in \\r\\n" if "\r\n" in text and "\r\n" not in old else ""
     raise Refused(f"old occurs 0 times; read the file and copy the text exactly{hint}")
 
 
 def _ended(text: str) -> str:
-    """What puts a note after the text on a line of its own."""
+    """Returns the line break, if one is missing, that puts a note after the text on a line of its own."""
     return "" if not text or text.endswith("\n") else "\n"

@@ -1,1 +1,1 @@
-"""What tool calls do to files and commands, and what came of them: knowledge of tools, shared by stages and facts."""
+"""Facts that code reads from tool calls and tool results: files touched, commands run, and how they ended."""

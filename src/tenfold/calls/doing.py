@@ -1,6 +1,7 @@
-"""What a tool call does to files, by its name and its arguments; shell commands are read word by word.
+"""Says what a tool call does to files, from its tool name and its arguments.
 
-A table of tool names, not an interpreter: an unknown tool is a plain command. SWE-agent text actions become calls.
+A table maps tool names to verbs. An unknown tool counts as a plain command. Shell commands are split into words, and
+actions that SWE-agent writes as text become tool calls.
 """
 
 from __future__ import annotations
@@ -77,20 +78,20 @@ _EDITOR = {
     "edit": "modify",
 }
 _OPERATIONS: dict[str, Verb] = {"create_file": "write", "update_file": "modify", "delete_file": "delete"}
-"""What an `apply_patch_call` of OpenAI's Responses does to one file."""
+"""What an `apply_patch_call` of OpenAI's Responses API does to one file."""
 _PATCH_FILE = re.compile(
     r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$|^\+\+\+ b?/?(\S+)", re.MULTILINE
 )
 _PATCHES = re.compile(r"\*\*\* Begin Patch\n.*?(?:\*\*\* End Patch|\Z)", re.DOTALL)
 _PATCHERS = re.compile(r"apply_?patch(?: '\s*')?")
-"""What is left of a command that does nothing but hand a patch over."""
+"""Matches a command that does nothing but apply a patch, once the patch itself is taken out."""
 _SHELL_SCRIPT = re.compile(r"(?:\S*/)?(?:ba|z|da|k|fi)?sh\n-[a-z]*c")
 _OPEN = re.compile(r"\(Open file: ([^)\n]+)\)")
 _AGENT_EDIT = re.compile(r"^edit\s+\d+:\d+")
 
 
 class Doing(Struct, frozen=True):
-    """One tool call as the extractors see it. `source` ties its errors to a later success; `label` is shown."""
+    """What one tool call does. `source` links its errors to a later success; `label` is the text shown for it."""
 
     verb: Verb
     label: str
@@ -100,7 +101,7 @@ class Doing(Struct, frozen=True):
 
 
 def arguments_of(call: ToolCall) -> dict[str, object]:
-    """The call's arguments as an object; what is no JSON object is given as `{"command": text}`."""
+    """Returns the call's arguments as a dict. Arguments that are not a JSON object become `{"command": text}`."""
     try:
         value: object = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -111,13 +112,13 @@ def arguments_of(call: ToolCall) -> dict[str, object]:
 
 
 def verb_of(name: str) -> Verb:
-    """What kind of tool a name stands for; prefixes of servers and namespaces are ignored."""
+    """Returns the verb for a tool name, ignoring server and namespace prefixes. Unknown names give "other"."""
     short = name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
     return VERBS.get(re.sub(r"[^a-z]", "", short.lower()), "other")
 
 
 def path_of(arguments: dict[str, object], names: tuple[str, ...] = _PATHS) -> str:
-    """The path among a call's arguments, "" if there is none."""
+    """Returns the first path among a call's arguments, "" if there is none."""
     for name in names:
         value = arguments.get(name)
         if isinstance(value, str) and value and "\n" not in value and len(value) < 400:
@@ -126,15 +127,15 @@ def path_of(arguments: dict[str, object], names: tuple[str, ...] = _PATHS) -> st
 
 
 def read_call(call: ToolCall, opened: str = "") -> Doing:
-    """What a tool call does. `opened` is the file that a text-action agent has open.
+    """Returns what a tool call does. `open_file` is the file that a text-action agent has open.
 
-    One compaction asks that of the same call for the facts, for the story and for what was read again.
+    Results for short arguments are cached: one compaction interprets the same call for facts, narrative and re-reads.
     """
     return _known(call, opened) if len(call.arguments) <= _LONGEST else _read_call(call, opened)
 
 
 _LONGEST = 10_000
-"""Characters of the longest arguments whose reading is kept."""
+"""Longest arguments, in characters, whose interpretation is cached."""
 
 
 def _read_call(call: ToolCall, opened: str) -> Doing:
@@ -161,7 +162,7 @@ _known = lru_cache(maxsize=1_024)(_read_call)
 
 
 def command_of(arguments: dict[str, object]) -> str:
-    """The shell command among a call's arguments, "" if there is none. One given word by word is quoted again."""
+    """Returns the shell command among a call's arguments, "" if there is none. A list of words is quoted and joined."""
     name = next((name for name in _COMMANDS if arguments.get(name)), "")
     value = arguments.get(name, "")
     if not isinstance(value, list):
@@ -173,8 +174,8 @@ def command_of(arguments: dict[str, object]) -> str:
 
 
 def _plain(call: ToolCall, verb: Verb, path: str, arguments: dict[str, object]) -> Doing:
-    editing = arguments.get("command")
-    name = f"{call.name} {editing}" if isinstance(editing, str) and editing in _EDITOR else call.name
+    subcommand = arguments.get("command")
+    name = f"{call.name} {subcommand}" if isinstance(subcommand, str) and subcommand in _EDITOR else call.name
     label = f"{name} {path}" if path else f"{call.name} {_brief(arguments)}".strip()
     if not path or verb in {"other", "todo", "shell"}:
         return Doing(verb="todo" if verb == "todo" else "other", label=label, source=call.name, arguments=arguments)
@@ -192,8 +193,8 @@ def _brief(arguments: dict[str, object]) -> str:
 
 
 def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
-    head = command.strip().split("\n", 1)[0].strip()
-    if _AGENT_EDIT.match(head) and opened:
+    first_line = command.strip().split("\n", 1)[0].strip()
+    if _AGENT_EDIT.match(first_line) and opened:
         return Doing(
             verb="modify",
             label=f"edit {opened}",
@@ -201,19 +202,19 @@ def _shell(command: str, opened: str, arguments: dict[str, object]) -> Doing:
             effects=(Effect(verb="modify", path=opened),),
             arguments=arguments,
         )
-    patched: tuple[Effect, ...] = ()
+    patch_effects: tuple[Effect, ...] = ()
     if "*** Begin Patch" in command:
-        patched = _patched(command)
+        patch_effects = _patched(command)
         command = _PATCHES.sub("", command)
-        if patched and _PATCHERS.fullmatch(normal(command)):
-            return _patching("apply_patch", patched, arguments)
+        if patch_effects and _PATCHERS.fullmatch(normal(command)):
+            return _patching("apply_patch", patch_effects, arguments)
     command = spelled(command)
-    found = (*patched, *effects(command, opened))
+    file_effects = (*patch_effects, *effects(command, opened))
     lines = [line.strip() for line in command.strip().split("\n") if line.strip()]
     label = opening(lines[0], 300) if lines else "(empty command)"
     if len(lines) > 1:
         label = f"{opening(label, 200)} [+{len(lines) - 1} lines]"
-    return Doing(verb="shell", label=label, source="$ " + normal(command), effects=found, arguments=arguments)
+    return Doing(verb="shell", label=label, source="$ " + normal(command), effects=file_effects, arguments=arguments)
 
 
 def _patching(name: str, patched: tuple[Effect, ...], arguments: dict[str, object]) -> Doing:
@@ -222,7 +223,7 @@ def _patching(name: str, patched: tuple[Effect, ...], arguments: dict[str, objec
 
 
 def _patched(text: str) -> tuple[Effect, ...]:
-    """Files named in an apply_patch envelope or a unified diff."""
+    """Returns the file effects named in an apply_patch envelope or a unified diff."""
     if "*** " not in text and "+++ " not in text:
         return ()
     out: list[Effect] = []
@@ -239,16 +240,19 @@ def _patched(text: str) -> tuple[Effect, ...]:
 
 
 def opened_by(text: str, before: str) -> str:
-    """The file a text-action agent has open after this tool output; `before` when the output does not say."""
-    edge = text[-400:]
-    if "(Open file: " not in edge:
+    """Returns the file that a text-action agent has open after this output; `previous` if the output does not say."""
+    end = text[-400:]
+    if "(Open file: " not in end:
         return before
-    shown = _OPEN.findall(edge)
-    return "" if not shown or shown[-1] == "n/a" else str(shown[-1])
+    names = _OPEN.findall(end)
+    return "" if not names or names[-1] == "n/a" else str(names[-1])
 
 
 def text_action(message: Message) -> ToolCall | None:
-    """The action an agent wrote as text (SWE-agent): the last command tag or fenced block, as a shell call."""
+    """Returns the action that an agent wrote as text, as a shell call.
+
+    That is the last command tag or fenced block, the form SWE-agent uses. None if there is none.
+    """
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     end = text.rfind("</command>")
     start = text.rfind("<command>", 0, max(end, 0))
@@ -261,7 +265,7 @@ def text_action(message: Message) -> ToolCall | None:
 
 
 def _last_fence(text: str) -> str:
-    """What stands in the last fenced block that names no language or a shell, "" if there is none."""
+    """Returns the body of the last fenced block that names a shell or no language, "" if there is none."""
     end = text.rfind("\n```")
     start = text.rfind("```", 0, max(end, 0))
     if not 0 <= start < end:

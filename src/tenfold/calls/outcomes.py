@@ -1,4 +1,4 @@
-"""What came of a tool call: ok or not, and the lines of its output that name an error."""
+"""Judges tool results: whether a call succeeded, and which lines of its output name an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenfold.text import clip, edges, flat, head_of, key_of, plain, tail_of
 from tenfold.view.units import NO_RESULT
 
 MOST_LINES = 6
-"""Error lines kept of one tool result."""
+"""Most error lines kept of one tool result."""
 _NAMES_ERRORS = "errors in output"
 
 _EXIT = re.compile(
@@ -24,7 +24,7 @@ _EXIT = re.compile(
     re.IGNORECASE,
 )
 _FLAG = "[tool error]\n"
-"""How the chat format, which cannot flag a failed call, is told of one."""
+"""Marks a failed call in the chat format, which has no field for it."""
 _REFUSED = (
     "the user doesn't want",
     "request interrupted",
@@ -47,7 +47,7 @@ _UNDONE = re.compile(
     r"|(?:the |your )?(?:edit|change|patch|tool|command|call|file|write)\b.{0,40}\b(?:rejected|denied|failed)\b)",
     re.IGNORECASE,
 )
-"""What a tool that was to change a file says where it did not, besides `_STARTS`."""
+"""Matches what a tool prints when it did not change a file, besides `_FAILURE_START`."""
 _EXCEPTION = re.compile(
     r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught"
     r"|Unhandled)\s\S"
@@ -70,7 +70,7 @@ _TOTAL = re.compile(
     r"|^npm (?:ERR!|error)\s+(?:code|Missing|Could|404|notarget)"
 )
 _RANKS = ((0, _LOCATED), (1, _EXCEPTION), (1, _NAMED), (3, _MARKED), (4, _TOTAL))
-"""What a line can be, the most telling first: when there are too many, totals and marks give way."""
+"""Patterns for error lines with their ranks. Low ranks say most; totals and marks are dropped first."""
 _HINT = re.compile(
     r"rror|ERROR|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT"
     r"|Interrupt|Exit|Uncaught"
@@ -97,17 +97,17 @@ _PROMPT = re.compile(
 
 _COMMIT = re.compile(r"^\[[\w/.-]+ (?:\(root-commit\) )?([0-9a-f]{7,12})\] ", re.MULTILINE)
 _SHOWN = re.compile(r"^commit ([0-9a-f]{7})[0-9a-f]{33}$", re.MULTILINE)
-"""A commit as `git show` prints it: the one that was just made, where the same command made one."""
+"""A commit as `git show` prints it. It counts as just made when the same command ran `git commit`."""
 _RAN = re.compile(
     r"^=* ?(\d+ passed)|^(Ran \d+ tests?)\b|^[^\S\n]*Tests:?\s+(\d+ .{1,60})$"
     r"|^test result: \w+\. (\d+ passed)",
     re.MULTILINE,
 )
-"""The last line of pytest, unittest, jest or vitest, and cargo test, that says how many tests ran."""
+"""The last summary line of pytest, unittest, jest, vitest and cargo test: how many tests ran."""
 
 
 def _commit(text: str, command: str) -> str:
-    """The commit that a command made; hooks may print much around it. "" if it made none."""
+    """Returns the short hash of the commit that a command made, "" if it made none. Hooks may print around it."""
     commits = _COMMIT.findall(edges(text))
     if not commits and "git commit" in command:
         commits = _SHOWN.findall(text[:4_000])[:1]
@@ -115,16 +115,16 @@ def _commit(text: str, command: str) -> str:
 
 
 def _tests(text: str) -> str:
-    """How many tests ran, as a program says that went well. "" if it says nothing of it."""
-    edge = text[-4_000:]
-    ran = _RAN.findall(edge) if any(word in edge for word in ("passed", "failed", "Ran ", "Tests")) else []
-    return flat(next(group for group in ran[-1] if group)).rstrip(", ") if ran else ""
+    """Returns the test count that a successful run printed, "" if it printed none."""
+    end = text[-4_000:]
+    counts = _RAN.findall(end) if any(word in end for word in ("passed", "failed", "Ran ", "Tests")) else []
+    return flat(next(group for group in counts[-1] if group)).rstrip(", ") if counts else ""
 
 
 class Result(Struct, frozen=True):
-    """The outcome of a call: `ok`, a short `note` of it for the command fact, and the error facts.
+    """How a tool call ended: `ok`, a short `note` for the command fact, and the error facts.
 
-    `cause` is what a failed command said of it, as `cause_of` gives it; "" where it said nothing, or went well.
+    `cause` is the error line of a failed command, as `format_cause` gives it; "" if there is none.
     """
 
     ok: bool
@@ -134,25 +134,25 @@ class Result(Struct, frozen=True):
 
 
 CAUSE = 120
-"""Characters of an error line that stand beside the command that gave it."""
+"""Longest error line, in characters, shown beside its command."""
 
 
 def cause_of(line: str) -> str:
-    """An error line as it stands beside its command. Secrets go first: a line that is cut may lose what tells one."""
+    """Returns an error line as shown beside its command. Secrets are removed before the line is cut."""
     return clip(flat(redact(line)), CAUSE)
 
 
 def exit_code(text: str) -> int | None:
-    """The exit code a tool's output states at its beginning or its end, None if it states none."""
-    edge = text[:300] if len(text) <= 300 else text[:200] + "\n" + text[-400:]
-    if "xit" not in edge:
+    """Returns the exit code stated at the beginning or the end of a tool's output, None if there is none."""
+    ends = text[:300] if len(text) <= 300 else text[:200] + "\n" + text[-400:]
+    if "xit" not in ends:
         return None
-    found = _EXIT.findall(edge)
-    return int(found[-1][0] or found[-1][1]) if found else None
+    matches = _EXIT.findall(ends)
+    return int(matches[-1][0] or matches[-1][1]) if matches else None
 
 
 def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
-    """Reads a tool's output. `flagged`: the format itself marked the result as an error."""
+    """Judges a tool's output. `is_error` says that the message format itself marked the result as an error."""
     flagged = flagged or text.startswith(_FLAG)
     text = text.removeprefix(_FLAG)
     head = text[:200].lower()
@@ -161,36 +161,38 @@ def judge(doing: Doing, text: str, *, flagged: bool, at: int) -> Result:
     if text.strip() == NO_RESULT:
         return Result(ok=False, note="no result")
     code = exit_code(text) if doing.verb in {"shell", "other"} else None
-    shell = doing.verb == "shell"
-    words = doing.verb not in {"read", "view"} or "\n" not in text.strip()  # a file may begin like an error
-    starts = words and bool(_STARTS.match(text)) and not (shell and code == 0)
-    starts = starts or (doing.verb in _CHANGES and bool(_UNDONE.match(text)))
-    failed = flagged or code not in {None, 0} or (starts and len(text) < 4_000)
+    is_shell = doing.verb == "shell"
+    is_message = doing.verb not in {"read", "view"} or "\n" not in text.strip()  # a file may start like an error
+    has_error_start = is_message and bool(_STARTS.match(text)) and not (is_shell and code == 0)
+    has_error_start = has_error_start or (doing.verb in _CHANGES and bool(_UNDONE.match(text)))
+    failed = flagged or code not in {None, 0} or (has_error_start and len(text) < 4_000)
     note = "ok" if not failed else f"exit {code}" if code else "failed"
-    if shell and only_looks(doing.source) and all(effect.verb == "read" for effect in doing.effects):
+    if is_shell and only_looks(doing.source) and all(effect.verb == "read" for effect in doing.effects):
         return Result(ok=not failed, note=note)
-    lines = error_lines(text) if shell or failed else []
+    lines = error_lines(text) if is_shell or failed else []
     if failed and not lines:
-        lines = _telling_line(text, first=not shell)
-    made = _commit(text, doing.source) if shell and not failed else ""
-    if not failed and lines and not made:
+        lines = _telling_line(text, first=not is_shell)
+    commit = _commit(text, doing.source) if is_shell and not failed else ""
+    if not failed and lines and not commit:
         note = _NAMES_ERRORS
-    figures = made or (_tests(text) if shell and note == "ok" else "")
-    note = f"{note}: {figures}" if figures else note
-    cause = cause_of(lines[-1] if "Traceback" in text else lines[0]) if lines and shell and not went_well(note) else ""
+    detail = commit or (_tests(text) if is_shell and note == "ok" else "")
+    note = f"{note}: {detail}" if detail else note
+    cause = (
+        cause_of(lines[-1] if "Traceback" in text else lines[0]) if lines and is_shell and not went_well(note) else ""
+    )
     if failed and not lines:
         lines = [clip(flat(doing.label), 200)]
-    settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
+    is_settled = doing.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCHES.match(doing.source))
     errors = [
-        Fact(kind="error", text=line, key=key_of(line), at=at, live=not settled, note=doing.source) for line in lines
+        Fact(kind="error", text=line, key=key_of(line), at=at, live=not is_settled, note=doing.source) for line in lines
     ]
     return Result(ok=went_well(note), note=note, errors=tuple(errors), cause=cause)
 
 
 def error_lines(text: str, *, strict: bool = False) -> list[str]:
-    """The lines of a text that name an error, at most six, one line each, bounded, in order; of equal ones the first.
+    """Returns the lines that name an error: at most six, shortened, without duplicates, in order.
 
-    `strict` takes only what is an error by its form (an exception, a compiler's line, a failing test's name).
+    `strict` takes only lines with the form of an error: an exception, a compiler's line, the name of a failing test.
     """
     return list(_error_lines(text, strict=strict))
 
@@ -213,23 +215,23 @@ def _error_lines(text: str, *, strict: bool) -> tuple[str, ...]:
 
 
 def _most_telling(lines: list[tuple[int, str]]) -> list[str]:
-    """The best ranked lines in their order; totals only where nothing names a place or a cause."""
+    """Returns the best ranked lines in their order. Totals are kept only if no line names a place or a cause."""
     best = min((rank for rank, _ in lines), default=0)
-    wanted = [(rank, place) for place, (rank, _) in enumerate(lines) if rank <= 3 or best > 3]
-    chosen = sorted(place for _, place in sorted(wanted)[:MOST_LINES])
-    return [lines[place][1] for place in chosen]
+    candidates = [(rank, index) for index, (rank, _) in enumerate(lines) if rank <= 3 or best > 3]
+    chosen = sorted(index for _, index in sorted(candidates)[:MOST_LINES])
+    return [lines[index][1] for index in chosen]
 
 
 def _telling_line(text: str, *, first: bool) -> list[str]:
-    """The line that tells most of a failure no pattern knows: the first, for a program's long output the last."""
+    """Returns one line for a failure that no pattern knows: the first, or the last of a program's long output."""
     lines = [
         _TAG.sub("", flat(line)) for line in plain(head_of(text, 4_000) if first else tail_of(text, 4_000)).split("\n")
     ]
     lines = [line for line in lines if len(line) > 3 and not _EXIT.search(line) and not _PROMPT.match(line)]
     if not lines:
         return []
-    named = next((line for line in lines if "error" in line.lower()), "")
-    chosen = named or (lines[0] if first or len(lines) <= 4 else lines[-1])
+    error_line = next((line for line in lines if "error" in line.lower()), "")
+    chosen = error_line or (lines[0] if first or len(lines) <= 4 else lines[-1])
     return [clip(chosen, 300)] if any(c.isalpha() for c in chosen) else []
 
 
@@ -238,24 +240,24 @@ _COULD_NOT = re.compile(r"^(?:rm|mv|cp|ln|touch|tee|sed|unlink): ")
 
 
 def ended(note: str) -> bool:
-    """Whether a command came to an end of its own: nobody stopped it, and it did not run out of time."""
+    """Tells whether a command ended by itself: nobody stopped it, and it did not time out."""
     return not _UNENDED.match(note)
 
 
 def refused(errors: Sequence[Fact], effect: Effect) -> bool:
-    """Whether the program of a shell command that was to do this says that it could not: `cp` names what it reads."""
+    """Tells whether an error line says that the program could not do this to the file. `cp` names the file it reads."""
     names = [path.rpartition("/")[2] for path in (effect.path, effect.target) if path]
-    said = [fact.text for fact in errors if _COULD_NOT.match(fact.text)]
-    return any(line.startswith("cp: ") for line in said if effect.verb == "write") or any(
-        name in line for line in said for name in names
+    messages = [fact.text for fact in errors if _COULD_NOT.match(fact.text)]
+    return any(line.startswith("cp: ") for line in messages if effect.verb == "write") or any(
+        name in line for line in messages for name in names
     )
 
 
 def went_well(note: str) -> bool:
-    """Whether a command's note tells of nothing that failed."""
+    """Tells whether a command's note reports success."""
     return note == "ok" or note.startswith("ok: ")
 
 
 def took_effect(note: str) -> bool:
-    """Whether a call with that note did what it does to files: it went well, or its output merely names errors."""
+    """Tells whether a call changed files as asked: it succeeded, or its output merely names errors."""
     return went_well(note) or note == _NAMES_ERRORS

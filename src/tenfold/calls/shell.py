@@ -1,4 +1,4 @@
-"""Reads shell commands: which files they make, change, delete or rename, and what the command is called.
+"""Reads shell commands: which files they create, change, delete or rename, and a name to compare runs by.
 
 It splits words and knows some twenty programs. It never expands, runs, or guesses at variables.
 """
@@ -20,9 +20,9 @@ _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w++)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(
 _TYPED = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w++)\1\n")
 _TYPED_END = re.compile(r"\n[ \t]*(\w++)[ \t]*(?:\n[ \t]*)?\)")
 _LONGEST = 200_000
-"""Characters of a command that are read, its here-documents included."""
+"""Most characters of a command that are read, including its here-documents."""
 _REMEMBERED = 2_000
-"""Characters up to which the reading of a command is remembered: one compaction reads each of them three times."""
+"""Longest command, in characters, whose result is cached. One compaction reads each command three times."""
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|(?<=\s)#\s[^\n'\"]*$")
 _TOKEN = re.compile(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\d?>>|\d?>&\d|&>|\d?>|<|&&|\|\||\|&|[;|&\n()]|(?:\\.|[^\s'\"<>|;&()\\])+|\\\n"
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
 )
 _SPLIT = {"&&", "||", ";", "\n", "&", "(", ")"}
 _PICKS = frozenset(["-k", "-p", "-run", "--run", "--package", "--filter", "--workspace"])
-"""Flags that pick a part of what a program would run on."""
+"""Flags that select a part of what a program would run on."""
 _FILE = re.compile(r"/|\w\.\w{1,5}$|::")
 _QUIET = frozenset(["cd", "echo", "sleep", "pwd", "export", "set", "source", "true", "printf", "clear", "wait"])
 _SELDOM_FAILS = _QUIET | {
@@ -48,7 +48,7 @@ _SELDOM_FAILS = _QUIET | {
     "git-mv",
     "git-rm",
 }
-"""Where a chain failed, what stands behind one of these was reached; behind another program (a test) it may not be."""
+"""Programs that rarely fail. In a failed chain, a command after one of these did run; after others it may not have."""
 _LOOKS = frozenset(
     [
         "ls",
@@ -117,7 +117,7 @@ _LOOKS = frozenset(
 
 
 class Effect(Struct, frozen=True):
-    """One thing a call does to one file; `target` is the new path of a rename."""
+    """One thing a call does to one file. `target` is the new path of a rename; `is_certain` says that it surely ran."""
 
     verb: Literal["read", "write", "modify", "delete", "rename", "revert", "shell", "todo", "view", "other"]
     path: str
@@ -126,9 +126,9 @@ class Effect(Struct, frozen=True):
 
 
 def spelled(command: str) -> str:
-    """The command with the text in place of a here-document that only brings it into an argument.
+    """Replaces each here-document that only fills an argument by its text.
 
-    So agents write a text of several lines, such as a commit message.
+    Agents write texts of several lines this way, for example commit messages.
     """
     if "$(cat <<" not in command:
         return command
@@ -136,26 +136,26 @@ def spelled(command: str) -> str:
     ends: dict[str, list[re.Match[str]]] = {}
     for end in _TYPED_END.finditer(command):
         ends.setdefault(end[1], []).append(end)
-    out, at = "", 0
+    out, position = "", 0
     for begin in _TYPED.finditer(command):
-        known = ends.get(begin[2], [])
-        number = bisect_left(known, begin.end(), key=lambda end: end.start())
-        if begin.start() >= at and number < len(known):
-            end = known[number]
-            out += command[at : begin.start()] + command[begin.end() : end.start()].replace('"', "'")
-            at = end.end()
-    return out + command[at:]
+        candidates = ends.get(begin[2], [])
+        number = bisect_left(candidates, begin.end(), key=lambda end: end.start())
+        if begin.start() >= position and number < len(candidates):
+            end = candidates[number]
+            out += command[position : begin.start()] + command[begin.end() : end.start()].replace('"', "'")
+            position = end.end()
+    return out + command[position:]
 
 
 def simple_commands(command: str) -> list[list[list[str]]]:
-    """The command as pipelines of words: `a && b | c` is `[[[a]], [[b], [c]]]`. Here-document bodies are dropped."""
+    """Splits a command into pipelines of words: `a && b | c` gives `[[[a]], [[b], [c]]]`. Drops here-documents."""
     return [pipe for _, pipe in joined_commands(command)]
 
 
 def joined_commands(command: str) -> list[tuple[str, list[list[str]]]]:
-    """The same, each pipeline with what joins it to the one before: `&&`, `||`, or what ends a command whatever it did.
+    """Splits a command into pipelines, each with the operator before it: `&&`, `||`, or a separator such as `;`.
 
-    The first has "".
+    The first pipeline has "".
     """
     command = command[:_LONGEST]
     if "<<" in command:
@@ -177,7 +177,7 @@ def joined_commands(command: str) -> list[tuple[str, list[list[str]]]]:
 
 
 def normal(command: str) -> str:
-    """The command's name for comparing runs: no `cd`, no redirections, no pipe into a filter, single spaces."""
+    """Returns the command's name for comparing runs: no `cd`, no redirections, no pipe into a filter, single spaces."""
     return _normal_known(command) if len(command) <= _REMEMBERED else _normal(command)
 
 
@@ -194,10 +194,11 @@ _normal_known = lru_cache(maxsize=1_024)(_normal)
 
 
 def program(part: str) -> str:
-    """The program of one normalised command with what it works on: `npm run check`, `python -m unittest tests.a`.
+    """Returns the program of one normalized command with what it works on.
 
-    Its words up to the first flag, at most three (git: two), or the module after `python -m`; and behind its flags the
-    files, and what `--` or a flag that picks a part names (`pytest -k`, `cargo -p`), two of them.
+    For example `npm run check` or `python -m unittest tests.a`. That is its words up to the first flag, at most three
+    (two for git), or the module after `python -m`. Then come at most two arguments from behind the flags: files, and
+    what `--` or a selecting flag names (`pytest -k`, `cargo -p`).
     """
     words = part.removeprefix("$ ").split()
     if words[1:2] in (["-c"], ["-e"]):
@@ -216,18 +217,18 @@ def program(part: str) -> str:
 
 
 def broader(name: str) -> list[str]:
-    """A program's name and those of the same program run on more: without its last words, or the tests of a file."""
+    """Returns a program's name and the names of wider runs of it: fewer words, or all the tests of a file."""
     words = name.split()
-    least = 3 if words[1:2] == ["-m"] else 2 if words[:1] in (["npm"], ["npx"], ["git"], ["cargo"], ["go"]) else 1
+    min_words = 3 if words[1:2] == ["-m"] else 2 if words[:1] in (["npm"], ["npx"], ["git"], ["cargo"], ["go"]) else 1
     forms: list[str] = []
-    for number in range(len(words), min(least, len(words)) - 1, -1):
+    for number in range(len(words), min(min_words, len(words)) - 1, -1):
         form = " ".join(words[:number])
         forms += [form, form.partition("::")[0]] if "::" in words[number - 1] else [form]
     return forms
 
 
 def only_looks(command: str) -> bool:
-    """Whether every part of a normalised command merely reads (ls, grep, git log): its failure is no open error."""
+    """Tells whether every part of a normalized command only reads (ls, grep, git log). Its failure is no open error."""
     parts = command.removeprefix("$ ").split(" && ")
     return all(_name(part.split()) in _LOOKS for part in parts if part)
 
@@ -243,7 +244,7 @@ def _name(words: list[str]) -> str:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """Words without redirections, assignments in front, and sudo/time."""
+    """Returns the words without redirections, leading assignments, and sudo or time."""
     out: list[str] = []
     skip = False
     for before, word in pairwise(["", *words]):
@@ -263,28 +264,28 @@ def _bare(words: list[str]) -> list[str]:
 
 
 def effects(command: str, opened: str = "") -> tuple[Effect, ...]:
-    """What a shell command does to files, in order. Words with variables, globs or substitutions are left alone."""
+    """Returns what a shell command does to files, in order. Ignores words with variables, globs or substitutions."""
     return _effects_known(command, opened) if len(command) <= _REMEMBERED else _effects(command, opened)
 
 
 def _effects(command: str, opened: str) -> tuple[Effect, ...]:
-    where = ""
+    directory = ""
     out: list[Effect] = []
     pipes = joined_commands(command)
-    doubt = False
+    is_doubtful = False
     for number, (join, pipe) in enumerate(pipes):
-        if join == "||":  # it ran only where what stands before it failed
+        if join == "||":  # it runs only if the command before it failed
             continue
-        doubt = doubt and join == "&&"
-        sure = number < len(pipes) - 1 and not doubt
-        doubt = doubt or not all(_name(_bare(words)) in _SELDOM_FAILS for words in pipe)
+        is_doubtful = is_doubtful and join == "&&"
+        is_certain = number < len(pipes) - 1 and not is_doubtful
+        is_doubtful = is_doubtful or not all(_name(_bare(words)) in _SELDOM_FAILS for words in pipe)
         for words in pipe:
-            plain = _bare(words)
-            if plain[:1] == ["cd"] and len(plain) > 1:
-                where = _join(where, _unquote(plain[1]))
+            bare_words = _bare(words)
+            if bare_words[:1] == ["cd"] and len(bare_words) > 1:
+                directory = _join(directory, _unquote(bare_words[1]))
                 continue
-            out.extend(_program_effects(plain, where, sure=sure))
-            out.extend(_redirects(words, where, sure=sure))
+            out.extend(_program_effects(bare_words, directory, sure=is_certain))
+            out.extend(_redirects(words, directory, sure=is_certain))
     if opened and command.lstrip().startswith(("insert ", "append ")):
         out.append(Effect(verb="modify", path=opened))
     return tuple(out)
@@ -314,10 +315,14 @@ def _program_effects(words: list[str], where: str, *, sure: bool) -> list[Effect
         case "mv" | "git-mv":
             return _moves(paths, words[-1], sure=sure)
         case "cp" if len(paths) >= 2:
-            into = paths[-1]
-            many = len(paths) > 2 or words[-1].endswith("/") or "." not in posixpath.basename(into)
+            destination = paths[-1]
+            is_folder = len(paths) > 2 or words[-1].endswith("/") or "." not in posixpath.basename(destination)
             return [
-                Effect(verb="write", path=_join(into, posixpath.basename(path)) if many else into, sure=sure)
+                Effect(
+                    verb="write",
+                    path=_join(destination, posixpath.basename(path)) if is_folder else destination,
+                    sure=sure,
+                )
                 for path in paths[:-1]
             ]
         case "tee":
@@ -346,20 +351,25 @@ def _program_effects(words: list[str], where: str, *, sure: bool) -> list[Effect
 def _moves(paths: list[str], last: str, *, sure: bool) -> list[Effect]:
     if len(paths) < 2:
         return []
-    into = paths[-1]
-    folder = (
+    destination = paths[-1]
+    is_folder = (
         len(paths) > 2
         or last.endswith("/")
-        or ("." not in posixpath.basename(into) and "." in posixpath.basename(paths[0]))
+        or ("." not in posixpath.basename(destination) and "." in posixpath.basename(paths[0]))
     )
     return [
-        Effect(verb="rename", path=path, target=_join(into, posixpath.basename(path)) if folder else into, sure=sure)
+        Effect(
+            verb="rename",
+            path=path,
+            target=_join(destination, posixpath.basename(path)) if is_folder else destination,
+            sure=sure,
+        )
         for path in paths[:-1]
     ]
 
 
 def _in_place(words: list[str], where: str, *, sure: bool) -> list[Effect]:
-    """`sed -i`, `perl -pi`: the last words that look like files."""
+    """Returns the files that `sed -i` or `perl -pi` edits, or that `sed -n` reads."""
     if not any(re.match(r"^-(?:i|\w*i\b|pi)", word) or word == "--in-place" for word in words[1:]):
         reads = [
             path
@@ -381,7 +391,7 @@ def _unquote(word: str) -> str:
 
 
 def _path(word: str, where: str) -> str:
-    """The word as a path, joined to the directory the command changed to; "" when it is none."""
+    """Returns the word as a path, joined to the directory changed to; "" if it is no path."""
     bare = _unquote(word)
     if (
         not bare

@@ -1,1 +1,1 @@
-"""The command `tenfold`: a thin layer over sessions and stores, and the only place that draws on a terminal."""
+"""The command `tenfold`: a thin layer over sessions and stores that prints text, tables or JSON lines."""

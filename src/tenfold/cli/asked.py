@@ -1,4 +1,4 @@
-"""What one run of `tenfold compact` asks for: its files, what is read of them, and the size it wants."""
+"""The arguments of one run of `tenfold compact`: its files, the sessions in them, and the size to compact to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUFFIXES = (".jsonl", ".json", ".traj")
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What one run of the command asks for, apart from its files."""
+    """The arguments of one run of the command, apart from its files."""
 
     to: str | None
     window: int | None
@@ -38,7 +38,11 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A file to read. One found inside a folder need not be a session; `below` is its path from that folder on."""
+    """A file to read.
+
+    With `is_named` the user named it. Otherwise it was found inside a folder and need not be a session file.
+    `relative_path` is its path from that folder on.
+    """
 
     path: Path
     below: Path
@@ -46,7 +50,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def meant(wanted: Wanted) -> None:
-    """Raises `UsageError` for arguments that cannot be meant so, before anything is read."""
+    """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
     if wanted.to is not None:
         target_of(wanted.to, 1_000_000)
     wanted.config.policy(Characters4(), wanted.policy)
@@ -60,24 +64,24 @@ def meant(wanted: Wanted) -> None:
 
 
 def sources_of(files: Sequence[Path]) -> list[Source]:
-    """The files named, and those inside folders, each once. Raises `BadInput` for one that is not there."""
-    found: dict[Path, Source] = {}
+    """Finds the named files and those inside named folders, each once. Raises `BadInput` for a missing path."""
+    sources: dict[Path, Source] = {}
     for path in files:
         if not path.is_dir():
             if not path.exists():
                 raise BadInput(f"{path}: there is no such file or folder; check the path")
-            found.setdefault(path, Source(path, Path(path.name), named=True))
+            sources.setdefault(path, Source(path, Path(path.name), named=True))
             continue
-        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
-        if not inside:
+        inner_paths = sorted(p for p in path.rglob("*") if p.is_file() and p.suffix in _SUFFIXES)
+        if not inner_paths:
             raise BadInput(f"{path}: no {', '.join(_SUFFIXES)} file in this folder; name the session files")
-        for each in inside:
-            found.setdefault(each, Source(each, each.relative_to(path), named=False))
-    return list(found.values())
+        for each in inner_paths:
+            sources.setdefault(each, Source(each, each.relative_to(path), named=False))
+    return list(sources.values())
 
 
 def read(source: Source, wanted: Wanted) -> list[Recorded]:
-    """The sessions of a file; none, with a note, for a file of a folder that is no session file."""
+    """Reads the sessions of a file. A file in a folder that is no session file gives none, with a note."""
     try:
         recorded = read_file(source.path, format=wanted.format, skip_damaged=wanted.skip_damaged)
     except UnknownFormat as exc:
@@ -92,19 +96,19 @@ def read(source: Source, wanted: Wanted) -> list[Recorded]:
 
 
 def agent_in(recorded: Sequence[Recorded], wanted: Wanted) -> str:
-    """The model that the sessions of one file are counted for, "" if none is known."""
+    """Returns the model that the tokens of one file's sessions are counted for, "" if none is known."""
     return wanted.models.agent_of(next((r.info.model for r in recorded if r.info.model), ""))
 
 
 def call_of(session: Session, wanted: Wanted) -> Call:
-    """The demand that `--to` and `--window` make on a session. Raises `UsageError` when neither size is known."""
+    """Builds the request that `--to` and `--window` make. Raises `UsageError` if neither size is known."""
     target = target_of(wanted.to, session.uncompacted()) if wanted.to is not None else None
     call = session.known(session.call(to=target, window=wanted.window))
     return msgspec.structs.replace(call, demand="check" if target is None else "manual", recall=wanted.recall)
 
 
 def target_of(to: str, tokens: int) -> int:
-    """`--to` in tokens, a share being one of `tokens`. Raises `UsageError` for what is neither."""
+    """Parses `--to` as tokens; a share is a share of `tokens`. Raises `UsageError` if it is neither."""
     try:
         share = float(to[:-1]) / 100 if to.endswith("%") else None
         target = int(tokens * share) if share is not None else int(to.replace("_", "").replace(",", ""))

@@ -1,4 +1,4 @@
-"""Commands that append to a session or take something out of the store: undo, pin, unpin, purge."""
+"""Commands that append to a session or remove something from the store: undo, pin, unpin, purge."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOptio
     """Takes the newest compaction back: the view is again what it was, the log keeps both."""
     with opened(store) as place:
         row = row_of(place, session)
-        one = session_of(place, row)
-        before = one.reading().estimate
-        block = one.undo()
-        after = one.reading().estimate
+        opened_session = session_of(place, row)
+        before = opened_session.reading().estimate
+        block = opened_session.undo()
+        after = opened_session.reading().estimate
     if json:
-        told = {"session": row.info.id, "undone": block, "tokens_before": before, "tokens_after": after}
-        json_line(msgspec.json.encode(told))
+        record = {"session": row.info.id, "undone": block, "tokens_before": before, "tokens_after": after}
+        json_line(msgspec.json.encode(record))
     else:
         show(f"undone: block {short(block)}; the view has {after:,} tokens again (it had {before:,})")
 
@@ -55,13 +55,13 @@ def unpin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption =
 
 def _pinned(entry: str, store: str | None, *, on: bool, json: bool) -> None:
     with opened(store) as place:
-        located = place.locate(NAMESPACE, entry)
-        one = session_of(place, row_of(place, located.session))
-        if not on and located.position not in one.view.marks.pins:
-            raise UsageError(f"entry {located.entry.id} is not pinned; `tenfold show` marks those that are")
-        id_ = one.pin(located.entry.id, on=on)
+        location = place.locate(NAMESPACE, entry)
+        session = session_of(place, row_of(place, location.session))
+        if not on and location.position not in session.view.marks.pins:
+            raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
+        id_ = session.pin(location.entry.id, on=on)
     if json:
-        json_line(msgspec.json.encode({"session": located.session, "entry": id_, "pinned": on}))
+        json_line(msgspec.json.encode({"session": location.session, "entry": id_, "pinned": on}))
     else:
         show(f"{'pinned' if on else 'unpinned'}: {short(id_)}")
 
@@ -83,18 +83,18 @@ def purge(
             if not sys.stdin.isatty():
                 raise UsageError(f"nobody can be asked whether to purge {target}: pass --yes to do it without asking")
             typer.confirm(f"Purge {target}? It cannot be undone.", abort=True, err=True)
-        touched = place.purge(NAMESPACE, session, entry, now=now())
+        count = place.purge(NAMESPACE, session, entry, now=now())
     if json:
-        json_line(msgspec.json.encode({"session": session, "entry": entry, "records": touched}))
+        json_line(msgspec.json.encode({"session": session, "entry": entry, "records": count}))
     else:
-        show(f"purged: {target}; {touched:,} records reached")
+        show(f"purged: {target}; {count:,} records reached")
 
 
 def _named(store: Store, what: str) -> tuple[str, str | None]:
-    matching = [r for r in store.sessions(NAMESPACE) if r.info.id.startswith(what)] if what else []
-    if len(matching) == 1:
-        return matching[0].info.id, None
-    if matching:
-        raise NotFound(f"{len(matching)} sessions have an id that begins with {what!r}; give more of it")
-    located = store.locate(NAMESPACE, what)
-    return located.session, located.entry.id
+    matches = [r for r in store.sessions(NAMESPACE) if r.info.id.startswith(what)] if what else []
+    if len(matches) == 1:
+        return matches[0].info.id, None
+    if matches:
+        raise NotFound(f"{len(matches)} sessions have an id that begins with {what!r}; give more of it")
+    location = store.locate(NAMESPACE, what)
+    return location.session, location.entry.id

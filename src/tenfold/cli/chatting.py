@@ -36,9 +36,9 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         raise UsageError("the chat needs a terminal; `tenfold run --task TEXT` does without one")
     from tenfold.tui.chat import Wanted, run  # noqa: PLC0415 - optional extras, and slow to load
 
-    wanted = Wanted(folder, model, base_url, window, policy, session)
+    options = Wanted(folder, model, base_url, window, policy, session)
     with opened(store, make=not session) as place:
-        ended = run(place, wanted)
-        left = f"{len(ended.queued)} typed and not sent; " if ended.queued else ""
-        note(f"{left}tenfold chat --session {short(ended.agent.session.place.session)} goes on with this")
+        app = run(place, options)
+        unsent = f"{len(app.queued)} typed and not sent; " if app.queued else ""
+        note(f"{unsent}tenfold chat --session {short(app.agent.session.place.session)} goes on with this")
     return 0

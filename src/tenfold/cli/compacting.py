@@ -1,6 +1,6 @@
-"""`tenfold compact`: read session files, compact each session, show what happened, write what was asked for.
+"""`tenfold compact`: reads session files, compacts each session, prints the results, and writes the requested files.
 
-How it is told is `report.py`; nothing here formats.
+`compact_report.py` formats the results; nothing here does.
 """
 
 from __future__ import annotations
@@ -90,17 +90,17 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     """
     models = models_of(model or (), base_url)
     config = settings()
-    wanted = Wanted(to, window, policy or "", config, models, recall, format, skip_damaged, out, only_preview, json)
-    meant(wanted)
+    arguments = Wanted(to, window, policy or "", config, models, recall, format, skip_damaged, out, only_preview, json)
+    meant(arguments)
     if compare is not None:
-        return side_by_side(sources_of(files), policies_of(compare, config), wanted)
+        return side_by_side(sources_of(files), policies_of(compare, config), arguments)
     sources = sources_of(files)
     _writable(sources, out)
     results: list[Result] = []
     codes: list[int] = []
     with opened(store, make=not only_preview) as place:
         try:
-            _run(place, sources, wanted, results, codes)
+            _run(place, sources, arguments, results, codes)
         finally:
             if not json:
                 report(results, kept=(store or default_place()) != MEMORY)
@@ -133,7 +133,7 @@ def _run(store: Store, sources: Sequence[Source], wanted: Wanted, results: list[
 
 
 def _writable(sources: Sequence[Source], out: Path | None) -> None:
-    """Raises `UsageError` where --out cannot hold what will be written, or would replace what was read."""
+    """Raises `UsageError` if --out cannot hold what will be written, or would replace what was read."""
     if out is None:
         return
     if len(sources) > 1 and not out.is_dir():
@@ -182,15 +182,15 @@ def _file(store: Store, source: Source, recorded: Sequence[Recorded], wanted: Wa
 
 
 def _aside(store: Store, recorded: Sequence[Recorded], source: Source) -> Store:
-    """A store in memory with what the real one knows of these sessions, so that a preview changes nothing."""
-    aside = MemoryStore()
-    foreign = {each.info.source or each.info.id for each in recorded}
+    """Copies what the store knows of these sessions into memory, so that a preview changes nothing."""
+    memory_store = MemoryStore()
+    source_ids = {each.info.source or each.info.id for each in recorded}
     for row in store.sessions(NAMESPACE):
         entries = store.original(NAMESPACE, row.info.id)
-        if (row.info.source in foreign or row.info.file == str(source.path)) and entries:
-            aside.create(NAMESPACE, row.info)
-            aside.append(NAMESPACE, row.info.id, entries, expected=None)
-    return aside
+        if (row.info.source in source_ids or row.info.file == str(source.path)) and entries:
+            memory_store.create(NAMESPACE, row.info)
+            memory_store.append(NAMESPACE, row.info.id, entries, expected=None)
+    return memory_store
 
 
 def _violations(session: Session) -> tuple[str, ...]:
@@ -198,19 +198,22 @@ def _violations(session: Session) -> tuple[str, ...]:
 
 
 def _write(path: Path, recorded: Sequence[Recorded], sessions: Sequence[Session]) -> None:
-    """Writes the file whole or not at all: beside its place first, then moved there."""
+    """Writes the compacted sessions of one file, whole or not at all."""
     data = write_file([(r.info, view_items(s.view)) for r, s in zip(recorded, sessions, strict=True)])
     write_whole(path, data)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all. Raises `OSError` with its name."""
+    """Writes a file whole or not at all: a draft beside it is moved into its place.
+
+    Raises `OSError` with the file's name.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.write_bytes(data)
-        beside.replace(path)
+        draft.write_bytes(data)
+        draft.replace(path)
     except OSError as exc:
-        beside.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise OSError(exc.errno, f"{path} was not written ({exc.strerror}); nothing is left half done there") from exc
     note(f"written: {path} ({len(data):,} bytes)")

@@ -24,29 +24,29 @@ from tenfold.wire import WIRES
 
 ALL = "all"
 SHARE = "10%"
-"""The target where neither --to nor --window is given: a tenth of the tokens."""
+"""The target if neither --to nor --window is given: a tenth of the tokens."""
 _NUMBERS = ("before", "after", "share", "messages", "calls", "price", "must-keep facts")
 _COLUMNS = ("policy", "rung", *_NUMBERS, "valid wires")
 _SAME = frozenset({"before"})
-"""What is the same for every policy: in a terminal the heading says it."""
+"""Columns that are the same for every policy. In a terminal the heading shows them."""
 _COSTS = frozenset({"calls", "price"})
-"""In a terminal only where a model was called."""
+"""Columns that a terminal shows only if a model was called."""
 
 
 def policies_of(names: str, config: Config) -> tuple[str, ...]:
-    """The policies that `--compare` names: all, or those of a list with commas. Raises `UsageError` for another."""
+    """Parses `--compare`: all policies, or a list with commas. Raises `UsageError` for an unknown policy."""
     if names == ALL:
         return tuple(POLICIES)
-    found = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    for name in found:
+    policies = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    for name in policies:
         config.policy(Characters4(), name)
-    if not found:
+    if not policies:
         raise UsageError(f"--compare names policies: {ALL}, or a list as in --compare {','.join(list(POLICIES)[:2])}")
-    return found
+    return policies
 
 
 def compare(sources: Sequence[Source], names: Sequence[str], wanted: Wanted) -> int:
-    """Compacts each session once by each policy, from what the file holds, and prints a table for each session."""
+    """Compacts each session once with each policy, starting from the file, and prints a table for each session."""
     if wanted.out is not None or wanted.preview:
         raise UsageError("--compare changes nothing and writes nothing: leave out --out and --preview")
     if wanted.to is None and wanted.window is None:
@@ -65,7 +65,7 @@ def compare(sources: Sequence[Source], names: Sequence[str], wanted: Wanted) -> 
 
 
 def _compacted(source: Source, recorded: Sequence[Recorded], wanted: Wanted) -> Iterator[Result]:
-    """One policy's results on the sessions of a file, each in a store of its own kind: memory, and gone afterwards."""
+    """Compacts the sessions of a file with one policy, in a store in memory that is dropped afterwards."""
     counter = counter_for(agent_in(recorded, wanted) or None).counter
     store = MemoryStore()
     ids = load(recorded, store, NAMESPACE, counter)
@@ -73,8 +73,8 @@ def _compacted(source: Source, recorded: Sequence[Recorded], wanted: Wanted) -> 
     for id_ in ids:
         session = session_of(store, rows[id_], config=wanted.config, policy=wanted.policy, models=wanted.models)
         outcome = session.compact(call_of(session, wanted))
-        found = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.violations(wire))
-        outcome = msgspec.structs.replace(outcome, violations=found, policy=wanted.policy)
+        violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.violations(wire))
+        outcome = msgspec.structs.replace(outcome, violations=violations, policy=wanted.policy)
         name = rows[id_].info.source or Path(source.path).stem
         yield Result(str(source.path), name, rows[id_].info.format, session.policy.counter.name, outcome)
 
@@ -87,20 +87,20 @@ def _tell(results: Sequence[Result], wanted: Wanted) -> None:
     first = results[0]
     show(f"{told(first.file)}, session {one_line(first.session, 60)}", style="bold")
     before = f"{first.outcome.messages_before:,} messages, {first.outcome.tokens_before:,} tokens"
-    goal = f"down to {wanted.to}" if wanted.to is not None else f"for a window of {wanted.window:,}"
-    show(f"{before}, {goal}, counted by {first.counter}; nothing is stored")
+    target_text = f"down to {wanted.to}" if wanted.to is not None else f"for a window of {wanted.window:,}"
+    show(f"{before}, {target_text}, counted by {first.counter}; nothing is stored")
     rows = [dict(zip(_COLUMNS, _row(result), strict=True)) for result in results]
-    called = any(result.outcome.spent.calls for result in results)
-    hidden = _SAME | (frozenset() if called else _COSTS) if in_terminal() else frozenset()
-    columns = [name for name in _COLUMNS if name not in hidden]
+    has_calls = any(result.outcome.spent.calls for result in results)
+    hidden_columns = _SAME | (frozenset() if has_calls else _COSTS) if in_terminal() else frozenset()
+    columns = [name for name in _COLUMNS if name not in hidden_columns]
     table(columns, [[row[name] for name in columns] for row in rows], right=_NUMBERS)
 
 
 def _row(result: Result) -> tuple[str, ...]:
     out = result.outcome
-    must = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-    broken = {wire: sum(v.startswith(f"{wire}:") for v in out.violations) for wire in WIRES}
-    wrong = ", ".join(f"{wire} {count}" for wire, count in broken.items() if count)
+    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+    violation_counts = {wire: sum(v.startswith(f"{wire}:") for v in out.violations) for wire in WIRES}
+    violation_text = ", ".join(f"{wire} {count}" for wire, count in violation_counts.items() if count)
     return (
         out.policy,
         out.rung or "none" if out.status == "compacted" else out.status,
@@ -110,6 +110,6 @@ def _row(result: Result) -> tuple[str, ...]:
         f"{out.messages_after:,}" if in_terminal() else f"{out.messages_before:,} -> {out.messages_after:,}",
         f"{out.spent.calls:,}",
         price_of(out.spent),
-        f"{sum(kept for kept, _ in must)}/{sum(total for _, total in must)}" if must else "",
-        f"not: {wrong}" if wrong else f"all {len(WIRES)}",
+        f"{sum(kept for kept, _ in counts)}/{sum(total for _, total in counts)}" if counts else "",
+        f"not: {violation_text}" if violation_text else f"all {len(WIRES)}",
     )

@@ -1,4 +1,4 @@
-"""`tenfold diff`: what the newest Block hid, what stands there now, and which facts are in view."""
+"""`tenfold diff`: what the newest Block hid, what is shown in its place, and which facts are in view."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STATES = ("not in view", "in view", "settled")
 
 
 class Told(msgspec.Struct, frozen=True):
-    """One fact of a Block: whether it must be kept, and whether it stands in the view."""
+    """One fact of a Block: whether it must be kept, and whether it is in view."""
 
     kind: str
     text: str
@@ -53,27 +53,27 @@ def diff(
     """Shows what the newest Block hid, what stands there now, and which facts it kept in view."""
     with opened(store) as place:
         row = row_of(place, session)
-        one = session_of(place, row)
-        block = _newest(one, row.info.id)
-        hidden, stayed = _hidden_by(one.view.path, one.view.marks.live[-1])
-        made = [s for r in block.replacements for s in r.show if isinstance(s, Say)]
-        facts = facts_of(block, one.view)
+        opened_session = session_of(place, row)
+        block = _newest(opened_session, row.info.id)
+        hidden, kept_count = _hidden_by(opened_session.view.path, opened_session.view.marks.live[-1])
+        substitutes = [s for r in block.replacements for s in r.show if isinstance(s, Say)]
+        facts = facts_of(block, opened_session.view)
     if json:
-        json_line(_json(row.info.id, block, hidden, made, facts))
+        json_line(_json(row.info.id, block, hidden, substitutes, facts))
         return
-    most = limit or (_LIMIT if in_terminal() else len(hidden) + len(facts) + 1)
+    max_lines = limit or (_LIMIT if in_terminal() else len(hidden) + len(facts) + 1)
     show(
-        f"block {short(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {stayed:,} "
-        f"{'message stays as it was' if stayed == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
+        f"block {short(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {kept_count:,} "
+        f"{'message stays as it was' if kept_count == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
         f"shortened, rung {block.rung}",
         style="bold",
     )
     if block.batches:
         names = f"{block.id}/0" + (f" to /{len(block.batches) - 1}" if len(block.batches) > 1 else "")
         show(f"  batches: {len(block.batches):,}; tenfold expand {names} prints what each stands for")
-    _removed(hidden, most)
-    _added(made, most)
-    _told(facts, most)
+    _removed(hidden, max_lines)
+    _added(substitutes, max_lines)
+    _told(facts, max_lines)
 
 
 def _newest(session: Session, id_: str) -> Block:
@@ -86,28 +86,30 @@ def _newest(session: Session, id_: str) -> Block:
 
 
 def _hidden_by(path: Path, at: int) -> tuple[list[Line], int]:
-    """What was in view before the Block at this position and is no more, and how many messages stayed."""
+    """Returns what the Block at this position took out of view, and how many messages stayed in view."""
     view = View.empty(path).extend(path.span(0, at - 1))
-    there = {each.key for each in view.extend(path.span(at, at)).shown()}
+    remaining = {each.key for each in view.extend(path.span(at, at)).shown()}
     shown = list(view.shown())
-    gone = [
+    hidden = [
         Line(each.at if each.of is None else each.of, path.at(each.at).id, each.message, original=each.original)
         for each in shown
-        if each.key not in there
+        if each.key not in remaining
     ]
-    return gone, len(shown) - len(gone)
+    return hidden, len(shown) - len(hidden)
 
 
 def facts_of(block: Block, view: View) -> list[Told]:
-    """The facts of a Block, must-keep ones first, each with whether the view holds it; the names in use left out."""
+    """Lists a Block's facts, must-keep ones first, each with its state in the view. Names in use are left out."""
     texts = [f"{text_of(m)} {' '.join(c.name + ' ' + c.arguments for c in calls_of(m))}" for m in view.messages()]
-    whole = "\n".join(texts)
-    carried = {(f.kind, f.key) for text in texts for f in parse(summary_text(text) or "")}
-    lines = {(f.kind, f.text) for text in texts for f in parse(summary_text(text) or "")}
+    view_text = "\n".join(texts)
+    fact_keys = {(f.kind, f.key) for text in texts for f in parse(summary_text(text) or "")}
+    fact_texts = {(f.kind, f.text) for text in texts for f in parse(summary_text(text) or "")}
     out = []
     for fact in (fact for fact in block.facts if fact.kind != "name"):
-        there = (fact.kind, fact.key) in carried or (fact.kind, told(fact.text)) in lines or fact.text in whole
-        state = "in view" if there else "settled" if not fact.live else "not in view"
+        in_view = (
+            (fact.kind, fact.key) in fact_keys or (fact.kind, told(fact.text)) in fact_texts or fact.text in view_text
+        )
+        state = "in view" if in_view else "settled" if not fact.live else "not in view"
         out.append(Told(fact.kind, told(fact.text), _must(fact), state))
     return sorted(out, key=lambda f: (not f.must_keep, _STATES.index(f.state), f.kind))
 
@@ -117,34 +119,34 @@ def _must(fact: Fact) -> bool:
 
 
 def _removed(hidden: Sequence[Line], most: int) -> None:
-    room = width() - 20
+    columns = width() - 20
     half = most if len(hidden) <= most else most // 2
     for line in hidden[:half]:
-        show(f"- {line.position:>6} {line.message.role:<9} {one_line(brief(line.message), room)}", style="red")
+        show(f"- {line.position:>6} {line.message.role:<9} {one_line(brief(line.message), columns)}", style="red")
     if len(hidden) > 2 * half:
         show(f"  ... {len(hidden) - 2 * half:,} more; --limit {len(hidden)} lists them, `tenfold expand` prints them")
     for line in hidden[half:][-half:]:
-        show(f"- {line.position:>6} {line.message.role:<9} {one_line(brief(line.message), room)}", style="red")
+        show(f"- {line.position:>6} {line.message.role:<9} {one_line(brief(line.message), columns)}", style="red")
 
 
 def _added(made: Sequence[Say], most: int) -> None:
     stubs = [s for s in made if "\n" not in text_of(s.message).strip()]
-    for say in stubs[:most]:
-        show(f"+ {one_line(text_of(say.message), width() - 2)}", style="green")
+    for substitute in stubs[:most]:
+        show(f"+ {one_line(text_of(substitute.message), width() - 2)}", style="green")
     if len(stubs) > most:
         show(f"  ... and {len(stubs) - most:,} more lines like these")
-    for say in made:
-        if say not in stubs:
-            for text in told(text_of(say.message)).splitlines():
+    for substitute in made:
+        if substitute not in stubs:
+            for text in told(text_of(substitute.message)).splitlines():
                 show(f"+ {text}", style="green")
 
 
 def _told(facts: Sequence[Told], most: int) -> None:
-    must = [f for f in facts if f.must_keep]
-    there = sum(f.state == "in view" for f in must)
+    must_keep = [f for f in facts if f.must_keep]
+    in_view = sum(f.state == "in view" for f in must_keep)
     show(
-        f"must-keep facts in view: {there} of {len(must)}; others: "
-        f"{sum(f.state == 'in view' for f in facts if not f.must_keep)} of {len(facts) - len(must)}",
+        f"must-keep facts in view: {in_view} of {len(must_keep)}; others: "
+        f"{sum(f.state == 'in view' for f in facts if not f.must_keep)} of {len(facts) - len(must_keep)}",
         style="bold",
     )
     rows = [

@@ -1,4 +1,4 @@
-"""`tenfold eval`: the yardstick on session files of one's own. Nothing is stored, no model and no network is used."""
+"""`tenfold eval`: the yardstick on your own session files. It stores nothing and uses no model and no network."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MethodsOption = Annotated[
 
 
 def known_format(name: str | None) -> str | None:
-    """The format's name, if there is one of that name. Raises `UsageError`."""
+    """Returns the format's name. Raises `UsageError` if there is no such format."""
     if name is not None:
         try:
             reader_of(name)
@@ -113,31 +113,31 @@ def quality(  # noqa: PLR0913 - a parameter for each option
     What its real future went on to use, what a careful reader would ask, what was invented, what no provider takes.
     What each figure means: docs/measures.md.
     """
-    sizes, often = sizes_in(budgets), rounds_in(rounds)
-    ours, others = methods_in(methods_)
-    ours = [scored_as(name) for name in ours]
-    methods(ours)
-    found = [case for one in conversations_in(files, format) for case in cuts_of(one)]
+    sizes, round_counts = sizes_in(budgets), rounds_in(rounds)
+    own_names, peer_methods = methods_in(methods_)
+    own_names = [scored_as(name) for name in own_names]
+    methods(own_names)
+    cases = [case for one in conversations_in(files, format) for case in cuts_of(one)]
     with progress() as bar:
         task = bar.add_task("compacting", total=None)
-        chosen = [*methods(ours, found), *others]
-        made = measure(
-            found,
+        chosen = [*methods(own_names, cases), *peer_methods]
+        result = measure(
+            cases,
             chosen,
             budgets=sizes,
-            rounds=often,
+            rounds=round_counts,
             every_cut=every_cut,
             told=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    if not made.probes:
+    if not result.probes:
         note("nothing to measure: no past above the smallest budget")
-    often_too = f" --rounds {rounds}" + " --every-cut" * every_cut
-    named = f"--methods {methods_} --budgets {budgets}{often_too}{read_as(format)}"
-    write(html, Yardstick(made), f"tenfold eval quality FILES... {named}")
+    round_options = f" --rounds {rounds}" + " --every-cut" * every_cut
+    options = f"--methods {methods_} --budgets {budgets}{round_options}{read_as(format)}"
+    write(html, Yardstick(result), f"tenfold eval quality FILES... {options}")
     if json:
-        json_line(as_json(made))
+        json_line(as_json(result))
         return
-    for each in tables(made) if made.probes else ():
+    for each in tables(result) if result.probes else ():
         draw(each)
 
 
@@ -169,23 +169,23 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
 
     What each figure means: docs/measures.md.
     """
-    ours, others = methods_in(methods_)
-    chosen = starts([*(played_as(name) for name in ours), *(peer.name for peer in others)], others)
+    own_names, peer_methods = methods_in(methods_)
+    chosen = starts([*(played_as(name) for name in own_names), *(peer.name for peer in peer_methods)], peer_methods)
     lists = [prices_of(name.strip()) for name in prices.split(",") if name.strip()]
     sizes = sizes_in(windows)
-    found = conversations_in(files, format)
+    conversations_read = conversations_in(files, format)
     with progress() as bar:
-        task = bar.add_task("sessions", total=len(found) * len(sizes) * len(chosen))
-        tracks = [track_of(conversation, prefix=prefix) for conversation in found]
+        task = bar.add_task("sessions", total=len(conversations_read) * len(sizes) * len(chosen))
+        tracks = [track_of(conversation, prefix=prefix) for conversation in conversations_read]
         played = replays(tracks, chosen, windows=sizes, prices=lists, told=lambda: bar.advance(task))
     whose = lists_of() if lists else ""
-    made = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played), whose)
-    named = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{read_as(format)}"
-    write(html, Yardstick(replay=made), f"tenfold eval replay FILES... {named}")
+    result = Replays(__version__, counter().name, prefix, tuple(lists), tuple(played), whose)
+    options = f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{read_as(format)}"
+    write(html, Yardstick(replay=result), f"tenfold eval replay FILES... {options}")
     if json:
-        json_line(msgspec.json.encode(made))
+        json_line(msgspec.json.encode(result))
         return
-    for each in replay_tables(made):
+    for each in replay_tables(result):
         draw(each)
 
 
@@ -220,23 +220,23 @@ def speeding(  # noqa: PLR0913 - the options of a command
     A turn, a compaction, an opening, the archive, memory, and what an agent's calls wait.
     What each figure means: docs/measures.md.
     """
-    others = others_in(methods_) if methods_ is not None else []
-    made = parts(conversations_in(files, format), peers=others, lengths=sizes_in(lengths), full=full, waits=waits)
+    peer_methods = others_in(methods_) if methods_ is not None else []
+    work = parts(conversations_in(files, format), peers=peer_methods, lengths=sizes_in(lengths), full=full, waits=waits)
     measured: list[Measured] = []
     with progress() as bar:
-        task = bar.add_task("", total=len(made))
-        for name, part in made:
+        task = bar.add_task("", total=len(work))
+        for name, part in work:
             bar.update(task, description=name)
             measured += part()
             bar.advance(task)
-    found = put(measured)
-    named = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}"
-    named += " --full" * full + " --no-waits" * (not waits) + read_as(format)
-    write(html, Yardstick(speed=found), f"tenfold eval speed FILES...{named}")
+    speed_result = put(measured)
+    options = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}"
+    options += " --full" * full + " --no-waits" * (not waits) + read_as(format)
+    write(html, Yardstick(speed=speed_result), f"tenfold eval speed FILES...{options}")
     if json:
-        json_line(msgspec.json.encode(found))
+        json_line(msgspec.json.encode(speed_result))
         return
-    for each in speed_tables(found):
+    for each in speed_tables(speed_result):
         draw(each)
 
 
@@ -255,59 +255,61 @@ def searching(
     How questions come with a file, and what each figure means: docs/measures.md.
     """
     sizes = sizes_in(budgets)
-    ours, others = methods_in(methods_)
-    chosen = [*methods([scored_as(name) for name in ours]), *others]
+    own_names, peer_methods = methods_in(methods_)
+    chosen = [*methods([scored_as(name) for name in own_names]), *peer_methods]
 
     def quiz(path: Path, name: str) -> list[Quiz]:
         after = answered(path, chosen, budgets=sizes, name=name, format=format)
         return [Quiz(tuple(asked(path, name, format=format)), tuple(after))]
 
     try:
-        found = each_in(files, quiz, doing="asking")
+        quizzes = each_in(files, quiz, doing="asking")
     finally:
-        for peer in others:
+        for peer in peer_methods:
             peer.close()
-    made = Quiz(tuple(one for each in found for one in each.search), tuple(one for each in found for one in each.gold))
-    named = f"--methods {methods_} --budgets {budgets}{read_as(format)}"
-    write(html, Yardstick(search=made.search, gold=made.gold), f"tenfold eval search FILES... {named}")
+    result = Quiz(
+        tuple(one for each in quizzes for one in each.search), tuple(one for each in quizzes for one in each.gold)
+    )
+    options = f"--methods {methods_} --budgets {budgets}{read_as(format)}"
+    write(html, Yardstick(search=result.search, gold=result.gold), f"tenfold eval search FILES... {options}")
     if json:
-        json_line(msgspec.json.encode(made))
+        json_line(msgspec.json.encode(result))
     else:
-        for each in (*([search_table(made.search)] if made.search else ()), *gold_tables(made.gold)):
+        for each in (*([search_table(result.search)] if result.search else ()), *gold_tables(result.gold)):
             draw(each)
-    if not made.gold:
+    if not result.gold:
         note("nothing to ask: no questions come with a file; how to write some: docs/measures.md")
 
 
 def methods_in(text: str) -> tuple[list[str], list[Peer | Absent]]:
-    """The methods of these names with commas: those of Tenfold and by hand as named, and the peers.
+    """Parses comma-separated names into names of methods (Tenfold's and those made by hand) and peers.
 
-    Raises `UsageError` where none is named, or a peer that is none.
+    Raises `UsageError` if nothing is named, or for an unknown peer.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UsageError("no method is named: give all, or names with commas, as in tenfold,keep-last")
-    apart = [name for name in names if "/" in name or name in _PEERS]
-    others = peers([] if ALL_PEERS in apart else apart) if apart else []
-    return [name for name in names if name not in apart], others
+    peer_names = [name for name in names if "/" in name or name in _PEERS]
+    peer_methods = peers([] if ALL_PEERS in peer_names else peer_names) if peer_names else []
+    return [name for name in names if name not in peer_names], peer_methods
 
 
 def others_in(text: str) -> list[Peer | Absent]:
-    """The peers of these names with commas. Tenfold may be named beside them, and `all`, which names no peer."""
-    ours, others = methods_in(text)
-    strange = [name for name in ours if name not in (ALL, OURS)]
-    return peers(strange) if strange else others
+    """Parses comma-separated names of peers. Tenfold and `all` may stand beside them, and name no peer."""
+    own_names, peer_methods = methods_in(text)
+    unknown = [name for name in own_names if name not in (ALL, OURS)]
+    return peers(unknown) if unknown else peer_methods
 
 
 def conversations_in(files: Sequence[Path], format: str | None = None) -> list[Conversation]:
-    """The sessions of the files named; files found in folders that hold no session are left out with a note."""
+    """Reads the sessions of the files. A file in a folder that holds no session is left out with a note."""
     return each_in(files, lambda path, name: conversations(path, name, format=format))
 
 
 def each_in(files: Sequence[Path], read: Callable[[Path, str], Sequence[One]], *, doing: str = "reading") -> list[One]:
-    """What is read of each file with its name; one found in a folder that holds no session is left out with a note."""
+    """Reads each file with its name. A file in a folder that holds no session is left out with a note."""
     out: list[One] = []
-    left: list[UnknownFormat] = []
+    skipped: list[UnknownFormat] = []
     sources = sources_of(files)
     names = names_of([source.path for source in sources])
     with progress() as bar:
@@ -317,19 +319,19 @@ def each_in(files: Sequence[Path], read: Callable[[Path, str], Sequence[One]], *
             except UnknownFormat as exc:
                 if source.named:
                     raise
-                left.append(exc)
-    for why in left:
+                skipped.append(exc)
+    for why in skipped:
         note(f"left out: {why}")
     return out
 
 
 def read_as(format: str | None) -> str:
-    """The option that names the format, as it is given again."""
+    """Renders the `--format` option for the command that repeats a measurement."""
     return f" --format {format}" if format is not None else ""
 
 
 def sizes_in(text: str) -> list[int]:
-    """`4k,8000` as numbers of tokens, smallest first. Raises `UsageError` for anything else."""
+    """Parses `4k,8000` as token counts, smallest first. Raises `UsageError` for anything else."""
     out: set[int] = set()
     for word in filter(None, (w.strip().lower().replace("_", "") for w in text.split(","))):
         digits, scale = (word[:-1], 1_000) if word.endswith("k") else (word, 1)
@@ -342,7 +344,7 @@ def sizes_in(text: str) -> list[int]:
 
 
 def rounds_in(text: str) -> list[int]:
-    """`1,3` as numbers of compactions, fewest first. Raises `UsageError` for anything else."""
+    """Parses `1,3` as numbers of compactions, fewest first. Raises `UsageError` for anything else."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words or not all(word.isdecimal() and int(word) for word in words):
         raise UsageError(f"{text!r} are no numbers of compactions: give them from 1 on, as in 1,3,10")

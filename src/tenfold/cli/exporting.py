@@ -47,17 +47,17 @@ def export(
     """Writes a session's view, or its originals byte for byte. Nothing is redacted: it is the data itself."""
     with opened(store) as place:
         row = row_of(place, session)
-        own = row.info.format
-        wanted = as_ or own
-        if wanted == own and own in READERS:
+        own_format = row.info.format
+        target_format = as_ or own_format
+        if target_format == own_format and own_format in READERS:
             items = view_items(session_of(place, row).view) if view else originals(place, NAMESPACE, row.info.id)
-            data = READERS[own].write(row.info, items)
-        elif wanted in WIRES:
-            data = _for_wire(place, row, wanted, view=view)
+            data = READERS[own_format].write(row.info, items)
+        elif target_format in WIRES:
+            data = _for_wire(place, row, target_format, view=view)
         else:
             raise UsageError(
-                f"a {own or 'plain'} session cannot be written as {wanted!r}: "
-                f"give {own + ', ' if own in READERS else ''}{', '.join(WIRES)}"
+                f"a {own_format or 'plain'} session cannot be written as {target_format!r}: "
+                f"give {own_format + ', ' if own_format in READERS else ''}{', '.join(WIRES)}"
             )
     if out is not None:
         write_whole(out, data)
@@ -66,8 +66,8 @@ def export(
 
 
 def _for_wire(store: Store, row: SessionRow, wire: str, *, view: bool) -> bytes:
-    one = session_of(store, row)
-    encoded = WIRES[wire].encode(one.view.messages() if view else _unfolded(one))
+    session = session_of(store, row)
+    encoded = WIRES[wire].encode(session.view.messages() if view else _unfolded(session))
     kinds: dict[str, int] = {}
     for adjustment in encoded.adjustments:
         kinds[adjustment.kind] = kinds.get(adjustment.kind, 0) + 1
@@ -79,7 +79,7 @@ def _for_wire(store: Store, row: SessionRow, wire: str, *, view: bool) -> bytes:
 
 
 def _unfolded(session: Session) -> list[Message]:
-    """The whole path as a model could have been sent it, with no Block applied."""
+    """Returns the whole path as it could have been sent to a model, with no Block applied."""
     path = session.view.path
     entries = path.span(0, path.length - 1) if path.length else []
     return View.of(LogPath(e for e in entries if not isinstance(e, Block | Retraction | Pin | Attempt))).messages()

@@ -1,6 +1,6 @@
-"""A run of the agent told as JSON lines, one for each thing that happens, as it happens.
+"""Prints a run of the agent as JSON lines, one for each thing that happens, as it happens.
 
-The lines go to a program or into a file, and through a terminal: control sequences and secrets are taken out of them.
+The lines go to programs, files and terminals, so control sequences and secrets are taken out of them.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from tenfold.record.entry import Said
 from tenfold.shown import safe
 
 MOST = 2_000
-"""Characters of a tool's result that are printed; the whole of it stands in the session."""
+"""Maximum characters of a tool result that are printed. The session holds all of it."""
 INTERRUPTED = 130
 FAILED = 4
 Value = Any
-"""What a line of JSON holds."""
+"""A value in a JSON line."""
 EVENTS: Mapping[str, tuple[str, ...]] = {
     "started": ("session", "resumed", "model", "demonstration", "window", "policy", "folder"),
     "text": ("text", "partial"),
@@ -55,24 +55,24 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "usage": ("answers", "input_tokens", "output_tokens", "cache_read", "cache_write", "context", "window"),
     "finished": ("status", "answer", "error"),
 }
-"""The lines by their `event`, and the keys of each; a compaction has those of its type in `tenfold.events` as well."""
+"""The keys of each line, by its `event`. A compaction also has the keys of its type in `tenfold.events`."""
 
 
 class Lines:
-    """Prints the lines, from whichever thread they come, and answers for the user who is not there."""
+    """Prints the lines, from any thread, and answers questions in place of a user."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
         self._one = threading.Lock()
 
     def __call__(self, event: str, **values: Value) -> None:
-        """Prints one line, safe for a terminal and without secrets. Raises `BrokenPipeError` where nobody reads."""
+        """Prints one line, safe for a terminal and without secrets. Raises `BrokenPipeError` if nobody reads it."""
         data = msgspec.json.encode(self.shown({"event": event, **values}))
         with self._one:
             json_line(data)
 
     def shown(self, value: Value) -> Value:
-        """A value as it may be printed, its texts safe and without secrets."""
+        """Returns a value with all its texts safe for a terminal and without secrets."""
         match value:
             case str():
                 return without_keys(safe(value))
@@ -84,30 +84,30 @@ class Lines:
                 return value
 
     async def approve(self, line: str, kind: Kind) -> bool:
-        """The answer to the workbench's question: what the options say."""
+        """Answers the agent's question by the options, and prints a line for what they refuse."""
         if kind not in self._allowed:
             self("refused", kind=kind, what=line)
         return kind in self._allowed
 
     def report(self, text: str) -> None:
-        """What went wrong and was gone on without."""
-        with suppress(BrokenPipeError):  # it may be told on a thread of its own; the run finds out by itself
+        """Prints a problem that does not stop the run."""
+        with suppress(BrokenPipeError):  # maybe on another thread; the run itself notices the closed pipe
             self("note", text=text)
 
     def extension(self) -> Extension:
-        """Prints what becomes of compactions."""
-        made = Extension("run")
+        """Builds an extension that prints what happens to compactions."""
+        extension = Extension("run")
 
-        @made.on(Warned, Started, Ended, Skipped, Failed, Overflowed)
+        @extension.on(Warned, Started, Ended, Skipped, Failed, Overflowed)
         def tell(event: Event) -> None:
             with suppress(BrokenPipeError):
                 self("compaction", **msgspec.to_builtins(event))
 
-        return made
+        return extension
 
 
 async def carried_out(agent: Agent, words: str, wanted: Wanted, lines: Lines) -> int:
-    """Runs to the end and gives the exit code."""
+    """Runs the agent to the end and returns the exit code."""
     session, scripted = agent.session, agent.model.model_name == NAME
     lines(
         "started",
@@ -145,13 +145,13 @@ async def carried_out(agent: Agent, words: str, wanted: Wanted, lines: Lines) ->
 
 
 class _Run:
-    """Turns pydantic-ai's events into lines: a text as a whole when it has ended."""
+    """Turns pydantic-ai's events into lines. A text becomes one line when it is complete."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines, self._text, self.answer = lines, "", ""
 
     def hear(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> None:
-        """Prints what the event tells, if it is anything to tell."""
+        """Prints a line for the event, if there is one for it."""
         match event:
             case PartStartEvent(part=TextPart(content=text)):
                 self._text = text
@@ -174,13 +174,13 @@ class _Run:
                 pass
 
     def broke_off(self) -> None:
-        """Prints the beginning of a text whose end never came."""
+        """Prints the beginning of a text that was cut off."""
         if self._text:
             self._lines("text", text=self._text, partial=True)
 
 
 def _arguments(part: ToolCallPart) -> Value:
-    """A call's arguments; their text where it is no JSON object."""
+    """Parses a call's arguments. Returns their text if they are no JSON object."""
     try:
         return part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError):
@@ -188,16 +188,16 @@ def _arguments(part: ToolCallPart) -> Value:
 
 
 def _usage(agent: Agent, before: int) -> dict[str, int | None]:
-    """What the providers reported of this run's answers, and the context as it is now."""
+    """Adds up what the providers reported for this run's answers, and measures the context as it is now."""
     path = agent.session.view.path
-    said = [entry for at in range(min(before, path.length), path.length) if isinstance(entry := path.at(at), Said)]
-    used = [entry.usage for entry in said if entry.usage is not None]
+    entries = [entry for at in range(min(before, path.length), path.length) if isinstance(entry := path.at(at), Said)]
+    usages = [entry.usage for entry in entries if entry.usage is not None]
     return {
-        "answers": len(used),
-        "input_tokens": sum(one.prompt for one in used),
-        "output_tokens": sum(one.output for one in used),
-        "cache_read": sum(one.cache_read for one in used),
-        "cache_write": sum(one.cache_write for one in used),
+        "answers": len(usages),
+        "input_tokens": sum(usage.prompt for usage in usages),
+        "output_tokens": sum(usage.output for usage in usages),
+        "cache_read": sum(usage.cache_read for usage in usages),
+        "cache_write": sum(usage.cache_write for usage in usages),
         "context": agent.session.reading(window=agent.window).tokens,
         "window": agent.window,
     }

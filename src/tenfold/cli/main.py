@@ -1,4 +1,4 @@
-"""The command `tenfold`: arguments in, text or JSON lines out, and errors as exit codes.
+"""The command `tenfold`: takes arguments, prints text or JSON lines, and turns errors into exit codes.
 
 Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed.
 """
@@ -33,7 +33,7 @@ app = typer.Typer(
 for module in (compacting, showing, diffing, reading, changing, exporting, chatting, tasking, evaluating):
     module.register(app)
 
-# Releases of typer differ in where they keep the root of the errors in arguments: it is found by its name.
+# Releases of typer keep the base class of argument errors in different places, so it is found by its name.
 _Misuse: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind.__name__ == "ClickException"
 )
@@ -61,7 +61,7 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line and leaves with its exit code."""
+    """Runs the command line and exits with its exit code."""
     forgiving_streams()
     code = run(sys.argv[1:])
     try:
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command line and gives its exit code."""
+    """Runs one command line and returns its exit code."""
     try:
         result = app(arguments, prog_name="tenfold", standalone_mode=False)
         return _ended(result if isinstance(result, int) else 0)
@@ -91,14 +91,17 @@ def run(arguments: list[str]) -> int:
 
 
 def _ended(code: int) -> int:
-    """The code of a command that came to its end; an interrupt, which typer gives as a code alone, is said."""
+    """Returns the code of a command that has ended, and prints a line for an interrupt, which is only a code here."""
     if code == _INTERRUPTED:
         return _complain("interrupted; what was stored before stays as it is", code)
     return code
 
 
 def _misused(exc: BaseException) -> int:
-    """Arguments that typer refused: its own sentence, or the help that a bare command asks for."""
+    """Prints why typer refused the arguments, and returns the exit code.
+
+    The sentence is empty for a command without arguments: typer has printed its help already.
+    """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
         _complain(f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", 2)
@@ -111,6 +114,6 @@ def _complain(text: str, code: int) -> int:
 
 
 def _closed_pipe() -> int:
-    """The reader of our output (`| head`) has seen enough: that is no failure, and nothing more can be written."""
+    """Handles a reader that closed our output (`| head`): that is no failure, and nothing more can be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -1,4 +1,4 @@
-"""The options of the commands that open an agent: its model, where that is served, its session and its folder."""
+"""Options of the commands that open an agent: its model, where that is served, its session and its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the commands work: the store, its sessions, and ids that may be given by their beginning."""
+"""How commands open the store and its sessions, with the options and arguments for it."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ SessionArgument = Annotated[
 
 @contextmanager
 def opened(place: str | None, *, make: bool = False) -> Iterator[Store]:
-    """The store, closed again afterwards. One that does not exist is made with `make`, and then its place is told.
+    """Opens the store, and closes it afterwards.
 
-    Without `make` it is not: a command that only looks finds nothing in it.
+    With `create`, a missing store is created and its path is printed. Without it, a missing store is empty and is not
+    created, for commands that only look.
     """
-    where = place or default_place()
-    missing = where != MEMORY and not Path(where).exists()
-    store = open_store(MEMORY if missing and not make else where)
-    if missing and make:
-        note(f"store: {where}")
+    location = place or default_place()
+    is_missing = location != MEMORY and not Path(location).exists()
+    store = open_store(MEMORY if is_missing and not make else location)
+    if is_missing and make:
+        note(f"store: {location}")
     try:
         yield store
     finally:
@@ -55,18 +56,18 @@ def opened(place: str | None, *, make: bool = False) -> Iterator[Store]:
 def session_of(
     store: Store, row: SessionRow, *, config: Config = PUBLISHED, policy: str = "", models: Models = NO_MODELS
 ) -> Session:
-    """The session, opened with a policy that counts for its model and asks those that write summaries.
+    """Opens a session with a policy that counts tokens for the session's model.
 
-    `policy` is by the settings in `config`, the configured one where it is ""; models named on the command line come
+    `policy` names a policy of the settings in `config`, "" the configured one. Models named on the command line come
     before those of the settings.
     """
-    name = models.agent_of(row.info.model)
-    models = models.chosen(name)
-    made = config.policy(counter_for(name or None).counter, policy)
-    if made.summary.models and not models.summaries:
-        models = models.written_by(made.summary.models, name)
+    agent_model = models.agent_of(row.info.model)
+    models = models.chosen(agent_model)
+    session_policy = config.policy(counter_for(agent_model or None).counter, policy)
+    if session_policy.summary.models and not models.summaries:
+        models = models.written_by(session_policy.summary.models, agent_model)
     if models.summaries:
-        made = replace(made, summary=replace(made.summary, models=models.summaries))
+        session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summaries))
     place, archive = Place(store, row.info.id, NAMESPACE), config.archive(policy)
     answerer = extended(models.answerer, config.extensions(policy))
-    return Session(place, made, model=name, answerer=answerer, archive=archive)
+    return Session(place, session_policy, model=agent_model, answerer=answerer, archive=archive)

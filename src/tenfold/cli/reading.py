@@ -1,4 +1,4 @@
-"""Commands that look and change nothing: sessions, search, expand, verify, policies."""
+"""Commands that only look and change nothing: sessions, search, expand, verify, policies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tenfold.record.message import calls_of, text_of
 from tenfold.shown import one_line, told
 
 _SCREEN = 20_000
-"""Characters that `expand` prints in a terminal unless told otherwise: a few screens."""
+"""Characters that `expand` prints in a terminal by default: a few screens."""
 
 
 def register(app: typer.Typer) -> None:
@@ -59,11 +59,11 @@ def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
 
 
 _WIDE = 100
-"""Columns from which on there is room for the folder beside the file's name."""
+"""Columns of a terminal from which on a file is shown with its folder."""
 
 
 def _file(row: SessionRow) -> str:
-    """The file and the title; in a terminal the end of a long path, which tells more than its beginning."""
+    """Describes the file and the title. A terminal shows the end of a long path, which says more than its start."""
     parts = PurePath(row.info.file).parts
     name = "/".join(parts[-2 if width() >= _WIDE else -1 :]) if in_terminal() else row.info.file
     return one_line(f"{name} ({row.info.title})" if row.info.title else name, 400)
@@ -100,8 +100,8 @@ def search(
     What holds all the words comes first, then what holds some.
     """
     with opened(store) as place:
-        only = row_of(place, session).info.id if session is not None else None
-        hits = asked(place, NAMESPACE, " ".join(words), session=only, limit=limit)
+        session_id = row_of(place, session).info.id if session is not None else None
+        hits = asked(place, NAMESPACE, " ".join(words), session=session_id, limit=limit)
     for hit in hits:
         if json:
             json_line(msgspec.json.encode(msgspec.structs.replace(hit, snippet=told(hit.snippet))))
@@ -195,19 +195,19 @@ def policies(
     json: JsonOption = False,
 ) -> None:
     """Lists the policies with their stages and, for a window, their limits."""
-    chosen = counter_for(model)
+    choice = counter_for(model)
     choices = _choices(model) if model else ()
     rows = []
     for name, make in POLICIES.items():
-        policy = make(chosen.counter)
+        policy = make(choice.counter)
         limits = policy.trigger.limits(window, output_reserve=0, floor=0)
         rows.append((name, limits.soft, limits.hard, limits.target, [s.name for s in policy.stages]))
     if json:
         for row in rows:
-            told = dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))
-            json_line(msgspec.json.encode(told | ({"summaries": choices} if model else {})))
+            record = dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))
+            json_line(msgspec.json.encode(record | ({"summaries": choices} if model else {})))
         return
-    show(f"limits in tokens for a window of {window:,}, counted by {chosen.counter.name}")
+    show(f"limits in tokens for a window of {window:,}, counted by {choice.counter.name}")
     cells = [(n, f"{soft:,}", f"{hard:,}", f"{target:,}", " ".join(stages)) for n, soft, hard, target, stages in rows]
     table(("policy", "acts at", "hard limit", "aims at", "stages"), cells, right=("acts at", "hard limit", "aims at"))
     if model and not choices:
@@ -221,5 +221,5 @@ def policies(
 
 def _choices(model: str) -> tuple[Choice, ...]:
     common = settings.read().common
-    found = choose(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
-    return tuple(choice for choice in found if ":" in choice.model)  # what names no provider cannot be asked
+    choices = choose(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
+    return tuple(choice for choice in choices if ":" in choice.model)  # what names no provider cannot be asked

@@ -1,4 +1,4 @@
-"""How the outcome of `tenfold compact` is told: a few lines for each session, a table for many, or JSON."""
+"""Prints the outcomes of `tenfold compact`: a few lines for each session, a table for many, or JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tenfold.summarize.ladder import added
 from tenfold.trigger.triggers import Decision
 
 _DETAILED = 3
-"""Sessions up to which each is told in full; more of them make a table."""
+"""Up to this many sessions are each reported in full. More of them make a table."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One session's outcome, with what is needed to tell of it."""
+    """One session's outcome, with what is needed to report it."""
 
     file: str
     session: str
@@ -32,14 +32,14 @@ class Result(msgspec.Struct, frozen=True):
 
 
 def as_json(result: Result) -> bytes:
-    """The outcome as one JSON object, every field of it present."""
+    """Encodes the outcome as one JSON object with all its fields."""
     fields = {f.name: getattr(result.outcome, f.name) for f in msgspec.structs.fields(Outcome)}
-    whole = {"file": result.file, "session": result.session, "format": result.format, "counter": result.counter}
-    return msgspec.json.encode(whole | fields)
+    source = {"file": result.file, "session": result.session, "format": result.format, "counter": result.counter}
+    return msgspec.json.encode(source | fields)
 
 
 def report(results: Sequence[Result], *, kept: bool) -> None:
-    """Tells a person what came of each session. `kept` says that a store remembers, so that the next step exists."""
+    """Prints the outcome of each session. With `is_stored`, a store holds them, so that a next step is possible."""
     if len(results) > _DETAILED:
         _totals(results)
         return
@@ -75,9 +75,9 @@ def _detailed(result: Result, *, kept: bool) -> None:
 
 
 def _warned(results: Sequence[Result]) -> None:
-    """Says how many facts that must be kept found no room: nobody should have to add them up."""
-    pairs = [pair for r in results for kind, pair in r.outcome.facts.items() if kind in MUST_KEEP]
-    lost = sum(total - kept for kept, total in pairs)
+    """Prints how many must-keep facts did not fit, so that nobody has to add them up."""
+    counts = [pair for r in results for kind, pair in r.outcome.facts.items() if kind in MUST_KEEP]
+    lost = sum(total - kept for kept, total in counts)
     if lost:
         show(
             f"  {lost:,} must-keep facts found no room: a larger target keeps them, `tenfold diff` lists them",
@@ -100,12 +100,12 @@ def _facts(out: Outcome, *, must: bool) -> str:
 
 
 def share_of(out: Outcome) -> str:
-    """What is left, as a share of what was there."""
+    """Renders the tokens that are left as a share of those before."""
     return f"{out.tokens_after / out.tokens_before:.1%}" if out.tokens_before else "0 %"
 
 
 def price_of(spent: Spent) -> str:
-    """The list price of model calls in US dollars, "" where none was made."""
+    """Renders the list price of model calls in US dollars, "" if there were none."""
     if not spent.calls:
         return ""
     return "unknown" if spent.price is None else f"${spent.price:.4f}"
@@ -120,8 +120,8 @@ def _totals(results: Sequence[Result]) -> None:
     rows = []
     for result in results:
         out = result.outcome
-        must = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-        facts = f"{sum(n for n, _ in must)}/{sum(of for _, of in must)}" if must else ""
+        counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+        facts = f"{sum(n for n, _ in counts)}/{sum(of for _, of in counts)}" if counts else ""
         state = out.status + (", missed" if out.target_missed else "")
         state += f", {len(out.violations)} violations" if out.violations else ""
         rows.append(
@@ -147,7 +147,7 @@ def _totals(results: Sequence[Result]) -> None:
 
 
 def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> None:
-    """Prints what would be done and why."""
+    """Prints what would be done, and why."""
     show(told(str(path)), style="bold")
     what = "would act" if decision.act else decision.status or "nothing to do"
     show(f"  {what}: {told(decision.reason)}")
@@ -158,7 +158,7 @@ def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | 
 
 
 def preview_json(path: Path, session: Session, decision: Decision, plan: Plan | None) -> bytes:
-    """The Decision and the Plan as one JSON object."""
+    """Encodes the Decision and the Plan as one JSON object."""
     return msgspec.json.encode(
         {
             "file": str(path),

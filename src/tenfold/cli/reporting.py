@@ -1,4 +1,4 @@
-"""`--html` of the measuring commands: the result as one page, beside what is printed."""
+"""`--html` of the eval commands: the result as one page, in addition to what is printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def writable(path: Path | None) -> Path | None:
-    """The path, if a page can be drawn and may lie there; said before anything is measured. Raises `UsageError`."""
+    """Checks, before anything is measured, that a page can be drawn and written there. Raises `UsageError`."""
     if path is None:
         return None
     try:
@@ -40,7 +40,7 @@ HtmlOption = Annotated[
 
 
 def write(path: Path | None, made: Yardstick, command: str) -> None:
-    """Writes the page of a result, if one was asked for. `command` makes it again; it names no files of the user's."""
+    """Writes the page of a result, if one was requested. `command` repeats it; it names none of the user's files."""
     if path is None:
         return
     from tenfold.evals.page import machine, page, today  # noqa: PLC0415 - an optional extra, and slow to load

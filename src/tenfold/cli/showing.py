@@ -1,6 +1,6 @@
 """`tenfold show`: a session as a timeline of exchanges and steps, with what the model sees of each message now.
 
-It reads the whole path, so it costs O(log): it is for people, not for a loop.
+It reads the whole path, so it takes O(log) time. It is meant for people, not for a loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Seen = Literal["as it was", "shortened", "hidden", "summary"]
 
 
 class Row(Struct, frozen=True):
-    """One line of the timeline. `place` is "exchange.step"; `tokens` what it takes in view, None where hidden."""
+    """One line of the timeline.
+
+    `place` is "exchange.step". `tokens` is the size in view, None if the message is hidden.
+    """
 
     id: str
     position: int
@@ -54,27 +57,27 @@ def show_session(
     """Shows a session as a timeline: exchanges, steps, tokens, Blocks, and what the model sees of them now."""
     with opened(store) as place:
         row = row_of(place, session)
-        one = session_of(place, row)
-        rows = [r for r in timeline(one) if hidden or r.seen != "hidden"]
-        blocks = live_blocks(one)
-        whole, now = one.uncompacted(), one.reading().estimate
-        total = sum(1 for e in one.view.path.span(0, one.view.path.length - 1) if message_of(e) is not None)
+        current = session_of(place, row)
+        rows = [r for r in timeline(current) if hidden or r.seen != "hidden"]
+        blocks = live_blocks(current)
+        session_tokens, view_tokens = current.uncompacted(), current.reading().estimate
+        total = sum(1 for e in current.view.path.span(0, current.view.path.length - 1) if message_of(e) is not None)
     if json:
-        told_ = {
+        record = {
             "session": row.info.id,
             "format": row.info.format,
             "file": row.info.file,
             "entries": row.entries,
             "messages": total,
-            "tokens": whole,
-            "tokens_in_view": now,
-            "counter": one.policy.counter.name,
+            "tokens": session_tokens,
+            "tokens_in_view": view_tokens,
+            "counter": current.policy.counter.name,
             "blocks": [_block(b) for b in blocks],
             "timeline": [msgspec.structs.replace(r, text=told(r.text)) for r in rows],
         }
-        json_line(msgspec.json.encode(told_))
+        json_line(msgspec.json.encode(record))
         return
-    _heading(row, one, total=total, whole=whole, now=now, blocks=blocks)
+    _heading(row, current, total=total, whole=session_tokens, now=view_tokens, blocks=blocks)
     table(
         ("id", "step", "who", "tokens", "seen", "text"),
         [
@@ -117,9 +120,9 @@ def _heading(row: SessionRow, session: Session, *, total: int, whole: int, now: 
 
 
 def live_blocks(session: Session) -> list[Block]:
-    """The Blocks in force, oldest first."""
-    found = (session.view.path.at(position) for position in session.view.marks.live)
-    return [entry for entry in found if isinstance(entry, Block)]
+    """Returns the Blocks in force, oldest first."""
+    entries = (session.view.path.at(position) for position in session.view.marks.live)
+    return [entry for entry in entries if isinstance(entry, Block)]
 
 
 def _block(block: Block) -> dict[str, object]:
@@ -135,18 +138,18 @@ def _block(block: Block) -> dict[str, object]:
 
 
 def timeline(session: Session) -> Iterator[Row]:
-    """Every message of the path in order, and the summaries where they stand."""
+    """Yields every message of the path in order, with the summaries in their places."""
     view, sizes = session.view, session.sizes()
     path = view.path
     labels = dict(_labels(session))
     shown = list(view.shown())
-    whole = {each.at for each in shown if each.original}
+    unchanged = {each.at for each in shown if each.original}
     before = 0
     for each in shown:
         anchor = _anchor(session, each)
         yield from _hidden_between(session, labels, before, anchor, shown)
         before = max(before, anchor)
-        if not each.original and (each.of is None or each.of in whole):  # said besides the message, not in its place
+        if not each.original and (each.of is None or each.of in unchanged):  # shown beside it, not in its place
             block = path.at(each.at)
             yield Row(block.id, each.at, "", each.message.role, "summary", sizes[each.key], text_of(each.message))
             continue
@@ -166,7 +169,7 @@ def timeline(session: Session) -> Iterator[Row]:
 
 
 def _anchor(session: Session, each: Shown) -> int:
-    """Up to which position the hidden messages come before this one."""
+    """Returns the position up to which hidden messages are listed before this message."""
     if each.of is not None or each.original:
         return each.at if each.of is None else each.of
     block = session.view.path.at(each.at)
@@ -179,10 +182,10 @@ def _hidden_between(
 ) -> Iterator[Row]:
     if last <= first:
         return
-    there = {s.at if s.of is None else s.of for s in shown if s.original or s.of is not None}
+    visible = {s.at if s.of is None else s.of for s in shown if s.original or s.of is not None}
     for position, entry in enumerate(session.view.path.span(first, last - 1), first):
         message = message_of(entry)
-        if message is not None and position not in there:
+        if message is not None and position not in visible:
             yield Row(entry.id, position, labels.get(position, ""), _who(message), "hidden", None, brief(message))
 
 
@@ -200,12 +203,12 @@ def _labels(session: Session) -> Iterator[tuple[int, str]]:
 
 
 def _who(message: Message) -> str:
-    mine = {"user": "human", "assistant": "model", "tool": "tool", "system": "harness"}
-    return message.role if mine[message.role] == message.origin else f"{message.role} ({message.origin})"
+    usual_origins = {"user": "human", "assistant": "model", "tool": "tool", "system": "harness"}
+    return message.role if usual_origins[message.role] == message.origin else f"{message.role} ({message.origin})"
 
 
 def brief(message: Message) -> str:
-    """A message's text and calls as one text; the caller shortens it."""
+    """Renders a message's text and calls as one text. The caller shortens it."""
     result = result_of(message)
     failed = "[failed] " if result is not None and result.error else ""
     calls = " ".join(f"[{c.name} {c.arguments[:200]}]" for c in calls_of(message))

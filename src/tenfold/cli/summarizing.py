@@ -1,6 +1,6 @@
-"""The options with which a model writes the summaries, for the commands that have them.
+"""The options that name the models to write summaries, for the commands that have them.
 
-The providers' clients are an extra and slow to load: they are imported here, where a model was named, and only then.
+The providers' clients are an extra and slow to load. They are imported here, and only if a model was named.
 """
 
 from __future__ import annotations
@@ -30,40 +30,43 @@ BaseUrlOption = Annotated[
     str | None, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
 ]
 _WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
-"""A model string. Tags as in `qwen2.5:7b` and versions as in `amazon.nova-pro-v1:0` name no provider."""
+"""Matches a model with its provider. Tags as in `qwen2.5:7b` and versions as in `amazon.nova-pro-v1:0` are none."""
 
 
 class Models(msgspec.Struct, frozen=True):
-    """The agent's model ("" if none was named), and those that write summaries (none: by code alone)."""
+    """The agent's model ("" if none was named), and the models that write summaries (none: code alone writes)."""
 
     agent: str = ""
     summaries: tuple[str, ...] = ()
     answerer: Answerer = Answerer()
 
     def agent_of(self, recorded: str) -> str:
-        """The model to count for: the one named for the agent, the recorded one, or the one that writes."""
+        """Returns the model to count for: the agent's if named, else the recorded one, else the one that writes."""
         return self.agent or recorded or next((name for name in self.summaries if name != AUTO), "")
 
     def chosen(self, agent: str) -> Models:
-        """With `auto`, the models that are chosen for this agent. Raises `UsageError` where none can be."""
+        """Resolves `auto` to the models chosen for this agent. Raises `UsageError` if none can be chosen."""
         if self.summaries != (AUTO,):
             return self
         if not agent:
             raise UsageError("--model auto chooses by the agent's model, and none is recorded: name it, --model NAME")
-        found = tuple(choice.model for choice in choose(agent) if ":" in choice.model)
-        if not found:
+        models = tuple(choice.model for choice in choose(agent) if ":" in choice.model)
+        if not models:
             raise UsageError(f"--model auto: no provider is known to offer {agent}; name it as PROVIDER:NAME")
-        return Models(self.agent, found, _answerer(found, ""))
+        return Models(self.agent, models, _answerer(models, ""))
 
     def written_by(self, summaries: tuple[str, ...], agent: str) -> Models:
-        """The same with other models to write summaries: those of the settings, where "auto" chooses as well."""
+        """Returns a copy with other models to write summaries: those of the settings.
+
+        "auto" in the settings is resolved as well.
+        """
         if summaries == (AUTO,):
             return Models(self.agent, summaries).chosen(agent)
         return Models(self.agent, summaries, _answerer(summaries, ""))
 
 
 def models_of(named: Sequence[str], base_url: str | None) -> Models:
-    """What `--model` and `--base-url` say. Raises `UsageError` where no client can be opened for a model."""
+    """Parses `--model` and `--base-url`. Raises `UsageError` if no client can be opened for a model."""
     if base_url is not None and (not named or AUTO in named):
         raise UsageError("--base-url says where a model is served: name it with --model")
     if AUTO in named:
@@ -71,18 +74,18 @@ def models_of(named: Sequence[str], base_url: str | None) -> Models:
         if len(others) > 1 or any(_WITH_PROVIDER.match(name) for name in others):
             raise UsageError("--model auto chooses the model that writes; beside it only the agent's can be named")
         return Models("".join(others), (AUTO,))
-    called = [name if _WITH_PROVIDER.match(name) else f"openai:{name}" for name in named if base_url is not None]
-    called = called or [name for name in named if _WITH_PROVIDER.match(name)]
-    bare = [name for name in named if name not in called] if base_url is None else []
+    writers = [name if _WITH_PROVIDER.match(name) else f"openai:{name}" for name in named if base_url is not None]
+    writers = writers or [name for name in named if _WITH_PROVIDER.match(name)]
+    bare = [name for name in named if name not in writers] if base_url is None else []
     if len(bare) > 1:
         raise UsageError(
             f"the agent has one model, and these name none of a provider's: {', '.join(bare)}; a model that writes "
             "summaries is named with its provider, as in openai:gpt-4o-mini"
         )
     agent = bare[0] if bare else ""
-    if not called:
+    if not writers:
         return Models(agent)
-    return Models(agent, tuple(called), _answerer(called, base_url or ""))
+    return Models(agent, tuple(writers), _answerer(writers, base_url or ""))
 
 
 def _answerer(models: Sequence[str], base_url: str) -> Answerer:

@@ -1,4 +1,4 @@
-"""`tenfold run`: one task for the agent, without a person beside it; what happens is told as JSON lines.
+"""`tenfold run`: gives the agent one task without a person beside it, and prints what happens as JSON lines.
 
 Nobody can be asked here, so writes and commands are refused unless an option allows them.
 """
@@ -47,17 +47,17 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
 
     Writes and commands are refused unless they are allowed. The session is kept: --session last goes on with it.
     """
-    words = _words(task)
-    if not words.strip() and not session:
+    prompt = _words(task)
+    if not prompt.strip() and not session:
         raise UsageError("--task is empty: say what is to be done, or name the --session that is to go on")
     from tenfold.agent import opening  # noqa: PLC0415 - an optional extra, and slow to load
     from tenfold.cli import headless  # noqa: PLC0415 - needs it too
 
-    wanted = opening.Wanted(folder, model, base_url, window, policy, session)
+    options = opening.Wanted(folder, model, base_url, window, policy, session)
     lines = headless.Lines(frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on))
     with opened(store, make=not session) as place:
-        agent = opening.opened(place, wanted, lines.approve, extensions=(lines.extension(),), report=lines.report)
-        return asyncio.run(headless.carried_out(agent, words, wanted, lines))
+        agent = opening.opened(place, options, lines.approve, extensions=(lines.extension(),), report=lines.report)
+        return asyncio.run(headless.carried_out(agent, prompt, options, lines))
 
 
 def _words(task: str) -> str:

@@ -1,5 +1,5 @@
-"""The published designs by their own names: one module each, thin over the engine and the session.
+"""The five published designs under their own names, one package each.
 
-For those who know one of the designs and look for a name of it; docs/presets.md lists all of them. Nothing here decides
-or writes anything that `policies` and the engine do not.
+Come here if you know one of these designs and look for one of its names; docs/presets.md lists them all. This code only
+translates names: what is compacted, and how, is decided by the presets in `policies` and by the engine.
 """

@@ -1,14 +1,14 @@
-"""The design behind the preset `blocks`, by its own names: thin over the engine and the session.
+"""The design behind the preset `blocks`, under its own names.
 
     values       TurnRange TurnId TurnMessage TurnMap CompactedSection CompactionBlock LoopRecord, to_json from_json
     settings     CompactionConfig ContextConfig FixedCount TokenBudget, should_compact
     counting     TokenCounter ContextTracker
     strategies   BlockCompactionStrategy DefaultBlockCompaction CompactionStrategy DefaultCompaction, with_strategy
     work         compact_messages compact_session_loops build_context_from_session resolve_scope compact_context
-    around it    hooked, CompactionStarted CompactionEnded AgentStart AgentEnd, SessionRecorder
+    around it    with_hooks, CompactionStarted CompactionEnded AgentStart AgentEnd, SessionRecorder
 
-A *turn* is Tenfold's step with the user messages that led to it, a *loop* its run. Originals are never overwritten: a
-`LoopRecord` holds them, and its block says what stands in view for them.
+A *turn* of this design is a step of Tenfold together with the user messages that led to it. A *loop* is a run. Original
+messages are never overwritten: a `LoopRecord` holds them, and its block says what is shown in their place.
 """
 
 from __future__ import annotations

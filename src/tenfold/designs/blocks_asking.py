@@ -1,7 +1,7 @@
-"""What a user's method gives, plain, as a coroutine or as a generator, brought to its value; its Asks are passed on.
+"""Runs a method of a user's strategy, whether it is a plain function, a coroutine or a generator.
 
-A generator yields Asks and is sent Answers. A coroutine awaits `asked`, and may await anything else: it runs on an
-event loop of its own, so that it works alike under the sync and the async driver, and inside a running loop.
+A generator yields Asks and is sent Answers. A coroutine awaits `ask_model`, and may await anything else. Coroutines run
+on an event loop of their own, so they work under the sync driver, the async driver and inside a running loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_MODEL_HERE = "no model may be asked here: plans are made more than once"
 
 
 class Settled(Struct, frozen=True):
-    """What came of a method: its value, or the error it raised, and what its Asks cost."""
+    """The result of a method: its value or the error it raised, and what its Asks cost."""
 
     value: object = None
     error: str = ""
@@ -35,32 +35,32 @@ class Settled(Struct, frozen=True):
 
 
 async def asked(ask: Ask) -> Answer:
-    """Asks from within a strategy's coroutine. A failed call is an Answer with `error`, not an exception."""
+    """Sends an Ask from a strategy's coroutine. A failed call is an Answer with `error` set, not an exception."""
     reply: Future[Answer] = Future()
     _BRIDGE.get().put((ask, reply))
     return await asyncio.wrap_future(reply)
 
 
 def settled(method: Callable[[], object]) -> Settled:
-    """A method's value where no model may be asked: every Ask is answered with an error that says so."""
+    """Runs a method that may not ask a model: every Ask is answered with an error that says so."""
     work = settling(method)
     try:
         asks = next(work)
         while True:
             asks = work.send(tuple(Answer(error=NO_MODEL_HERE) for _ in asks))
     except StopIteration as stop:
-        came: Settled = stop.value
-        return came
+        result: Settled = stop.value
+        return result
 
 
 def settling(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Settled]:
-    """A method's value, its Asks passed on one by one. What it raises comes back as the `error`."""
+    """Runs a method and yields its Asks one at a time. If the method raises, the result holds the `error`."""
     spent = Spent()
     try:
-        given = method()
-        work = _work(given)
+        value = method()
+        work = _work(value)
         if work is None:
-            return Settled(given)
+            return Settled(value)
         ask = next(work)
         while True:
             (answer,) = yield (ask,)
@@ -79,7 +79,7 @@ def _work(given: object) -> Asking | None:
 
 
 def _awaited(work: Awaitable[object]) -> Asking:
-    """Runs a coroutine on a loop and a thread of its own, and passes its Asks on. Closed early, it is cancelled."""
+    """Runs a coroutine on an event loop in its own thread, and yields its Asks. Closing the generator cancels it."""
     asks: SimpleQueue[Wanted | None] = SimpleQueue()
 
     async def main() -> object:
@@ -87,16 +87,16 @@ def _awaited(work: Awaitable[object]) -> Asking:
         return await work
 
     with ThreadPoolExecutor(1, thread_name_prefix="tenfold-strategy") as pool:
-        done = pool.submit(lambda: asyncio.run(main()))
-        done.add_done_callback(lambda _: asks.put(None))
-        wanted = asks.get()
+        future = pool.submit(lambda: asyncio.run(main()))
+        future.add_done_callback(lambda _: asks.put(None))
+        pending = asks.get()
         try:
-            while wanted is not None:
-                wanted[1].set_result((yield wanted[0]))
-                wanted = asks.get()
+            while pending is not None:
+                pending[1].set_result((yield pending[0]))
+                pending = asks.get()
         except GeneratorExit:
-            while wanted is not None:
-                wanted[1].cancel()
-                wanted = asks.get()
+            while pending is not None:
+                pending[1].cancel()
+                pending = asks.get()
             raise
-        return done.result()
+        return future.result()

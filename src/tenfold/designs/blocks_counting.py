@@ -1,7 +1,7 @@
-"""Counting as the design behind the preset `blocks` does it: `TokenCounter`, of which a user overrides one method.
+"""Token counting of the design behind the preset `blocks`.
 
-It is a `Counter`, so a policy, a session and every demand count with it. What the trigger goes by is the session's
-Reading, which already is reported usage plus the estimate of what came since; `ContextTracker` does the same for lists.
+`TokenCounter` is a `Counter`, so a policy or a session can count with it; to change it, override `estimate_text`.
+`ContextTracker` adds reported usage, for lists that belong to no session. A session's Reading does that by itself.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from tenfold.record.message import Document, Image, Message, Opaque, Part, Text,
 BYTES_PER_TOKEN = 4
 CALL_TOKENS = 8
 IMAGE_LEAST, IMAGE_MOST = 85, 16_000
-"""As published: bytes of UTF-8 a token, what a call or a result takes besides its text, the bounds of an image."""
+"""As published: UTF-8 bytes per token, tokens that a call or result takes besides its text, bounds for an image."""
 
 
 class TokenCounter:
-    """A heuristic: a quarter of a token per byte of UTF-8. Override `estimate_text`, and nothing else.
+    """Estimates a quarter of a token per byte of UTF-8. To change the estimate, override `estimate_text` only.
 
-    A subclass is a counter of its own: counts are remembered under its name.
+    Counts are stored under the counter's name, and each subclass has its own.
     """
 
     @property
     def name(self) -> str:
-        """What counts are filed under."""
+        """The name under which counts are stored."""
         own = type(self)
         return "bytes4" if own is TokenCounter else f"{own.__module__}.{own.__qualname__}"
 
     def estimate_text(self, text: str) -> int:
-        """Tokens of a plain text."""
+        """Estimates the tokens of a plain text."""
         return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, in order: what makes it a `Counter`."""
+        """Counts the tokens of each text, in order, as a `Counter` must."""
         return [self.estimate_text(text) for text in texts]
 
     def estimate_message(self, message: Message) -> int:
-        """Tokens of a message by the published rules: 4 for a user or assistant message, 8 for a tool result."""
+        """Estimates a message, with 4 tokens extra for one of a user or assistant and 8 for a tool result."""
         parts = sum(self._part(part) for part in message.parts)
         return parts if message.role == "tool" else parts + MESSAGE_TOKENS
 
     def estimate_messages(self, messages: Sequence[Message]) -> int:
-        """Tokens of all of them."""
+        """Estimates the tokens of all messages together."""
         return sum(self.estimate_message(message) for message in messages)
 
     def _part(self, part: Part) -> int:
@@ -67,37 +67,37 @@ class TokenCounter:
 
 
 def image_tokens(base64_length: int) -> int:
-    """Tokens of an image by the length of its base64 text: three quarters of it by 750, from 85 to 16,000.
+    """Estimates an image from the length of its base64 text: length * 3/4 / 750, at least 85, at most 16,000 tokens.
 
-    Only `TokenCounter.estimate_message` charges this; a policy charges pictures by their pixels.
+    Only `TokenCounter.estimate_message` uses this; a policy counts images by their pixels.
     """
     return max(IMAGE_LEAST, min(IMAGE_MOST, base64_length * 3 // 4 // PIXELS_PER_TOKEN))
 
 
 class ContextTracker:
-    """How many tokens a list takes: what a provider reported up to one of its messages, and an estimate of the rest."""
+    """Sizes a list: the usage that a provider reported up to one message, plus an estimate of the later ones."""
 
     def __init__(self, counter: TokenCounter | None = None) -> None:
-        """Starts without any report."""
+        """Starts without reported usage. `counter` estimates what was not reported."""
         self._counter = counter or TokenCounter()
         self._reported: tuple[int, int] | None = None
 
     def record_usage(self, usage: Usage, index: int) -> None:
-        """Notes a report that covers the messages up to `index`; one that counts nothing is left out.
+        """Stores the usage of a request that held the messages up to `index`. Zero usage is ignored.
 
-        `Usage.prompt` holds what was read from and written to a cache already, so prompt and output are the whole.
+        `Usage.prompt` includes cached tokens, so prompt plus output is the total.
         """
         total = usage.prompt + usage.output
         if total > 0:
             self._reported = (total, index)
 
     def estimate(self, messages: Sequence[Message]) -> int:
-        """The report plus the estimate of what follows its message; the estimate alone where there is none."""
+        """Returns the reported tokens plus an estimate of later messages; without a report, an estimate of all."""
         if self._reported is None or not 0 <= self._reported[1] < len(messages):
             return self._counter.estimate_messages(messages)
         total, index = self._reported
         return total + self._counter.estimate_messages(messages[index + 1 :])
 
     def reset(self) -> None:
-        """Forgets the report."""
+        """Forgets the reported usage."""
         self._reported = None

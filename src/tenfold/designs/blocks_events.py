@@ -1,7 +1,7 @@
-"""Hooks, events and the recorder of the design behind the preset `blocks`, put onto a session's own.
+"""The hooks, events and recorder of the design behind the preset `blocks`, built on those of a session.
 
 The order of a compaction: `before_compaction_start`, `CompactionStarted`, the work, `CompactionEnded`,
-`after_compaction_end`. A before-hook that says False skips this one, without any event.
+`after_compaction_end`. If the before-hook returns False, this compaction is skipped and no event is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tenfold.session import Session
 
 
 class CompactionStarted(Struct, frozen=True, tag="compaction_started"):
-    """A compaction is about to be carried out. `timestamp` in microseconds UTC."""
+    """A compaction is about to start. `timestamp` is in microseconds UTC."""
 
     loop_id: str
     estimated_tokens: int
@@ -34,7 +34,7 @@ class CompactionStarted(Struct, frozen=True, tag="compaction_started"):
 
 
 class CompactionEnded(Struct, frozen=True, tag="compaction_ended"):
-    """It ended. `loops_compacted` counts the loops that are shown otherwise since; none where nothing came of it."""
+    """A compaction ended. `loops_compacted` counts the loops whose view it changed, 0 if nothing was appended."""
 
     loop_id: str
     messages_before: int
@@ -46,14 +46,14 @@ class CompactionEnded(Struct, frozen=True, tag="compaction_ended"):
 
 
 class AgentStart(Struct, frozen=True, tag="agent_start"):
-    """A loop is open. `kind` "compaction" brackets a demand by hand."""
+    """A loop begins. `kind` is "compaction" around a compaction that was requested by hand."""
 
     loop_id: str
     kind: Literal["run", "compaction"] = "run"
 
 
 class AgentEnd(Struct, frozen=True, tag="agent_end"):
-    """A loop is closed, with the messages it said."""
+    """A loop ended, with its messages."""
 
     loop_id: str
     messages: tuple[Message, ...] = ()
@@ -82,25 +82,25 @@ def hooked(
     after_compaction_end: AfterEnd | None = None,
     send: Send | None = None,
 ) -> Answerer:
-    """The session's answerer with the design's hooks and events: set it as `session.answerer`.
+    """Returns the session's answerer with the design's hooks and events added; assign it to `session.answerer`.
 
-    Hooks may be plain or coroutines. One that raises is reported and ignored, and the compaction goes on.
+    Hooks may be plain functions or coroutines. If one raises, that is reported and the compaction goes on.
     """
     answerer = session.answerer
 
     def before(consult: Consult) -> Answer | None:
         assert before_compaction_start is not None
-        said = settled(lambda: before_compaction_start(consult.tokens_before, _count(session)))
-        if said.error:
-            raise UsageError(f"before_compaction_start: {said.error}")
-        return Answer(cancel=True, error="before_compaction_start said False") if said.value is False else None
+        result = settled(lambda: before_compaction_start(consult.tokens_before, _count(session)))
+        if result.error:
+            raise UsageError(f"before_compaction_start: {result.error}")
+        return Answer(cancel=True, error="before_compaction_start said False") if result.value is False else None
 
     def after(outcome: Outcome, _block: Block) -> None:
         assert after_compaction_end is not None
         figures = (outcome.messages_before, outcome.messages_after, outcome.tokens_before, outcome.tokens_after)
-        said = settled(lambda: after_compaction_end(*figures))
-        if said.error:
-            raise UsageError(f"after_compaction_end: {said.error}")
+        result = settled(lambda: after_compaction_end(*figures))
+        if result.error:
+            raise UsageError(f"after_compaction_end: {result.error}")
 
     return replace(
         answerer,
@@ -115,14 +115,14 @@ def _count(session: Session) -> int:
 
 
 class _Telling:
-    """Turns a session's events into the design's: each `CompactionStarted` is followed by one `CompactionEnded`."""
+    """Translates a session's events into the design's. A `CompactionEnded` follows each `CompactionStarted`."""
 
     def __init__(self, session: Session, send: Send) -> None:
         self._session, self._send = session, send
         self._open = ""
 
     def hear(self, event: Event) -> None:
-        """Tells of a start, and of the end of what was started; what never started is no event of the design."""
+        """Sends an event for each start and its end. A compaction that never started sends none."""
         match event:
             case Started():
                 self._session.refresh()
@@ -147,13 +147,13 @@ class _Telling:
 
 
 def current_loop(session: Session) -> str:
-    """The id of the loop that the path ends with, "" where nothing was said yet."""
+    """Returns the id of the last loop on the path, "" if there are no messages yet."""
     loops = stretches(session.view)
     return loops[-1].loop_id if loops else ""
 
 
 def compact_context_with_sender(session: Session | None, config: ContextConfig | None, send: Send) -> int:
-    """`compact_context` with its events: AgentStart, CompactionStarted, CompactionEnded, AgentEnd."""
+    """Like `compact_context`, and sends AgentStart, CompactionStarted, CompactionEnded and AgentEnd."""
     if session is None or config is None:
         return 0
     loop = current_loop(session)
@@ -168,47 +168,47 @@ def compact_context_with_sender(session: Session | None, config: ContextConfig |
 
 
 class SessionRecorder:
-    """Writes what loops say into a session, and keeps what it hears of them, numbered loop by loop.
+    """Appends the messages of loops to a session and keeps their events, numbered from 1 in each loop.
 
-    The messages come with `AgentEnd` and get the loop as their run; compactions are in the log as Blocks already.
-    `flush` gives the loops still open up as aborted. Streamed pieces are left out unless `deltas` is set.
+    Messages arrive with `AgentEnd` and are appended with the loop's id as their run. Compactions need no recording: the
+    log has them as Blocks. Streamed pieces are left out unless `deltas` is set.
     """
 
     def __init__(self, session: Session, *, deltas: bool = False) -> None:
-        """Records into an open session."""
+        """Records into `session`, which is open already."""
         self._session, self._deltas = session, deltas
         self._open: set[str] = set()
         self._heard: dict[str, list[tuple[int, LoopEvent]]] = {}
         self._aborted: set[str] = set()
 
     def record(self, event: LoopEvent) -> None:
-        """Takes an event; one of a loop that is not open, and is no beginning of one, is not kept."""
+        """Records an event. It is dropped if its loop is not open, unless it opens one."""
         loop = event.loop_id
         if isinstance(event, MessageDelta) and not self._deltas:
             return
         if isinstance(event, AgentStart) and event.kind == "run":
             self._open.add(loop)
         if loop in self._open:
-            heard = self._heard.setdefault(loop, [])
-            heard.append((len(heard) + 1, event))
+            events = self._heard.setdefault(loop, [])
+            events.append((len(events) + 1, event))
         if isinstance(event, AgentEnd) and event.kind == "run" and loop in self._open:
             self._open.discard(loop)
             self._session.append(*event.messages, run=loop)
 
     def flush(self) -> None:
-        """Gives up the loops that are still open."""
+        """Marks the loops that are still open as aborted."""
         self._aborted |= self._open
         self._open.clear()
 
     def events(self, loop_id: str) -> Sequence[tuple[int, LoopEvent]]:
-        """What was heard of a loop, numbered from 1."""
+        """Returns the events of a loop, numbered from 1."""
         return tuple(self._heard.get(loop_id, ()))
 
     def loops(self) -> tuple[LoopRecord, ...]:
-        """The loops of the session with their events, and those that said nothing because they were given up."""
-        said = {loop.loop_id: loop for loop in records(self._session)}
-        ids = [*said, *(loop for loop in self._heard if loop not in said)]
-        return tuple(self._with_events(said.get(loop) or LoopRecord(loop, ())) for loop in ids)
+        """Returns the loops of the session with their events, and those that were aborted before any message."""
+        known = {loop.loop_id: loop for loop in records(self._session)}
+        ids = [*known, *(loop for loop in self._heard if loop not in known)]
+        return tuple(self._with_events(known.get(loop) or LoopRecord(loop, ())) for loop in ids)
 
     def _with_events(self, loop: LoopRecord) -> LoopRecord:
         events = tuple((n, type(e).__name__) for n, e in self._heard.get(loop.loop_id, ()))

@@ -1,7 +1,7 @@
-"""The orchestration of the design behind the preset `blocks`, over a session: records, scope, context, compaction.
+"""The orchestration of the design behind the preset `blocks`: records, scope, context and compaction of a session.
 
-Nothing here keeps state of its own. A `LoopRecord` is read off the log, its block off the Blocks in force; the
-context is the session's view, the very thing that is measured and sent.
+No state is kept here. A `LoopRecord` is built from the log, and its block from the live Blocks. The context is the
+session's view, which is also what is measured and sent.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from tenfold.view.view import View
 
 
 def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-    """The in-memory strategy: a list within `max_context_tokens` less `system_prompt_tokens`, by the three levels.
+    """Shortens a list to at most `max_context_tokens` - `system_prompt_tokens`, in three levels.
 
-    A list that fits comes back as it is. Otherwise tool outputs are cut; if that is not enough, earlier steps become
-    lines; if that is not, the middle is dropped. What must be kept stands in a facts section after what was changed.
+    A list that fits is returned unchanged. Otherwise tool outputs are cut; if that is not enough, each earlier step
+    becomes one line; then the middle is dropped. A facts section keeps what must not be lost.
     """
     policy = config.policy(counter_for(None).counter)
     budget = max(0, config.max_context_tokens - config.system_prompt_tokens)
@@ -65,15 +65,15 @@ def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list
 
 
 class DefaultCompaction(Struct, frozen=True):
-    """The design's own strategy for lists."""
+    """The design's own strategy for lists that belong to no session."""
 
     def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-        """See `compact_messages`."""
+        """Calls `compact_messages`."""
         return compact_messages(messages, config)
 
 
 def compacted_list(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
-    """A list that belongs to no session, by the configured in-memory strategy or the design's own."""
+    """Compacts a list that belongs to no session, with the configured in-memory strategy or the design's own."""
     strategy: CompactionStrategy = config.compaction.in_memory_strategy or DefaultCompaction()
     return list(strategy.compact(messages, config))
 
@@ -82,14 +82,14 @@ def compacted_list(messages: Sequence[Message], config: ContextConfig) -> list[M
 
 
 class Stretch(Struct, frozen=True):
-    """A loop on a path: its id, and the positions of its messages."""
+    """A loop on a path: its id and the positions of its messages."""
 
     loop_id: str
     positions: tuple[int, ...]
 
 
 def stretches(view: View) -> tuple[Stretch, ...]:
-    """The loops of the path, oldest first: by run ids, and where there are none by exchanges, numbered from 1."""
+    """Finds the loops of the path, oldest first, by run id. Without run ids each exchange is one, numbered from 1."""
     entries = view.path.span(0, view.length - 1) if view.length else []
     units, step = scan(enumerate(entries), None)
     firsts = [unit.first for unit in units] + ([step.first] if step is not None else [])
@@ -98,13 +98,13 @@ def stretches(view: View) -> tuple[Stretch, ...]:
     out: list[Stretch] = []
     for number, ((run, _), end) in enumerate(zip(starts, ends, strict=True)):
         begin = starts[number][1] if number else 0
-        said = tuple(p for p in range(begin, end) if message_of(entries[p]) is not None)
-        out.append(Stretch(run or f"exchange-{number + 1}", said))
+        positions = tuple(p for p in range(begin, end) if message_of(entries[p]) is not None)
+        out.append(Stretch(run or f"exchange-{number + 1}", positions))
     return tuple(out)
 
 
 def records(session: Session) -> tuple[LoopRecord, ...]:
-    """The loops of the session's path, oldest first, with their original messages and what compaction left of them."""
+    """Returns the loops of the session's path, oldest first, with their original messages and compaction blocks."""
     view = session.view
     out: list[LoopRecord] = []
     loops = stretches(view)
@@ -118,9 +118,9 @@ def records(session: Session) -> tuple[LoopRecord, ...]:
 
 
 def chain(loops: Sequence[LoopRecord], current_loop_id: str) -> tuple[LoopRecord, ...]:
-    """The loops from the root to the current one by their parents; siblings are left out.
+    """Returns the loops from the root to the current one, following parents; siblings are left out.
 
-    Raises `BadInput` for parents that run in a circle, `NotFound` for a loop that is not there.
+    Raises `BadInput` if the parents form a cycle, and `NotFound` for an unknown loop id.
     """
     by_id = {loop.loop_id: loop for loop in loops}
     out: list[LoopRecord] = []
@@ -136,7 +136,7 @@ def chain(loops: Sequence[LoopRecord], current_loop_id: str) -> tuple[LoopRecord
 
 
 def _block_of(view: View, loop: Stretch, messages: Sequence[TurnMessage], *, latest: bool) -> CompactionBlock | None:
-    """What the Blocks in force show for a loop, as the design's three sections; None where that is what was said."""
+    """Builds the design's three sections from the live Blocks; None for a loop that no Block has changed."""
     turn = {p: m.turn_id.turn_index for p, m in zip(loop.positions, messages, strict=True) if m.turn_id is not None}
     count = max(turn.values(), default=-1) + 1
     units = [u for u in view.units if u.first <= loop.positions[-1] and u.last >= loop.positions[0]]
@@ -144,8 +144,8 @@ def _block_of(view: View, loop: Stretch, messages: Sequence[TurnMessage], *, lat
     if not replaced or not count:
         return None
     newest = max(u.ref.block for u in replaced if u.ref is not None)
-    made = view.path.at(newest)
-    when = datetime.fromtimestamp(made.time / 1_000_000, UTC) if made.time is not None else None
+    block = view.path.at(newest)
+    when = datetime.fromtimestamp(block.time / 1_000_000, UTC) if block.time is not None else None
     inner = [n for u in replaced if _kind(view, u) != CUT for n in _turns(u, turn)]
     low, high = (min(inner), max(inner)) if inner and latest else (0, count - 1)
 
@@ -162,7 +162,7 @@ def _block_of(view: View, loop: Stretch, messages: Sequence[TurnMessage], *, lat
 
 
 def _turns(unit: Unit, turn: dict[int, int], missing: int = 0) -> list[int]:
-    """The turns that a unit's messages belong to; one without messages of the loop belongs to `missing`."""
+    """Returns the turns of a unit's messages, or `[default]` for a unit without messages of the loop."""
     return [turn[p] for p in range(unit.first, unit.last + 1) if p in turn] or [missing]
 
 
@@ -172,7 +172,7 @@ def _kind(view: View, unit: Unit) -> str:
 
 
 def violations(loops: Sequence[LoopRecord]) -> list[str]:
-    """Which of the design's invariants the blocks of a chain break, oldest loop first; none if all is well."""
+    """Lists the design's invariants that the blocks of a chain break, oldest loop first."""
     out: list[str] = []
     for number, loop in enumerate(loops):
         block = loop.compaction_block
@@ -196,38 +196,38 @@ def violations(loops: Sequence[LoopRecord]) -> list[str]:
 
 
 def resolve_scope(session: Session, chain: Sequence[str], scope: CompactionScope, max_context_tokens: int) -> int:
-    """How many of the loops before the current one, the last of `chain`, are in scope. Unknown ids are not counted.
+    """Counts the earlier loops in scope. `chain` holds loop ids, the current one last; unknown ids are not counted.
 
-    By a token budget each loop counts with what it takes in view, the current one first: one that a Block has
-    compacted counts with its compacted size, however large its originals are. Raises `UsageError` for no window.
+    For a token budget each loop counts with its size in view, starting with the current one. So a compacted loop counts
+    with its compacted size, however large its originals are. Raises `UsageError` for a window below 1.
     """
     if max_context_tokens < 1:
         raise UsageError(f"max_context_tokens is {max_context_tokens}; give the model's context window")
-    taken = sizes_in_view(session)
-    known = [loop for loop in chain if loop in taken]
-    current = taken[known[-1]] if known else 0
-    earlier = [taken[loop] for loop in known[:-1]]
+    tokens = sizes_in_view(session)
+    known = [loop for loop in chain if loop in tokens]
+    current = tokens[known[-1]] if known else 0
+    earlier = [tokens[loop] for loop in known[:-1]]
     return in_scope(scope_of(scope), earlier, current=current, window=max_context_tokens)
 
 
 def sizes_in_view(session: Session) -> dict[str, int]:
-    """Tokens that each loop takes in view, by its id."""
+    """Counts the tokens that each loop takes in view. The keys are loop ids."""
     view = session.view
     weights = session.sizes()
-    of = {p: loop.loop_id for loop in stretches(view) for p in loop.positions}
-    taken = dict.fromkeys(of.values(), 0)
+    owners = {p: loop.loop_id for loop in stretches(view) for p in loop.positions}
+    tokens = dict.fromkeys(owners.values(), 0)
     for unit in view.units:
-        owner = next((of[p] for p in range(unit.first, unit.last + 1) if p in of), None)
+        owner = next((owners[p] for p in range(unit.first, unit.last + 1) if p in owners), None)
         if owner is not None:
-            taken[owner] += sum(weights[s.key] for s in unit.shown)
+            tokens[owner] += sum(weights[s.key] for s in unit.shown)
     if view.step is not None:
         closed = {s.key for u in view.units for s in u.shown}
-        taken[of[view.step.first]] += sum(size for key, size in weights.items() if key not in closed)
-    return taken
+        tokens[owners[view.step.first]] += sum(size for key, size in weights.items() if key not in closed)
+    return tokens
 
 
 def build_context_from_session(session: Session, current_loop_id: str) -> list[Message]:
-    """What the model is shown up to the end of a loop: its view, which is the one that is measured and sent.
+    """Returns the messages of the view up to the end of a loop. The same view is measured and sent.
 
     Raises `NotFound` for a loop that is not on the path.
     """
@@ -259,24 +259,24 @@ def compact_session_loops(
     max_context_tokens: int | None = None,
     counter: Counter | None = None,
 ) -> Outcome:
-    """Compacts the current loop and the earlier ones in scope, whatever the trigger says. One Block holds all of it.
+    """Compacts the current loop and the earlier ones in scope, whatever the trigger says. It appends one Block.
 
-    The window is the one given, else the model's, else 100,000. The strategy is the one given, else the configured,
-    else the preset's own. Raises `UsageError` when the loop is not the current one, `NotFound` when it is none.
+    The window is the argument, else the model's, else 100,000. The strategy is the argument, else the configured one,
+    else the preset's own. Raises `NotFound` for an unknown loop and `UsageError` for one that is not the current one.
     """
     last = stretches(session.view)[-1:]
     if _loop(session, current_loop_id) != last[0]:
         raise UsageError(f"{current_loop_id!r} is not the current loop: that is {last[0].loop_id!r}; fork to go back")
     config = config or CompactionConfig()
     window = max_context_tokens if max_context_tokens is not None else session.call().window
-    whole = ContextConfig(compaction=config, token_counter=counter)
-    whole = whole if window is None else replace(whole, max_context_tokens=window)
-    policy = policy_of(whole, session.policy, strategy)
-    return _carried(session, policy, replace(session.call(window=whole.max_context_tokens), demand="manual"))
+    context = ContextConfig(compaction=config, token_counter=counter)
+    context = context if window is None else replace(context, max_context_tokens=window)
+    policy = policy_of(context, session.policy, strategy)
+    return _carried(session, policy, replace(session.call(window=context.max_context_tokens), demand="manual"))
 
 
 def policy_of(config: ContextConfig, base: Policy, strategy: BlockCompactionStrategy | None = None) -> Policy:
-    """The policy that a configuration is, its summaries written as `base` writes them."""
+    """Builds the policy of a configuration. It writes summaries with the summary settings of `base`."""
     chosen = strategy or config.compaction.block_strategy
     counter = config.token_counter or base.counter
     if chosen is not None:
@@ -292,17 +292,17 @@ def _carried(session: Session, policy: Policy, call: Call) -> Outcome:
 
 
 def loops_compacted(session: Session, outcome: Outcome) -> int:
-    """How many loops the Block of this Outcome newly shows otherwise; 0 where nothing was appended."""
+    """Counts the loops whose view the Block of this Outcome changed; 0 if nothing was appended."""
     view = session.view
-    made = next((b for p in reversed(view.marks.live) if (b := view.path.at(p)).id == outcome.block), None)
-    if not isinstance(made, Block):
+    block = next((b for p in reversed(view.marks.live) if (b := view.path.at(p)).id == outcome.block), None)
+    if not isinstance(block, Block):
         return 0
-    ranges = [(r.first, r.last) for r in made.replacements if not shown_again(view, r)]
+    ranges = [(r.first, r.last) for r in block.replacements if not shown_again(view, r)]
     return sum(any(a <= p <= z for p in loop.positions for a, z in ranges) for loop in stretches(view))
 
 
 def compact_context(session: Session | None, config: ContextConfig | None) -> int:
-    """A demand by hand: compacts the session as configured and says of how many loops. 0 without either of the two."""
+    """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration."""
     if session is None or config is None or not stretches(session.view):
         return 0
     policy = policy_of(config, session.policy)

@@ -1,7 +1,7 @@
-"""Strategies of the design behind the preset `blocks`: its own, and a user's as a Stage and a Writer of a policy.
+"""Strategies of the design behind the preset `blocks`: the design's own, and those of users.
 
-`DefaultBlockCompaction` says section by section what the preset's overlay does. `with_strategy` puts a user's strategy
-into the preset: its ranges become the plan, its compacted section the summary, checked and bounded like any other.
+`DefaultBlockCompaction` does section by section what the preset's stage `Overlay` does. `with_strategy` builds a policy
+around a user's strategy. Its ranges become the plan; its compacted section becomes the summary, checked like any other.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from tenfold.wire import takes_text
 
 
 class DefaultBlockCompaction(Struct, frozen=True):
-    """The design's own strategy; all its numbers come from the configuration. `counter` counts the lines."""
+    """The design's own strategy. All numbers come from the configuration; `counter` counts the lines it writes."""
 
     counter: Counter = counter_for(None).counter
 
     def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> TurnRange | None:  # noqa: ARG002 - the protocol's
-        """The first `keep_first_turns` turns, as far as there are any."""
+        """Returns the first `keep_first_turns` turns, or all if there are fewer; None if there are none."""
         return _as_range(_parts(turn_map, config, latest=True).first)
 
     def keep_recent(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> CompactedSection | None:
-        """The last `keep_recent_turns` turns that `keep_first` leaves, with outputs cut; everything else unchanged."""
+        """Returns the last `keep_recent_turns` turns that `keep_first` leaves, with their tool outputs cut."""
         return self._cut(record, turn_map, config, _parts(turn_map, config, latest=True).recent)
 
     def keep_compacted(
@@ -74,9 +74,10 @@ class DefaultBlockCompaction(Struct, frozen=True):
         config: CompactionConfig,
         is_most_recent: bool,  # noqa: FBT001 - the published signature
     ) -> CompactedSection | None:
-        """A line for each turn between, or for all of an earlier loop; user messages as they were said. None for none.
+        """Writes one line per turn between the two, or per turn of an earlier loop. User messages stay unchanged.
 
-        All lines together take at most `max_summary_tokens`; every one gets shorter before any two share one.
+        All lines together take at most `max_summary_tokens`. Lines are shortened first; only then do turns share one.
+        Returns None if there is no turn to write about.
         """
         covered = _as_range(_parts(turn_map, config, latest=is_most_recent).middle)
         if covered is None:
@@ -87,12 +88,12 @@ class DefaultBlockCompaction(Struct, frozen=True):
         def measure(lines: Sequence[str]) -> list[int]:
             return sizes([_said(line) for line in lines], self.counter)
 
-        told = fitted(
+        lines = fitted(
             [step_line(m) for m in answers], config.max_summary_tokens, measure, focus=config.focus_message or ""
         )
         starts: dict[int, str] = {}
         number = 0
-        for each in told:
+        for each in lines:
             starts[number] = each.line
             number += each.count
         out: list[Message] = []
@@ -106,9 +107,9 @@ class DefaultBlockCompaction(Struct, frozen=True):
         return CompactedSection(covered, tuple(out))
 
     def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: FBT001 - the published signature
-        """The sections together. Where nothing lies between first and recent, the recent section is the compacted one.
+        """Builds all sections. If no turn lies between first and recent, all turns go into the compacted section.
 
-        So a block never holds a first or recent section without a compacted one, and no turn stands in two of them.
+        So a block never has a first or recent section without a compacted one, and no turn is in two sections.
         """
         turn_map = TurnMap.from_messages(record.messages)
         compacted = self.keep_compacted(record, turn_map, config, is_most_recent)
@@ -116,8 +117,8 @@ class DefaultBlockCompaction(Struct, frozen=True):
             return CompactionBlock(keep_compacted=compacted)
         first, recent = self.keep_first(record, turn_map, config), self.keep_recent(record, turn_map, config)
         if compacted is None:
-            every = self._cut(record, turn_map, config, range(turn_map.turn_count()))
-            return CompactionBlock(keep_compacted=every)
+            section = self._cut(record, turn_map, config, range(turn_map.turn_count()))
+            return CompactionBlock(keep_compacted=section)
         return CompactionBlock(first, compacted, recent)
 
     def _cut(
@@ -153,9 +154,9 @@ def with_strategy(
     config: ContextConfig | None = None,
     summary: Settings | None = None,
 ) -> Policy:
-    """The preset `blocks` with a user's strategy in the place of its overlay, for sessions.
+    """Builds the preset `blocks` with a user's strategy in place of the stage `Overlay`, for sessions.
 
-    Where that does not reach the target, the preset's further stages follow, as they do after its own overlay.
+    If the strategy does not reach the target, the preset's later stages run, as they do after its own overlay.
     """
     config = config or ContextConfig()
     base = config.policy(counter, summary=summary)
@@ -176,9 +177,9 @@ def strategy_blocks(  # noqa: PLR0913 - the design's own settings, one each
     tool_output_max_lines: int = CompactionConfig().tool_output_max_lines,
     focus_message: str = "",
 ) -> Policy:
-    """The same for a settings file: `policy = "tenfold.designs.blocks:strategy_blocks"`, and `block_strategy` names it.
+    """Does the same for a settings file: `policy = "tenfold.designs.blocks:build_strategy_policy"`.
 
-    By `package.module:name`, or as published under the entry point group `tenfold.strategies`.
+    `block_strategy` names the strategy, as `package.module:name` or by its entry point in `tenfold.strategies`.
     """
     strategy = cast("BlockCompactionStrategy", found("strategies", block_strategy))
     config = CompactionConfig(
@@ -192,7 +193,7 @@ def strategy_blocks(  # noqa: PLR0913 - the design's own settings, one each
 
 
 class Laid(Struct, frozen=True):
-    """A run as a strategy sees it: its originals as a record, and which turn each position belongs to."""
+    """What a strategy is given of a run: the original messages as a record, and the turn of each position."""
 
     record: LoopRecord
     turn_map: TurnMap
@@ -206,18 +207,18 @@ class Own(Struct, frozen=True):
     config: CompactionConfig
 
     def seen(self, draft: Draft, run: Loop) -> Laid:
-        """The run's originals: what a Block hides is read from the log."""
+        """Collects the run's original messages from the log, including those that a Block hides."""
         pieces = draft.pieces[run.first : run.last]
         path = draft.view.path
         entries = [(p, message_of(path.at(p))) for p in range(pieces[0].first, pieces[-1].last + 1)]
-        said = [(p, m) for p, m in entries if m is not None]
-        messages = turns_of([m for _, m in said], run.run)
-        turns = {p: each.turn_id.turn_index for (p, _), each in zip(said, messages, strict=True) if each.turn_id}
+        originals = [(p, m) for p, m in entries if m is not None]
+        messages = turns_of([m for _, m in originals], run.run)
+        turns = {p: each.turn_id.turn_index for (p, _), each in zip(originals, messages, strict=True) if each.turn_id}
         return Laid(LoopRecord(run.run, messages), TurnMap.from_messages(messages), turns)
 
 
 class Laying(Struct, frozen=True):
-    """The Stage of a user's strategy: its first and recent turns, and one text to be written over what lies between."""
+    """A Stage that plans with a user's strategy: first and recent turns stay, one text replaces those between."""
 
     own: Own
     overlay: Overlay
@@ -229,25 +230,25 @@ class Laying(Struct, frozen=True):
         return across(draft, goal, self.overlay.scope, self.overlay.max_summary_tokens, self._laid)
 
     def _laid(self, draft: Draft, goal: Goal, run: Loop, room: int, latest: bool) -> Draft:  # noqa: FBT001 - see `Lay`
-        seen = self.own.seen(draft, run)
-        count = seen.turn_map.turn_count()
+        inputs = self.own.seen(draft, run)
+        count = inputs.turn_map.turn_count()
         parts = sections(count, self.overlay.keep_first, self.overlay.keep_recent, latest=latest)
         section = None
         if latest:
-            parts, section = self._wanted(seen, parts, count)
+            parts, section = self._wanted(inputs, parts, count)
         for index in range(run.first, run.last):
-            if _turn(draft.pieces[index], seen) in parts.recent:
-                draft = draft.swap(index, self._recent(draft, index, seen, section))
-        middle = [i for i in range(run.first, run.last) if _turn(draft.pieces[i], seen) in parts.middle]
+            if _turn(draft.pieces[index], inputs) in parts.recent:
+                draft = draft.swap(index, self._recent(draft, index, inputs, section))
+        middle = [i for i in range(run.first, run.last) if _turn(draft.pieces[i], inputs) in parts.middle]
         if not middle:
             return draft
         return self._middle(draft, goal, range(middle[0], middle[-1] + 1), room)
 
     def _wanted(self, seen: Laid, parts: Sections, count: int) -> tuple[Sections, CompactedSection | None]:
-        """What the strategy keeps, if it makes sense; else the default sections."""
-        own = self.own
-        first = settled(lambda: own.strategy.keep_first(seen.record, seen.turn_map, own.config)).value
-        recent = settled(lambda: own.strategy.keep_recent(seen.record, seen.turn_map, own.config))
+        """Returns the sections that the strategy chose, or the default ones if its ranges make no sense."""
+        user = self.own
+        first = settled(lambda: user.strategy.keep_first(seen.record, seen.turn_map, user.config)).value
+        recent = settled(lambda: user.strategy.keep_recent(seen.record, seen.turn_map, user.config))
         section = recent.value if isinstance(recent.value, CompactedSection) else None
         begin = first.end_turn + 1 if isinstance(first, TurnRange) else 0
         missing = parts.recent.start if recent.error else count
@@ -257,22 +258,22 @@ class Laying(Struct, frozen=True):
         return Sections(range(begin), range(begin, end), range(end, count)), section
 
     def _recent(self, draft: Draft, index: int, seen: Laid, section: CompactedSection | None) -> Piece:
-        """The piece with the strategy's own messages, where each stands for one original; else with outputs cut."""
+        """Returns the piece with the strategy's messages, if they match the originals one to one; else cuts outputs."""
         piece = draft.pieces[index]
-        given = _by_position(seen, section) if section is not None else {}
+        messages = _by_position(seen, section) if section is not None else {}
         shown = piece.shown()
-        if piece.held or not all(s.at in given and _pairs(s.message, given[s.at]) for s in shown if s.original):
+        if piece.held or not all(s.at in messages and _pairs(s.message, messages[s.at]) for s in shown if s.original):
             return cut_outputs(draft, index, self.overlay.tool_output_max_lines)
         calls = {c.id for s in shown for c in calls_of(s.message)}
         free = [n for n, s in enumerate(shown) if s.message.role == "tool" and takes_text(s.message, calls)]
-        changed = [n for n in free if shown[n].original and given[shown[n].at] != shown[n].message]
-        show, own = [as_show(s) for s in shown], list(draft.sizer(shown))
-        for n, size in zip(changed, draft.weigh([given[shown[n].at] for n in changed]), strict=True):
-            show[n], own[n] = Say(replace(given[shown[n].at], native=None), shown[n].of), size
-        if not changed or sum(own) >= piece.tokens:
+        changed = [n for n in free if shown[n].original and messages[shown[n].at] != shown[n].message]
+        show, tokens = [as_show(s) for s in shown], list(draft.sizer(shown))
+        for n, size in zip(changed, draft.weigh([messages[shown[n].at] for n in changed]), strict=True):
+            show[n], tokens[n] = Say(replace(messages[shown[n].at], native=None), shown[n].of), size
+        if not changed or sum(tokens) >= piece.tokens:
             return piece
         why = "as the strategy keeps it"
-        return replace(piece, kind="strategy", show=tuple(show), sizes=tuple(own), tokens=sum(own), why=why)
+        return replace(piece, kind="strategy", show=tuple(show), sizes=tuple(tokens), tokens=sum(tokens), why=why)
 
     def _middle(self, draft: Draft, goal: Goal, ends: range, room: int) -> Draft:
         covered = draft.pieces[ends.start : ends.stop]
@@ -286,27 +287,27 @@ class Laying(Struct, frozen=True):
 
 
 def _turn(piece: Piece, seen: Laid) -> int:
-    """The turn of a piece, -1 for one that says nothing of its own."""
+    """Returns the turn of a piece, -1 for one without messages of the run."""
     return next((seen.turns[p] for p in range(piece.first, piece.last + 1) if p in seen.turns), -1)
 
 
 def _by_position(seen: Laid, section: CompactedSection) -> dict[int, Message]:
-    """The section's messages by the positions of those they stand for; none where they do not line up one to one."""
+    """Maps positions to the section's messages; empty if they do not match the originals one to one."""
     covered = range(section.range.start_turn, section.range.end_turn + 1)
     positions = [p for p, turn in seen.turns.items() if turn in covered]
     return dict(zip(positions, section.messages, strict=True)) if len(positions) == len(section.messages) else {}
 
 
 def _pairs(old: Message, new: Message) -> bool:
-    """Whether a message may stand in the place of another: the same role, and the same call answered."""
+    """Whether one message may replace another: it has the same role and answers the same tool call."""
     before, after = result_of(old), result_of(new)
     return old.role == new.role and (before.call if before else "") == (after.call if after else "")
 
 
 class Telling(Struct, frozen=True):
-    """The Writer of a user's strategy: its compacted section as text, checked against its source and within its room.
+    """The Writer of a user's strategy: it turns the compacted section into text, checked and within its token budget.
 
-    Turns that the section leaves out get lines, and so does everything where the strategy gives nothing or raises.
+    Turns that the section leaves out get one line each. So do all turns if the strategy returns nothing or raises.
     """
 
     own: Own
@@ -319,36 +320,36 @@ class Telling(Struct, frozen=True):
         run = runs[-1]
         if job.piece.last > draft.pieces[run.last - 1].last:
             return (yield from Lines().write(job))
-        seen = self.own.seen(draft, run)
-        own = self.own
+        inputs = self.own.seen(draft, run)
+        user = self.own
 
         def given() -> Given[CompactedSection | None]:
-            return own.strategy.keep_compacted(seen.record, seen.turn_map, own.config, run is every[-1])
+            return user.strategy.keep_compacted(inputs.record, inputs.turn_map, user.config, run is every[-1])
 
-        notes = _complaints(own, seen) if run is every[-1] else ()
-        came = yield from settling(given)
-        section = came.value
+        notes = _complaints(user, inputs) if run is every[-1] else ()
+        result = yield from settling(given)
+        section = result.value
         if not isinstance(section, CompactedSection):
-            why = came.error or ("it gave None" if section is None else f"it gave a {type(section).__name__}")
+            why = result.error or ("it gave None" if section is None else f"it gave a {type(section).__name__}")
             note = f"keep_compacted of the block strategy was of no use ({why}); lines were written in its place"
-            return written_lines(job, (*notes, note), came.spent)
-        written = _told(job, seen, section, came.spent)
+            return written_lines(job, (*notes, note), result.spent)
+        written = _told(job, inputs, section, result.spent)
         return replace(written, notes=(*notes, *written.notes))
 
 
 def _complaints(own: Own, seen: Laid) -> tuple[str, ...]:
-    """What went wrong when the plan asked the strategy for its ranges: a plan itself has nowhere to say it."""
+    """Lists the errors of the strategy's range methods. They run again here, since a plan cannot hold notes."""
     first = settled(lambda: own.strategy.keep_first(seen.record, seen.turn_map, own.config)).error
     recent = settled(lambda: own.strategy.keep_recent(seen.record, seen.turn_map, own.config)).error
-    found = (("keep_first", first), ("keep_recent", recent))
-    return tuple(f"{name} of the block strategy was of no use ({why})" for name, why in found if why)
+    errors = (("keep_first", first), ("keep_recent", recent))
+    return tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors if why)
 
 
 def _told(job: Job, seen: Laid, section: CompactedSection, spent: Spent) -> Written:
     covered = range(section.range.start_turn, section.range.end_turn + 1)
-    said = [text_of(m) for m in section.messages if m.origin != "human"]
+    texts = [text_of(m) for m in section.messages if m.origin != "human"]
     rest = [m for p, m in job.items if seen.turns.get(p, -1) not in covered and p in seen.turns]
-    story = "\n".join(t for t in (*said, lines_of(rest, job.room, job.count)) if t)
+    story = "\n".join(t for t in (*texts, lines_of(rest, job.room, job.count)) if t)
     notes: tuple[str, ...] = ()
     expected = Expected(source_of(job.items, job.facts, "\n".join(job.previous)), job.room)
     wrong = [f for f in check(story, finish="stop", expected=expected, count=job.count) if f.what != "too_long"]
@@ -358,6 +359,6 @@ def _told(job: Job, seen: Laid, section: CompactedSection, spent: Spent) -> Writ
     if not story:
         return written_lines(job, notes, spent)
     if job.count([story])[0] > job.room:
-        told = [Told("", line) for line in story.split("\n") if line.strip()]
-        story = "\n".join(f.line for f in fitted(told, job.room - len(told), job.count))
+        lines = [Told("", line) for line in story.split("\n") if line.strip()]
+        story = "\n".join(f.line for f in fitted(lines, job.room - len(lines), job.count))
     return Written(clean(story), "model" if spent.calls else "extractive", notes, spent)

@@ -1,7 +1,7 @@
 """The values of the design behind the preset `blocks`: turns, sections, compaction blocks, configuration; their JSON.
 
-A *turn* is a step with the user messages that led to it; a *loop* is a run. Positions and turn indices are the same
-numbers here: turn 0 is the first of its loop.
+A *turn* is a step together with the user messages that led to it; a *loop* is a run. Turns are numbered within their
+loop, from 0.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ _NAMES = {
 
 
 class TurnRange(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=True):
-    """Turns `start_turn` to `end_turn` of a loop, both included."""
+    """The turns `start_turn` to `end_turn` of a loop, both included."""
 
     start_turn: int
     end_turn: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a range that is none."""
+        """Raises ValueError unless 0 <= start <= end."""
         if not 0 <= self.start_turn <= self.end_turn:
             raise ValueError(f"turns {self.start_turn} to {self.end_turn} are no range: give 0 <= start <= end")
 
 
 class TurnId(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=True):
-    """The loop a message belongs to, and the number of its turn in it."""
+    """The loop of a message, and the number of its turn in that loop."""
 
     loop_id: str
     turn_index: int
 
 
 class TurnMessage(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=True, omit_defaults=True):
-    """A message and its turn, None for one that belongs to none."""
+    """A message and its turn; None if it belongs to no turn."""
 
     message: Message
     turn_id: TurnId | None = None
 
 
 class CompactedSection(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is shown for a range of turns."""
+    """The messages that are shown for a range of turns."""
 
     range: TurnRange
     messages: tuple[Message, ...]
 
 
 class CompactionBlock(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=True, omit_defaults=True):
-    """What a compaction left of one loop. Only the latest has `keep_first` and `keep_recent`; absent parts are None."""
+    """What is shown of one compacted loop. Only the latest loop has `keep_first` and `keep_recent`."""
 
     keep_first: TurnRange | None = None
     keep_compacted: CompactedSection | None = None
@@ -79,9 +79,9 @@ class CompactionBlock(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=
 
 
 class LoopRecord(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=True, omit_defaults=True):
-    """A loop: its original messages, untouched, and beside them what stands in view for it, if that is something else.
+    """A loop: its original messages, and a compaction block if something else is shown in their place.
 
-    `events` are what a `SessionRecorder` heard while the loop was open, with their numbers; `status` is its end.
+    `events` are the numbers and names of the events that a `SessionRecorder` recorded; `status` is how the loop ended.
     """
 
     loop_id: str
@@ -93,12 +93,12 @@ class LoopRecord(Struct, frozen=True, rename=_NAMES, forbid_unknown_fields=True,
 
 
 def to_json(value: Struct) -> bytes:
-    """A value of this page as JSON: `startTurn`, `endTurn`, `createdAt`, `turnId`; absent options are left out."""
+    """Encodes a value of this module as JSON with the published keys (`startTurn`, `turnId`); None is left out."""
     return msgspec.json.encode(value)
 
 
 def from_json(kind: type[T], data: bytes | str) -> T:
-    """A value of `kind` from its JSON. Raises `BadInput`, with the path, for anything that is not one: never a None."""
+    """Decodes a value of `kind` from JSON. Raises `BadInput`, naming the path, if it does not fit; never gives None."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as exc:
@@ -109,7 +109,7 @@ def from_json(kind: type[T], data: bytes | str) -> T:
 
 
 def turns_of(messages: Sequence[Message], loop_id: str = "") -> tuple[TurnMessage, ...]:
-    """The messages of one loop with their turns: an answer, its results, and the user messages that led to it."""
+    """Numbers the turns of one loop. A turn is an answer, its tool results and the user messages that led to it."""
     out: list[TurnMessage] = []
     index, answered = 0, False
     waiting: set[str] = set()
@@ -128,15 +128,15 @@ def turns_of(messages: Sequence[Message], loop_id: str = "") -> tuple[TurnMessag
 
 
 class TurnMap(Struct, frozen=True):
-    """The groups that messages fall into, as half-open ranges of indices. Ranges of turns address these groups."""
+    """The groups of a list of messages, as half-open index ranges. A `TurnRange` counts these groups."""
 
     groups: tuple[tuple[int, int], ...]
 
     @classmethod
     def from_messages(cls, messages: Sequence[TurnMessage | Message]) -> TurnMap:
-        """Neighbours of one turn of one loop form a group; a message without a turn is a group of its own.
+        """Groups neighbouring messages of the same turn and loop. A message without a turn is its own group.
 
-        A plain message has no turn; but a tool's result stays with the call before it.
+        A plain `Message` has no turn, but a tool result still joins the call before it.
         """
         groups: list[tuple[int, int]] = []
         before: TurnId | None = None
@@ -152,15 +152,15 @@ class TurnMap(Struct, frozen=True):
         return cls(tuple(groups))
 
     def turn_count(self) -> int:
-        """How many groups there are."""
+        """Returns the number of groups."""
         return len(self.groups)
 
     def turn_msg_range(self, turn_index: int) -> tuple[int, int] | None:
-        """The indices of a group's messages, the end excluded; None where there is no such group."""
+        """Returns the start and the exclusive end of a group's messages, None if there is no such group."""
         return self.groups[turn_index] if 0 <= turn_index < len(self.groups) else None
 
     def messages_for_range(self, range: TurnRange, all_msgs: Sequence[T]) -> Sequence[T]:
-        """The messages of the groups `range` addresses, those it has; empty where it has none."""
+        """Returns the messages of the groups in `range`, as far as they exist; else an empty sequence."""
         groups = self.groups[range.start_turn : range.end_turn + 1]
         return all_msgs[groups[0][0] : groups[-1][1]] if groups else all_msgs[:0]
 
@@ -169,51 +169,50 @@ class TurnMap(Struct, frozen=True):
 
 
 class FixedCount(Struct, frozen=True, tag="fixed_count", forbid_unknown_fields=True):
-    """So many earlier loops."""
+    """A fixed number of earlier loops."""
 
     count: int = 3
 
 
 class TokenBudget(Struct, frozen=True, tag="token_budget", forbid_unknown_fields=True):
-    """As many earlier loops as the window holds beside the current one."""
+    """As many earlier loops as fit the window together with the current one."""
 
 
 CompactionScope = FixedCount | TokenBudget
 
 
 def scope_of(scope: CompactionScope) -> Scope:
-    """The scope as the preset's setting `compaction_scope` has it."""
+    """Converts to the value of the preset's setting `compaction_scope`."""
     return scope.count if isinstance(scope, FixedCount) else "token_budget"
 
 
 Given: TypeAlias = T | Awaitable[T] | Generator[Ask, Answer, T]
-"""What a strategy's method may give: the value, a coroutine for it, or a generator that yields Asks and returns it."""
+"""What a strategy's method may return: the value, a coroutine, or a generator that yields Asks and returns it."""
 
 
 class CompactionStrategy(Protocol):
-    """Compacts a plain list, which belongs to no session."""
+    """Compacts a list that belongs to no session."""
 
     def compact(self, messages: Sequence[Message], config: ContextConfig) -> Sequence[Message]:
-        """The list to go on with; the one given is not changed."""
+        """Returns the shorter list and leaves the argument unchanged."""
         ...
 
 
 class BlockCompactionStrategy(Protocol):
-    """Says what stays of a loop. Each method may be plain, a coroutine, or a generator that yields Asks.
+    """Decides what stays of a loop. Each method may be plain, a coroutine, or a generator that yields Asks.
 
-    A plan may be made more than once, so `keep_first` and `keep_recent` must give the same for the same, and may ask no
-    model; `keep_compacted` may (see `asked`). What raises is noted in the Outcome, and the design's own
-    way is taken in its place.
+    A plan may be made more than once. So `keep_first` and `keep_recent` must be deterministic and may not ask a model;
+    `keep_compacted` may (see `ask_model`). If a method raises, the Outcome notes it and the default strategy is used.
     """
 
     def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> Given[TurnRange | None]:
-        """The turns of the latest loop that stay at its beginning."""
+        """Returns the turns that stay at the beginning of the latest loop."""
         ...
 
     def keep_recent(
         self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig
     ) -> Given[CompactedSection | None]:
-        """The turns of the latest loop that stay at its end, their outputs cut."""
+        """Returns the turns that stay at the end of the latest loop, with their tool outputs cut."""
         ...
 
     def keep_compacted(
@@ -223,14 +222,14 @@ class BlockCompactionStrategy(Protocol):
         config: CompactionConfig,
         is_most_recent: bool,  # noqa: FBT001 - the published signature
     ) -> Given[CompactedSection | None]:
-        """What stands for the turns between those, or for the whole of an earlier loop."""
+        """Returns what replaces the turns between those, or all turns of an earlier loop."""
         ...
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True):
-    """When and how to compact. The sizes are those of the preset `blocks`, under the design's names.
+    """When and how to compact. The defaults are those of the preset `blocks`, under the design's names.
 
-    `in_memory_strategy` and `block_strategy` None: the design's own, which is what the preset does.
+    If `in_memory_strategy` or `block_strategy` is None, the design's own is used, as the preset does.
     """
 
     compact_at_pct: float = HEADROOM.compact_at
@@ -246,10 +245,11 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """A window and what to do when it fills. Where none is given, compaction is off.
+    """A window and what to do when it fills. Without a `ContextConfig` compaction is off.
 
-    `max_context_tokens` is the model's window, the default only where that is not known. The last three count
-    messages and are for lists that belong to no session. Raises `UsageError` for a window that can hold nothing.
+    `max_context_tokens` is the model's window; keep the default only if that is unknown. The last three fields are for
+    lists that belong to no session; `keep_recent` and `keep_first` count messages. Raises `UsageError` for a window
+    below 1.
     """
 
     max_context_tokens: int = DEFAULT_WINDOW
@@ -261,7 +261,7 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
     tool_output_max_lines: int = OVERLAY.tool_output_max_lines
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` where a share of the window could not be told."""
+        """Raises `UsageError` for a window below 1, of which no share can be taken."""
         if self.max_context_tokens < 1:
             raise UsageError(
                 f"max_context_tokens is {self.max_context_tokens}: shares of a window need one of at least 1 token; "
@@ -270,14 +270,14 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def trigger(self) -> Headroom:
-        """When it acts."""
+        """The trigger with these values."""
         config = self.compaction
         return Headroom(config.compact_at_pct, config.compact_budget_threshold_pct, self.system_prompt_tokens)
 
     def policy(self, counter: Counter, *, summary: Settings | None = None) -> Policy:
-        """The preset `blocks` with these values. `counter` counts where the configuration names no `token_counter`."""
+        """Builds the preset `blocks` with these values. `counter` is used if there is no `token_counter`."""
         config = self.compaction
-        made = blocks(
+        policy = blocks(
             self.token_counter or counter,
             summary=summary,
             compact_at_pct=config.compact_at_pct,
@@ -292,12 +292,12 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
             keep_recent=self.keep_recent,
             focus_message=config.focus_message or "",
         )
-        levels = (CutOutputs(self.tool_output_max_lines), *made.in_memory[1:])
-        return replace(made, in_memory=levels)
+        levels = (CutOutputs(self.tool_output_max_lines), *policy.in_memory[1:])
+        return replace(policy, in_memory=levels)
 
 
 def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:
-    """Whether messages of so many tokens leave too little headroom; never without a configuration."""
+    """Whether messages of this size leave too little headroom; False without a configuration."""
     if config is None:
         return False
     limits = config.trigger.limits(config.max_context_tokens, output_reserve=0, floor=0)

@@ -1,13 +1,13 @@
-"""The design behind the preset `clip`, by its own names: thin over `Session`, `summarize` and the policy.
+"""The design behind the preset `clip`, under its own names.
 
     createCompactor -> Compactor.compress(history, conversation_id) -> CompactionResult
-    the tools `compact_context` and `memory_read`: `CompactContext`, `MemoryRead`
+    the tools `compact_context` and `memory_read`: `CompactContextTool`, `MemoryReadTool`
     SummaryBatch, CompactionConfig, and the prompt utilities
 
-Names are spelled as Python spells them; those that the design exports are importable in its own spelling as well, and
-its records encode to JSON with its own field names. A conversation is a session of the log: `compress` syncs it,
-compacts, and gives the list to go on with. The log keeps everything, so a later call may bring the raw history or the
-compacted one.
+Names follow Python's spelling. Those that the design exports can also be imported in the design's spelling, and its
+records encode to JSON with its field names. Each conversation is a session: `compress` syncs the history with it,
+compacts, and returns the list to continue with. The log keeps everything, so the next call may pass the raw history or
+the compacted one.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from tenfold.summarize.template import NO_SUMMARY, PLACES, checked, interpolate
 from tenfold.trigger.triggers import Budget
 
 WINDOW = 200_000
-"""The model's window where none is named."""
+"""The default window in tokens."""
 COUNTER = Characters4()
-"""The design's tokens: a quarter of a character, rounded up."""
+"""The design's token estimate: characters / 4, rounded up."""
 DEFAULT_SYSTEM_PROMPT: str = load_prompts()["system"]
 DEFAULT_DIRECTIVE: str = load_prompts()["directive"]
 DEFAULT_SUMMARIZATION_PROMPT = """{persona}
@@ -60,13 +60,13 @@ Already summarised:
 
 Messages:
 {messages}"""
-"""A template with the design's three places, to start one's own from; without one the structured request is made."""
+"""An example with the design's three placeholders, to start your own from. By default the request is structured."""
 DEFAULT_SCORING_CONFIG = ImportanceScoringConfig()
 _FOLDING = Folding()
 
 
 class SummaryBatch(Struct, frozen=True, rename="camel"):
-    """A batch as the design's users know it. Times are ISO 8601 in milliseconds with Z, or `unknown`."""
+    """The summary of a chunk, in the design's shape. Times are ISO 8601 in milliseconds with Z, or `unknown`."""
 
     content: str
     depth: int
@@ -76,20 +76,20 @@ class SummaryBatch(Struct, frozen=True, rename="camel"):
 
     @classmethod
     def of(cls, batch: Batch) -> SummaryBatch:
-        """The batch of a Block."""
-        found = header(batch)[1:-1].split("|")
-        return cls(batch.text, batch.depth, found[1].removeprefix("start:"), found[2].removeprefix("end:"), batch.count)
+        """Converts a batch of a Block."""
+        parts = header(batch)[1:-1].split("|")
+        return cls(batch.text, batch.depth, parts[1].removeprefix("start:"), parts[2].removeprefix("end:"), batch.count)
 
     def batch(self) -> Batch:
-        """As the record has it; positions are not known. Raises `BadInput` for a time that is none."""
+        """Converts to Tenfold's record, without positions. Raises `BadInput` for an invalid time."""
         head = f"[depth:{self.depth}|start:{self.start_time}|end:{self.end_time}|count:{self.message_count}]"
         return parse_stored(f"{head}\n{self.content}")
 
 
 class CompactionResult(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What came of `compress`. Estimates count message content only, by `COUNTER`; `reason` says what happened.
+    """The result of `compress`. Estimates are in tokens, of message content only; `reason` says what happened.
 
-    `history` is the very list that was given where nothing was done.
+    If nothing was done, `history` is the list that was passed in.
     """
 
     history: Sequence[Any]
@@ -102,10 +102,10 @@ class CompactionResult(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The design's settings. `timeout` and `backoff_base_ms` are milliseconds; `prompt` None is the structured request.
+    """The design's settings. `timeout` and `backoff_base_ms` are in milliseconds. `prompt` None: a structured request.
 
     After `max_consecutive_failures` failed passes no model is called until the conversation has grown by the policy's
-    minimum growth, or a pass succeeded.
+    minimum growth, or a pass has succeeded.
     """
 
     chunk_size: int = _FOLDING.chunk_size
@@ -124,7 +124,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True, rename="camel"):
     context_budget: float = Budget().context_budget
 
     def policy(self, *, models: tuple[str, ...] = ()) -> Policy:
-        """The policy that these settings are. Raises `UsageError` for a prompt with a place that nothing fills."""
+        """Builds the policy of these settings. Raises `UsageError` for a prompt with an unknown placeholder."""
         return clip(
             COUNTER,
             summary=with_prompts(Settings(models=models)),
@@ -144,10 +144,10 @@ class CompactionConfig(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Compactor:
-    """Compresses conversations, each a session of one store. Make one with `create_compactor`."""
+    """Compresses conversations, each a session in one store. Use `create_compactor` to make one."""
 
     def __init__(self, config: CompactionConfig, answerer: Answerer, store: Store, *, window: int, wire: str) -> None:
-        """See `create_compactor`."""
+        """Sets up the compactor; see `create_compactor`."""
         self.config, self.store, self.window, self.wire = config, store, window, wire
         self.archive: Archive | None = None
         self._answerer = answerer
@@ -156,42 +156,42 @@ class Compactor:
         self._sessions: dict[str, Session] = {}
 
     def session(self, conversation_id: str) -> Session:
-        """The conversation's session: its log, view, search, expand and undo."""
+        """Returns the conversation's session, for its log, view, search, expand and undo."""
         if conversation_id not in self._sessions:
-            place = Place(self.store, conversation_id)
+            address = Place(self.store, conversation_id)
             self._sessions[conversation_id] = Session.create(
-                place, self._policy, answerer=self._answerer, archive=self.archive
+                address, self._policy, answerer=self._answerer, archive=self.archive
             )
         return self._sessions[conversation_id]
 
     def batches(self, conversation_id: str) -> list[SummaryBatch]:
-        """The conversation's batches in force, oldest first, in the order of the log."""
+        """Lists the conversation's live batches in the order of the log, oldest first."""
         view = self.session(conversation_id).view
         refs = (unit.ref for unit in view.units if unit.ref is not None)
         return [SummaryBatch.of(batch) for ref in refs for _, batch in standing(view.path, ref.block)]
 
     def compress(self, history: Sequence[Any], conversation_id: str) -> CompactionResult:
-        """Folds everything but the recent messages into batches, whatever the budget. Never raises for what failed."""
+        """Folds all but the recent messages into batches, whatever the budget. Never raises: failures are reported."""
         before = 0
         try:
             session = self.session(conversation_id)
             field = {"gemini": "contents", "openai-responses": "input"}.get(self.wire, "messages")
             request = {field: list(history)}
-            asked, level, _ = session.asked(request, window=self.window, recall="none", wire=self.wire, whole=True)
-            before = content_tokens(asked.messages)
+            parsed, level, _ = session.asked(request, window=self.window, recall="none", wire=self.wire, whole=True)
+            before = content_tokens(parsed.messages)
 
             def nothing(reason: str) -> CompactionResult:
-                """Nothing done: the very list that was given, or the view, where a raw list was compressed before."""
-                view = session.answered(request, asked, level)[field]
+                """Returns the list that was passed in, or the view if the raw list was compressed earlier."""
+                view = session.answered(request, parsed, level)[field]
                 same = view is request[field]
                 after = before if same else content_tokens(session.view.messages())
                 return CompactionResult(history if same else view, 0, 0, before, after, reason=reason)
 
             if self._recent_only(session):
                 return nothing("nothing to compress")
-            tripped = self._tripped(session)
-            if tripped:
-                return CompactionResult(history, 0, 0, before, before, failed=True, reason=tripped)
+            reason = self._tripped(session)
+            if reason:
+                return CompactionResult(history, 0, 0, before, before, failed=True, reason=reason)
             outcome = session.compact(self._call(session))
             if outcome.status != "compacted":
                 if outcome.status not in ("failed", "unsatisfiable", "superseded"):
@@ -199,24 +199,24 @@ class Compactor:
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=outcome.reason)
             block = session.view.path.at(session.view.marks.live[-1])
             fresh = [b for b in block.batches if not b.sources] if isinstance(block, Block) else []
-            new = session.answered(request, asked, level)[field]
-            told = sum(b.count for b in fresh)
-            return CompactionResult(new, len(fresh), told, before, content_tokens(session.view.messages()))
+            new = session.answered(request, parsed, level)[field]
+            count = sum(b.count for b in fresh)
+            return CompactionResult(new, len(fresh), count, before, content_tokens(session.view.messages()))
         except Exception as exc:  # noqa: BLE001 - published: it never throws, and the store may be a user's code
             return CompactionResult(history, 0, 0, before, before, failed=True, reason=f"{type(exc).__name__}: {exc}")
 
     async def acompress(self, history: Sequence[Any], conversation_id: str) -> CompactionResult:
-        """`compress` for coroutines: in a thread, so that the loop is not held."""
+        """Runs `compress` in a thread, so that the event loop is not blocked."""
         return await asyncio.to_thread(self.compress, history, conversation_id)
 
     def consecutive_failures(self, conversation_id: str) -> int:
-        """Failed passes since the last one that succeeded, as the log has them."""
+        """Counts the failed passes since the last one that succeeded, from the log."""
         session = self.session(conversation_id)
         path = session.view.path
         return sum(1 for at in session.view.marks.attempts if getattr(path.at(at), "status", "") == "failed")
 
     def _recent_only(self, session: Session) -> bool:
-        """Whether all that follows the archive is recent, and small enough to stay."""
+        """Whether all messages after the archive are recent and the view is within the target."""
         units = session.view.units
         since = next((i for i in range(len(units), 0, -1) if units[i - 1].ref is not None), 0)
         after = [s.message for unit in units[since:] for s in unit.shown if s.message.role != "system"]
@@ -224,7 +224,7 @@ class Compactor:
         return count <= self.config.keep_recent and session.reading(window=self.window).estimate <= self._target
 
     def _call(self, session: Session) -> Call:
-        """A person's demand: down to the policy's target, or by anything at all where that is reached."""
+        """Asks for the policy's target, or for at least one token less if the view is within it already."""
         reading = session.reading(window=self.window)
         return session.call(to=max(1, min(self._target, reading.estimate - 1)), window=self.window)
 
@@ -233,11 +233,11 @@ class Compactor:
         if failures < self.config.max_consecutive_failures:
             return ""
         call = session.call(window=self.window)
-        grown = history(drafted(session.view, self._policy, call, session.bench()), self._policy, call).grown or 0
-        least = self._policy.minimum_growth(self.window)
-        if grown >= least:
+        growth = history(drafted(session.view, self._policy, call, session.bench()), self._policy, call).grown or 0
+        minimum = self._policy.minimum_growth(self.window)
+        if growth >= minimum:
             return ""
-        return f"{failures} passes failed in a row; tried again once {least:,} tokens were added ({grown:,} so far)"
+        return f"{failures} passes failed in a row; tried again once {minimum:,} tokens were added ({growth:,} so far)"
 
 
 def create_compactor(
@@ -249,34 +249,36 @@ def create_compactor(
     window: int = WINDOW,
     wire: str = "",
 ) -> Compactor:
-    """A compactor. Without a `model` code writes the batches; without a `store` everything is kept in memory.
+    """Creates a compactor. Without a `model` code writes the batches; without a `store` all is kept in memory.
 
-    `archive` is given every batch; `wire` names the format of the histories where it cannot be told. Raises
-    `UsageError` for a prompt with a place that nothing fills.
+    `archive` receives every batch. `wire` names the format of the histories if it cannot be detected. Raises
+    `UsageError` for a prompt with an unknown placeholder.
     """
     config = config or CompactionConfig()
     patience = Patience(first=config.backoff_base_ms / 1_000)
-    made = Compactor(config, Answerer(model=model, patience=patience), store or MemoryStore(), window=window, wire=wire)
-    made.archive = archive
-    return made
+    compactor = Compactor(
+        config, Answerer(model=model, patience=patience), store or MemoryStore(), window=window, wire=wire
+    )
+    compactor.archive = archive
+    return compactor
 
 
 # -- the tools ---------------------------------------------------------------------------------------------------------
 
 
 class CompactContext:
-    """The tool `compact_context`, for a session; without one it says that compaction is not configured."""
+    """The tool `compact_context` of a session. Without a session it answers that compaction is not configured."""
 
     name = "compact_context"
     description = "Summarise the older part of this conversation to make room. Takes no parameters."
     parameters: Mapping[str, Any] = {"type": "object", "properties": {}, "required": []}
 
     def __init__(self, session: Session | None = None, *, window: int | None = None) -> None:
-        """`window` is the model's, where the session does not know it."""
+        """`window` is the model's, in tokens, if the session does not know it."""
         self._session, self._window = session, window
 
     def handle(self, arguments: Mapping[str, Any] | None = None) -> str:  # noqa: ARG002 - it takes none
-        """Compacts, and answers with the four counters as JSON. The next request shows the new view."""
+        """Compacts, and returns the four counters as JSON. The next request sends the new view."""
         session = self._session
         if session is None:
             return msgspec.json.encode({"success": False, "output": "Compaction not configured"}).decode()
@@ -298,7 +300,7 @@ class CompactContext:
 
 
 class MemoryRead:
-    """The tool `memory_read` that the archive's omission line names: searches all batches, or reads one by its id."""
+    """The tool `memory_read`, which the archive's omission line names. It searches batches or reads one by its id."""
 
     name = "memory_read"
     description = "Read archived summaries of earlier parts of this conversation that hold the given words."
@@ -309,22 +311,22 @@ class MemoryRead:
     }
 
     def __init__(self, archive: Archive, *, limit: int = 5) -> None:
-        """Over an archive: a user's own, or `memory_of` a session."""
+        """`archive` is a user's own, or `get_memory` of a session. `limit` is the most batches that are returned."""
         self._archive, self._limit = archive, limit
 
     def handle(self, arguments: Mapping[str, Any]) -> str:
-        """The batches found, each with its id, label and header."""
+        """Returns the matching batches, each with its id, label and header."""
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             return "memory_read needs the argument 'query', a string"
-        one: Any = settled(self._archive.read(query.strip()))
-        found: Any = [one] if one is not None else settled(self._archive.search(query, limit=self._limit))
-        texts = [f"{each.id} {each.label}\n{each.content}" for each in found]
+        batch: Any = settled(self._archive.read(query.strip()))
+        matches: Any = [batch] if batch is not None else settled(self._archive.search(query, limit=self._limit))
+        texts = [f"{each.id} {each.label}\n{each.content}" for each in matches]
         return "\n\n".join(texts) if texts else f"no archived summary holds {query!r}"
 
 
 def memory_of(session: Session) -> LogArchive:
-    """The archive that a session's own log is."""
+    """Returns a session's own log as an archive."""
     return LogArchive(session.place.store, session.place.namespace, session.place.session)
 
 
@@ -332,30 +334,30 @@ def memory_of(session: Session) -> LogArchive:
 
 
 def content_tokens(messages: Sequence[Message]) -> int:
-    """The design's estimate of a history: the text of its messages, without frames and tool schemas."""
+    """Counts a history by the design's estimate: message text only, without overhead and tool schemas."""
     return sum(COUNTER.count([text_of(m) for m in messages]))
 
 
 def estimate_tokens(text: str) -> int:
-    """The design's tokens of a text: a quarter of its characters, rounded up."""
+    """Estimates a text as the design does: characters / 4, rounded up."""
     return COUNTER.count([text])[0]
 
 
 def should_compress(tokens: int, *, window: int = WINDOW, overhead: int = 0, max_output: int = 0) -> bool:
-    """Whether content of this size exceeds the budget. `overhead` is that of system prompt and tools."""
+    """Whether content of this size exceeds the token budget. `overhead` is the system prompt and the tools."""
     return Budget().limits(window, output_reserve=max_output, floor=0).need(tokens + overhead) in ("soft", "hard")
 
 
 def interpolate_prompt(template: str, *, persona: str = "", existing_summary: str = "", messages: str = "") -> str:
-    """The template with its places filled, all of them. Raises `UsageError` for a place that nothing fills."""
-    given = (persona, existing_summary or NO_SUMMARY, messages)
-    return interpolate(checked(template), dict(zip(PLACES, given, strict=True)))
+    """Fills all placeholders of the template. Raises `UsageError` for an unknown one."""
+    values = (persona, existing_summary or NO_SUMMARY, messages)
+    return interpolate(checked(template), dict(zip(PLACES, values, strict=True)))
 
 
 def build_summarization_request(
     messages: Sequence[Message], existing_summary: str = "", *, config: CompactionConfig | None = None
 ) -> Summarize:
-    """The request for one chunk, as the preset makes it: earlier summaries apart, and not to be told again."""
+    """Builds the preset's request for one chunk. Earlier summaries are separate context, not to be repeated."""
     policy = (config or CompactionConfig()).policy(models=("",))
     task = Task(
         tuple(enumerate(messages)),
@@ -369,7 +371,7 @@ def build_summarization_request(
 def build_resummarization_request(
     batches: Sequence[SummaryBatch], *, config: CompactionConfig | None = None
 ) -> Summarize:
-    """The request that merges batches, oldest first."""
+    """Builds the request that merges batches; pass them oldest first."""
     policy = (config or CompactionConfig()).policy(models=("",))
     allotment = (config or CompactionConfig()).max_summary_tokens
     return _first(Task((), allotment=allotment, purpose="merge", parts=tuple(b.content for b in batches)), policy)
@@ -383,17 +385,17 @@ def _first(task: Task, policy: Policy) -> Summarize:
 def score_message(
     message: Message, index: int, total: int, config: ImportanceScoringConfig = DEFAULT_SCORING_CONFIG
 ) -> float:
-    """How much the message at `index` of `total` matters: what scores highest stays verbatim, in its place."""
+    """Scores how much the message at `index` of `total` matters. The highest scores stay verbatim, in place."""
     return config.score(message, index, total)
 
 
 def chunk_messages(messages: Sequence[Message], size: int) -> list[list[Message]]:
-    """Groups of at most `size` messages, in order."""
+    """Splits messages into groups of at most `size`, in order."""
     return _chunks(messages, size=size)
 
 
 def chunk_messages_by_token_budget(messages: Sequence[Message], budget: int) -> list[list[Message]]:
-    """Groups of at most `budget` tokens of content, in order; what is larger by itself is a group of its own."""
+    """Splits messages into groups of at most `budget` tokens of content. A larger message is its own group."""
     return _chunks(messages, size=len(messages), budget=budget)
 
 
@@ -404,22 +406,22 @@ def _chunks(messages: Sequence[Message], *, size: int, budget: int = 0) -> list[
 
 
 def batch_label(conversation_id: str, batch: SummaryBatch) -> str:
-    """`compaction-batch-{conversation}-{end}`. A name, not an identity: equal ones may stand side by side."""
+    """Formats `compaction-batch-{conversation}-{end}`. Labels need not be unique; batches are identified by id."""
     return label(conversation_id, batch.batch())
 
 
 def batch_content(batch: SummaryBatch) -> str:
-    """A batch as it is archived: its header, and its text on the next line."""
+    """Formats a batch as it is archived: its header, and its text from the next line on."""
     return stored(batch.batch())
 
 
 def parse_batch(content: str) -> SummaryBatch:
-    """A batch from archived text. Raises `BadInput` for a malformed header."""
+    """Parses a batch from archived text. Raises `BadInput` for a malformed header."""
     return SummaryBatch.of(parse_stored(content))
 
 
 def clip_archive(batches: Sequence[SummaryBatch], *, clip_first: int = 2, clip_last: int = 2, cycles: int = 1) -> str:
-    """The text that stands at the head of the view for these batches."""
+    """Renders the text that represents these batches at the start of the view."""
     return rendered([replace(b.batch(), cycle=cycles) for b in batches], first=clip_first, last=clip_last)
 
 
@@ -431,7 +433,7 @@ _SPELLED = {
     "scoreMessage": score_message,
     "chunkMessagesByTokenBudget": chunk_messages_by_token_budget,
 }
-"""The design's own spelling of what it exports."""
+"""What the design exports, in its own spelling."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whichever function is asked for

@@ -1,17 +1,17 @@
-"""The design behind the preset `tail`, by its own names.
+"""The design behind the preset `tail`, under its own names.
 
-The design's words, and ours:
+The design's words, and what they are called in Tenfold:
 
-- *turn*: an exchange, a user message and the steps up to the next one; *split turn*: one that the cut parts.
+- *turn*: an exchange, which is a user message and the steps up to the next one. *Split turn*: the cut lies inside it.
 - *compaction entry*: a Block. Its *first kept entry* (the design has three names for the id: `retained_from_id`,
   `first_kept_entry_id`, `firstKeptEntryId`) is the first message after what the Block covers.
 - `reserve_tokens`, `keep_recent_tokens` (also `retain_recent_tokens`): `trigger.Reserve`, bounds for large windows.
-- *session file*, *leaf*: the log, and where its head stands. `fromId` of a branch summary: the design stores the new
-  parent in it; here `Branch.parent` is that, and `Branch.left` the last entry of the branch that was left.
+- *session file*, *leaf*: the log, and the entry where its head is. `fromId` of a branch summary: the design stores the
+  new parent in it. Here that is `BranchSummary.parent`; `previous_leaf` is the end of the branch that was left.
 - `_refresh_context_tokens_from_session()`: `Session.reading`, in which usage from before a Block is never counted.
 - *phase*: `TailHarness.phase`. The host makes the model calls of the conversation itself.
 
-The compaction runs through `Session` and the policy `tail`; what is here gives it the design's shape.
+`Session` and the policy `tail` do the compaction; this package only gives it the design's interface.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The design's agent, as far as compaction goes: phases, requests, hooks and events around a Tenfold session.
+"""The part of the design's agent that deals with compaction: phases, requests, hooks and events around a session.
 
-It is no agent: the host makes the model calls and appends what is said. `TailHarness` says when to check, and runs the
-session's own compaction with the design's hooks around it. Nothing it does leaves an exception to a run that was good.
+The host makes the model calls and appends the messages. `TailHarness` checks at the end of each run and compacts the
+session, with the design's hooks around it. A failed compaction never raises into a run that succeeded.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ _TWICE = "the request is too long again after a compaction; use a larger window,
 
 
 class CompactOptions(Struct, frozen=True):
-    """What `ctx.compact()` may ask for. `on_complete` is given the result, only when there is one."""
+    """Options of `ctx.compact()`. `on_complete` is called with the result, only if there is one."""
 
     custom_instructions: str | None = None
     on_complete: Callable[[CompactionResult], object] | None = None
 
 
 class TailHarness:
-    """A session under the policy `tail`, with the design's calls. `queue` holds messages waiting for the next run."""
+    """A session under the policy `tail`, with the design's methods. `queue` holds messages for the next run."""
 
     def __init__(
         self, session: Session, window: int, *, settings: CompactionSettings | SettingsProvider = DEFAULT
     ) -> None:
-        """`settings` may be a callable: it is read at every check. `window` is the agent's model's, in tokens."""
+        """`settings` may be a callable, which is read at every check. `window` is the model's, in tokens."""
         self.session, self.window = session, window
         self._read = settings if callable(settings) else None
         self._settings = settings() if callable(settings) else settings
         counter, summary = session.policy.counter, session.policy.summary
-        self._policy: Callable[[CompactionSettings], Policy] = lambda found: found.policy(counter, summary)
+        self._policy: Callable[[CompactionSettings], Policy] = lambda settings: settings.policy(counter, summary)
         session.policy = lambda: self._policy(self.settings)
         self.phase: Phase = "idle"
         self.outcome: Outcome | None = None
@@ -91,21 +91,21 @@ class TailHarness:
 
     @property
     def settings(self) -> CompactionSettings:
-        """The settings in force now: the last good ones where the callable raises or gives what cannot be used."""
+        """The current settings. If the callable raises or returns unusable ones, the last good settings remain."""
         if self._read is not None:
             found = self._given(self._usable, self._read, "the settings callable")
             self._settings = found if isinstance(found, CompactionSettings) else self._settings
         return self._settings
 
     def _usable(self, read: SettingsProvider) -> CompactionSettings:
-        found = read()
-        self._policy(found)
-        return found
+        settings = read()
+        self._policy(settings)
+        return settings
 
     # -- hooks and events ----------------------------------------------------------------------------------------------
 
     def on(self, name: EventName) -> Callable[[Handler], Handler]:
-        """Registers a handler: `@harness.on("session_before_compact")`. They run in order."""
+        """Registers a handler: `@harness.on("session_before_compact")`. Handlers run in order of registration."""
 
         def register(handler: Handler) -> Handler:
             self._handlers.setdefault(name, []).append(handler)
@@ -114,7 +114,7 @@ class TailHarness:
         return register
 
     def _emit(self, event: TailEvent) -> Iterator[object]:
-        """What each handler gives, as it is asked; one that raises is reported and ignored."""
+        """Calls the handlers one by one and yields what they return. One that raises is reported and ignored."""
         for handler in self._handlers.get(event.type, ()):
             yield self._given(handler, event, f"a handler of {event.type}")
 
@@ -146,7 +146,7 @@ class TailHarness:
 
     @contextmanager
     def invoke(self) -> Iterator[Session]:
-        """One run: append to the session inside. Where it ends well, the check follows; where it raises, none does.
+        """One run: append to the session inside. If it ends without an exception, the check follows.
 
         Raises `RuntimeError` naming the phase unless the session is idle.
         """
@@ -161,7 +161,7 @@ class TailHarness:
             self._tell(Milestone("settled"))
 
     def should_compact(self) -> bool:
-        """Whether the session's reading is above window - reserve: cached tokens included, old usage never."""
+        """Whether the session's reading is above window - reserve. It includes cached tokens and no old usage."""
         return self.settings.should_compact(self.session.reading(window=self.window).tokens, self.window)
 
     def _end_of_run(self) -> None:
@@ -181,11 +181,11 @@ class TailHarness:
     # -- compacting ----------------------------------------------------------------------------------------------------
 
     def compact(self, options: CompactOptions | None = None) -> None:
-        """`ctx.compact()`: asks for a compaction at the end of the run; nothing happens before."""
+        """Requests a compaction at the end of the run (the design's `ctx.compact()`). Nothing happens before."""
         self._requested = options or CompactOptions()
 
     def run_compaction(self, custom_instructions: str | None = None) -> bool:
-        """Compacts now. False: nothing to do, cancelled or failed, as `outcome` says.
+        """Compacts now. Returns False if there was nothing to do or it was cancelled or failed; see `outcome`.
 
         Raises `RuntimeError` naming the phase unless the session is idle.
         """
@@ -199,18 +199,19 @@ class TailHarness:
         return True
 
     def abort_compaction(self) -> None:
-        """Cancels the compaction under way, if any: nothing of it is appended to the conversation."""
+        """Cancels a running compaction: no Block is appended."""
         self._abort.set()
 
     def recover(self, error: str = "", *, usage: Usage | None = None) -> bool:
-        """Call when a request failed, or was answered over the window, its run over: True if it is to be sent again.
+        """Compacts after an overflow. Call it after the run; True means that the request should be sent again.
 
-        Only an overflow of this session's model is one; it is tried once until the user speaks or an answer comes.
+        It acts on an overflow error, or a prompt larger than the window, of this session's model. It tries once until
+        the next user message or successful answer.
         """
         if usage is not None and usage.model and self.session.model and usage.model != self.session.model:
             return False
-        over = is_context_overflow(error) or (not error and usage is not None and usage.prompt > self.window)
-        if not over or not self.settings.enabled:
+        overflow = is_context_overflow(error) or (not error and usage is not None and usage.prompt > self.window)
+        if not overflow or not self.settings.enabled:
             return False
         with self._phase("compaction"):
             if self._tried():
@@ -222,7 +223,7 @@ class TailHarness:
         return entry is not None
 
     def _tried(self) -> bool:
-        """Whether an overflow was met since the user's last words or the last good answer: the log tells."""
+        """Whether the log has an overflow compaction since the last user message or successful answer."""
         path = self.session.view.path
         for position in reversed(range(path.length)):
             entry = path.at(position)
@@ -238,12 +239,12 @@ class TailHarness:
         return replace(self.session.call(window=self.window), demand=demand)
 
     def _run(self, call: Call, instructions: str) -> CompactionEntry | None:
-        """The compaction itself. The request that waited is taken up as it begins, whatever then comes of it."""
+        """Runs one compaction. It clears the pending request at once, even if nothing is compacted."""
         options, self._requested = self._requested, None
         self._abort.clear()
-        wanted = (options.custom_instructions if options else "") or instructions
+        focus = (options.custom_instructions if options else "") or instructions
         with self.session.compacting:
-            self.outcome = self._carried_out(replace(call, focus=wanted))
+            self.outcome = self._carried_out(replace(call, focus=focus))
         if self.outcome.status != "compacted":
             return None
         entry = compaction_entry(self.session, self.outcome.block)
@@ -256,10 +257,10 @@ class TailHarness:
         session = self.session
         supplied: CompactionResult | None = None
         if self._handlers.get("session_before_compact"):
-            said = self._asked(call)
-            if said.cancel:
+            decision = self._asked(call)
+            if decision.cancel:
                 return self._ending("cancelled", "a handler cancelled it")
-            supplied = said.compaction
+            supplied = decision.compaction
         if supplied is not None and not self._abort.is_set():
             demand: Demand = "overflow" if call.demand == "overflow" else "manual"
             try:
@@ -267,43 +268,43 @@ class TailHarness:
             except NotFound as exc:
                 return self._ending("failed", f"the compaction that a handler supplied cannot be used: {exc}")
         effects, view = session.effects(call)
-        verdict = run(effects, session.answering())
+        result = run(effects, session.answering())
         if self._abort.is_set():
-            verdict = _cancelled(verdict)
-        return session.install(verdict, view)
+            result = _cancelled(result)
+        return session.install(result, view)
 
     def _ending(self, status: Literal["cancelled", "failed"], reason: str) -> Outcome:
         tokens = sum(self.session.sizes().values())
         return Outcome(status, reason, tokens, tokens, 0, policy=self.session.policy.name)
 
     def _asked(self, call: Call) -> SessionBeforeCompactResult:
-        """What the handlers say of the plan for this window: the first cancel ends it, the last result wins."""
+        """Asks the handlers about the plan for this window. The first cancel ends it; the last result wins."""
         view = self.session.view
         entries = tuple(view.path.span(0, view.length - 1)) if view.length else ()
         _, plan = self.session.preview(call)
-        said = SessionBeforeCompactResult()
+        decision = SessionBeforeCompactResult()
         if plan is None or not plan.changed:
-            return said
-        prepared = preparation_of(plan, self.settings, self.session.policy.summary)
-        for given in self._emit(SessionBeforeCompact(prepared, entries, call.focus)):
-            if isinstance(given, SessionBeforeCompactResult):
-                if given.cancel:
-                    return given
-                said = given if given.compaction is not None else said
-        return said
+            return decision
+        preparation = preparation_of(plan, self.settings, self.session.policy.summary)
+        for result in self._emit(SessionBeforeCompact(preparation, entries, call.focus)):
+            if isinstance(result, SessionBeforeCompactResult):
+                if result.cancel:
+                    return result
+                decision = result if result.compaction is not None else decision
+        return decision
 
     # -- branches ------------------------------------------------------------------------------------------------------
 
     def navigate_tree(self, target: str, wish: Wish | None = None) -> Navigated:
-        """Goes to another point of the session: see `branches.navigate`. Raises `RuntimeError` unless it is idle."""
+        """Moves to another entry, see `branches.navigate`. Raises `RuntimeError` unless the session is idle."""
         wish = wish or Wish()
         wish = wish if wish.window is not None else replace(wish, window=self.window)
         with self._phase("compaction"):
             old = self.session.leaf
             answerer = self.session.answerer
-            asks = self._tree_hook(target, wish) if self._handlers.get("session_before_tree") else None
-            if asks is not None:
-                self.session.answerer = replace(answerer, before=(*answerer.before, asks))
+            hook = self._tree_hook(target, wish) if self._handlers.get("session_before_tree") else None
+            if hook is not None:
+                self.session.answerer = replace(answerer, before=(*answerer.before, hook))
             try:
                 moved = navigate(self.session, target, wish)
             finally:
@@ -316,19 +317,21 @@ class TailHarness:
         def before(consult: Consult) -> Answer | None:
             old = self.session.leaf
             left = collect_entries_for_branch_summary(self.session, old, target).entries
-            said = Answer()
-            for given in self._emit(SessionBeforeTree(target, old, left, wish.focus)):
-                if isinstance(given, SessionBeforeTreeResult):
-                    if given.cancel:
+            answer = Answer()
+            for result in self._emit(SessionBeforeTree(target, old, left, wish.focus)):
+                if isinstance(result, SessionBeforeTreeResult):
+                    if result.cancel:
                         return Answer(cancel=True, error="a handler cancelled it")
-                    said = Answer(text=given.summary or said.text, focus=given.custom_instructions or said.focus)
-            return said if consult.purpose == "branch" else None
+                    answer = Answer(
+                        text=result.summary or answer.text, focus=result.custom_instructions or answer.focus
+                    )
+            return answer if consult.purpose == "branch" else None
 
         return before
 
 
 def _cancelled(verdict: Verdict) -> Verdict:
-    """The ending without its Block; what it cost is remembered."""
+    """Replaces the result by a cancelled one without a Block. If it cost a model call, an Attempt records that."""
     before = verdict.outcome.tokens_before
     outcome = Outcome("cancelled", CANCELLED, before, before, verdict.outcome.target, policy=verdict.outcome.policy)
     spent = verdict.outcome.spent

@@ -1,7 +1,7 @@
 """The design's `Compaction`: settings, when to compact, what would be summarised, and the summary as a value.
 
-`prepare` looks for the cut with the same stage, and `compact` writes with the same writer, as a session under the
-policy `tail`; neither needs a store. `tail_session` appends what comes of it.
+`prepare` finds the cut with the stage of the policy `tail`, and `compact` writes with its writer, as a session does.
+Neither needs a store. To append the result, see `append_compaction` in `session_context`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from tenfold.view.view import View
 from tenfold.wire.marks import summary_text
 
 UNBOUNDED = 1 << 40
-"""A target that bounds nothing: `prepare` knows no window."""
+"""A target that never limits: `prepare` knows no window."""
 _OWN = "0" * 8
 
 
 class CompactionSettings(Struct, frozen=True):
-    """The design's settings. Sizes are upper bounds for large windows; see `trigger.Reserve`."""
+    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `trigger.Reserve`."""
 
     enabled: bool = True
     reserve_tokens: int = DEFAULTS.reserve_tokens
@@ -56,17 +56,17 @@ class CompactionSettings(Struct, frozen=True):
 
     @property
     def sizes(self) -> Reserve:
-        """The same as Tenfold's trigger."""
+        """Tenfold's trigger with these sizes."""
         return Reserve(self.reserve_tokens, self.keep_recent_tokens)
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
-        """Whether the context is above window - reserve. False if disabled, or if the window is not known (0)."""
+        """Whether the context is above window - reserve. False if disabled or if the window is unknown (0)."""
         if not self.enabled or context_window < 1:
             return False
         return self.sizes.limits(context_window, output_reserve=0, floor=0).need(context_tokens) in ("soft", "hard")
 
     def policy(self, counter: Counter, summary: Settings | None = None) -> Policy:
-        """The policy `tail` with these settings."""
+        """Builds the policy `tail` with these settings."""
         return tail(
             counter,
             summary=summary,
@@ -78,23 +78,23 @@ class CompactionSettings(Struct, frozen=True):
 
 DEFAULT = CompactionSettings()
 SettingsProvider = Callable[[], CompactionSettings]
-"""Gives the settings in force: read at every check."""
+"""Returns the current settings; called at every check."""
 
 
 def should_compact(context_tokens: int, context_window: int, settings: CompactionSettings = DEFAULT) -> bool:
-    """See `CompactionSettings.should_compact`."""
+    """Whether to compact; see `CompactionSettings.should_compact`."""
     return settings.should_compact(context_tokens, context_window)
 
 
 class CompactionDetails(Struct, frozen=True):
-    """The files of a compaction, sorted; what was changed is not among those read."""
+    """The files that a compaction covers, sorted. A file that was modified is not listed as read."""
 
     read_files: tuple[str, ...] = ()
     modified_files: tuple[str, ...] = ()
 
 
 class CompactionPreparation(Struct, frozen=True):
-    """What a summary would be written of. `plan` is Tenfold's Plan of it, which `Compaction.compact` carries out."""
+    """What would be summarised. `plan` is the same as Tenfold's Plan; `Compaction.compact` carries it out."""
 
     retained_from_id: str
     messages_to_summarize: tuple[Message, ...]
@@ -108,7 +108,7 @@ class CompactionPreparation(Struct, frozen=True):
 
 
 class CompactionResult(Struct, frozen=True):
-    """A summary, and where the tail begins that stays. `failed` says why there is none ("" when there is)."""
+    """A summary, and the id of the first entry that stays. If there is no summary, `failed` says why."""
 
     summary: str
     retained_from_id: str
@@ -118,7 +118,7 @@ class CompactionResult(Struct, frozen=True):
 
 
 class Compaction:
-    """The design's compaction over lists of entries. Keeps nothing between calls."""
+    """The design's compaction of lists of entries. It keeps no state between calls."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Compaction:
         counter: Counter | None = None,
         summary: Settings | None = None,
     ) -> None:
-        """`settings` may be a callable, read at every use. Without `summary.models` summaries are made by code."""
+        """`settings` may be a callable, read at every use. Without `summary.models` code writes the summaries."""
         self._model = model
         self._settings = settings
         self._counter = counter or Characters4()
@@ -136,23 +136,23 @@ class Compaction:
 
     @property
     def settings(self) -> CompactionSettings:
-        """The settings in force now."""
+        """The current settings."""
         return self._settings() if callable(self._settings) else self._settings
 
     @property
     def policy(self) -> Policy:
-        """The policy `tail` with the settings in force now."""
+        """The policy `tail` with the current settings."""
         policy = self.settings.policy(self._counter, self._summary)
         return replace(policy, summary=with_prompts(policy.summary))
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
-        """See `CompactionSettings.should_compact`."""
+        """Whether to compact; see `CompactionSettings.should_compact`."""
         return self.settings.should_compact(context_tokens, context_window)
 
     def prepare(self, path_entries: Sequence[Entry]) -> CompactionPreparation | None:
-        """What would be summarised of a path (root to leaf), None where there is nothing to do.
+        """Returns what would be summarised of a path (root to leaf), or None if there is nothing to do.
 
-        That is: no entries, a compaction as the last one, or everything within the tokens to keep.
+        There is nothing to do for an empty path, if the last entry is a compaction, or if all fits the tokens to keep.
         """
         if not path_entries or isinstance(path_entries[-1], Block):
             return None
@@ -173,14 +173,14 @@ class Compaction:
         return preparation_of(plan, settings, policy.summary) if plan.changed else None
 
     def compact(self, preparation: CompactionPreparation, custom_instructions: str | None = None) -> CompactionResult:
-        """Writes the summary. Appends nothing; a failure is in the result, not raised."""
+        """Writes the summary and appends nothing. A failure is stored in the result, not raised."""
         policy, plan = self.policy, preparation.plan
         facts = known_facts(plan.draft)
-        wish = custom_instructions or ""
-        writing = Writing(_OWN, facts, policy.summary, policy.counter.count, wish, writer=policy.writer)
-        done: list[Filled] = []
-        run(_filling(plan, writing, done), Answerer(model=self._model))
-        (filled,) = done
+        focus = custom_instructions or ""
+        writing = Writing(_OWN, facts, policy.summary, policy.counter.count, focus, writer=policy.writer)
+        results: list[Filled] = []
+        run(_filling(plan, writing, results), Answerer(model=self._model))
+        (filled,) = results
         if filled.failed:
             return CompactionResult("", preparation.retained_from_id, preparation.tokens_before, failed=filled.failed)
         says = [s.message for r in filled.replacements for s in r.show if isinstance(s, Say)]
@@ -198,19 +198,19 @@ def _filling(plan: Plan, writing: Writing, done: list[Filled]) -> Effects:
 
 
 def details_of(facts: Sequence[Fact], until: int | None = None) -> CompactionDetails:
-    """The files that these facts speak of, up to a position."""
+    """Extracts the files from facts, up to position `until`."""
     files = files_of(facts, until=until)
     return CompactionDetails(files.read, files.modified)
 
 
 def bare(message: Message, settings: Settings) -> str:
-    """A summary's text without the marks and the fixed sentence around it; its lists of files and facts included."""
+    """Returns a summary's text without its tags and fixed sentences, but with its lists of files and facts."""
     text = summary_text(text_of(message)) or text_of(message)
     return text.removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
 def preparation_of(plan: Plan, settings: CompactionSettings, summary: Settings) -> CompactionPreparation:
-    """A plan of the policy `tail` that changes something, in the design's fields."""
+    """Converts a plan of the policy `tail` to the design's fields. The plan must change something."""
     (piece,) = (p for p in plan.changed if p.allotment)
     turn = piece.cuts[0] if piece.cuts else None
     history: list[Message] = []
@@ -237,7 +237,7 @@ def preparation_of(plan: Plan, settings: CompactionSettings, summary: Settings) 
 
 
 def _retained(plan: Plan, piece: Piece) -> str:
-    """The id of the first entry that stays: the next one in view, else the open step's."""
+    """Returns the id of the first entry that stays: the next one in view, else that of the open step."""
     view = plan.draft.view
     tail = (p.first for p in plan.draft.pieces if p.first > piece.last and p.shown())
     step = view.step.first if view.step is not None else piece.last
@@ -245,8 +245,8 @@ def _retained(plan: Plan, piece: Piece) -> str:
 
 
 def serialize_conversation(messages: Sequence[Message]) -> str:
-    """The messages as a summarising model reads them under `tail`: labelled paragraphs, a blank line between them.
+    """Renders messages as a summarising model reads them under `tail`: labelled, with a blank line between them.
 
-    What a user or an assistant said is whole here; a request bounds it. A tool's output keeps 2,000 characters.
+    User and assistant text is complete here; a real request limits it. A tool result keeps 2,000 characters.
     """
     return "\n\n".join(text for text in (labelled(message, sys.maxsize) for message in messages) if text)

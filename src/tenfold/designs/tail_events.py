@@ -1,4 +1,4 @@
-"""The design's events and hook results, as values, and which provider messages say that a request was too long."""
+"""The design's events and hook results as values, and the test for a provider error that means an overflow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EventName = Literal[
 
 
 class SessionBeforeCompact(Struct, frozen=True):
-    """A compaction is about to be written; a handler may cancel it or supply its result."""
+    """A compaction is about to be written. A handler may cancel it or supply its result."""
 
     type: ClassVar[EventName] = "session_before_compact"
     preparation: CompactionPreparation
@@ -36,14 +36,14 @@ class SessionBeforeCompact(Struct, frozen=True):
 
 
 class SessionBeforeCompactResult(Struct, frozen=True):
-    """What a handler may return: `cancel`, or a `compaction` to be used as it is, without a model call."""
+    """What a handler may return: `cancel`, or a `compaction` that is used as it is, without a model call."""
 
     cancel: bool = False
     compaction: CompactionResult | None = None
 
 
 class SessionCompact(Struct, frozen=True):
-    """A compaction was appended: the entry itself, found by its id."""
+    """A compaction was appended. Carries the new entry."""
 
     type: ClassVar[EventName] = "session_compact"
     compaction_entry: CompactionEntry
@@ -51,14 +51,14 @@ class SessionCompact(Struct, frozen=True):
 
 
 class AutoCompactionStart(Struct, frozen=True):
-    """A compaction that nobody asked for begins."""
+    """An automatic compaction begins."""
 
     type: ClassVar[EventName] = "auto_compaction_start"
     reason: Literal["threshold", "overflow"]
 
 
 class AutoCompactionEnd(Struct, frozen=True):
-    """It ended. `will_retry`: the request that was too long is to be sent again."""
+    """An automatic compaction ended. `will_retry` means that the request that was too long is sent again."""
 
     type: ClassVar[EventName] = "auto_compaction_end"
     result: CompactionResult | None = None
@@ -68,7 +68,7 @@ class AutoCompactionEnd(Struct, frozen=True):
 
 
 class SessionBeforeTree(Struct, frozen=True):
-    """The user is about to go to another point; a handler may cancel, give the summary, or change what it is told."""
+    """The user is about to move to another entry. A handler may cancel, supply a summary or change instructions."""
 
     type: ClassVar[EventName] = "session_before_tree"
     target_id: str
@@ -78,7 +78,7 @@ class SessionBeforeTree(Struct, frozen=True):
 
 
 class SessionBeforeTreeResult(Struct, frozen=True):
-    """What a handler may return: `cancel`, a `summary` in place of a model's, other `custom_instructions`."""
+    """What a handler may return: `cancel`, a `summary` instead of the model's, or other `custom_instructions`."""
 
     cancel: bool = False
     summary: str = ""
@@ -86,7 +86,7 @@ class SessionBeforeTreeResult(Struct, frozen=True):
 
 
 class SessionTree(Struct, frozen=True):
-    """The session stands at another point. `summary_entry_id` is the branch summary there, "" without one."""
+    """The session moved to another entry. `summary_entry_id` is the branch summary there, "" if there is none."""
 
     type: ClassVar[EventName] = "session_tree"
     new_leaf_id: str | None
@@ -95,7 +95,7 @@ class SessionTree(Struct, frozen=True):
 
 
 class Milestone(Struct, frozen=True):
-    """`save_point`, `agent_end` and `settled`: a run was stored, it ended, and nothing is left to do."""
+    """A run was stored (`save_point`), it ended (`agent_end`), or nothing is left to do (`settled`)."""
 
     type: Literal["save_point", "agent_end", "settled"]
 
@@ -111,9 +111,9 @@ TailEvent = (
 )
 
 _NO_BODY = re.compile(r"^400\b.{0,20}\(no body\)", re.IGNORECASE)
-"""How a provider of this design reports an overflow; others mean anything by it, so the table takes it for none."""
+"""How one provider of this design reports an overflow. From others it may mean anything, so `is_overflow` omits it."""
 
 
 def is_context_overflow(error: str) -> bool:
-    """Whether a provider's error says that the request was too long; a rate limit that speaks of tokens does not."""
+    """Whether a provider's error says that the request was too long. A rate limit that mentions tokens does not."""
     return is_overflow(error) or bool(_NO_BODY.search(error))

@@ -1,6 +1,6 @@
-"""The design's session calls: a compaction appended from a result, the context it leads to, and branches.
+"""The design's session functions: append a compaction, build the context at a leaf, summarise a branch.
 
-All of them read and write a Tenfold session; what they return has the design's names.
+They read and write a Tenfold session and return values with the design's names.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from tenfold.wire.marks import summary_text
 
 
 class CompactionEntry(Struct, frozen=True):
-    """A Block by the design's names. `timestamp` is ISO 8601, UTC.
+    """A Block under the design's names. `timestamp` is ISO 8601, UTC.
 
-    `from_hook` marks one that a hook supplied: its figures are then the hook's, word for word.
+    `from_hook` means that a hook supplied it. Its id, token count and files are then exactly those of the hook.
     """
 
     id: str
@@ -63,12 +63,12 @@ class CompactionEntry(Struct, frozen=True):
 
     @property
     def result(self) -> CompactionResult:
-        """The same as the result that led to it."""
+        """The same values as a `CompactionResult`."""
         return CompactionResult(self.summary, self.first_kept_entry_id, self.tokens_before, self.details)
 
 
 class SessionContext(Struct, frozen=True):
-    """What the model sees at a leaf, and the model and thinking level set last on the way there."""
+    """The messages that the model sees at a leaf, and the last model and thinking level set on the path."""
 
     messages: tuple[Message, ...]
     model: str | None
@@ -76,7 +76,7 @@ class SessionContext(Struct, frozen=True):
 
 
 class Supplied(Struct, frozen=True):
-    """What a hook says of a summary it supplies; kept on the Block as JSON."""
+    """What a hook states about a summary that it supplies. Stored on the Block as JSON."""
 
     retained_from_id: str
     tokens_before: int
@@ -85,10 +85,10 @@ class Supplied(Struct, frozen=True):
 
 
 def append_compaction(session: Session, result: CompactionResult, *, demand: Demand = "manual") -> Outcome:
-    """Appends a summary that is at hand, as it is, with everything before `result.retained_from_id` behind it.
+    """Appends an existing summary unchanged, as a Block over everything before `result.retained_from_id`.
 
-    The Block's parent is the leaf, and it becomes the leaf. It must be valid where it stands: whole steps, and smaller
-    than what it replaces; else the Outcome says why and nothing is appended. Raises `NotFound` for an unknown entry.
+    The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise nothing is
+    appended and the Outcome says why. Raises `NotFound` unless the id begins a message or a step in view.
     """
     path = session.view.path
     ids = {path.at(unit.first).id: unit.first for unit in session.view.units}
@@ -100,8 +100,8 @@ def append_compaction(session: Session, result: CompactionResult, *, demand: Dem
         )
     policy = replace(session.policy, stages=(CutAt(ids[result.retained_from_id]),))
     details = result.details
-    told = Supplied(result.retained_from_id, result.tokens_before, details.read_files, details.modified_files)
-    answer = Answer(text=result.summary, supplied=msgspec.json.encode(told).decode())
+    supplied = Supplied(result.retained_from_id, result.tokens_before, details.read_files, details.modified_files)
+    answer = Answer(text=result.summary, supplied=msgspec.json.encode(supplied).decode())
     view = session.view
     call = Call(demand, to=1, model=session.model, consult=True)
     effects = compact(view, policy, call, session.fixed(view), now=now(), new_id=IDS.new)
@@ -109,7 +109,7 @@ def append_compaction(session: Session, result: CompactionResult, *, demand: Dem
 
 
 def compaction_entry(session: Session, block: str) -> CompactionEntry:
-    """A Block of this session by the design's names. Raises `NotFound` where the id is not that of a Block."""
+    """Returns a Block of this session under the design's names. Raises `NotFound` if the id is not a Block's."""
     place = session.place
     located = place.store.locate(place.namespace, block)
     entry = located.entry
@@ -119,7 +119,7 @@ def compaction_entry(session: Session, block: str) -> CompactionEntry:
     last = max(r.last for r in entry.replacements)
     path = path_to(place.store, place.namespace, located)
     kept = next((e.id for e in path.span(last + 1, path.length - 1) if message_of(e) is not None), "")
-    made = CompactionEntry(
+    compaction = CompactionEntry(
         entry.id,
         entry.parent,
         datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
@@ -129,19 +129,19 @@ def compaction_entry(session: Session, block: str) -> CompactionEntry:
         details_of(entry.facts),
     )
     if not entry.supplied:
-        return made
+        return compaction
     try:
-        told = msgspec.json.decode(entry.supplied.encode(), type=Supplied)
+        supplied = msgspec.json.decode(entry.supplied.encode(), type=Supplied)
     except (
         msgspec.ValidationError,
         msgspec.DecodeError,
-    ):  # another hook's, not the design's: marked, and ours otherwise
-        return replace(made, from_hook=True)
+    ):  # another kind of hook supplied it: mark it, and keep the figures of the Block
+        return replace(compaction, from_hook=True)
     return replace(
-        made,
-        first_kept_entry_id=told.retained_from_id,
-        tokens_before=told.tokens_before,
-        details=CompactionDetails(told.read_files, told.modified_files),
+        compaction,
+        first_kept_entry_id=supplied.retained_from_id,
+        tokens_before=supplied.tokens_before,
+        details=CompactionDetails(supplied.read_files, supplied.modified_files),
         from_hook=True,
     )
 
@@ -150,10 +150,10 @@ _NEWEST = "\0newest"
 
 
 def build_session_context(entries: Sequence[Entry], leaf: str | None = _NEWEST) -> SessionContext:
-    """What the model sees at a leaf of a tree of entries: the path to the root, folded.
+    """Builds what the model sees at a leaf of a tree of entries, by folding the path from the root.
 
-    `leaf` None is before the first entry; an unknown one, and none given, is the last entry. A parent that is missing
-    ends the path there.
+    `leaf` None means before the first entry. An unknown leaf, or the default, means the last entry. The path ends at a
+    missing parent.
     """
     known: Mapping[str, Entry] = {e.id: e for e in entries}
     at = None if leaf is None else known.get(leaf, entries[-1] if entries else None)
@@ -173,14 +173,14 @@ def build_session_context(entries: Sequence[Entry], leaf: str | None = _NEWEST) 
 
 
 class Collected(Struct, frozen=True):
-    """The entries of a branch that would be left, oldest first with their positions, and where it hangs."""
+    """The entries of a branch that would be left, oldest first with their positions, and where it forks off."""
 
     entries: Left
     common_ancestor_id: str | None
 
 
 class BranchPreparation(Struct, frozen=True):
-    """What would be told of a branch, the files it touched, and its size by the counter."""
+    """The messages of a branch that would be summarised, their size in tokens, and the files that it touched."""
 
     messages: tuple[Message, ...]
     file_ops: CompactionDetails
@@ -188,7 +188,7 @@ class BranchPreparation(Struct, frozen=True):
 
 
 class BranchSummaryResult(Struct, frozen=True):
-    """The summary of a branch; or `aborted`, or an `error`, and then no summary. Never an exception."""
+    """The summary of a branch. Without one, `aborted` is True or `error` says why."""
 
     summary: str = ""
     read_files: tuple[str, ...] = ()
@@ -198,9 +198,9 @@ class BranchSummaryResult(Struct, frozen=True):
 
 
 def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, target: str) -> Collected:
-    """The entries between the deepest common ancestor (exclusive) and the old leaf, across compactions.
+    """Collects the entries between the deepest common ancestor (exclusive) and the old leaf, across compactions.
 
-    No old leaf: nothing, and no ancestor. Raises `NotFound` for an id that the session does not have.
+    Without an old leaf there are no entries and no ancestor. Raises `NotFound` for an unknown id.
     """
     if old_leaf is None:
         return Collected((), None)
@@ -213,9 +213,9 @@ def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, t
 
 
 def prepare_branch_entries(entries: Left, budget: int = 0, *, policy: Policy | None = None) -> BranchPreparation:
-    """The newest messages within the budget (0: all), oldest first, tool outputs left out; and all files touched.
+    """Selects the newest messages within the token budget (0: no limit), without tool results, and all touched files.
 
-    Counted by the policy's counter, without one by characters / 4.
+    The messages are in order, oldest first. The policy's counter counts them; without a policy it is characters / 4.
     """
     policy = policy or tail(Characters4())
     items = selected(entries, budget=budget, policy=policy)
@@ -232,20 +232,23 @@ def generate_branch_summary(
     replace_instructions: bool = False,
     window: int | None = None,
 ) -> BranchSummaryResult:
-    """The summary of a branch. `custom_instructions` are added to the prompt, or stand in its place."""
+    """Summarises a branch. `custom_instructions` are added to the prompt, or replace it. Failures are in the result.
+
+    Raises `UsageError` for `replace_instructions` without `custom_instructions`.
+    """
     if replace_instructions and not custom_instructions.strip():
         raise UsageError("replace_instructions without custom_instructions: give the prompt that is to stand instead")
     prompt, focus = (custom_instructions, "") if replace_instructions else ("", custom_instructions)
-    wish = Wish(summarize=True, focus=focus, prompt=prompt, window=window)
-    verdict = run(leaving(entries, policy, wish, parent=None, consult=bool(answerer.before)), answerer)
-    if isinstance(verdict.entry, Branch):
+    options = Wish(summarize=True, focus=focus, prompt=prompt, window=window)
+    result = run(leaving(entries, policy, options, parent=None, consult=bool(answerer.before)), answerer)
+    if isinstance(result.entry, Branch):
         files = details_of(files_left(entries))
-        return BranchSummaryResult(branch_text(verdict.entry), files.read_files, files.modified_files)
-    aborted = verdict.outcome.status == "cancelled"
-    return BranchSummaryResult(aborted=aborted, error="" if aborted else verdict.outcome.reason or NOTHING)
+        return BranchSummaryResult(branch_text(result.entry), files.read_files, files.modified_files)
+    aborted = result.outcome.status == "cancelled"
+    return BranchSummaryResult(aborted=aborted, error="" if aborted else result.outcome.reason or NOTHING)
 
 
 def branch_text(entry: Branch) -> str:
-    """A branch summary's own text, without the sentence and the marks around it and without its facts."""
+    """Returns the text of a branch summary, without its tags, fixed sentences and facts."""
     text = summary_text(text_of(entry.message)) or text_of(entry.message)
     return narrative(text.removeprefix(OPENING).removesuffix(CLOSING).strip())

@@ -1,6 +1,6 @@
-"""The design's own arithmetic of context sizes: characters / 4, and what a provider reported.
+"""The design's own formulas for context sizes: characters / 4, and the usage that a provider reported.
 
-For those who compare numbers with the design; a session decides by its `Reading`, which is calibrated.
+Use them to compare numbers with the design. A session decides by its `Reading`, which is calibrated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tenfold.view.path import Path
 from tenfold.view.view import View
 
 IMAGE_CHARACTERS = 4_800
-"""An image counts as this many characters (1,200 tokens), once each, whoever sent it."""
+"""Each image counts as this many characters (1,200 tokens), whatever the role of its message."""
 _USAGE = (
     ("input", "input_tokens"),
     ("output", "output_tokens"),
@@ -28,7 +28,7 @@ _TOTAL = ("totalTokens", "total_tokens", "total")
 
 
 class ContextEstimate(Struct, frozen=True):
-    """A context's size: what was reported, plus the rule of thumb for what came since; index None: all by the rule."""
+    """The size of a context: reported usage plus an estimate of later messages. Index None: all is estimated."""
 
     tokens: int
     usage_tokens: int
@@ -37,9 +37,9 @@ class ContextEstimate(Struct, frozen=True):
 
 
 def estimate_tokens(message: Message) -> int:
-    """Characters / 4, rounded up: text, thinking, names and arguments of calls, tool output, images by rule.
+    """Estimates a message: characters / 4, rounded up, of text, thinking, tool calls, tool results and images.
 
-    Characters are UTF-16 units, and arguments are counted as compact JSON, as the design's program does.
+    As in the design's program, characters are UTF-16 units and the arguments of calls are compact JSON.
     """
     return -(-sum(_characters(part) for part in message.parts) // 4)
 
@@ -61,12 +61,12 @@ def _characters(part: Part) -> int:
 
 
 def _units(text: str) -> int:
-    """UTF-16 units: what is beyond the basic plane counts twice."""
+    """Counts UTF-16 units: a character beyond the basic plane counts twice."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _compact(arguments: str) -> str:
-    """The arguments without the spaces of their JSON; as they are written where they are none."""
+    """Returns the arguments as compact JSON, or unchanged if they are not valid JSON."""
     try:
         return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
     except msgspec.DecodeError:
@@ -74,9 +74,9 @@ def _compact(arguments: str) -> str:
 
 
 def calculate_context_tokens(usage: Usage | Mapping[str, object]) -> int:
-    """What one request took, cached tokens included: the total if it is reported, else its parts together.
+    """Returns the tokens of one request, cached ones included: the reported total, else the sum of its parts.
 
-    `usage` is ours, whose `prompt` holds the cached tokens already, or a mapping as the design's providers report it.
+    `usage` is a `Usage`, whose `prompt` includes cached tokens, or a mapping as the design's providers report it.
     """
     if isinstance(usage, Usage):
         return usage.prompt + usage.output
@@ -89,7 +89,7 @@ def _number(usage: Mapping[str, object], names: Sequence[str]) -> int:
 
 
 def last_usage(path_entries: Sequence[Entry]) -> int | None:
-    """The index of the newest answer whose usage can be relied on: complete, not zero, after the last compaction."""
+    """Finds the newest answer with usable usage: it is complete, not zero, and after the last compaction."""
     for index in reversed(range(len(path_entries))):
         entry = path_entries[index]
         if isinstance(entry, Block | Retraction):
@@ -102,9 +102,9 @@ def last_usage(path_entries: Sequence[Entry]) -> int | None:
 
 
 def estimate_context_tokens(path_entries: Sequence[Entry]) -> ContextEstimate:
-    """The size of what the model would be sent after these entries (root to leaf).
+    """Estimates the size of the context after these entries (root to leaf).
 
-    Usage from before a compaction is never counted: then the rebuilt messages are, by the rule of thumb alone.
+    Usage from before a compaction is never used; the messages in view are then estimated instead.
     """
     index = last_usage(path_entries)
     if index is None:

@@ -1,11 +1,11 @@
-"""The design behind the presets `threshold` and `sliding`, by its own names.
+"""The design behind the presets `threshold` and `sliding`, under its own names.
 
     plugin = new(registry).add("assistant", llm, with_max_tokens(128_000)).plugin_config()
-    plugin.before_model(context, request)     # a provider's keyword arguments, whose list is brought down to size
+    plugin.before_model(context, request)     # shortens the message list of a provider's keyword arguments
     plugin.after_model(context, response)
 
-A guard keeps one session of `tenfold.session` for each agent and conversation, and the hooks are its `before_model` and
-`after_model`. The functions below them are the design's formulas; what they configure has its home in the preset.
+A guard keeps one `Session` for each agent and conversation, and the two hooks call its `before_model` and
+`after_model`. The functions at the end are the design's formulas; the settings themselves belong to the preset.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ __all__ = [
 _LOG = logging.getLogger("tenfold.contextguard")
 DEFAULT_CONTEXT_WINDOW = 128_000
 DEFAULT_MAX_TOKENS = 4_096
-"""The published values for a model that no registry knows."""
+"""The published values for an unknown model."""
 _KEYS = {
     "summary": "__context_guard_summary_",
     "summarized_at": "__context_guard_summarized_at_",
@@ -91,27 +91,27 @@ Request = MutableMapping[str, Any]
 
 
 class Registry(Protocol):
-    """What is known of models, by id."""
+    """Looks up the limits of models by id."""
 
     def context_window(self, model: str) -> int:
-        """The context window in tokens; 0 or less where it is not known."""
+        """Returns the context window in tokens, 0 or less if it is unknown."""
         ...
 
     def default_max_tokens(self, model: str) -> int:
-        """The largest answer in tokens; 0 or less where it is not known."""
+        """Returns the largest answer in tokens, 0 or less if it is unknown."""
         ...
 
 
 class Builtin(Struct, frozen=True):
-    """The rows of `meter.windows`, and the published values for what they do not know. No network, no lifecycle."""
+    """A registry from the rows of `meter.windows`, with the published values for unknown models. Needs no network."""
 
     def context_window(self, model: str) -> int:
-        """The model's context window, 128,000 where it is not known."""
+        """Returns the model's context window in tokens, 128,000 if it is unknown."""
         row = window_row(model)
         return row.window if row else DEFAULT_CONTEXT_WINDOW
 
     def default_max_tokens(self, model: str) -> int:
-        """The model's largest answer, 4,096 where it is not known."""
+        """Returns the model's largest answer in tokens, 4,096 if it is unknown."""
         row = window_row(model)
         return (row.max_output if row else 0) or DEFAULT_MAX_TOKENS
 
@@ -130,27 +130,27 @@ Option = Callable[[_Options], _Options]
 
 
 def with_sliding_window(turns: int) -> Option:
-    """The strategy `sliding_window`: acts when more entries than that follow the summary (0 and less: 20)."""
+    """Uses the strategy `sliding_window`: acts when more entries than this follow the summary (0 or less: 20)."""
     return lambda options: replace(options, turns=turns if turns > 0 else MAX_TURNS)
 
 
 def with_max_tokens(tokens: int) -> Option:
-    """The window in tokens, in place of the registry's (0 and less: the registry's)."""
+    """Sets the window in tokens, instead of the registry's (0 or less: the registry's)."""
     return lambda options: replace(options, max_tokens=max(0, tokens))
 
 
 def with_max_compaction_attempts(attempts: int) -> Option:
-    """How often a summary that is too long is asked for in all (0 and less: 3)."""
+    """Sets how many times in all a summary is requested if it is too long (0 or less: 3)."""
     return lambda options: replace(options, attempts=attempts if attempts > 0 else MAX_ATTEMPTS)
 
 
 def with_default_factor(factor: float) -> Option:
-    """Tokens per estimated token until usage is reported: 2.0; where none ever comes, 2.5 is the safer one."""
+    """Sets the tokens per estimated token until usage is reported. Default 2.0; use 2.5 if none is ever reported."""
     return lambda options: replace(options, factor=factor)
 
 
 class Context(Struct, frozen=True):
-    """Whose call it is: the agent, the conversation, and the host's state, of which `todos` is read."""
+    """Identifies a model call: its agent, conversation and host state. Of the state only `todos` is read."""
 
     agent: str
     session: str = "default"
@@ -158,13 +158,13 @@ class Context(Struct, frozen=True):
 
 
 class Strategy:
-    """How one agent's conversations are kept within the window, and the sessions that hold them.
+    """Keeps one agent's conversations within the window, each in its own session.
 
-    No lock is held while a model writes, except that of the one conversation which waits for it.
+    While a model writes a summary, only the conversation that waits for it is locked.
     """
 
     def __init__(self, policy: Policy, llm: Model | None, *, max_tokens: int, registry: Registry, store: Store) -> None:
-        """One for each agent; `ContextGuard.add` makes them."""
+        """Sets up the strategy of one agent; `ContextGuard.add` does this."""
         self.policy, self.max_tokens = policy, max_tokens
         self._llm, self._registry, self._store = llm, registry, store
         self._lock = threading.Lock()
@@ -176,14 +176,14 @@ class Strategy:
         return "sliding_window" if self.policy.turns else "threshold"
 
     def window(self, model: str) -> int:
-        """The window that requests to this model are held against."""
+        """Returns the window in tokens for requests to this model."""
         if self.max_tokens > 0:
             return self.max_tokens
-        found = self._registry.context_window(model)
-        return found if found > 0 else DEFAULT_CONTEXT_WINDOW
+        window = self._registry.context_window(model)
+        return window if window > 0 else DEFAULT_CONTEXT_WINDOW
 
     def session(self, context: Context) -> Session:
-        """The session of this agent's conversation, made when it is first asked for."""
+        """Returns the session of this agent's conversation; creates it on first use."""
         return self._session(context)[0]
 
     def _session(self, context: Context) -> tuple[Session, _Todos]:
@@ -192,24 +192,24 @@ class Strategy:
             if key not in self._sessions:
                 todos = _Todos()
                 answerer = Answerer(model=self._llm, before=(todos,))
-                place = Place(self._store, f"{context.agent}/{context.session}")
-                self._sessions[key] = (Session.create(place, self.policy, answerer=answerer), todos)
+                address = Place(self._store, f"{context.agent}/{context.session}")
+                self._sessions[key] = (Session.create(address, self.policy, answerer=answerer), todos)
             return self._sessions[key]
 
     def compact(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The request to send in place of this one. Raises what `Session.before_model` raises."""
+        """Returns the request to send instead of this one. Raises what `Session.before_model` raises."""
         session, todos = self._session(context)
         todos.block = todos_of(context.state.get("todos") or ())
         return session.before_model(request, window=self.window(str(request.get("model") or "")))
 
     def rescue(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The request brought down to size without the store, for when that cannot be written."""
+        """Returns a shorter request without using the store, for when the store cannot be written."""
         session = Session.create(Place(MemoryStore(), "rescue"), self.policy, answerer=Answerer(model=self._llm))
         return session.before_model(request, window=self.window(str(request.get("model") or "")))
 
 
 class _Todos:
-    """A before-hook that gives the host's to-do list to the summariser."""
+    """A before-hook that passes the host's to-do list to the summariser."""
 
     def __init__(self) -> None:
         self.block = ""
@@ -222,17 +222,17 @@ class _Todos:
 
 
 class PluginConfig(Struct, frozen=True):
-    """The two hooks, for a host to call around each model call. Both return nothing."""
+    """The two hooks that a host calls around each model call. Both return None."""
 
     before_model: Callable[[Context, Request | None], None]
     after_model: Callable[[Context, Any], None]
 
 
 class ContextGuard:
-    """Agents and their strategies."""
+    """Keeps a strategy for each agent."""
 
     def __init__(self, registry: Registry | None = None, *, store: Store | None = None) -> None:
-        """`store` keeps the conversations; without one they are kept in memory."""
+        """`store` holds the conversations; by default they are in memory."""
         self._registry = registry or Builtin()
         self._store = store or MemoryStore()
         self.strategies: dict[str, Strategy] = {}
@@ -240,10 +240,10 @@ class ContextGuard:
     def add(
         self, agent: str, llm: Model | None, *options: Option, model: str = "summarizer", counter: Counter | None = None
     ) -> ContextGuard:
-        """Registers an agent with the model that writes its summaries, and gives the guard back.
+        """Registers an agent and the model that writes its summaries. Returns the guard.
 
-        Without an option the strategy is `threshold`; an agent has one strategy, the last that was added. `model`
-        names `llm`, for its window; `counter` counts the agent's messages (default: that of an unknown model).
+        Without an option the strategy is `threshold`. Adding an agent again replaces its strategy. `model` names `llm`,
+        to look up its window; `counter` counts the agent's messages (default: the counter for an unknown model).
         """
         chosen = _Options()
         for option in options:
@@ -268,11 +268,11 @@ class ContextGuard:
         return self
 
     def plugin_config(self) -> PluginConfig:
-        """The hooks."""
+        """Returns the two hooks."""
         return PluginConfig(self._before_model, self._after_model)
 
     def _before_model(self, context: Context, request: Request | None) -> None:
-        """Brings the request's list down to size, in place. No request, no contents or no such agent: nothing."""
+        """Shortens the request's list in place. Does nothing for an empty request or an unknown agent."""
         strategy = self.strategies.get(context.agent)
         if strategy is None or not request or not _contents(request):
             return
@@ -286,14 +286,14 @@ class ContextGuard:
                 _LOG.warning("context guard of %s: the request is none that can be read: %s", context.agent, again)
 
     def _after_model(self, context: Context, response: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
-        """Notes the real prompt tokens of a whole response that reports them."""
+        """Records the reported prompt tokens of a response, unless it is partial."""
         strategy = self.strategies.get(context.agent)
         if strategy is not None and response is not None and not _partial(response):
             strategy.session(context).after_model(response)
 
 
 def new(registry: Registry | None = None, *, store: Store | None = None) -> ContextGuard:
-    """A guard without agents."""
+    """Creates a guard without agents."""
     return ContextGuard(registry, store=store)
 
 
@@ -309,17 +309,17 @@ def _partial(response: Any) -> bool:  # noqa: ANN401 - the same
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """The published rule of thumb: bytes / 4, rounded down for each field, then summed. No trigger reads it here.
+    """Estimates messages by the published rule: bytes / 4, rounded down for each field, then summed.
 
-    A session counts with its own counter, to which an image is no base64 and a CJK character no three bytes.
+    No trigger uses it. A session has its own counter, which does not count an image as base64 or CJK text by bytes.
     """
     return sum(_estimated(part) for message in messages for part in message.parts)
 
 
 def estimate_request(request: Mapping[str, Any]) -> int:
-    """The rule of thumb for a whole request: contents, system instruction and tool definitions."""
-    read = read_request(request)
-    return estimate_tokens(read.messages) + sum(_quarter(text) for text in read.apart)
+    """Estimates a whole request by the same rule: contents, system instruction and tool definitions."""
+    parsed = read_request(request)
+    return estimate_tokens(parsed.messages) + sum(_quarter(text) for text in parsed.apart)
 
 
 def _estimated(part: object) -> int:
@@ -353,37 +353,40 @@ def _quarter(text: str) -> int:
 
 
 def calibrated(now: int, *, real: int = 0, last: int = 0, factor: float = DEFAULT_FACTOR) -> int:
-    """The published formula: today's heuristic corrected by `real` / `last`, and never less than `real`."""
+    """Corrects `estimate` by `real` / `last`, clamped to 1..5. The result is at least `real`.
+
+    If `real` or `last` is 0, the correction is `factor`.
+    """
     return ratio(real, last, now, factor=factor)[0]
 
 
 def threshold_of(window: int) -> int:
-    """The size from which a conversation is compacted: window - buffer."""
+    """Returns the size in tokens at which a conversation is compacted: window - buffer."""
     return window - CalibratedBuffer().buffer(window)
 
 
 def max_output_tokens(window: int) -> int:
-    """What a summary may take: half the buffer."""
+    """Returns the most tokens of a summary: half the buffer."""
     return CalibratedBuffer().summary(window)
 
 
 def word_limit(window: int) -> int:
-    """The words that a summary is asked to keep to."""
+    """Returns the word limit that the summariser is given."""
     return int(max_output_tokens(window) * WORDS)
 
 
 def keep_recent(max_turns: int) -> int:
-    """How many entries the sliding window keeps: three tenths, at least 3."""
+    """Returns how many entries the sliding window keeps: three tenths of `max_turns`, at least 3."""
     return KeepRecent(max_turns).keep
 
 
 def find_safe_split(messages: Sequence[Message], index: int) -> int:
-    """Where a list may be parted near `index` so that no tool result loses its call."""
+    """Finds an index near `index` where a split separates no tool result from its call."""
     return safe_split(_kinds(messages), index)
 
 
 def find_split_index(messages: Sequence[Message], budget: int) -> int:
-    """Where the newest messages of at most `budget` tokens begin, by the rule of thumb, at a safe place."""
+    """Finds a safe index where the newest messages of at most `budget` estimated tokens begin."""
     index, total = len(messages), 0
     while index > 0:
         total += estimate_tokens(messages[index - 1 : index])
@@ -398,9 +401,9 @@ def _kinds(messages: Sequence[Message]) -> list[Kind]:
 
 
 def todos_of(todos: Sequence[Any]) -> str:
-    """The to-do list of a host's state as the summariser is given it: maps, or objects with `content` and `status`.
+    """Renders the to-do list of a host's state for the summariser. Items are maps or objects.
 
-    Items without content are left out; "" where none is left.
+    `content` and `status` are read. Items without content are left out; the result is "" if none remains.
     """
     lines: list[str] = []
     for todo in todos:
@@ -414,10 +417,10 @@ def todos_of(todos: Sequence[Any]) -> str:
 
 
 class State(Struct, frozen=True):
-    """What the design keeps in a host's state dictionary. Here it is derived from the log.
+    """What the design stores in a host's state dictionary. Here it is derived from the log.
 
-    `summarized_at` is the estimate when the newest summary was made, `contents_at_compaction` the watermark: how many
-    messages it stands for. After a compaction both counts of the last request are 0.
+    `summarized_at` is the size in tokens before the newest summary, and `contents_at_compaction` the number of messages
+    that it covers. `real_tokens` and `last_heuristic` are of the last request; both are 0 after a compaction.
     """
 
     summary: str = ""
@@ -428,7 +431,7 @@ class State(Struct, frozen=True):
 
 
 def state_of(session: Session) -> State:
-    """The state of a session's path, as it is now."""
+    """Derives the current state from a session."""
     view = session.view
     row = session.call().anchors.of(session.model, session.policy.counter.name)
     real, last = (row.last_reported, row.last_estimate + row.last_apart) if row and row.fresh else (0, 0)
@@ -445,13 +448,13 @@ def state_of(session: Session) -> State:
 
 
 def exported(session: Session, agent: str) -> dict[str, str | int]:
-    """The state under the published keys, for hosts that keep a state dictionary. Nothing here reads it back."""
+    """Exports the state under the published keys, for hosts with a state dictionary. No session reads it back."""
     state = state_of(session)
     return {key + agent: getattr(state, name) for name, key in _KEYS.items()}
 
 
 def loaded(state: Mapping[str, Any], agent: str) -> State:
-    """The state in a host's dictionary. Numbers may have become floats on their way through JSON."""
-    found = {name: state[key + agent] for name, key in _KEYS.items() if key + agent in state}
-    whole = {name: int(value) for name, value in found.items() if name != "summary"}
-    return msgspec.convert({**whole, "summary": str(found.get("summary", ""))}, State)
+    """Loads the state from a host's dictionary. Numbers may be floats, as JSON can make them."""
+    values = {name: state[key + agent] for name, key in _KEYS.items() if key + agent in state}
+    numbers = {name: int(value) for name, value in values.items() if name != "summary"}
+    return msgspec.convert({**numbers, "summary": str(values.get("summary", ""))}, State)

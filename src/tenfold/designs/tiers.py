@@ -1,11 +1,12 @@
-"""The design behind the preset `tiers`, by its own names: thin over `stateless.compact` and `Session`.
+"""The design behind the preset `tiers`, under its own names.
 
     check_compaction_needed   prune_messages   summarize_messages   compact_with_summarization
-    the tool `compact`: `CompactTool`          the command `/compact`: `compact_command`
-    the status bar: `TokenUsage`, `status_line`; events: `ContextWarning`, `CompactionStatus`, told by `listening`
+    the tool `compact`: `CompactTool`          the command `/compact`: `run_compact_command`
+    the status bar: `TokenUsage`, `format_status_line`
+    events: `ContextWarning`, `CompactionStatus`, from `build_listener`
 
-Messages are a provider's own, of any format; nothing is changed in place, since originals are never destroyed: what
-comes back holds the pruned list. A tier is a stage of the policy; what was reached is read off the Block.
+Messages are those of a provider, in any format. They are never changed in place: the result holds the shorter list. A
+tier is a stage of the policy, and the Block tells which tier was reached.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from tenfold.wire import WIRES, detect, raw_of
 from tenfold.wire.marks import summary_text
 
 Native = Any
-"""A provider's message: a dict, or an object of its SDK."""
+"""A provider's message: a dict or an object of its SDK."""
 WINDOW = 200_000
 MINIMUM_TOKENS = 10_000
-"""The context below which the tool `compact` does nothing, so that a model does not compact over and over."""
+"""Below this context size the tool `compact` does nothing, so that a model does not compact again and again."""
 NOT_NEEDED = "No compaction needed"
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True):
-    """The design's configuration, all sizes in tokens. `policy` is what it is here; `auto` False leaves it to demands.
+    """The design's configuration; sizes are in tokens. With `auto` False it compacts only on request.
 
-    `summarization_model` names the model that writes summaries. None: the one that the functions below are given, of a
-    session the one of its policy; `tenfold.llm.choose.choose` picks one by the provider.
+    `summarization_model` names the model that writes summaries. If it is None, that is the model passed to the
+    functions below, or that of the session's policy. `tenfold.llm.choose.choose` picks one by the provider.
     """
 
     context_window: int = WINDOW
@@ -66,9 +67,9 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     auto: bool = True
 
     def policy(self, counter: Counter | None = None, *, summary: Settings | None = None) -> Policy:
-        """The preset with these values, counting with `counter` (default: the cl100k vocabulary, as published)."""
-        apart = ("context_window", "summarization_model", "auto")
-        knobs = {name: value for name, value in asdict(self).items() if name not in apart}
+        """Builds the preset with these values. The default `counter` is the published cl100k vocabulary."""
+        excluded = ("context_window", "summarization_model", "auto")
+        knobs = {name: value for name, value in asdict(self).items() if name not in excluded}
         base = summary or Settings()
         if self.summarization_model and not base.models:
             base = replace(base, models=(self.summarization_model,))
@@ -76,12 +77,12 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        """Trigger, target and warning in tokens, clamped: something is available in the smallest window."""
+        """Trigger, target and warning in tokens, clamped so that they are usable in the smallest window."""
         return self.policy().trigger.limits(self.context_window, output_reserve=0, floor=0)
 
     @property
     def available_tokens(self) -> int:
-        """The window less the output reserve, which takes at most half of it."""
+        """The window minus the output reserve, which takes at most half of it."""
         return self.limits.hard
 
     @property
@@ -96,9 +97,9 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
 
 
 class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[compaction]`. Here: `model` and `auto` in `[tenfold]`, the rest in `[tenfold.presets.tiers]`.
+    """The table `[compaction]`. Tenfold has `model` and `auto` in `[tenfold]`, the rest in `[tenfold.presets.tiers]`.
 
-    An empty `model` leaves the choice open; in `[tenfold]` that is "auto", since "" there asks no model.
+    An empty `model` means an automatic choice. In `[tenfold]` write "auto" for that, since "" there uses no model.
     """
 
     model: str = ""
@@ -106,18 +107,18 @@ class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     protected_messages: int = RemoveOutputs().protected
 
     def config(self) -> CompactionConfig:
-        """The configuration with these values."""
+        """Builds the configuration with these values."""
         return CompactionConfig(
             summarization_model=self.model or None, auto=self.auto, protected_messages=self.protected_messages
         )
 
 
 PUBLISHED = CompactionConfig()
-"""The configuration as published."""
+"""The published configuration."""
 
 
 def default_counter() -> Counter:
-    """The published counter, cl100k; characters where the vocabulary is not installed."""
+    """Returns the published counter, cl100k, or a count by characters if the vocabulary is not installed."""
     return Bpe("cl100k") if bpe_installed() else FALLBACK.counter
 
 
@@ -125,7 +126,7 @@ def default_counter() -> Counter:
 
 
 class TokenBreakdown(Struct, frozen=True):
-    """Tokens by role, 4 a message included; `tool_output_tokens` is the part of tool outputs, wherever they stand."""
+    """Tokens by role, including 4 per message. `tool_output_tokens` counts tool outputs in messages of any role."""
 
     total: int
     system: int
@@ -137,7 +138,7 @@ class TokenBreakdown(Struct, frozen=True):
 
 
 def count_tokens(messages: Sequence[Native], *, counter: Counter | None = None) -> TokenBreakdown:
-    """What a list takes: text, thinking, tool names, arguments and results by vocabulary, images by their pixels."""
+    """Counts a list: text, thinking, tool names, arguments and results by vocabulary, images by their pixels."""
     decoded = _decoded(messages)
     each = list(zip(decoded, sizes(decoded, counter or default_counter()), strict=True))
 
@@ -150,12 +151,12 @@ def count_tokens(messages: Sequence[Native], *, counter: Counter | None = None) 
 
 
 def estimate_tokens(text: str) -> int:
-    """The fast estimate: a quarter of the bytes. Nothing here decides by it."""
+    """Estimates a text fast: bytes / 4. No decision uses it."""
     return len(text.encode(errors="replace")) // 4
 
 
 class CompactionCheck(Struct, frozen=True):
-    """Whether a list has reached the trigger; `total_tokens` with system prompt and tools where they were given."""
+    """Whether a list has reached the trigger. `total_tokens` includes the system prompt and tools if given."""
 
     total_tokens: int
     trigger_tokens: int
@@ -171,7 +172,7 @@ def check_compaction_needed(
     tools: str = "",
     counter: Counter | None = None,
 ) -> CompactionCheck:
-    """Holds a list against the trigger, at or above which it fires. A session checks by itself, see `Session`."""
+    """Checks whether a list is at or above the trigger. A session does this by itself, see `Session`."""
     count = counter or default_counter()
     total = count_tokens(messages, counter=count).total + sum(count.count([t for t in (system, tools) if t]))
     return CompactionCheck(total, config.trigger_tokens, total >= config.trigger_tokens, len(messages))
@@ -184,7 +185,7 @@ CompactionTier = Literal["None", "Mechanical", "Summarized"]
 
 
 class PruneResult(Struct, frozen=True):
-    """What tiers 1 and 2 did. `messages` is the list to go on with; those not modified are the very objects given."""
+    """The result of tiers 1 and 2. `messages` is the new list; unmodified messages are the objects passed in."""
 
     tokens_before: int
     tokens_after: int
@@ -194,7 +195,7 @@ class PruneResult(Struct, frozen=True):
 
 
 class SummarizationResult(Struct, frozen=True):
-    """A summary and what it cost; `summary` is "" where none could be had, and `reason` then says why."""
+    """A summary and its cost. If there is no summary, it is "" and `reason` says why."""
 
     summary: str
     api_usage: Spent | None
@@ -202,7 +203,7 @@ class SummarizationResult(Struct, frozen=True):
 
 
 class CompactionResult(Struct, frozen=True):
-    """What all three tiers did. `summary` is None unless the third one ran; `outcome` has all figures."""
+    """The result of all three tiers. `summary` is None unless the third one ran; `outcome` has all numbers."""
 
     tokens_before: int
     tokens_after: int
@@ -216,15 +217,15 @@ class CompactionResult(Struct, frozen=True):
 def prune_messages(
     messages: Sequence[Native], config: CompactionConfig = PUBLISHED, *, counter: Counter | None = None
 ) -> PruneResult:
-    """Tiers 1 and 2 down to the configuration's target, synchronously and without any model."""
+    """Runs tiers 1 and 2 down to the configuration's target, synchronously and without a model."""
     policy = config.policy(counter)
-    done = compact(messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:2]))
-    shorter = [r for r in _replacements(done) for s in r.show if isinstance(s, Say) and s.of is not None]
+    result = compact(messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:2]))
+    shorter = [r for r in _replacements(result) for s in r.show if isinstance(s, Say) and s.of is not None]
     kinds = {r.kind for r in shorter}
     tier: PruningTier = "TruncateOutputs" if kinds else "None"
     tier = "RemoveOldOutputs" if RemoveOutputs.name in kinds else tier
-    outcome = done.outcome
-    return PruneResult(outcome.tokens_before, outcome.tokens_after, len(shorter), tier, done.messages)
+    outcome = result.outcome
+    return PruneResult(outcome.tokens_before, outcome.tokens_after, len(shorter), tier, result.messages)
 
 
 async def summarize_messages(
@@ -234,12 +235,12 @@ async def summarize_messages(
     *,
     counter: Counter | None = None,
 ) -> SummarizationResult:
-    """One summary of the whole list, under the seven headings. Never raises for what the model did."""
+    """Summarises the whole list under the seven headings. A failure of the model does not raise."""
     policy = replace(_asking(config, counter, model), stages=(SummarizeOlder(protected=0),))
     target = min(config.target_tokens, max(1, count_tokens(messages, counter=policy.counter).total - 1))
-    done = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=model))
-    summary, spent = summary_of(done.session), done.outcome.spent
-    return SummarizationResult(summary or "", spent if spent.calls else None, "" if summary else done.outcome.reason)
+    result = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=model))
+    summary, spent = summary_of(result.session), result.outcome.spent
+    return SummarizationResult(summary or "", spent if spent.calls else None, "" if summary else result.outcome.reason)
 
 
 async def compact_with_summarization(
@@ -249,40 +250,42 @@ async def compact_with_summarization(
     *,
     counter: Counter | None = None,
 ) -> CompactionResult:
-    """All three tiers down to the configuration's target. Where no usable summary comes, tiers 1 and 2 stand."""
+    """Runs all three tiers down to the configuration's target. Without a usable summary tiers 1 and 2 remain."""
     policy = _asking(config, counter, model)
-    done = await asyncio.to_thread(lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=model))
-    kinds = {r.kind for r in _replacements(done)}
+    result = await asyncio.to_thread(
+        lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=model)
+    )
+    kinds = {r.kind for r in _replacements(result)}
     tier: CompactionTier = "Summarized" if SUMMARY in kinds else "Mechanical" if kinds else "None"
-    outcome = done.outcome
+    outcome = result.outcome
     return CompactionResult(
         outcome.tokens_before,
         outcome.tokens_after,
         tier,
-        summary_of(done.session) if tier == "Summarized" else None,
+        summary_of(result.session) if tier == "Summarized" else None,
         outcome.spent if outcome.spent.calls else None,
-        done.messages,
+        result.messages,
         outcome,
     )
 
 
 def summary_of(session: Session, block: str = "") -> str | None:
-    """What the newest Block in force (or `block`, where that is it) carries: its summary, else its facts, else None.
+    """Returns the summary of the newest live Block with its facts, else the facts alone, else None.
 
-    The text alone, its facts under it, without the tags and the sentence around it in view.
+    The tags and fixed sentences around the text are left out. None as well if `block` is another Block's id.
     """
-    made = _newest(session)
-    if made is None or not made.id.startswith(block):
+    newest = _newest(session)
+    if newest is None or not newest.id.startswith(block):
         return None
-    says = [s.message for r in made.replacements for s in r.show if isinstance(s, Say) and s.of is None]
+    says = [s.message for r in newest.replacements for s in r.show if isinstance(s, Say) and s.of is None]
     texts = [text for message in says if (text := summary_text(text_of(message))) is not None]
     return texts[-1].strip().removeprefix(OPENING).removesuffix(CLOSING).strip() if texts else None
 
 
 def _asking(config: CompactionConfig, counter: Counter | None, model: Model | None) -> Policy:
-    """The policy; a model that was given is asked even where none is named."""
-    named = config.summarization_model or "default"
-    return config.policy(counter, summary=Settings(models=(named,) if model is not None else ()))
+    """Builds the policy. A model that was passed in is used even if the configuration names none."""
+    name = config.summarization_model or "default"
+    return config.policy(counter, summary=Settings(models=(name,) if model is not None else ()))
 
 
 def _decoded(messages: Sequence[Native]) -> list[Message]:
@@ -292,57 +295,57 @@ def _decoded(messages: Sequence[Native]) -> list[Message]:
 
 def _newest(session: Session) -> Block | None:
     live = session.view.marks.live
-    made = session.view.path.at(live[-1]) if live else None
-    return made if isinstance(made, Block) else None
+    entry = session.view.path.at(live[-1]) if live else None
+    return entry if isinstance(entry, Block) else None
 
 
 def _replacements(done: Compacted) -> tuple[Any, ...]:
-    made = _newest(done.session)
-    return made.replacements if made is not None else ()
+    newest = _newest(done.session)
+    return newest.replacements if newest is not None else ()
 
 
 # -- what a user sees --------------------------------------------------------------------------------------------------
 
 
 class TokenUsage(Struct, frozen=True):
-    """The context in use, out of `max` (0: the window is not known)."""
+    """The context in use and its window `max`, in tokens; 0 for an unknown window."""
 
     used: int
     max: int
 
     @classmethod
     def of(cls, session: Session, *, window: int | None = None) -> TokenUsage:
-        """A session's context now."""
+        """Reads a session's context size."""
         reading = session.reading(window=window)
         return cls(reading.tokens, reading.window or 0)
 
     @property
     def percent(self) -> int:
-        """Whole percent, rounded down."""
+        """The percentage in use, rounded down."""
         return self.used * 100 // self.max if self.max else 0
 
 
 def status_line(usage: TokenUsage) -> str:
-    """The always visible part of a status bar: `[ctx: 45%]`, or the tokens where the window is not known."""
+    """Formats the status bar's context use: `[ctx: 45%]`, or tokens if the window is unknown."""
     return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {_short(usage.used)}]"
 
 
 class ContextWarning(Struct, frozen=True):
-    """`AgentEvent::ContextWarning`: the context is at 70 % or more and below the trigger."""
+    """`AgentEvent::ContextWarning`: the context is at 70 % or more, but below the trigger."""
 
     used: int
     max: int
 
 
 class CompactionStatus(Struct, frozen=True):
-    """`AgentEvent::CompactionStatus`: a compaction was done."""
+    """`AgentEvent::CompactionStatus`: a compaction was done. Sizes are in tokens."""
 
     before: int
     after: int
 
     @property
     def line(self) -> str:
-        """The one line shown for it; nothing is asked of the user."""
+        """The line that is shown for it."""
         return f"— context compacted ({_short(self.before)} → {_short(self.after)} tokens) —"
 
 
@@ -350,7 +353,7 @@ AgentEvent = ContextWarning | CompactionStatus
 
 
 def agent_event(event: Event) -> AgentEvent | None:
-    """The design's event for one of ours, None where it has none."""
+    """Converts a Tenfold event to the design's, None if it has none."""
     match event:
         case Warned():
             return ContextWarning(event.tokens, event.window)
@@ -361,12 +364,12 @@ def agent_event(event: Event) -> AgentEvent | None:
 
 
 def listening(tell: Callable[[AgentEvent], None]) -> Listener:
-    """A listener for `Answerer(listen=...)` that tells `tell` the design's events."""
+    """Builds a listener for `Answerer(listen=...)` that passes the design's events to `handler`."""
 
     def listener(event: Event) -> None:
-        known = agent_event(event)
-        if known is not None:
-            tell(known)
+        converted = agent_event(event)
+        if converted is not None:
+            tell(converted)
 
     return listener
 
@@ -379,7 +382,7 @@ def _short(tokens: int) -> str:
 
 
 class CompactTool:
-    """The tool with which a model makes room itself: the same three tiers, and the summary as the result."""
+    """The tool `compact`, with which a model frees context itself. It runs the three tiers and returns the summary."""
 
     name = "compact"
     description = (
@@ -389,33 +392,33 @@ class CompactTool:
     )
 
     def __init__(self, session: Session, *, window: int | None = None) -> None:
-        """Offers it for a session; `window` where the model's is not known."""
+        """`window` is the model's, in tokens, if the session does not know it."""
         self._session, self._window = session, window
 
     def schema(self, wire: str = "openai-chat") -> dict[str, object]:
-        """The tool's definition as that wire's request wants it. Raises `UsageError` for an unknown wire."""
+        """Builds the tool's definition for the requests of a wire. Raises `UsageError` for an unknown wire."""
         focus = {"type": "string", "description": "What the summary should dwell on, if anything in particular."}
         parameters: dict[str, object] = {"type": "object", "properties": {"focus": focus}, "required": []}
-        said = {"name": self.name, "description": self.description}
+        header = {"name": self.name, "description": self.description}
         match wire:
             case "openai-chat":
-                return {"type": "function", "function": {**said, "parameters": parameters}}
+                return {"type": "function", "function": {**header, "parameters": parameters}}
             case "openai-responses":
-                return {"type": "function", **said, "parameters": parameters}
+                return {"type": "function", **header, "parameters": parameters}
             case "anthropic":
-                return {**said, "input_schema": parameters}
+                return {**header, "input_schema": parameters}
             case "gemini":
-                return {**said, "parameters": parameters}
+                return {**header, "parameters": parameters}
             case _:
                 raise UsageError(f"no wire is called {wire!r}: anthropic, openai-chat, openai-responses or gemini")
 
     def handle(self, arguments: Mapping[str, object] | None = None) -> str:
-        """Carries out a call and gives its result. What cannot be done is said, not raised."""
+        """Runs a call and returns its result as text. A failure is part of the text, not raised."""
         call = self._demand(arguments or {})
         return call if isinstance(call, str) else self._told(self._session.compact(call))
 
     async def ahandle(self, session: AsyncSession, arguments: Mapping[str, object] | None = None) -> str:
-        """The same through the coroutine side of the session."""
+        """Does the same through an `AsyncSession`."""
         call = await asyncio.to_thread(self._demand, arguments or {})
         return call if isinstance(call, str) else self._told(await session.compact(call))
 
@@ -434,14 +437,14 @@ class CompactTool:
     def _told(self, outcome: Outcome) -> str:
         if outcome.status == "compacted":
             status = CompactionStatus(outcome.tokens_before, outcome.tokens_after)
-            kept = summary_of(self._session, outcome.block) or "Only tool outputs were shortened."
-            return f"{status.line}\n\n{kept}"
+            summary = summary_of(self._session, outcome.block) or "Only tool outputs were shortened."
+            return f"{status.line}\n\n{summary}"
         if outcome.status == "nothing" and outcome.tokens_before <= outcome.target:
             return NOT_NEEDED
         return f"Not compacted: {outcome.reason}"
 
 
 def compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:
-    """Carries out `/compact` or `/compact what to dwell on`: all tiers. Raises `UsageError` for no known window."""
+    """Runs `/compact`, optionally followed by a focus, through all tiers. Raises `UsageError` for an unknown window."""
     focus = line.strip().removeprefix("/compact").strip()
     return session.compact(replace(session.call(window=window), demand="manual", focus=focus))

@@ -1,8 +1,9 @@
-"""What the requests of a session cost: tokens read from a provider's cache, written to it, sent without it, answered.
+"""Computes what the requests of a session cost: cached, newly cached and uncached input tokens, and output tokens.
 
-Prices are list prices out of `genai-prices`, which ships them as data: no network. Some providers charge for writing
-to the cache (Anthropic: 1.25 times the input), some do not (OpenAI); some charge all of a long request dearer. Tokens
-are those of the one counter that all measures use, not the provider's own.
+The prices are list prices from the package `genai-prices`, which ships them as data, so no network is needed. Some
+providers charge extra for writing to the cache (Anthropic: 1.25 times the input price), others do not (OpenAI). Some
+charge more for all tokens of a long request. Tokens are counted with the one counter that all measures share, not with
+the provider's own.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, TieredPrices
 
 CACHEABLE = 1_024
-"""Tokens that a prefix must have to be cached, at least: what OpenAI's and most of Anthropic's models ask for."""
+"""The smallest prefix that is cached, in tokens: the minimum of OpenAI's and of most of Anthropic's models."""
 LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
-"""Price lists where none is named: one with a surcharge for cache writes, and one without."""
+"""The price lists used when none is named: one with a surcharge for cache writes, and one without."""
 _MILLION = 1_000_000
 
 
 class Request(Struct, frozen=True):
-    """What one request sent and got, in tokens.
+    """The tokens that one request sent and received.
 
-    `same` is what it shares with the request before, from the beginning on; `total` all that it sent; `new` what the
-    conversation gained since that request; `output` the answer. The `summary` tokens are those of model calls that
-    were made to compact before it.
+    `shared` is the prefix that it shares with the request before. `total` is all that it sent. `new_input` is what the
+    conversation gained since the request before. `output` is the answer. The `summary` fields count the tokens of the
+    model calls that compacted the conversation before this request.
     """
 
     same: int
@@ -44,34 +45,37 @@ class Request(Struct, frozen=True):
 
     @property
     def read(self) -> int:
-        """Tokens that come from the cache: what is the same, if it is enough to be cached."""
+        """The tokens read from the cache: the shared prefix, if it is long enough to be cached."""
         return self.same if self.same >= CACHEABLE else 0
 
     @property
     def written(self) -> int:
-        """Tokens that the provider caches anew: all behind what it read, where the whole can be cached."""
+        """The tokens added to the cache: all after the cached prefix, if the request is long enough."""
         return self.total - self.read if self.total >= CACHEABLE else 0
 
     @property
     def uncached(self) -> int:
-        """Tokens that are neither read from the cache nor written to it: a request too short to be cached."""
+        """The tokens neither read from the cache nor written to it: those of a request too short to be cached."""
         return self.total - self.read - self.written
 
     @property
     def rewritten(self) -> int:
-        """Tokens that are not new and are sent as if they were, because something before them changed."""
+        """The tokens that are not new but have to be sent as if they were, because something before them changed."""
         return max(0, self.total - self.same - self.new)
 
 
 class Tier(Struct, frozen=True):
-    """Dollars for a million tokens in a request with more input than `above` tokens."""
+    """The price of a million tokens, in US dollars, in a request with more than `above` input tokens."""
 
     above: int
     dollars: float
 
 
 class Prices(Struct, frozen=True):
-    """A model's price list: per kind of token its tiers, the lowest first. `write` () means no surcharge."""
+    """The price list of a model: for each kind of token its tiers, lowest first.
+
+    An empty `write` means no surcharge.
+    """
 
     model: str
     input: tuple[Tier, ...]
@@ -81,7 +85,7 @@ class Prices(Struct, frozen=True):
 
 
 class Bill(Struct, frozen=True):
-    """What a session's requests cost by one price list, in US dollars. `total` is the sum of the others."""
+    """What the requests of a session cost by one price list, in US dollars."""
 
     model: str
     cache_reads: float
@@ -92,12 +96,15 @@ class Bill(Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of all items."""
         return self.cache_reads + self.cache_writes + self.uncached_input + self.output + self.summaries
 
 
 def billed(requests: Iterable[Request], prices: Prices) -> Bill:
-    """The bill of these requests. What a provider caches without a surcharge is charged, and listed, as input."""
+    """Returns the bill of these requests.
+
+    Tokens that a provider caches without a surcharge are listed as uncached input.
+    """
     reads = writes = uncached = output = summaries = 0.0
     for one in requests:
         size = one.total
@@ -112,7 +119,7 @@ def billed(requests: Iterable[Request], prices: Prices) -> Bill:
 
 
 def prices_of(name: str) -> Prices:
-    """The list prices of `PROVIDER:MODEL`. Raises `UsageError` where none are known, with the next step."""
+    """Returns the list prices of `PROVIDER:MODEL`. Raises `UsageError`, with the next step, if there are none."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model):
         raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in {LISTS[0]}")
@@ -128,12 +135,12 @@ def prices_of(name: str) -> Prices:
 
 
 def lists_of() -> str:
-    """Whose the list prices are, with the version."""
+    """Names the package that the list prices come from, with its version."""
     return f"genai-prices {version('genai-prices')}"
 
 
 def price_table(lists: Iterable[Prices], whose: str) -> Table:
-    """What is charged by each list, a row for each of its tiers."""
+    """Returns a table of the prices, with a row for each tier of each list."""
     rows: list[tuple[str, ...]] = []
     for prices in lists:
         kinds = (prices.input, prices.read or prices.input, prices.write or prices.input, prices.output)
@@ -168,5 +175,8 @@ def _tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
 
 
 def _rate(tiers: tuple[Tier, ...], size: int) -> float:
-    """Dollars for a million tokens in a request of this size: the last tier that it exceeds holds for all of it."""
+    """Returns the dollars per million tokens for a request of this size.
+
+    The highest tier it reaches applies to all of it.
+    """
     return next(tier.dollars for tier in reversed(tiers) if size > tier.above)

@@ -1,7 +1,7 @@
-"""Recorded sessions as cases: a conversation in OpenAI Chat form, and a cut in it.
+"""Turns recorded sessions into test cases: a conversation in OpenAI Chat form and a place to cut it.
 
-What lies before the cut is compacted, what follows is the real future. Cuts are made only where an agent is about to
-call its model with no tool call open, which is where compaction happens.
+The messages before the cut are compacted, and the messages after it are the real future. A cut lies only where the
+agent is about to call its model and no tool call is open, because that is where a compaction happens.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from tenfold.view.view import View
 from tenfold.wire import WIRES
 
 ChatMessage = dict[str, object]
-"""A message of OpenAI Chat as its JSON: role, content, tool_calls, tool_call_id."""
+"""A message of OpenAI Chat as JSON: role, content, tool_calls, tool_call_id."""
 MODEL = "gpt-4o"
-"""The model whose vocabulary counts for all methods alike (o200k)."""
+"""The model whose vocabulary (o200k) counts the tokens of all methods."""
 SHARES = (0.5, 0.75)
-"""Where a session is cut, in messages."""
+"""Where a session is cut, as shares of its messages."""
 COMPACTION = "compaction"
 _CHAT = "openai-chat"
 _SUMMARIES = frozenset({"compaction", "compact_summary"})
 _FUTURE = 4
-"""Messages that must follow a cut, at least: with fewer there is no future to speak of."""
+"""How many messages must follow a cut at least. With fewer there is too little future to measure."""
 
 
 class Conversation(Struct, frozen=True):
-    """A session in chat form. `legal` are the indexes at which it may be cut, `real` its own compactions.
+    """A session in chat form.
 
-    `own` are for each chat message those it was made of, as the session's own format holds them.
+    `legal_cuts` are the indexes where it may be cut, and `real_summaries` are the compactions that it really had.
+    `native_messages` lists, for each chat message, the messages of the session's own format that it was made from.
     """
 
     name: str
@@ -50,7 +51,10 @@ class Conversation(Struct, frozen=True):
 
 
 class RealSummary(Struct, frozen=True):
-    """A summary that a model wrote when the session was really compacted at `at`; from `kept` on all was kept."""
+    """A summary that a model wrote when the session was really compacted before the message at `index`.
+
+    The messages from `kept_from` on were kept.
+    """
 
     at: int
     kept: int
@@ -58,11 +62,11 @@ class RealSummary(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One cut of one session: `messages[:cut]` is compacted, `messages[cut:]` is the real future.
+    """One cut of one session: `messages[:cut]` is compacted, and `messages[cut:]` is the real future.
 
-    `session` is the file's name (`names_of`), with `#n` where it holds several; `kind` is "50%", "75%" or "compaction".
-    `summary` is the real summary of a "compaction", which kept the messages from `kept` on.
-    `own` are for each message those of the session's own format that it was made of.
+    `session` is the file's name (see `name_files`), followed by `#n` if the file holds several. `kind` is "50%", "75%"
+    or "compaction". `summary` is the real summary of a "compaction", which kept the messages from `kept_from` on.
+    `native_messages` lists, for each message, the messages of the session's own format that it was made from.
     """
 
     session: str
@@ -77,26 +81,26 @@ class Case(Struct, frozen=True):
 
     @property
     def past(self) -> tuple[ChatMessage, ...]:
-        """What is compacted."""
+        """The messages that are compacted."""
         return self.messages[: self.cut]
 
     @property
     def future(self) -> tuple[ChatMessage, ...]:
-        """What really followed."""
+        """The messages that really followed."""
         return self.messages[self.cut :]
 
 
-# -- making them -------------------------------------------------------------------------------------------------------
+# -- making cases -----------------------------------------------------------------------------------------------------
 
 
 def cases(files: Sequence[Path]) -> list[Case]:
-    """Every cut of every session of the files, in their order. Raises what `read_file` raises."""
+    """Returns every cut of every session of the files, in order. Raises whatever `read_file` raises."""
     names = names_of(files)
     return [case for path in files for one in conversations(path, names[path]) for case in cuts_of(one)]
 
 
 def names_of(files: Sequence[Path]) -> dict[Path, str]:
-    """A short name for each file, no two alike: its own, after as many of its folders as tell it from the others."""
+    """Gives each file a short, unique name: its own, after as many of its folders as tell it apart."""
     parts = {path: path.absolute().parts for path in files}
     ends = Counts(whole[-count:] for whole in parts.values() for count in range(1, len(whole) + 1))
     alone = {path: [n for n in range(1, len(whole)) if ends[whole[-n:]] == 1] for path, whole in parts.items()}
@@ -104,9 +108,14 @@ def names_of(files: Sequence[Path]) -> dict[Path, str]:
 
 
 def conversations(path: Path, name: str = "", *, format: str | None = None) -> list[Conversation]:
-    """The sessions of a file in chat form: its main path, broken calls repaired as Tenfold would show them.
+    """Reads the sessions of a file in chat form.
 
-    `name` is what the file is called, by its own name where none is given; `format` its format, where not detected.
+    Each session is its main path, with broken calls repaired as Tenfold's view would repair them.
+
+    Args:
+        path: The file.
+        name: What to call the file; its own name by default.
+        format: The file's format; detected by default.
     """
     found = read_file(path, format=format)
     file = name or path.name
@@ -115,18 +124,18 @@ def conversations(path: Path, name: str = "", *, format: str | None = None) -> l
 
 
 def cuts_of(conversation: Conversation) -> list[Case]:
-    """The cases of one session: at shares of its messages, and where it was really compacted."""
-    made: dict[int, Case] = {}
+    """Returns the cases of one session: at fixed shares of its messages, and where it was really compacted."""
+    cases_by_cut: dict[int, Case] = {}
     for real in conversation.real:
         cut = _back(conversation, real.at)
         if cut:
             kept = max((i for i in conversation.legal if i <= real.kept), default=0)
-            made[cut] = _case(conversation, cut, COMPACTION, summary=real.text, kept=kept)
+            cases_by_cut[cut] = _case(conversation, cut, COMPACTION, summary=real.text, kept=kept)
     for share in SHARES:
         cut = _back(conversation, int(len(conversation.messages) * share))
-        if cut and cut not in made:
-            made[cut] = _case(conversation, cut, f"{share:.0%}")
-    return [made[cut] for cut in sorted(made)]
+        if cut and cut not in cases_by_cut:
+            cases_by_cut[cut] = _case(conversation, cut, f"{share:.0%}")
+    return [cases_by_cut[cut] for cut in sorted(cases_by_cut)]
 
 
 def _case(conversation: Conversation, cut: int, kind: str, *, summary: str = "", kept: int = 0) -> Case:
@@ -135,26 +144,29 @@ def _case(conversation: Conversation, cut: int, kind: str, *, summary: str = "",
 
 
 def _back(conversation: Conversation, wanted: int) -> int:
-    """The last legal cut up to `wanted` that leaves a past and a future; 0: there is none."""
+    """Returns the last legal cut up to `limit` that leaves both a past and a future, or 0 if there is none."""
     last = len(conversation.messages) - _FUTURE
     return max((i for i in conversation.legal if 0 < i <= min(wanted, last)), default=0)
 
 
 def _conversation(recorded: Recorded, name: str) -> Conversation:
     entries = _main_path(recorded.entries)
-    shown = list(View.of(LogPath(entries)).shown())
-    items = WIRES[_CHAT].encode([s.message for s in shown]).items
+    messages_in_view = list(View.of(LogPath(entries)).shown())
+    items = WIRES[_CHAT].encode([s.message for s in messages_in_view]).items
     messages = tuple(msgspec.json.decode(item.raw, type=ChatMessage) for item in items)
-    first = [shown[item.of[0]] if item.of else None for item in items]
+    first = [messages_in_view[item.of[0]] if item.of else None for item in items]
     at = [s.at if s is not None else 0 for s in first]
     legal = tuple(_legal([s.message if s is not None else None for s in first]))
     real = tuple(_real(entries, at))
-    own = tuple(_own([s.message for s in shown], [item.of for item in items]))
+    own = tuple(_own([s.message for s in messages_in_view], [item.of for item in items]))
     return Conversation(name, messages, legal, real, recorded.info.model, own)
 
 
 def _own(shown: Sequence[Message], made: Sequence[tuple[int, ...]]) -> Iterator[tuple[Message, ...]]:
-    """The messages in view by the chat message made of them; what became none goes with the one before."""
+    """Groups the messages in view by the chat message made from them.
+
+    A message that became none joins the one before.
+    """
     following = [next((of[0] for of in made[at + 1 :] if of), len(shown)) for at in range(len(made))]
     last = 0
     for end in following:
@@ -163,7 +175,7 @@ def _own(shown: Sequence[Message], made: Sequence[tuple[int, ...]]) -> Iterator[
 
 
 def _main_path(entries: Sequence[Entry]) -> list[Entry]:
-    """From the root to the newest entry: what the agent's model was last sent, branches that it left apart."""
+    """Returns the entries from the root to the newest one, without other branches: what the model was last sent."""
     by_id = {entry.id: entry for entry in entries}
     path: list[Entry] = []
     entry = entries[-1] if entries else None
@@ -174,7 +186,7 @@ def _main_path(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _legal(messages: Sequence[Message | None]) -> Iterator[int]:
-    """Where a model is about to answer: before an assistant message, with every call before it answered."""
+    """Yields the indexes where the model is about to answer: assistant messages before which no call is open."""
     waiting: set[str] = set()
     for index, message in enumerate(messages):
         if message is None:
@@ -188,7 +200,7 @@ def _legal(messages: Sequence[Message | None]) -> Iterator[int]:
 
 
 def _real(entries: Sequence[Entry], at: Sequence[int]) -> Iterator[RealSummary]:
-    """The summaries that the session's own tool had a model write, by index into the chat messages."""
+    """Yields the summaries that the session's own tool had a model write, by index into the chat messages."""
     places = {entry.source or entry.id: position for position, entry in enumerate(entries) if hasattr(entry, "source")}
     for position, entry in enumerate(entries):
         if not isinstance(entry, Custom) or entry.kind not in _SUMMARIES:
@@ -199,7 +211,7 @@ def _real(entries: Sequence[Entry], at: Sequence[int]) -> Iterator[RealSummary]:
 
 
 def _summary_in(body: bytes, position: int, places: Mapping[str, int]) -> tuple[str, int]:
-    """A compaction line's summary, and the position from which on messages were kept beside it."""
+    """Returns the summary in a compaction line, and the position from which on messages were kept beside it."""
     try:
         found = msgspec.json.decode(body)
     except msgspec.DecodeError as exc:
@@ -208,7 +220,7 @@ def _summary_in(body: bytes, position: int, places: Mapping[str, int]) -> tuple[
         return "", position
     kept = position
     if isinstance(index := found.get("firstKeptEntryIndex"), int):
-        kept = index - 1  # pi counts the header line as well
+        kept = index - 1  # pi also counts the header line
     elif (source := found.get("firstKeptEntryId")) in places:
         kept = places[str(source)]
     text = found.get("summary")
@@ -218,11 +230,11 @@ def _summary_in(body: bytes, position: int, places: Mapping[str, int]) -> tuple[
     return text, kept
 
 
-# -- reading them ------------------------------------------------------------------------------------------------------
+# -- reading messages -------------------------------------------------------------------------------------------------
 
 
 def text_of_message(message: ChatMessage) -> str:
-    """All that a model reads of a message: its text, and the names and arguments of its calls as their strings are."""
+    """Returns all that a model reads of a message: its text, and its calls' names and unescaped arguments."""
     parts = [*_texts(message.get("content"))]
     for name, arguments in calls_in(message):
         parts.append(name)
@@ -231,7 +243,7 @@ def text_of_message(message: ChatMessage) -> str:
 
 
 def calls_in(message: ChatMessage) -> Iterator[tuple[str, str]]:
-    """Name and raw arguments of each call of a message."""
+    """Yields the name and the raw arguments of each tool call of a message."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
@@ -240,7 +252,10 @@ def calls_in(message: ChatMessage) -> Iterator[tuple[str, str]]:
 
 
 def arguments_text(arguments: str) -> str:
-    """A call's arguments with nothing escaped: a line for each key and value. Raw where they are no JSON."""
+    """Returns a call's arguments unescaped, a line for each key and value.
+
+    If they are not JSON, returns them as they are.
+    """
     try:
         return "\n".join(_strings(msgspec.json.decode(arguments)))
     except msgspec.DecodeError:
@@ -248,12 +263,12 @@ def arguments_text(arguments: str) -> str:
 
 
 def role_of(message: ChatMessage) -> str:
-    """The message's role."""
+    """Returns the message's role."""
     return str(message.get("role", ""))
 
 
 def sizes_of(messages: Sequence[ChatMessage]) -> list[int]:
-    """Tokens of each message by the one counter that all methods are measured with."""
+    """Returns the tokens of each message by the one counter that all methods are measured with."""
     raw = [msgspec.json.encode(message) for message in messages]
     owners: list[int] = []
     decoded: list[Message] = []
@@ -268,12 +283,12 @@ def sizes_of(messages: Sequence[ChatMessage]) -> list[int]:
 
 
 def tokens_of(messages: Sequence[ChatMessage]) -> int:
-    """Tokens of all the messages together."""
+    """Returns the tokens of all the messages together."""
     return sum(sizes_of(messages))
 
 
 def counter() -> Counter:
-    """The counter of all measures."""
+    """Returns the counter that all measures share."""
     return counter_for(MODEL).counter
 
 

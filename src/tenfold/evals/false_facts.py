@@ -1,7 +1,7 @@
-"""False facts: identifiers that a view states and its source never held. A summary that invents one is worse than none.
+"""Finds false facts: identifiers that a view states but its source never held.
 
-What a view says about itself is no fact: how much was left out, which file that was put into, and the ids and times in
-the marks of a method.
+A summary that invents an identifier is worse than no summary. What a view says about itself does not count as a fact:
+how much was left out, which file it was put into, and the ids and times in a method's own marks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("symbol", re.compile(r"\b(?:[a-zA-Z]+_[a-zA-Z_0-9]+|[a-z]+(?:[A-Z][a-z0-9]+)+|(?:[A-Z][a-z0-9]+){2,})\b")),
     ("number", re.compile(r"(?<![\w.,-])\d{4,}(?![\w,]|\.\d)|(?<![\w.,-])\d{1,3}(?:,\d{3})+(?![\w,])")),
 )
-"""Looked for besides the identifiers of future-use recall: two names with a slash between, digits behind a `$`."""
+"""Patterns for what `find_identifiers` misses, such as two names with a slash between, or digits after a `$`."""
 _ABOUT_ITSELF = (
     re.compile(r"</?tenfold\b[^>]*>", re.IGNORECASE),
     re.compile(r"[\d,]+ (?:more |earlier |older |other )?(?:tokens?|characters?|chars|lines?|messages?|bytes|words|"
@@ -33,20 +33,20 @@ _ABOUT_ITSELF = (
     re.compile(r"\bfunction_(?:call|result)\b|\bcall_id="),
 )  # fmt: skip
 _GAP = re.compile(r"\[\.{3} ?[\d,]+[^\]]*\]")
-"""A mark of what is left out; what stands beside it may be cut short."""
+"""A mark for text that was left out. What stands beside it may be cut short."""
 _ESCAPED = re.compile(r"\\[nrt]")
-"""A break as JSON writes it: a view may quote arguments as they were sent."""
+"""An escaped line break in JSON, since a view may quote arguments as they were sent."""
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""Colours and moves of a terminal, which views leave out: the letter at their end belongs to no name."""
+"""Colours and cursor moves of a terminal. Views leave them out, and the letter at their end belongs to no name."""
 _COMMIT = re.compile(r"[0-9a-f]{7,39}")
 _DOTS = ("…", "...")
 _NEAR = 40
-"""Characters beside a name among which its dots are looked for: blanks and brackets may stand between."""
+"""How many characters beside a name are searched for its dots, since blanks and brackets may stand between."""
 _TRAILING = ".,:;-/…"
 
 
 class FalseFact(Struct, frozen=True):
-    """An identifier of the view at message `at` that the source does not hold."""
+    """An identifier in the message of the view at `index` that the source does not hold."""
 
     kind: Kind
     text: str
@@ -54,7 +54,7 @@ class FalseFact(Struct, frozen=True):
 
 
 class _Named(NamedTuple):
-    """An identifier as a view writes it, and whether dots stand where its beginning or its end was."""
+    """An identifier as a view writes it, and whether dots replace its beginning or its end."""
 
     kind: Kind
     text: str
@@ -63,7 +63,7 @@ class _Named(NamedTuple):
 
 
 class Source:
-    """What a view was made from, read once and asked about every view of it."""
+    """What a view was made from. It is read once and can then check many views."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
         whole = "\n".join(_whole(message) for message in messages).lower()
@@ -73,30 +73,30 @@ class Source:
         self._asked: dict[_Named, bool] = {}
 
     def false_facts(self, view: Sequence[ChatMessage]) -> list[FalseFact]:
-        """Each one once. Messages that the source holds as they are need no look."""
+        """Returns each false fact once. Messages that the source holds unchanged are skipped."""
         found: dict[str, FalseFact] = {}
         for at, message in enumerate(view):
             text = text_of_message(message)
             if text not in self._known:
-                for named in _named(text):
-                    if named.text not in found and not self._holds(named):
-                        found[named.text] = FalseFact(named.kind, named.text, at)
+                for name in _named(text):
+                    if name.text not in found and not self._holds(name):
+                        found[name.text] = FalseFact(name.kind, name.text, at)
         return list(found.values())
 
     def _holds(self, named: _Named) -> bool:
-        known = self._asked.get(named)
-        if known is None:
-            known = self._asked[named] = _occurs(named, self._held)
-        return known
+        answer = self._asked.get(named)
+        if answer is None:
+            answer = self._asked[named] = _occurs(named, self._held)
+        return answer
 
 
 def false_facts(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> list[FalseFact]:
-    """Each identifier that the view states and the source does not, once."""
+    """Returns each identifier that the view states and the source does not hold, once."""
     return Source(source).false_facts(view)
 
 
 def _named(text: str) -> Iterator[_Named]:
-    """The identifiers of a text, and in what is left of it those that only the patterns here find."""
+    """Yields the identifiers of a text, then those that only the patterns of this module find in the rest of it."""
     text = _GAP.sub(" … ", _TERMINAL.sub("", text))
     for note in (*_ABOUT_ITSELF, _ESCAPED):
         text = note.sub(" ", text)
@@ -115,7 +115,7 @@ def _named(text: str) -> Iterator[_Named]:
 
 
 def _stated(kind: Kind, name: str, at: int, text: str) -> Iterator[_Named]:
-    """The name at a place of the text; dots beside it, or at its end, tell that it was cut short there."""
+    """Yields the name at a place of the text. Dots beside it, or at its end, mean that it was cut short there."""
     end = at + len(name)
     headless = name.startswith(_DOTS) or text[max(at - _NEAR, 0) : at].rstrip(" \n])").endswith(_DOTS)
     endless = name.endswith(_DOTS) or text[end : end + _NEAR].lstrip(" \n[(").startswith(_DOTS)
@@ -127,9 +127,10 @@ def _stated(kind: Kind, name: str, at: int, text: str) -> Iterator[_Named]:
 
 
 def _occurs(named: _Named, held: str) -> bool:
-    """Whether the source holds the name: a path also by its end, or as a folder and a file named apart.
+    """Whether the source holds the name.
 
-    Commits are named by the beginning of their hash, as git does.
+    A path also counts if the source holds its end, or names its folder and its file separately. A commit also counts if
+    the name is the beginning of its hash, as git allows.
     """
     kind, name = named.kind, named.text.lower()
     if holds(held, name) or ((named.headless or named.endless) and _cut(named, held)):
@@ -150,14 +151,14 @@ def _occurs(named: _Named, held: str) -> bool:
 
 
 def _cut(named: _Named, held: str) -> bool:
-    """Whether some name of the source begins or ends so, as the dots beside this one say."""
+    """Whether some name in the source begins or ends with this one, on the sides where its dots stand."""
     name = named.text.lower()
     before, after = ("" if named.headless else r"(?<!\w)"), ("" if named.endless else r"(?!\w)")
     return re.search(before + re.escape(name) + after, held) is not None
 
 
 def _whole(message: ChatMessage) -> str:
-    """A message's text, its arguments also as they stand in JSON, and the ids of its calls: a view may quote any."""
+    """Returns all that a view may quote of a message: its text, its raw arguments, and the ids of its calls."""
     calls = message.get("tool_calls")
     ids = [str(call.get("id")) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     return "\n".join([text_of_message(message), *(raw for _, raw in calls_in(message)), *ids])

@@ -1,7 +1,7 @@
-"""Future-use recall: of what an agent really went on to need, how much does a compaction leave within reach?
+"""Measures future-use recall: how many of the facts that an agent later needed are within reach after a compaction.
 
-An identifier is a needed fact when the agent used it after the cut, it occurred before the cut, and neither a user nor
-a tool brought it back in between. No fact is made up and no model judges: the session's own future decides.
+An identifier is a needed fact if the agent used it after the cut, it occurred before the cut, and neither a user nor a
+tool repeated it in between. The session's own future decides, so no fact is made up and no model judges.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tenfold.settings import policy_for
 from tenfold.wire import WIRES
 
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
-"""The sizes between which the headline's area is taken, in tokens."""
+"""The budgets, in tokens, over which the headline's area is taken."""
 TOLERANCE = 1.02
-"""A result above this share of its budget scores 0: it would not have been sent."""
+"""A result above this multiple of its budget scores 0, because it would not have been sent."""
 QUARTERS = 4
 _TRIVIAL = 0.5
-"""An identifier in more than this share of the past's messages is known to everyone."""
+"""An identifier in more than this share of the past's messages is common knowledge."""
 _QUERY_WORDS = 24
-"""Words of a query, at most: about three sentences, as an agent would ask."""
+"""The most words of a query: about three sentences, as an agent would ask."""
 _EARLY_WORDS = _QUERY_WORDS // 3
-"""Words of each of the three texts that stood there before: what the agent said, what it was told, what was asked."""
+"""The most words of each of three earlier texts: the agent's last message, the last one to it, and the request."""
 _PLAIN = re.compile(r"\w{3,}")
 _STOP = frozenset(
     re.findall(
@@ -47,16 +47,17 @@ _STOP = frozenset(
 )
 
 Search = Callable[[str], Sequence[str]]
-"""What a query brings back from the past, best first."""
+"""Returns what a query finds in the past, best first."""
 
 
 class Fact(Struct, frozen=True):
-    """Something the agent needed. `use` is the index of the message that used it first after the cut.
+    """A fact that the agent needed. `use_index` is the first message after the cut that used it.
 
-    Its age runs from its last occurrence to the cut, in messages and in tokens; `quarter` is where in the past's
-    tokens that lies (1: oldest). `source` is the smallest past message that holds it, which takes `fetch` tokens to
-    read again. `query` asks in the words around the use, up to it, and `early` in those that stood there before the
-    agent began that message; the identifier itself is in neither.
+    `age` and `age_tokens` run from the fact's last occurrence to the cut. `quarter` says in which quarter of the past's
+    tokens that occurrence lies (1 is the oldest). `source_index` is the smallest past message that holds the fact, and
+    `fetch_tokens` is what it costs to read that message again. `query` consists of the words around the use, up to the
+    identifier. `early_query` consists of words that were there before the agent began that message. Neither query
+    contains the identifier itself.
     """
 
     text: str
@@ -72,13 +73,13 @@ class Fact(Struct, frozen=True):
 
 
 class Recall(Struct, frozen=True):
-    """The score of one method on one case at one budget. Counts are of needed facts.
+    """The score of one method on one case at one budget. All counts are of needed facts.
 
-    `within` counts those present in the view or one search away (None: the method has no search), `early` the same
-    where the search is made before the agent begins its message; `refetch` is what reading the others' sources again
-    takes, in tokens. `kinds` and `quarters` map to (present, needed). `over` says
-    that the result was above its budget, `own` that the budget is the size of the session's real summary, `tenth`
-    that it is a tenth of the past, `unable` why the method gave no result.
+    `within` counts the facts that are in the view or one search away; it is None if the method has no search. `early`
+    is the same with the search made before the agent begins its message. `refetch` is the number of tokens it takes to
+    read the sources of the missing facts again. `kinds` and `quarters` map to (present, needed). `over` means that the
+    result was above its budget, `own` that the budget is the size of the session's real summary, and `tenth` that it is
+    a tenth of the past. `unable` is the reason if the method gave no result.
     """
 
     session: str
@@ -107,37 +108,37 @@ class Recall(Struct, frozen=True):
 
 
 def needed(case: Case) -> list[Fact]:
-    """The facts that the real future of a case needed, in the order of their use."""
+    """Returns the facts that the real future of a case needed, in the order of their use."""
     past = _Past(case)
     brought: list[str] = []
     decided: set[str] = set()
     facts: list[Fact] = []
     users = [_words_of(m) for m in case.past if role_of(m) == "user"]
     request, spoken = (users or [""])[-1], next((_said(m) for m in reversed(case.past) if _is_agent(m)), "")
-    told = next((_words_of(m) for m in reversed(case.past) if not _is_agent(m)), "")
+    last_input = next((_words_of(m) for m in reversed(case.past) if not _is_agent(m)), "")
     for index, message in enumerate(case.future, case.cut):
         if not _is_agent(message):
             brought.append(text_of_message(message))
-            told = _words_of(message)
+            last_input = _words_of(message)
             request = _words_of(message) if role_of(message) == "user" else request
             continue
-        said = _said(message)
-        new = {i.text: i.kind for i in identifiers(said) if i.text not in decided}
+        own_text = _said(message)
+        new = {i.text: i.kind for i in identifiers(own_text) if i.text not in decided}
         decided |= new.keys()
         back = "\n".join(brought) if new else ""
         for text, kind in new.items():
-            found = past.holders(text) if not holds(back, text) else []
-            if found and not past.trivial(text, found):
-                before = said[: max(0, place_of(said, text))]
+            holders = past.holders(text) if not holds(back, text) else []
+            if holders and not past.trivial(text, holders):
+                before = own_text[: max(0, place_of(own_text, text))]
                 query = query_of(text, before if _PLAIN.search(before) else spoken, request)
-                early = query_of(text, spoken, told, request, words=_EARLY_WORDS)
-                facts.append(past.fact(text, kind, index, found, query, early))
-        spoken = said
+                early = query_of(text, spoken, last_input, request, words=_EARLY_WORDS)
+                facts.append(past.fact(text, kind, index, holders, query, early))
+        spoken = own_text
     return facts
 
 
 class _Past:
-    """The past of a case, to be asked where it holds what."""
+    """The past of a case, indexed to look up which messages hold an identifier."""
 
     def __init__(self, case: Case) -> None:
         self.texts = [text_of_message(m) for m in case.past]
@@ -149,13 +150,13 @@ class _Past:
             self.before.append(self.before[-1] + size)
 
     def holders(self, text: str) -> list[int]:
-        """The messages that hold it."""
+        """Returns the indexes of the messages that hold the text."""
         if text not in self.whole:
             return []
         return [i for i, each in enumerate(self.texts) if holds(each, text)]
 
     def trivial(self, text: str, found: Sequence[int]) -> bool:
-        """Whether everyone knows it: from the system prompt, or from most messages."""
+        """Whether the identifier is common knowledge: it is in the system prompt, or in most messages."""
         return len(found) > _TRIVIAL * len(self.texts) or holds(self.system, text)
 
     def fact(self, text: str, kind: str, use: int, found: Sequence[int], query: str, early: str) -> Fact:
@@ -167,10 +168,10 @@ class _Past:
 
 
 def query_of(wanted: str, *texts: str, words: int = _QUERY_WORDS) -> str:
-    """What an agent would search for at that moment: words of each of the texts, the newest words first.
+    """Builds the query that an agent would search with: words of each of the texts, newest words first.
 
-    Of each text at most so many `words`, of all of them `_QUERY_WORDS`. The needed identifier is cut out wherever it
-    stands, so the answer never asks.
+    Takes at most `words` words from each text and at most `_MAX_QUERY_WORDS` in all. The needed identifier is cut out,
+    so the query never contains its own answer.
     """
     found: dict[str, None] = {}
     for text in texts:
@@ -187,7 +188,7 @@ def _is_agent(message: ChatMessage) -> bool:
 
 
 def _said(message: ChatMessage) -> str:
-    """What the agent itself wrote: its text and the values of its arguments, not the names that a schema gives."""
+    """Returns what the agent itself wrote: its text and its arguments' values, without the names in the schema."""
     parts = [text_of_message({"content": message.get("content")})]
     for _, arguments in calls_in(message):
         try:
@@ -209,11 +210,11 @@ def _words_of(message: ChatMessage) -> str:
     return text_of_message(message)[-2_000:]
 
 
-# -- what is left of it ------------------------------------------------------------------------------------------------
+# -- what is left of the facts -----------------------------------------------------------------------------------------
 
 
 def search_of(case: Case) -> Search:
-    """One search in the past, as a model makes it: the answer of Tenfold's own tool, as it gives it."""
+    """Returns a function that searches the past as a model would, through Tenfold's own search tool."""
     place = Place(MemoryStore(), IDS.new())
     session = Session.create(place, policy_for("tenfold", counter()), model=MODEL)
     session.append(*WIRES["openai-chat"].decode([msgspec.json.encode(m) for m in case.past]))
@@ -227,25 +228,25 @@ def search_of(case: Case) -> Search:
 
 
 def within(texts: Sequence[str], tokens: int) -> list[str]:
-    """The first of the texts that together take no more than that many tokens."""
-    kept: list[str] = []
+    """Returns the first of the texts that together take at most this many tokens."""
+    fitting: list[str] = []
     for text, size in zip(texts, counter().count(list(texts)), strict=True):
         tokens -= size
         if tokens < 0:
             break
-        kept.append(text)
-    return kept
+        fitting.append(text)
+    return fitting
 
 
 class Away(Struct, frozen=True):
-    """The facts that one search each would bring back, by `Fact.query` and by `Fact.early`."""
+    """The facts that one search would find: by `NeededFact.query`, and by `NeededFact.early_query`."""
 
     near: frozenset[str] = frozenset()
     early: frozenset[str] = frozenset()
 
 
 def found_by(facts: Sequence[Fact], search: Search) -> Away:
-    """The facts that one search each would bring back."""
+    """Returns the facts that one search each would find."""
 
     def found(asked: Callable[[Fact], str]) -> frozenset[str]:
         return frozenset(f.text for f in facts if any(holds(hit, f.text) for hit in search(asked(f))))
@@ -254,9 +255,9 @@ def found_by(facts: Sequence[Fact], search: Search) -> Away:
 
 
 def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: Away | None) -> Recall:
-    """The score with what a compaction left of the facts; none where it is over its budget.
+    """Returns the score, completed with what a compaction left of the facts. A result over its budget gets nothing.
 
-    `away` is None for a method that has no search.
+    `found_facts` is None for a method that has no search.
     """
     over = made.tokens > score.budget * TOLERANCE
     kept = set() if over else present(made.messages, facts)
@@ -277,7 +278,7 @@ def scored(score: Recall, made: Compacted, facts: Sequence[Fact], away: Away | N
 
 
 def present(messages: Sequence[ChatMessage], facts: Sequence[Fact]) -> set[str]:
-    """The facts that a view still shows, word for word."""
+    """Returns the facts that a view still shows word for word."""
     text = "\n".join(text_of_message(m) for m in messages)
     return {f.text for f in facts if holds(text, f.text)}
 
@@ -291,7 +292,10 @@ def _tally(facts: Sequence[Fact], kept: set[str], key: Callable[[Fact], str]) ->
 
 
 def area(points: Mapping[int, float]) -> float:
-    """The mean height of a score over the logarithm of its budgets: trapezoids, 0 to 1. One point: its height."""
+    """Returns the mean height of a score over the logarithm of its budgets, from 0 to 1, by the trapezoidal rule.
+
+    A single point gives its own height.
+    """
     budgets = sorted(points)
     if len(budgets) < 2:
         return points[budgets[0]] if budgets else 0.0

@@ -1,6 +1,6 @@
-"""What the yardstick has to show for Tenfold, and whether a result shows it; and where another method is better.
+"""The goals that the yardstick sets for Tenfold, and whether a result meets them.
 
-The goals were set before the measurement. Each is judged here by code, from a `Yardstick` alone.
+The goals were set before the measurement. Code judges each of them from a `Yardstick` alone.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from tenfold.evals.standing import (
 from tenfold.evals.tables import Table
 
 LEAD = 0.10
-"""Absolute, of the area over the best peer's."""
+"""How far Tenfold's area must be above the best peer's, as an absolute difference."""
 TIMES = 100
 """How many times less a turn has to take than the median peer's."""
 WAIT = 0.050
-"""Seconds that a call may wait for a compaction, the longest of them."""
+"""The longest time that a call may wait for a compaction, in seconds."""
 BACKGROUND = "in the background"
 NEAR = 0.05
-"""A method whose recall is that near to the best one's has to be undercut."""
+"""The bill is compared with methods whose recall is at most this much below the best recall."""
 _MANY = 10
 Verdict = Literal["met", "not met", "not measured"]
 
 
 class Goal(Struct, frozen=True):
-    """One goal: what is measured, what was set, what came out, and the verdict."""
+    """One goal: its subject, its target, the measured result, and the verdict."""
 
     what: str
     goal: str
@@ -65,7 +65,7 @@ class Goal(Struct, frozen=True):
 
 
 def goals(made: Yardstick) -> list[Goal]:
-    """Every goal, in the order in which they were set."""
+    """Returns every goal, judged, in the order in which they were set."""
     return [
         *_recall(made.quality),
         *_probes(made.quality),
@@ -79,7 +79,7 @@ def goals(made: Yardstick) -> list[Goal]:
 
 
 def goals_table(found: Sequence[Goal]) -> Table:
-    """The goals as a table."""
+    """Returns the goals as a table."""
     rows: list[tuple[str, ...]] = [(g.what, g.goal, g.measured, g.verdict) for g in found]
     met = sum(g.verdict == "met" for g in found)
     return Table("Goals", ("what", "goal", "measured", "verdict"), rows, f"{met} of {len(found)} met")
@@ -102,16 +102,16 @@ def _recall(made: Quality | None) -> Iterator[Goal]:
     ahead = "how far that area is above the best of the other projects"
     real = ("the same at the size of real model-written summaries", "not below them")
     near = ("future-use recall with one search", "at least 0.98")
-    rated = areas(made) if made is not None else {}
-    if made is None or OURS not in rated:
+    area_by_method = areas(made) if made is not None else {}
+    if made is None or OURS not in area_by_method:
         yield from (_open(what, first), _open(ahead, lead), _open(*real), _open(*near))
         return
-    own = rated[OURS]
-    others = {name: score for name, score in rated.items() if group_of(name) != "tenfold"}
+    own = area_by_method[OURS]
+    others = {name: score for name, score in area_by_method.items() if group_of(name) != "tenfold"}
     peers = {name: score for name, score in others.items() if group_of(name) == "peer"}
     best = next(iter(others), "")
-    shown = f"{own:.3f}; best other: {best} {others[best]:.3f}" if best else f"{own:.3f}"
-    yield _judged(what, first, shown, met=bool(best) and own > others[best]) if best else _open(what, first)
+    result = f"{own:.3f}; best other: {best} {others[best]:.3f}" if best else f"{own:.3f}"
+    yield _judged(what, first, result, met=bool(best) and own > others[best]) if best else _open(what, first)
     if peers:
         peer = next(iter(peers))
         yield _judged(
@@ -121,8 +121,8 @@ def _recall(made: Quality | None) -> Iterator[Goal]:
         yield _open(ahead, lead)
     sized = at_real_size(made)
     if OURS in sized and REAL in sized:
-        shown = f"{sized[OURS]:.3f}; real summaries {sized[REAL]:.3f}"
-        yield _judged(*real, shown, met=sized[OURS] >= sized[REAL])
+        result = f"{sized[OURS]:.3f}; real summaries {sized[REAL]:.3f}"
+        yield _judged(*real, result, met=sized[OURS] >= sized[REAL])
     else:
         yield _open(*real)
     reached, before = (area_of(by_method(in_area(made))[OURS], count) for count in (within, early))
@@ -175,7 +175,7 @@ def _planted(made: Quality | None) -> Iterator[Goal]:
 def _gold(made: Yardstick) -> Goal:
     what, goal = "questions with gold answers that stand in the history, at 5k tokens or one search away", "all"
     every = [one for one in made.gold if (one.method, one.budget) == (OURS, BUDGET)]
-    own, beside = ([one for one in every if one.beside == apart] for apart in (False, True))
+    own, beside = ([one for one in every if one.beside == is_beside] for is_beside in (False, True))
     literal, more = (sum(one.literal for one in some) for some in (own, beside))
     reached, there = (sum(one.within or 0 for one in some) for some in (own, beside))
     measured = f"{reached} of {literal}, {above(own)} of them of sessions above the budget"
@@ -211,31 +211,31 @@ def _sound(made: Quality | None) -> Iterator[Goal]:
 
 def _bill(made: Replays | None, scored: Quality | None) -> Iterator[Goal]:
     what, goal = "bill of a replay", f"lowest of all methods whose recall is within {NEAR} of the best"
-    rated = areas(scored) if scored is not None else {}
-    if made is None or not made.played or OURS not in rated:
+    area_by_method = areas(scored) if scored is not None else {}
+    if made is None or not made.played or OURS not in area_by_method:
         yield _open(what, goal)
         return
     for window in windows(made):
         refused = overflowing(made, window)
         for model, costs in bills(made, window).items():
-            known = {name: dollars for name, dollars in costs.items() if scored_as(name) in rated}
-            best = max((rated[scored_as(name)] for name in known), default=0.0)
-            near = {n: d for n, d in known.items() if rated[scored_as(n)] >= best - NEAR and n not in refused}
+            known = {name: dollars for name, dollars in costs.items() if scored_as(name) in area_by_method}
+            best = max((area_by_method[scored_as(name)] for name in known), default=0.0)
+            near = {n: d for n, d in known.items() if area_by_method[scored_as(n)] >= best - NEAR and n not in refused}
             where = f"{what}, window {window:,}, {model.rpartition(':')[2]}"
             if OURS not in known:
                 yield _open(where, goal)
                 continue
             other = min((n for n in near if n != OURS), key=lambda n: near[n], default="")
             rest = [n for n in known if n != OURS and n not in refused]
-            following = max(rest, key=lambda n: rated[scored_as(n)], default="")
-            shown = f"${known[OURS]:,.2f}"
+            following = max(rest, key=lambda n: area_by_method[scored_as(n)], default="")
+            result = f"${known[OURS]:,.2f}"
             if other:
-                shown += f"; cheapest other: {other} {rated[scored_as(other)]:.3f}, ${near[other]:,.2f}"
+                result += f"; cheapest other: {other} {area_by_method[scored_as(other)]:.3f}, ${near[other]:,.2f}"
             elif following:
-                shown += "; of the methods never refused no other is that near in recall; the next, "
-                shown += f"{following} {rated[scored_as(following)]:.3f}, ${known[following]:,.2f}"
+                result += "; of the methods never refused no other is that near in recall; the next, "
+                result += f"{following} {area_by_method[scored_as(following)]:.3f}, ${known[following]:,.2f}"
             met = OURS in near and (not other or near[OURS] <= near[other])
-            yield _judged(where, goal, shown, met=met)
+            yield _judged(where, goal, result, met=met)
 
 
 def _speed(made: Speed | None) -> Iterator[Goal]:
@@ -254,8 +254,8 @@ def _speed(made: Speed | None) -> Iterator[Goal]:
     if not waits:
         yield _open(what, goal)
     for one in waits:
-        shown = f"{amount(one.median)}, the longest {amount(one.most)}, {one.compactions} compactions"
-        yield _judged(what, goal, shown, met=one.most < WAIT)
+        result = f"{amount(one.median)}, the longest {amount(one.most)}, {one.compactions} compactions"
+        yield _judged(what, goal, result, met=one.most < WAIT)
 
 
 def _search(scores: Sequence[Asked]) -> Goal:
@@ -268,7 +268,10 @@ def _search(scores: Sequence[Asked]) -> Goal:
 
 
 def search_recall(scores: Sequence[Asked], depth: int = len(DEPTHS) - 1) -> dict[str, float]:
-    """By search, of the evidence that so many hits can hold the share that they do; the mean over questions."""
+    """Returns, for each search, its mean recall over all questions.
+
+    The recall of a question is the share found of the evidence that this many hits can hold.
+    """
     out: dict[str, float] = {}
     for name in dict.fromkeys(one.method for one in scores):
         own = [one for one in scores if one.method == name]

@@ -1,7 +1,7 @@
-"""Whether the answers to the questions that come with a file are still there after a compaction.
+"""Checks whether the answers to the questions that come with a file survive a compaction.
 
-The questions are those of `searching.py`; here the whole conversation is compacted, and an answer counts where its
-text stands in a view that is within the budget, or in what one search for the question's own words brings back.
+The questions are those of `question_search.py`. Here the whole conversation is compacted. An answer counts if its text
+is in a view within the budget, or in the result of one search for the question's own words.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tenfold.evals.searching import BESIDE, Asked, posed_in, quizzed
 from tenfold.evals.tables import Table
 
 BUDGET = 5_000
-"""Tokens of the view, where nothing else is asked for."""
+"""The size of the view in tokens, unless another is given."""
 
 
 class Answered(Struct, frozen=True):
-    """One method on one file: questions whose answer's text is literally in the history, and where it still is.
+    """How one method did on the questions of one file.
 
-    `asked` are all questions, `literal` those whose answer can be found at all, `shown` those answered by the view,
-    `within` those answered by the view or by one search (None: the method has no search). `past` is the session's size
-    in tokens: up to the budget it is not compacted. A view that is `over` the budget answers nothing. `beside` says
-    that the questions stand in a file beside the session.
+    `asked` counts all questions, and `literal` those whose answer stands word for word in the history. `shown` counts
+    those that the view answers, and `within` those that the view or one search answers (None: the method has no
+    search). `past` is the session's size in tokens; a session up to the budget is not compacted. A view that is `over`
+    the budget answers nothing. `beside` means that the questions are in a file beside the session.
     """
 
     session: str
@@ -53,9 +53,10 @@ def answered(
     name: str = "",
     format: str | None = None,
 ) -> list[Answered]:
-    """How many of a file's questions are answered after each method at each budget; empty where no questions come.
+    """Counts how many of a file's questions are answered after each method at each budget.
 
-    `name` and `format` are as in `conversations`. Raises what `quizzed` raises.
+    The result is empty if no questions come with the file. `name` and `format` are as in `read_sessions`. Raises what
+    `read_questioned_session` raises.
     """
     posed = posed_in(path)
     if not posed:
@@ -63,44 +64,51 @@ def answered(
     session = quizzed(path, name, format=format)
     past = session.messages
     whole = _text(past)
-    wanted = [(one.prompt, one.expected.casefold()) for one in posed if one.expected.casefold() in whole]
+    literal_questions = [(one.prompt, one.expected.casefold()) for one in posed if one.expected.casefold() in whole]
     search = search_of(Case(session.name, len(past), COMPACTION, past))
-    away = {i for i, (prompt, answer) in enumerate(wanted) if any(answer in hit.casefold() for hit in search(prompt))}
+    away = {
+        i
+        for i, (prompt, answer) in enumerate(literal_questions)
+        if any(answer in hit.casefold() for hit in search(prompt))
+    }
     size, beside = tokens_of(past), path.with_suffix(BESIDE).exists()
     out: list[Answered] = []
     for budget, method in product(budgets, methods):
         near = 0 if isinstance(method, Preset) else None
         score = Answered(
-            session.name, method.name, budget, len(posed), len(wanted), within=near, past=size, beside=beside
+            session.name, method.name, budget, len(posed), len(literal_questions), within=near, past=size, beside=beside
         )
         try:
-            made = method.compact(past, budget=budget)
+            result = method.compact(past, budget=budget)
         except Unable as exc:
             out.append(replace(score, unable=str(exc)))
             continue
-        if made.tokens > budget * TOLERANCE:
+        if result.tokens > budget * TOLERANCE:
             out.append(replace(score, over=True))
             continue
-        view = _text(made.messages)
-        shown = {i for i, (_, answer) in enumerate(wanted) if answer in view}
+        view = _text(result.messages)
+        shown = {i for i, (_, answer) in enumerate(literal_questions) if answer in view}
         out.append(replace(score, shown=len(shown), within=None if near is None else len(shown | away)))
     return out
 
 
 class Quiz(Struct, frozen=True):
-    """All that was asked of files: what searches found of the evidence, and what was answered after a compaction."""
+    """The results for all questions: what the searches found, and what was answered after a compaction."""
 
     search: tuple[Asked, ...] = ()
     gold: tuple[Answered, ...] = ()
 
 
 def above(scores: Sequence[Answered]) -> int:
-    """How many of the literal questions are of sessions that had to be compacted."""
+    """Counts the literal questions of the sessions that had to be compacted."""
     return sum(one.literal for one in scores if one.past > one.budget)
 
 
 def tables(scores: Sequence[Answered]) -> list[Table]:
-    """Questions answered by method: a table for each budget, those of files beside sessions by themselves."""
+    """Returns a table of the answered questions for each budget.
+
+    Questions in files beside sessions get tables of their own.
+    """
     kinds = sorted({(one.budget, one.beside) for one in scores})
     return [_table([one for one in scores if (one.budget, one.beside) == kind]) for kind in kinds]
 

@@ -1,7 +1,7 @@
-"""The identifiers in a text: what an agent must have verbatim to go on, and cannot guess.
+"""Finds the identifiers in a text: names that an agent must have verbatim and cannot guess.
 
-Made for measuring only: it shares nothing with the facts that summaries are made from (import-linter checks that), so
-that a compaction is never measured by its own patterns.
+This module is for measuring only. It shares no code with the facts that summaries are made from (import-linter checks
+that), so that a compaction is never measured by its own patterns.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _TRAILING = ".,:;!?-+"
 _DATED = 8
 SHORTEST = 4
-"""Characters of the shortest identifier, and digits of the shortest number: what is shorter is found by chance."""
+"""The fewest characters of an identifier, and the fewest digits of a number. Shorter ones are found by chance."""
 LONGEST = 200
-"""Characters of the longest: what is longer is data (base64, minified code), not a name."""
+"""The most characters of an identifier. Anything longer is data (base64, minified code), not a name."""
 
 
 class Identifier(Struct, frozen=True):
-    """One identifier as it is written, and where in the text it stands."""
+    """One identifier as it is written, and its offset in the text."""
 
     text: str
     kind: Kind
@@ -45,9 +45,9 @@ class Identifier(Struct, frozen=True):
 
 
 def identifiers(text: str) -> Iterator[Identifier]:
-    """Every identifier in the text, in order, repetitions included. A dotted name gives each part that is one.
+    """Yields every identifier in the text, in order, repetitions included. A dotted name yields each part that is one.
 
-    Not what follows a backslash: its first letter may be the line break of a text in a text, and none of the name.
+    A word after a backslash is skipped, because its first letter may belong to an escaped line break.
     """
     for match in _TOKEN.finditer(text):
         token, at = match.group(), match.start()
@@ -69,12 +69,12 @@ def identifiers(text: str) -> Iterator[Identifier]:
 
 
 def holds(text: str, wanted: str) -> bool:
-    """Whether the text holds the identifier as a whole: a name not inside a longer one, a path also as an ending."""
+    """Whether the text holds the whole identifier, not inside a longer name. A path may be the end of a longer path."""
     return place_of(text, wanted) >= 0
 
 
 def place_of(text: str, wanted: str, start: int = 0) -> int:
-    """Where the text first holds the identifier as a whole, -1 if nowhere."""
+    """Returns the first offset at which the text holds the whole identifier, or -1."""
     size = len(wanted)
     at = text.find(wanted, start)
     while at >= 0:
@@ -97,7 +97,7 @@ def _path(token: str, at: int) -> Iterator[Identifier]:
     if len(clean) >= SHORTEST and (rooted or clean.count("/") > 1 or _FILE.fullmatch(last)):
         yield Identifier(clean, "path", at)
         return
-    for match in re.finditer(r"[^/]+", clean):  # `and/or`, `read/write`: no path, but its sides may be names
+    for match in re.finditer(r"[^/]+", clean):  # `and/or` is no path, but its sides may be names
         yield from _word(match.group(), at + match.start())
 
 
@@ -116,19 +116,19 @@ def _word(token: str, at: int) -> Iterator[Identifier]:
 
 
 def _is_id(token: str) -> bool:
-    """Letters and at least two digits, not a dotted name: a commit, an order, a ticket, a call."""
+    """Whether the token has letters, at least two digits and no dot, like the id of a commit, an order or a ticket."""
     digits = sum(map(str.isdigit, token))
     letters = any(map(str.isalpha, token))
     return len(token) >= SHORTEST and digits > 1 and letters and "." not in token
 
 
 def _is_dated(token: str) -> bool:
-    """Digits in groups, enough of them for a date or a telephone number and too many for a range of lines."""
+    """Whether groups of digits are long enough for a date or a telephone number, and too long for a range of lines."""
     return sum(map(str.isdigit, token)) >= _DATED
 
 
 def _is_symbol(part: str) -> bool:
-    """A name that is no plain word: with an underscore inside, or with a capital inside."""
+    """Whether the name is not a plain word: it has an underscore or a capital letter inside."""
     if not any(map(str.isalpha, part)):
         return False
     return "_" in part.strip("_") or part.startswith("__") or _CAMEL.search(part) is not None

@@ -1,10 +1,10 @@
-"""How sure a figure is: bootstrap intervals over sessions.
+"""Says how sure a figure is, with bootstrap intervals over sessions.
 
-Facts of one session hang together, so whole sessions are drawn, with replacement, as often as there are sessions; the
-figure is taken of each drawing, and its interval is that between percentiles of all drawings (Efron and Tibshirani,
-An Introduction to the Bootstrap, 1993, chapters 8 and 13). All methods get the same drawings, so that the difference of
-two is paired. The seed is fixed: the same scores give the same intervals. A dozen sessions make wide intervals, and
-they speak of sessions like these.
+The facts of one session depend on each other, so whole sessions are resampled: as many as there are, with replacement.
+The figure is computed for each resample, and its interval lies between two percentiles of the results (Efron and
+Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13). All methods get the same resamples, so the
+difference of two methods is paired. The seed is fixed, so the same scores give the same intervals. With only a dozen
+sessions the intervals are wide, and they hold for similar sessions only.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from msgspec import Struct
 from tenfold.evals.future import Recall, area
 
 RESAMPLES = 2_000
-"""Drawings: at fewer the ends of a 95 % interval move by more than the third digit."""
+"""The number of resamples. With fewer, the ends of a 95 % interval vary by more than the third digit."""
 LEVEL = 0.95
 SEED = 1979
-"""Any number does; it has to be the same in every run."""
+"""Any number will do, as long as it is the same in every run."""
 
 Curve = dict[int, tuple[int, int]]
-"""Of one session or several, by budget: facts present and facts needed."""
+"""The facts (present, needed) at each budget, of one session or of several."""
 Drawing = Mapping[str, int]
-"""How often each session is in it."""
+"""How often each session is in the resample."""
 
 
 class Interval(Struct, frozen=True):
-    """A figure as it was measured, and the ends between which `LEVEL` of its drawings lie."""
+    """A figure as it was measured, and the ends between which the share `CONFIDENCE` of its resamples lies."""
 
     value: float
     low: float
@@ -38,14 +38,14 @@ class Interval(Struct, frozen=True):
 
 
 def drawings(sessions: Iterable[str]) -> list[Drawing]:
-    """`RESAMPLES` drawings of as many sessions as there are, the same for the same names in whichever order."""
+    """Returns `RESAMPLES` resamples of the sessions. The same names give the same resamples in any order."""
     names = sorted(set(sessions))
     chance = random.Random(SEED)  # noqa: S311 - no secret; the seed makes it the same in every run
     return [Counter(chance.choices(names, k=len(names))) for _ in range(RESAMPLES if names else 0)]
 
 
 def interval(figure: Callable[[Drawing], float], drawn: Sequence[Drawing]) -> Interval:
-    """The figure of all sessions, each once, and its percentile interval over the drawings."""
+    """Returns the figure for all sessions, each once, and its percentile interval over the resamples."""
     every = dict.fromkeys({name for one in drawn for name in one}, 1)
     found = sorted(figure(one) for one in drawn)
     if not found:
@@ -55,19 +55,19 @@ def interval(figure: Callable[[Drawing], float], drawn: Sequence[Drawing]) -> In
 
 
 def of_area(scores: Sequence[Recall], drawn: Sequence[Drawing]) -> Interval:
-    """The area over the budgets of one method's scores. They must hold the budgets of the area alone."""
+    """Returns the interval of one method's area over the budgets. The scores must have the area's budgets only."""
     curves = curves_of(scores)
     return interval(lambda one: area_under(curves, one), drawn)
 
 
 def of_lead(scores: Sequence[Recall], others: Sequence[Recall], drawn: Sequence[Drawing]) -> Interval:
-    """By how much the area of the first exceeds that of the others, both taken of the same drawings."""
+    """Returns the interval of the difference between two methods' areas, both taken on the same resamples."""
     first, second = curves_of(scores), curves_of(others)
     return interval(lambda one: area_under(first, one) - area_under(second, one), drawn)
 
 
 def curves_of(scores: Iterable[Recall]) -> dict[str, Curve]:
-    """Present and needed by session and budget."""
+    """Returns the facts (present, needed) by session and budget."""
     out: dict[str, Curve] = {}
     for score in scores:
         curve = out.setdefault(score.session, {})
@@ -77,7 +77,7 @@ def curves_of(scores: Iterable[Recall]) -> dict[str, Curve]:
 
 
 def area_under(curves: Mapping[str, Curve], drawing: Drawing) -> float:
-    """The area over the budgets of the facts of a drawing, pooled at each budget."""
+    """Returns the area over the budgets for the facts of a resample, pooled at each budget."""
     have: dict[int, int] = {}
     wanted: dict[int, int] = {}
     for name, times in drawing.items():
@@ -88,7 +88,7 @@ def area_under(curves: Mapping[str, Curve], drawing: Drawing) -> float:
 
 
 def _at(found: Sequence[float], share: float) -> float:
-    """The percentile, between two drawings in proportion."""
+    """Returns the percentile, interpolated linearly between two values."""
     place = share * (len(found) - 1)
     low = int(place)
     high = min(low + 1, len(found) - 1)

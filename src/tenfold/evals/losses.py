@@ -1,4 +1,4 @@
-"""What a compaction was found to keep and to lose, as a value, and the text that a failing test prints of it."""
+"""The result of a survival check as a value, and the text that a failing test prints of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenfold.shown import one_line
 
 MUST_HOLD, FALSE, UNABLE = "must hold", "false facts", "unable"
 _SHOWN = 5
-"""Losses of one group that are told one by one."""
+"""How many losses of one group are listed."""
 _WIDTH = 160
 _PAIRS = "drop or keep a tool call together with its results, and all the calls of one answer together"
 _NEXT: Mapping[str, str] = {
@@ -31,14 +31,20 @@ _NEXT: Mapping[str, str] = {
 
 
 class Loss(Struct, frozen=True):
-    """One thing that went wrong: its group, and what a person reads of it. The text is session text, not yet safe."""
+    """One thing that went wrong: its group, and a description.
+
+    The text comes from the session and is not yet safe to print.
+    """
 
     group: str
     text: str
 
 
 class Survived(Struct, frozen=True):
-    """What was found of one session. Sizes are in tokens, `kept` is (kept, asked) by kind, "must hold" among them."""
+    """What was found in one session.
+
+    Pairs are (before, after). Sizes are in tokens. `kept` maps each kind, "must hold" among them, to (kept, asked).
+    """
 
     session: str
     messages: tuple[int, int]
@@ -50,11 +56,14 @@ class Survived(Struct, frozen=True):
 
 
 class Lost(AssertionError):
-    """Raised by `assert_survives`: the message says what went missing, of which kind, from where, and what to do."""
+    """Raised by `assert_survives`.
+
+    The message says what was lost, of which kind, from where, and what to do about it.
+    """
 
 
 def told_of(found: Survived, at_least: Mapping[str, float]) -> str:
-    """What a failing test prints of one session: the sizes, each group with its arithmetic, and the next step."""
+    """Returns what a failing test prints of one session: its sizes, each group with its arithmetic, the next steps."""
     before, after = found.tokens
     times = "once" if found.rounds == 1 else f"{found.rounds} times"
     became = f"{before:,} tokens in {found.messages[0]} messages became {after:,} in {found.messages[1]}"
@@ -82,7 +91,7 @@ def _arithmetic(found: Survived, group: str, count: int, at_least: Mapping[str, 
 
 
 def _next(found: Survived, groups: Sequence[str]) -> Iterator[str]:
-    """What to do about each group, the kinds together."""
+    """Yields what to do about each group of losses. All kinds of probes share one piece of advice."""
     kinds = [group for group in groups if group in found.kept and group != MUST_HOLD]
     if "over budget" in groups:
         yield f"let the compactor aim lower, or raise the budget to {found.tokens[1]:,} tokens"

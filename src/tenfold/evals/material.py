@@ -1,4 +1,4 @@
-"""Recorded sessions repeated until they are as long as a measure of speed wants them, step by step."""
+"""Repeats recorded sessions, step by step, until a history is as long as a speed measurement needs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _FLOOR = ("system", "developer")
 
 
 class Material:
-    """What the sessions hold, one after the other, over and over: in each round the calls have ids of their own."""
+    """An endless history made of the sessions, one after the other. In each round the calls get new ids."""
 
     def __init__(self, found: Sequence[Conversation]) -> None:
-        """Raises `UsageError` where no session holds an answer of its model."""
+        """Raises `UsageError` if no session holds an answer of its model."""
         self._blocks = [block for one in found for block in _blocks(one)]
         if not any(_answers(block) for block in self._blocks):
             raise UsageError("nothing to measure: no session holds an answer of its model; name files that do")
 
     def history(self, messages: int, *, turns: int = 0) -> tuple[list[ChatMessage], list[list[ChatMessage]]]:
-        """At least so many messages, up to where the model is about to answer; and the steps that follow.
+        """Returns a history of at least this many messages, up to where the model answers next, and the steps after it.
 
-        A step is an answer of the model and all that comes before the next one.
+        A step is an answer of the model and all that comes before the next answer.
         """
         past: list[ChatMessage] = []
         steps: list[list[ChatMessage]] = []
@@ -44,18 +44,18 @@ class Material:
         return past, steps
 
     def blocks(self) -> Iterator[list[ChatMessage]]:
-        """Steps, and what comes before a session's first one, without end. System prompts are left out."""
+        """Yields steps, and what comes before a session's first step, without end. System prompts are left out."""
         for number in count():
             for block in self._blocks:
                 yield [_renamed(message, number) for message in block]
 
     def text(self) -> str:
-        """All that the sessions say."""
+        """Returns all the text of the sessions."""
         return "\n".join(text_of_message(message) for block in self._blocks for message in block)
 
 
 def decoded(messages: Sequence[ChatMessage]) -> list[Message]:
-    """The same as Tenfold's messages."""
+    """Returns the same messages as Tenfold's own."""
     return WIRES[_CHAT].decode([msgspec.json.encode(message) for message in messages])
 
 
@@ -72,9 +72,9 @@ def _answers(block: Sequence[ChatMessage]) -> bool:
 
 def _renamed(message: ChatMessage, number: int) -> ChatMessage:
     calls, result = message.get("tool_calls"), message.get("tool_call_id")
-    made = dict(message)
+    renamed = dict(message)
     if isinstance(calls, list):
-        made["tool_calls"] = [{**call, "id": f"{call['id']}.{number}"} for call in calls]
+        renamed["tool_calls"] = [{**call, "id": f"{call['id']}.{number}"} for call in calls]
     if result is not None:
-        made["tool_call_id"] = f"{result}.{number}"
-    return made
+        renamed["tool_call_id"] = f"{result}.{number}"
+    return renamed

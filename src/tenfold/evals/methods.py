@@ -1,7 +1,7 @@
-"""What is compared: Tenfold's policies, the baselines everyone writes first, and the summaries that sessions hold.
+"""The methods that are compared: Tenfold's policies, simple baselines, and the real summaries that sessions hold.
 
-A method gets the past as OpenAI Chat messages and a budget in tokens, and gives back such messages. None of these
-calls a model; the peers, which run in processes of their own, are in `peers.py`.
+A method gets the past as OpenAI Chat messages and a token budget, and returns such messages. None of these methods
+calls a model. The peers, which run in processes of their own, are in `peers.py`.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ class Compacted(Struct, frozen=True):
 
 
 class Unable(TenfoldError):
-    """Raised by a method that cannot compact this past; the message is the reason that reports give."""
+    """Raised by a method that cannot compact this past. The message is the reason that reports show."""
 
 
 class Method(Protocol):
-    """One way to bring a conversation down to size."""
+    """One way to compact a conversation."""
 
     @property
     def name(self) -> str:
-        """What tables call it, and what `--methods` names."""
+        """The name in tables, and the name that `--methods` takes."""
         ...
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
-        """The messages to send in place of `past`, meant to take at most `budget` tokens. Raises `Unable`."""
+        """Returns the messages to send in place of `past`, in at most about `budget` tokens. Raises `UnableError`."""
         ...
 
 
 class Preset(Struct, frozen=True):
-    """A policy of Tenfold through the public `compact`, with code alone: no model writes a summary."""
+    """A policy of Tenfold, run through the public `compact` by code alone: no model writes a summary."""
 
     name: str
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
         """See `Method.compact`."""
         start = time.perf_counter()
-        made = compact(past, to=budget, model=MODEL, format="openai-chat", policy=self.name)
+        compaction = compact(past, to=budget, model=MODEL, format="openai-chat", policy=self.name)
         seconds = time.perf_counter() - start
-        out = made.outcome
+        out = compaction.outcome
         if out.status not in ("compacted", "nothing"):
             raise Unable(f"{out.status}: {out.reason}")
         note = "" if out.status == "compacted" else f"nothing: {out.reason}"
         spent = (out.spent.input_tokens, out.spent.output_tokens)
-        return Compacted(tuple(made.messages), tokens_of(made.messages), seconds, *spent, note)
+        return Compacted(tuple(compaction.messages), tokens_of(compaction.messages), seconds, *spent, note)
 
 
 class Baseline(Struct, frozen=True):
@@ -87,14 +87,14 @@ class Baseline(Struct, frozen=True):
 class RealSummaries(Struct, frozen=True):
     """The summaries that models really wrote in these sessions, each with the messages that were kept beside it.
 
-    It has one size only, its own, whatever the budget.
+    Each summary has its own size, whatever the budget.
     """
 
     cases: tuple[Case, ...]
     name: str = "real-summary"
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
-        """See `Method.compact`. Raises `Unable` where the session holds no summary at this cut."""
+        """See `Method.compact`. Raises `UnableError` if the session holds no summary at this cut."""
         del budget
         case = next((c for c in self.cases if c.summary and c.cut == len(past) and c.past == tuple(past)), None)
         if case is None:
@@ -109,19 +109,19 @@ class RealSummaries(Struct, frozen=True):
 
 
 def keep_all(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
-    """The past as it is, within the budget or not."""
+    """Returns the past unchanged, whether or not it fits."""
     return list(past)
 
 
 def keep_last(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
-    """The system prompt, and the newest steps that fit beside it."""
+    """Keeps the system prompt and the newest steps that fit beside it."""
     head, steps = steps_of(past)
     room = budget - tokens_of(head)
     return [*head, *_fitting(steps, room)]
 
 
 def truncate_middle(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
-    """The system prompt, the oldest steps for half of what room is left, a marker, the newest for the other half."""
+    """Keeps the system prompt, the oldest steps in half of the budget, a marker, and the newest steps in the rest."""
     head, steps = steps_of(past)
     room = budget - tokens_of(head) - _MARK
     if tokens_of(past) <= budget:
@@ -133,7 +133,7 @@ def truncate_middle(past: Sequence[ChatMessage], budget: int) -> list[ChatMessag
 
 
 def mask_10(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
-    """Every tool output but the newest ten replaced by a marker; then, where that is not enough, `keep_last`."""
+    """Replaces every tool output but the newest ten by a marker, then applies `keep_last` if that is not enough."""
     outputs = [i for i, m in enumerate(past) if role_of(m) == "tool"]
     old = set(outputs[:-10])
     sizes = sizes_of(past)
@@ -142,7 +142,7 @@ def mask_10(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
 
 
 def steps_of(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[list[ChatMessage]]]:
-    """The leading system messages, and the rest in pieces that may not be split: calls stay with their results."""
+    """Splits the past into the leading system messages and steps. A step keeps calls and results together."""
     start = next((i for i, m in enumerate(past) if role_of(m) != "system"), len(past))
     steps: list[list[ChatMessage]] = []
     for message in past[start:]:
@@ -154,14 +154,14 @@ def steps_of(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[list[
 
 
 def _fitting(steps: Sequence[list[ChatMessage]], room: int, *, oldest: bool = False) -> list[ChatMessage]:
-    """The messages of as many steps from one end as fit into `room` tokens."""
-    kept: list[list[ChatMessage]] = []
+    """Returns the messages of as many steps, counted from one end, as fit into the budget."""
+    fitting: list[list[ChatMessage]] = []
     for step in steps if oldest else reversed(steps):
         room -= tokens_of(step)
         if room < 0:
             break
-        kept.append(step)
-    return [message for step in (kept if oldest else kept[::-1]) for message in step]
+        fitting.append(step)
+    return [message for step in (fitting if oldest else fitting[::-1]) for message in step]
 
 
 BASELINES: Mapping[str, Baseline] = {
@@ -173,13 +173,13 @@ BASELINES: Mapping[str, Baseline] = {
         Baseline("mask-10", mask_10),
     )
 }
-"""What everyone writes first."""
+"""The simple methods that everyone writes first."""
 
 
 def methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
-    """The methods of these names in order, each once; "all" is every one there is. `cases` hold the real summaries.
+    """Returns the methods of these names in order, each once; "all" stands for every method.
 
-    Raises `UsageError` naming those there are.
+    `cases` hold the real summaries. Raises `UsageError`, with the known names, for any other name.
     """
     real = RealSummaries(tuple(c for c in cases if c.summary))
     known: dict[str, Method] = {"tenfold": Preset("tenfold")}

@@ -1,7 +1,7 @@
-"""Hard gates that OpenAI Chat messages cannot express: roles, thinking and signatures in a session's own format.
+"""Validity gates that OpenAI Chat messages cannot express: roles, thinking and signatures in a session's own format.
 
-They are for Tenfold's methods, which take any format; other libraries are given OpenAI Chat messages. The recorded
-messages are compacted as they were read, and the view is held against them and written for the strictest providers.
+They apply to Tenfold's methods, which accept any format; other libraries only get OpenAI Chat messages. The recorded
+messages are compacted in their own format. Then the view is compared with them and encoded for the strictest providers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tenfold.view import rules
 from tenfold.wire import FAMILY, PROFILES, WIRES
 
 STRICTEST = ("anthropic", "gemini")
-"""The wires whose providers reject most: a list is opened by a user, and no system message stands behind others."""
+"""The wires whose providers reject most: a user must open the list, and system messages must come first."""
 _GATES: dict[str, Gate] = {
     "result_follows_call": "orphan result",
     "call_answered": "orphan call",
@@ -35,7 +35,7 @@ _GATES: dict[str, Gate] = {
     "no_empty_text": "empty content",
     "no_empty_message": "empty content",
 }
-"""The gate that a rule of a provider belongs to; those not here are about roles and their order."""
+"""The gate that each rule of a provider belongs to. All other rules are about roles and their order."""
 _THINKING = frozenset({"redacted_thinking", "reasoning"})
 
 _Group = tuple[Thinking | Opaque, ...]
@@ -43,27 +43,27 @@ _Atom = tuple[str, str]
 
 
 class OwnWire:
-    """The gates at every cut of one session, for one policy of Tenfold by its name.
+    """Checks the gates at every cut of one session for one policy of Tenfold.
 
-    `own` are for each chat message those of the session's format that it was made of.
+    `messages` lists, for each chat message, the messages of the session's format that it was made from.
     """
 
     def __init__(self, own: Sequence[Sequence[Message]], policy: str) -> None:
         self._own, self._policy = own, policy
 
     def __call__(self, cut: int, budget: int) -> list[Broken]:
-        """What fails where the messages before the cut are compacted to the budget."""
+        """Returns what fails if the messages before the cut are compacted to the budget."""
         past = list(chain.from_iterable(self._own[:cut]))
         return broken(past, compacted(past, self._policy, budget)) if past else []
 
     def thinking(self, cuts: Sequence[int]) -> int:
-        """At how many of the cuts the past holds thinking or signatures."""
+        """Counts the cuts whose past holds thinking or signatures."""
         first = next((at for at, own in enumerate(self._own) if any(map(_is_thinking, _parts(own)))), len(self._own))
         return sum(cut > first for cut in cuts)
 
 
 def compacted(past: Sequence[Message], policy: str, budget: int) -> list[Message]:
-    """The view of these messages at that size, with code alone."""
+    """Returns the view of these messages, compacted to the budget by code alone."""
     chosen = policy_for(policy, counter())
     chosen = replace(chosen, stages=chosen.in_memory or chosen.stages)
     session = Session.create(Place(MemoryStore(), IDS.new()), chosen, model=MODEL, answerer=Answerer())
@@ -73,7 +73,7 @@ def compacted(past: Sequence[Message], policy: str, budget: int) -> list[Message
 
 
 def broken(source: Sequence[Message], view: Sequence[Message]) -> list[Broken]:
-    """Every gate that the view of these messages fails, less what the source fails as often."""
+    """Returns every gate that the view fails more often than its source does."""
     family = _family(source)
     found = [*_thinking(source, view), *_unsigned(source, view, family)]
     for wire in dict.fromkeys((*STRICTEST, *([family] if family in PROFILES else ()))):
@@ -82,7 +82,7 @@ def broken(source: Sequence[Message], view: Sequence[Message]) -> list[Broken]:
 
 
 def refused(source: Sequence[Message], sent: Sequence[bytes], wire: str) -> list[Broken]:
-    """What a provider would refuse in its own messages that were made of these, less what it would in all of them."""
+    """Returns what the provider would refuse in the view, apart from what it would refuse in the source as well."""
     try:
         found = rules.validate(sent, wire)
     except UnknownRole as exc:
@@ -106,7 +106,7 @@ def _family(messages: Sequence[Message]) -> str:
 
 
 def _thinking(source: Sequence[Message], view: Sequence[Message]) -> Iterator[Broken]:
-    """Thinking is where it was, as it was, and what is left of a signed answer has its signatures."""
+    """Checks that thinking is unchanged and in place, and that what is left of a signed answer has its signatures."""
     known: dict[_Atom, set[_Group]] = {}
     before: dict[str, set[_Group]] = {}
     for _, atom, group in _groups(source):
@@ -125,9 +125,9 @@ def _thinking(source: Sequence[Message], view: Sequence[Message]) -> Iterator[Br
 
 
 def _groups(messages: Sequence[Message]) -> Iterator[tuple[int, _Atom, _Group]]:
-    """Each text and call of an answer with the thinking that stands last before it, and what thinking stands at an end.
+    """Yields each text and call of an answer with the thinking right before it, and thinking that ends an answer.
 
-    An answer is all that its model says in a row: some formats write a message for each piece of it.
+    An answer is everything that the model says in a row, since some formats write a message for each piece of it.
     """
     group: list[Thinking | Opaque] = []
     closed = False
@@ -171,7 +171,7 @@ def _is_thinking(part: Part) -> bool:
 
 
 def _unsigned(source: Sequence[Message], view: Sequence[Message], family: str) -> Iterator[Broken]:
-    """The signatures of a view are in what its own provider is sent, as many as in what it was sent before."""
+    """Checks that the view's own provider is sent the signatures of the view as often as it was sent them before."""
     if family not in WIRES or not any(isinstance(p, Thinking) and p.signature for p in _parts(view)):
         return
     before, after = (_sent(messages, family) for messages in (source, view))
@@ -182,7 +182,7 @@ def _unsigned(source: Sequence[Message], view: Sequence[Message], family: str) -
 
 
 def _sent(messages: Sequence[Message], wire: str) -> Counter[str]:
-    """How often each text stands as a value in what is sent."""
+    """Counts how often each text occurs as a value in what is sent."""
     return Counter(
         chain.from_iterable(_strings(msgspec.json.decode(i.raw)) for i in WIRES[wire].encode(messages).items)
     )

@@ -1,6 +1,6 @@
-"""The yardstick as one HTML file that needs nothing besides: `pip install 'tenfold[eval]'` brings what draws it.
+"""Renders the yardstick as a single HTML file. It needs `pip install 'tenfold[eval]'`.
 
-Whatever stands in a session is text here: names and reasons are stripped of control characters, secrets in them are
+Everything from a session is treated as text: control characters are removed from names and reasons, secrets are
 redacted, and everything is escaped. The file loads nothing and runs no script.
 """
 
@@ -48,10 +48,10 @@ TERMS = {
     "longest": "the longest of these waits",
     "way": "how the host gives a turn: what is new (append), its whole list (sync), its request; hook: a peer's own",
 }
-"""Columns of tables that do not explain themselves."""
+"""The columns of tables that need an explanation."""
 _VERDICTS = ("met", "not met")
 _OPEN = 12
-"""Tables of a part that are shown without being asked for; with more, all but the first two are folded."""
+"""How many tables of a part are shown open. If there are more, all but the first two are folded."""
 
 
 class _Figure(NamedTuple):
@@ -70,16 +70,16 @@ class Section(NamedTuple):
 
 
 def page(made: Yardstick, *, repeat: str, judged: bool = False) -> str:
-    """The report. `repeat` is the command that makes it again; `judged` shows Tenfold's own goals besides."""
+    """Returns the report as HTML. `command` is the command that repeats it. `has_goals` adds Tenfold's own goals."""
     shape = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    drawn = {each.name: each for each in figures(made)}
-    wanted = goals(made) if judged else []
+    charts = {each.name: each for each in figures(made)}
+    shown_goals = goals(made) if judged else []
     columns = {name for part in tables(made).values() for table in part for name in table.columns}
     return shape.from_string(_template()).render(
         title="The yardstick",
         facts=facts(made),
         said=[told(sentence.replace("`", "")) for sentence in verdict(made)],
-        sections=[section for section in _sections(made, drawn, wanted) if section.figures or section.tables],
+        sections=[section for section in _sections(made, charts, shown_goals) if section.figures or section.tables],
         texts=("Goals", behind(made).title, "Other projects"),
         terms={name: meaning for name, meaning in TERMS.items() if name in columns},
         verdicts=_VERDICTS,
@@ -90,7 +90,7 @@ def page(made: Yardstick, *, repeat: str, judged: bool = False) -> str:
 
 
 def facts(made: Yardstick) -> list[str]:
-    """When, with what, on which machine: what stands under the headline."""
+    """Returns when, with what, and on which machine the report was made: the line under its title."""
     out = [made.date, f"Tenfold {made.quality.version if made.quality is not None else __version__}"]
     if made.quality is not None:
         out.append(f"tokens counted with {made.quality.counter}")
@@ -98,29 +98,31 @@ def facts(made: Yardstick) -> list[str]:
 
 
 def today() -> str:
-    """The date, in UTC."""
+    """Returns the current date in UTC."""
     return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
 def machine() -> str:
-    """The machine in a line: processors, architecture, system, Python. No name and no path of it."""
+    """Describes the machine in a line: processors, architecture, system and Python, but no name and no path."""
     system = f"{platform.system()} {platform.release().split('-')[0]}"
     return f"{os.cpu_count()} cores, {platform.machine()}, {system}, Python {platform.python_version()}"
 
 
 def tables(made: Yardstick) -> dict[str, list[Table]]:
-    """Every table, by the part of the report that it belongs to."""
-    rated = areas(made.quality) if made.quality is not None else {}
+    """Returns all tables, by the part of the report that they belong to."""
+    area_by_method = areas(made.quality) if made.quality is not None else {}
     return {
         "quality": report.tables(made.quality) if made.quality is not None else [],
-        "replay": [*together(made.replay, rated), *replay.tables(made.replay)] if made.replay is not None else [],
+        "replay": [*together(made.replay, area_by_method), *replay.tables(made.replay)]
+        if made.replay is not None
+        else [],
         "speed": speed_tables.tables(made.speed) if made.speed is not None else [],
         "search": [*([searching.table(made.search)] if made.search else []), *gold.tables(made.gold)],
     }
 
 
 def peers_table(made: Yardstick) -> Table:
-    """The other projects that were measured, with their versions."""
+    """Returns the other projects that were measured, with their versions."""
     return Table("Other projects", ("project", "version"), sorted(made.peers.items()))
 
 
@@ -140,7 +142,7 @@ def _sections(made: Yardstick, drawn: dict[str, Drawn], wanted: Sequence[Goal]) 
 
 
 def _of(drawn: dict[str, Drawn], beginnings: tuple[str, ...]) -> list[_Figure]:
-    """The charts whose names begin so."""
+    """Returns the charts whose names begin with one of the prefixes."""
     return [
         _Figure(told(each.title), told(each.says), Markup(as_svg(each.figure, says=told(each.title))))  # noqa: S704 - matplotlib escapes what it writes
         for name, each in drawn.items()
@@ -149,7 +151,7 @@ def _of(drawn: dict[str, Drawn], beginnings: tuple[str, ...]) -> list[_Figure]:
 
 
 def _safe(found: Iterable[Table]) -> list[Table]:
-    """The tables as a person may see them."""
+    """Returns the tables made safe to display."""
     return [
         Table(told(t.title), tuple(map(told, t.columns)), [tuple(map(told, row)) for row in t.rows], told(t.note))
         for t in found

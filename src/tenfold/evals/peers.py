@@ -1,7 +1,8 @@
-"""The peers: other projects' compaction, each asked through its own public API in a process of its own.
+"""Runs the peers: the compaction of other projects, each through its own public API in a process of its own.
 
-`make peers` gives each a pinned environment in `.peers`; the scripts that run inside them are in `peers`. They speak
-JSON lines and know nothing of Tenfold. What a peer cannot do is `Unable` with its reason, never a missing row.
+`make peers` creates a pinned environment for each peer in `.peers`. The scripts that run inside them are in `peers`.
+They exchange JSON lines and know nothing of Tenfold. If a peer cannot do something, it raises `UnableError` with the
+reason, so no row is ever missing.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from tenfold.evals.cases import ChatMessage, sizes_of, tokens_of
 from tenfold.evals.methods import Compacted, Unable
 
 ROOT = Path(__file__).resolve().parents[3]
-"""The checkout: peers are measured there, an installed Tenfold has none."""
+"""The checkout. Peers can be measured only there, since an installed Tenfold has none."""
 
 PATIENCE = 300.0
-"""Seconds one compaction may take, the search for the setting that lands within the budget included."""
+"""How many seconds one compaction may take, including the search for the setting that lands within the budget."""
 
 QUIET = {
     "AGENT_FRAMEWORK_USER_AGENT_DISABLED": "true",
@@ -46,20 +47,20 @@ QUIET = {
     "OTEL_SDK_DISABLED": "true",
     "TRANSFORMERS_OFFLINE": "1",
 }
-"""What the peers are told so that none of them phones home. The worker refuses connections besides."""
+"""Environment variables that keep the peers from sending telemetry. In addition the worker refuses all connections."""
 
 _ERRORS = "stderr.txt"
 
 
 class Known(Struct, frozen=True):
-    """A peer's method: `worker` is the script in `peers`, which is also the name of its environment."""
+    """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment."""
 
     worker: str
     method: str
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         return f"{self.worker}/{self.method}"
 
 
@@ -86,7 +87,7 @@ PEERS = (
     Known("headroom", "compress"),
     Known("openhands", "summarizing"),
 )
-"""Every peer, whether it is installed here or not. By which API each is asked, docs/peers.md says."""
+"""Every peer, whether or not it is installed. docs/peers.md says which API each one is asked through."""
 
 
 class _Request(Struct, frozen=True):
@@ -126,7 +127,10 @@ _Kind = TypeVar("_Kind", _Answer, _Timed)
 
 
 class Worker:
-    """One peer's process: started at the first question, asked one at a time, gone when this process is."""
+    """The process of one peer.
+
+    It starts with the first request, takes one request at a time, and ends with this process.
+    """
 
     def __init__(self, command: Sequence[str], *, imports: Path | None = None, patience: float = PATIENCE) -> None:
         self._command = list(command)
@@ -139,14 +143,20 @@ class Worker:
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def ask(self, method: str, past: Sequence[ChatMessage], budget: int, *, window: int | None = None) -> _Answer:
-        """What the peer answers. Raises `Unable`: it says so, it ended, it took too long, its answer is no answer."""
+        """Returns the peer's answer.
+
+        Raises `UnableError` if the peer refuses, ends, takes too long or answers invalid data.
+        """
         self._asked += 1
         return self._answered(_Request(self._asked, method, list(past), sizes_of(past), budget, window), _Answer)
 
     def turns(
         self, method: str, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
-        """Seconds of the peer's hook in each turn after the first, until `limit` of them are used. Raises `Unable`."""
+        """Returns the seconds of the peer's hook in each turn after the first, until `limit` seconds are used.
+
+        Raises `UnableError` as `ask` does.
+        """
         self._asked += 1
         request = _Turns(self._asked, method, list(past), [list(step) for step in steps], limit)
         return self._answered(request, _Timed).seconds
@@ -155,7 +165,7 @@ class Worker:
         process = self._running()
         assert process.stdin is not None
         line = msgspec.json.encode(request) + b"\n"
-        # In a thread: a process that hangs before it reads would stop the writer at a full pipe, not at the time-out.
+        # Writes in a thread: a process that never reads would block the writer at a full pipe, past the time-out.
         threading.Thread(target=_write, args=(process.stdin, line), daemon=True).start()
         try:
             line = self._lines.get(timeout=self._patience)
@@ -174,7 +184,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Ends the process, if it runs, and removes its home. The next question starts a new one."""
+        """Ends the process, if it runs, and removes its home. The next request starts a new process."""
         self._process = None
         self._end()
 
@@ -201,9 +211,9 @@ class Worker:
 
     def _last_words(self, process: subprocess.Popen[bytes]) -> str:
         process.wait()
-        said = (self._home / _ERRORS).read_text(errors="replace").strip().splitlines()
+        lines = (self._home / _ERRORS).read_text(errors="replace").strip().splitlines()
         self.close()
-        return f"its process ended with {process.returncode}: {said[-1][:300] if said else 'it said nothing'}"
+        return f"its process ended with {process.returncode}: {lines[-1][:300] if lines else 'it said nothing'}"
 
 
 class Peer:
@@ -219,56 +229,63 @@ class Peer:
         return self._known.name
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
-        """See `Method.compact`. `seconds` are of the one call that was taken, not of the search for its setting."""
-        made = self._worker.ask(self._known.method, past, budget)
-        spent = (made.spent_input, made.spent_output)
-        return Compacted(tuple(made.messages), tokens_of(made.messages), made.seconds, *spent, made.note)
+        """See `Method.compact`.
+
+        `seconds` is the time of the one call that was used, without the search for its setting.
+        """
+        answer = self._worker.ask(self._known.method, past, budget)
+        spent = (answer.spent_input, answer.spent_output)
+        return Compacted(tuple(answer.messages), tokens_of(answer.messages), answer.seconds, *spent, answer.note)
 
     def turns(
         self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
-        """Seconds of its own hook before a model call, in turns that each add a step to a past it may leave alone.
+        """Returns the seconds of the peer's own hook before a model call, when there is nothing to compact.
 
-        The first turn is a warm-up. When `limit` seconds are used up, no further turn is made. Raises `Unable`.
+        Each turn adds a step to the past. The first turn is a warm-up. No turn is started after `limit` seconds are
+        used. Raises `UnableError`.
         """
         return self._worker.turns(self._known.method, past, steps, limit=limit)
 
     def close(self) -> None:
-        """Ends the peer's process, which its other methods share. It starts anew when it is asked again."""
+        """Ends the peer's process, which its other methods share. The next request starts it again."""
         self._worker.close()
 
 
 class Absent(Struct, frozen=True):
-    """A peer that is not installed here: it is listed, with the reason."""
+    """A peer that is not installed. It is listed with the reason."""
 
     name: str
     reason: str
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
-        """Raises `Unable`."""
+        """Raises `UnableError`."""
         del past, budget
         raise Unable(self.reason)
 
     def turns(
         self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
-        """Raises `Unable`."""
+        """Raises `UnableError`."""
         del past, steps, limit
         raise Unable(self.reason)
 
     def close(self) -> None:
-        """Has nothing to end."""
+        """Does nothing."""
 
 
 def peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | Absent]:
-    """The named peers, or all of them; a worker's name means all its methods. Raises `UsageError` for others."""
+    """Returns the named peers, or all of them. A worker's name stands for all of its methods.
+
+    Raises `UsageError` for an unknown name.
+    """
     unknown = [n for n in names if not any(n in (k.name, k.worker) for k in PEERS)]
     if unknown:
         raise UsageError(f"no peer {unknown[0]!r}; there are {', '.join(k.name for k in PEERS)}")
-    wanted = [k for k in PEERS if not names or k.name in names or k.worker in names]
+    chosen = [k for k in PEERS if not names or k.name in names or k.worker in names]
     workers: dict[str, Worker] = {}
     found: list[Peer | Absent] = []
-    for known in wanted:
+    for known in chosen:
         python = root / ".peers" / known.worker / "bin" / "python"
         if not python.exists():
             found.append(Absent(known.name, _missing(root, known)))
@@ -288,10 +305,10 @@ def _missing(root: Path, known: Known) -> str:
 
 
 def surroundings(home: Path, imports: Path | None = None) -> dict[str, str]:
-    """The environment of a worker: an empty home, no proxies, no keys, and what keeps the peers quiet."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
+    """Returns the environment of a worker: an empty home, no proxies, no keys, and the `OFFLINE_SETTINGS`."""
+    variables = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
     python = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"} | ({"PYTHONPATH": str(imports)} if imports else {})
-    return {**kept, **QUIET, **python, "HOME": str(home), "TMPDIR": str(home)}
+    return {**variables, **QUIET, **python, "HOME": str(home), "TMPDIR": str(home)}
 
 
 def _ended(process: subprocess.Popen[bytes], home: Path) -> None:
@@ -299,13 +316,13 @@ def _ended(process: subprocess.Popen[bytes], home: Path) -> None:
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            with contextlib.suppress(OSError):  # what was not sent yet cannot be sent any more
+            with contextlib.suppress(OSError):  # unsent data is lost anyway
                 pipe.close()
     shutil.rmtree(home, ignore_errors=True)
 
 
 def _write(pipe: IO[bytes], line: bytes) -> None:
-    with contextlib.suppress(OSError, ValueError):  # it ended before it read all: the reader notices
+    with contextlib.suppress(OSError, ValueError):  # the process ended early, which the reader notices
         pipe.write(line)
         pipe.flush()
 

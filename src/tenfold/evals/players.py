@@ -1,7 +1,7 @@
-"""The methods that a replay compares, each in the course of one session: asked before every request what to send.
+"""The players: the methods that a replay compares, each asked before every request of a session what to send.
 
-A player works on the messages of a `Track` by their index, so nothing is rendered or counted twice. Tenfold's policies
-run through a real `Session`, as they do behind `before_model`; the rest is what people write by hand.
+A player refers to the messages of a `Recording` by index, so no message is rendered or counted twice. Tenfold's
+policies run in a real `Session`, as they do behind `before_model`. The other players are what people write by hand.
 """
 
 from __future__ import annotations
@@ -34,32 +34,39 @@ from tenfold.view.units import Shown
 from tenfold.wire import WIRES
 
 PREFIX = 6_000
-"""Tokens of system prompt and tools, which session files seldom hold: assumed, the same for every method. A coding
-agent's are 3,000 to 12,000; the pi session's own first report says 2,775."""
+"""The assumed tokens of system prompt and tools, which session files seldom hold.
+
+It is the same for every method. A coding agent's take 3,000 to 12,000 tokens; the first report in the pi session says
+2,775.
+"""
 SUMMARY = 1_500
-"""Tokens of a written summary, as the recorded compactions of the pi session have them (1,000 to 2,000)."""
+"""The tokens of a written summary, as in the recorded compactions of the pi session (1,000 to 2,000)."""
 ACT, TARGET, TAIL = 0.85, 0.40, 0.25
-"""Shares of the window: where a method that has no trigger of its own acts (where `tenfold` does), what it is asked to
-come down to (the same), and what the hand-written summary keeps behind it."""
+"""Shares of the window, for methods without a trigger of their own.
+
+The first is where they act, the same as `tenfold`. The second is the size that they are asked for, the same as
+`tenfold`. The third is what the hand-written summary keeps behind it.
+"""
 WRITTEN = "+model"
-"""Ends the name of a policy whose summaries a model writes."""
+"""The suffix of a policy whose summaries a model writes."""
 
 
 Key = bytes | int | tuple[int, str]
 
 
 class Piece(NamedTuple):
-    """One message as it is sent: what makes it the same message in the next request, and its tokens."""
+    """One message as it is sent: a key that is equal for the same message in the next request, and its tokens."""
 
     key: Key
     tokens: int
 
 
 class Sent(Struct, frozen=True):
-    """What a player sends: pieces in order, and the tokens of model calls it made to get there.
+    """What a player sends: the messages in order, and the tokens of the model calls that it made to compact them.
 
-    `seconds` is how long that took where the player knows better than the clock around it. `unable` says why a method
-    that was asked gave no result: "" where it gave one, None where it was not asked or has a trigger of its own.
+    `seconds` is how long that took, if the player knows it better than a clock around it. `unable` is the reason why a
+    method gave no result when it was asked, "" if it gave one, and None if it was not asked or has a trigger of its
+    own.
     """
 
     pieces: Sequence[Piece]
@@ -70,10 +77,10 @@ class Sent(Struct, frozen=True):
 
 
 class Track(Struct, frozen=True):
-    """A session as a replay needs it: each message once decoded and once counted.
+    """A session as a replay needs it. Each message is decoded and counted once.
 
-    `chat` are the same messages as they came, index for index. `requests` are the indexes of the answers: a request
-    sent what lies before one. `prefix` counts what is sent besides the messages.
+    `chat_messages` are the same messages in their original form, index for index. `answer_indexes` are the answers of
+    the model: each request sent the messages before one of them. `prefix` counts the tokens sent besides the messages.
     """
 
     name: str
@@ -88,20 +95,20 @@ class Player(Protocol):
     """A method in the course of one session."""
 
     def before(self, new: range) -> Sent:
-        """The list to send, now that the messages of these indexes came after those given before."""
+        """Returns the messages to send, after the messages of these new indexes have been added."""
         ...
 
     def after(self, prompt: int) -> None:
-        """Hears what the provider reports for that request, in tokens."""
+        """Records the prompt tokens that the provider reports for that request."""
         ...
 
 
 Start = Callable[[Track, int], Player]
-"""Makes a player for a track and a window in tokens."""
+"""Creates a player for a recording and a window in tokens."""
 
 
 def track_of(conversation: Conversation, *, prefix: int = PREFIX) -> Track:
-    """A session's requests: one for each answer that it holds behind some message."""
+    """Returns the requests of a session: one for each answer that follows at least one message."""
     chat = conversation.messages
     messages = _decoded([msgspec.json.encode(message) for message in chat])
     answers = tuple(i for i, m in enumerate(messages) if m.role == "assistant" and i)
@@ -109,12 +116,12 @@ def track_of(conversation: Conversation, *, prefix: int = PREFIX) -> Track:
 
 
 def key_of(message: Message) -> bytes:
-    """A digest of what a provider reads of a message: its role and its parts, ids and all."""
+    """Returns a digest of all that a provider reads of a message: its role and its parts, ids included."""
     return hashlib.blake2b(msgspec.json.encode((message.role, message.parts)), digest_size=16).digest()
 
 
 def _decoded(raw: Sequence[bytes]) -> list[Message]:
-    """A message for each item: of one that decodes into several, the parts are put together again."""
+    """Decodes each item into one message. If an item decodes into several messages, their parts are joined."""
     wire = WIRES["openai-chat"]
     whole = wire.decode(raw)
     if len(whole) == len(raw):
@@ -131,10 +138,13 @@ def _joined(messages: Sequence[Message]) -> Message:
 
 
 class OfPolicy:
-    """A policy of Tenfold over a session in memory, checked before every request and told what each one took."""
+    """Runs a policy of Tenfold in an in-memory session.
+
+    It is checked before every request and learns each prompt's size.
+    """
 
     def __init__(self, track: Track, window: int, *, policy: str, model: StandIn | None = None) -> None:
-        """`model` writes the summaries; without one code does."""
+        """Creates the session. `model` writes the summaries; without it they are written by code."""
         self._track, self._window, self._model = track, window, model
         place = Place(MemoryStore(), IDS.new())
         answerer = Answerer(model=model)
@@ -149,9 +159,9 @@ class OfPolicy:
         spent = Spent()
         if session.due(check):
             spent = session.compact(check).spent
-        shown = list(session.view.shown())
-        tokens = session.bench().sizes.each(shown)
-        pieces = [Piece(self._key(s), size) for s, size in zip(shown, tokens, strict=True)]
+        visible = list(session.view.shown())
+        tokens = session.bench().sizes.each(visible)
+        pieces = [Piece(self._key(s), size) for s, size in zip(visible, tokens, strict=True)]
         return Sent(pieces, spent.input_tokens, spent.output_tokens)
 
     def after(self, prompt: int) -> None:
@@ -159,8 +169,8 @@ class OfPolicy:
         self._session.used(Usage(prompt, model=MODEL, apart=self._track.prefix))
 
     def _key(self, shown: Shown) -> bytes:
-        """By what is said: a later Block may say again what an earlier one said, and a provider sees no difference."""
-        if not shown.original and shown.at == shown.of:  # the marker of a call: what it says may change
+        """Returns a key made from the content: a provider sees no difference if a later Block repeats a message."""
+        if not shown.original and shown.at == shown.of:  # the marker of a call, whose text may change
             return key_of(shown.message)
         known = self._keys.get(shown.key)
         if known is None:
@@ -169,9 +179,9 @@ class OfPolicy:
 
 
 class StandIn:
-    """Writes summaries that say nothing, of the length a model's have: for what they cost, not for what they hold.
+    """A stand-in model whose summaries are as long as real ones but empty of content: it shows what they cost.
 
-    Every answer has the headings it was asked for and at most `SUMMARY` tokens.
+    Every answer has the requested headings and at most `SUMMARY_TOKENS` tokens.
     """
 
     _LINE = "The work went on in this order, as described.\n"
@@ -187,12 +197,12 @@ class StandIn:
         frame = sum(self._count.count([f"{h}\n" for h in headings]))
         lines = max(1, (room - frame) // (self._line * max(1, len(headings))))
         text = "\n".join(f"{h}\n{self._LINE * lines}" for h in headings) or self._LINE * lines
-        taken, given = self._count.count([f"{ask.system}\n{ask.prompt}", text])
-        return Answer(text, spent=Spent(1, taken, given, "stand-in", 0.0))
+        read_tokens, written_tokens = self._count.count([f"{ask.system}\n{ask.prompt}", text])
+        return Answer(text, spent=Spent(1, read_tokens, written_tokens, "stand-in", 0.0))
 
 
 def _headings(prompt: str) -> list[str]:
-    """The headings that a prompt asks for: they stand before the material, which begins with a tag."""
+    """Returns the headings that a prompt asks for. They stand before the material, which begins with a tag."""
     return [line for line in prompt.partition("\n<")[0].splitlines() if line.startswith("## ")]
 
 
@@ -200,9 +210,9 @@ def _headings(prompt: str) -> list[str]:
 
 
 class OfMethod:
-    """A method of the comparison, called where `tenfold` acts and asked for the size that it aims at.
+    """Runs a compared method where `tenfold` would act, and asks it for the size that `tenfold` aims at.
 
-    It gets its own last list and what came since. Where it cannot compact, the list goes out as it is.
+    The method gets its own last result and the messages since then. If it cannot compact, the list is sent unchanged.
     """
 
     def __init__(self, track: Track, window: int, *, method: Method) -> None:
@@ -211,7 +221,7 @@ class OfMethod:
         self._budget = max(1, int(window * TARGET) - track.prefix)
         self._list: list[tuple[ChatMessage, Piece]] = []
         self._sizes: dict[bytes, int] = {}
-        self._refused = 0  # messages at the last refusal: the same list is not tried again
+        self._refused = 0  # messages at the last refusal; the same list is not tried again
 
     def before(self, new: range) -> Sent:
         """See `Player.before`."""
@@ -223,13 +233,13 @@ class OfMethod:
         if size <= self._most or len(self._list) == self._refused:
             return Sent(self._shown())
         try:
-            made = self._method.compact([message for message, _ in self._list], budget=self._budget)
+            result = self._method.compact([message for message, _ in self._list], budget=self._budget)
         except Unable as error:
             self._refused = len(self._list)
             return Sent(self._shown(), unable=str(error) or "it gives no reason")
         self._refused = 0
-        self._list = list(zip(made.messages, self._pieces(made.messages), strict=True))
-        return Sent(self._shown(), made.spent_input, made.spent_output, made.seconds, "")
+        self._list = list(zip(result.messages, self._pieces(result.messages), strict=True))
+        return Sent(self._shown(), result.spent_input, result.spent_output, result.seconds, "")
 
     def after(self, prompt: int) -> None:
         """Learns nothing."""
@@ -238,7 +248,10 @@ class OfMethod:
         return [piece for _, piece in self._list]
 
     def _pieces(self, given: Sequence[ChatMessage]) -> list[Piece]:
-        """Messages that a method gave back, by what they say: most are the ones it got, and are counted already."""
+        """Returns the messages of a method's result with their tokens.
+
+        Only messages not seen before have to be counted.
+        """
         messages = _decoded([msgspec.json.encode(message) for message in given])
         keys = [key_of(message) for message in messages]
         strange = [i for i, key in enumerate(keys) if key not in self._sizes]
@@ -268,7 +281,7 @@ class Unchanged:
 
 
 class SlidingTail(Unchanged):
-    """Sends the system prompt and the newest messages that fit into the window, chosen afresh for each request."""
+    """Sends the system prompt and the newest messages that fit into the window, chosen anew for each request."""
 
     def __init__(self, track: Track, window: int) -> None:
         super().__init__(track, window)
@@ -285,35 +298,35 @@ class SlidingTail(Unchanged):
 
 
 class Summarized(Unchanged):
-    """When the window is nearly full, has a model summarize all but the newest quarter of it."""
+    """When the window is nearly full, has a model summarize everything but the newest quarter of the window."""
 
     def __init__(self, track: Track, window: int) -> None:
         super().__init__(track, window)
         self._window = window
-        self._kept = 0  # the first message that is sent word for word
+        self._kept = 0  # the first message that is sent unchanged
         self._summary: list[Piece] = []
         self._sums = [0, *accumulate(track.tokens)]
 
     def before(self, new: range) -> Sent:
         """See `Player.before`."""
         super().before(new)
-        asked = 0
-        taken = self._size(new.stop)
-        if taken > self._window * ACT:
+        summary_input = 0
+        request_tokens = self._size(new.stop)
+        if request_tokens > self._window * ACT:
             tail = int(self._window * TAIL)
             first = bisect_left(self._sums, self._sums[new.stop] - tail, self._kept, new.stop)
             start = _whole(self._track, first, new.stop)
             if start > self._kept:
-                asked = sum(p.tokens for p in self._summary) + self._sums[start] - self._sums[self._kept]
+                summary_input = sum(p.tokens for p in self._summary) + self._sums[start] - self._sums[self._kept]
                 self._kept, self._summary = start, [Piece((start, "summary"), SUMMARY)]
-        return Sent([*self._summary, *self._pieces[self._kept :]], asked, SUMMARY if asked else 0)
+        return Sent([*self._summary, *self._pieces[self._kept :]], summary_input, SUMMARY if summary_input else 0)
 
     def _size(self, end: int) -> int:
         return self._track.prefix + sum(p.tokens for p in self._summary) + self._sums[end] - self._sums[self._kept]
 
 
 def _whole(track: Track, first: int, end: int) -> int:
-    """The first place from `first` on where no step is split; where there is none, the beginning of the last step."""
+    """Returns the first index from `first` on where no step is split, or else the beginning of the last step."""
     later = next((i for i in range(first, end) if track.messages[i].role != "tool"), None)
     if later is not None:
         return later
@@ -322,14 +335,14 @@ def _whole(track: Track, first: int, end: int) -> int:
 
 _ONE_BUDGET = ("keep-last", "truncate-middle", "mask-10")
 BY_HAND: Mapping[str, Start] = {"none": Unchanged, "sliding-tail": SlidingTail, "summarize": Summarized}
-"""What everyone writes first, applied before each request."""
+"""The simple methods that everyone writes first, applied before each request."""
 
 
 def starts(names: Sequence[str], others: Sequence[Method] = ()) -> dict[str, Start]:
-    """How to start the methods of these names, in order, each once; "all" is every one there is.
+    """Returns the factories of the players with these names, in order, each once. "all" stands for every player.
 
-    A policy's name with `+model` has a stand-in model write its summaries. `others` are methods with no trigger of
-    their own, peers for instance. Raises `UsageError` naming those there are.
+    A policy's name with `+model` has a stand-in model write its summaries. `others` are methods without a trigger of
+    their own, for instance peers. Raises `UsageError`, with the known names, for an unknown name.
     """
     known: dict[str, Start] = dict(BY_HAND)
     for policy in ("tenfold", *(p for p in POLICIES if p != "tenfold")):

@@ -1,6 +1,6 @@
-"""The charts of the yardstick, each drawn from a `Yardstick` alone. Needs matplotlib: `pip install 'tenfold[eval]'`.
+"""Draws the charts of the yardstick from a `Yardstick` alone. Needs matplotlib: `pip install 'tenfold[eval]'`.
 
-Names of sessions stand in no chart: they are anyone's text, and the page around a chart can escape them.
+No chart shows the name of a session: such names are untrusted text, and only the page around a chart can escape them.
 """
 
 from __future__ import annotations
@@ -37,47 +37,47 @@ from tenfold.evals.standing import areas, bills, group_of, longest, overflowing,
 
 _K = 1_000
 _PEERS, _LINES = 4, 7
-"""Peers that are emphasised, and methods in all."""
+"""How many peers are highlighted, and how many methods in all."""
 _PANELS = 6
 _SESSIONS = 2
-"""Sessions whose context over time is drawn, for each window."""
+"""For how many sessions, in each window, the context over time is drawn."""
 
 
 def figures(made: Yardstick) -> list[Drawn]:
-    """Every chart that there is something to draw in, in the order of a report."""
+    """Draws every chart that there is data for, in the order of the report."""
     with style():
-        drawn: list[Drawn | None] = []
+        charts: list[Drawn | None] = []
         if made.quality is not None:
-            drawn += [by_tokens(made.quality), by_age(made.quality), by_type(made.quality), by_rounds(made.quality)]
+            charts += [by_tokens(made.quality), by_age(made.quality), by_type(made.quality), by_rounds(made.quality)]
         if made.replay is not None:
-            drawn += context(made.replay, made.quality)
-            drawn.append(bill_and_score(made.replay, made.quality) if made.quality is not None else None)
-        drawn.append(by_length(made.speed) if made.speed is not None else None)
-        return [each for each in drawn if each is not None]
+            charts += context(made.replay, made.quality)
+            charts.append(bill_and_score(made.replay, made.quality) if made.quality is not None else None)
+        charts.append(by_length(made.speed) if made.speed is not None else None)
+        return [each for each in charts if each is not None]
 
 
 def emphasised(made: Quality) -> list[str]:
-    """The methods that get a colour: our policy, the best preset, the best peers of different projects, baselines.
+    """Returns the methods that get a colour: our policy, the best preset, the best peer of each project, baselines.
 
-    Where no fact was needed, the first named are the best.
+    If no fact was needed, the methods named first count as the best.
     """
-    found = [name for name, area in areas(made).items() if area] or list(made.methods)
-    wanted = [OURS] if OURS in found else []
-    wanted += [name for name in found if group_of(name) == "preset"][:1]
+    ordered_names = [name for name, area in areas(made).items() if area] or list(made.methods)
+    highlighted = [OURS] if OURS in ordered_names else []
+    highlighted += [name for name in ordered_names if group_of(name) == "preset"][:1]
     projects: dict[str, str] = {}
-    for name in found:
+    for name in ordered_names:
         if group_of(name) == "peer":
             projects.setdefault(name.partition("/")[0], name)
-    wanted += list(projects.values())[:_PEERS]
-    wanted += [name for name in found if group_of(name) == "baseline"][: _LINES - len(wanted)]
-    return wanted
+    highlighted += list(projects.values())[:_PEERS]
+    highlighted += [name for name in ordered_names if group_of(name) == "baseline"][: _LINES - len(highlighted)]
+    return highlighted
 
 
 # -- recall ------------------------------------------------------------------------------------------------------------
 
 
 def by_tokens(made: Quality) -> Drawn | None:
-    """Future-use recall over the tokens that a method really used, a point for each budget."""
+    """Draws future-use recall against the tokens that a method really used, with a point for each budget."""
     budgets = area_budgets(made)
     lines: dict[str, list[tuple[float, float]]] = {}
     above = []
@@ -115,14 +115,14 @@ def by_tokens(made: Quality) -> Drawn | None:
 
 
 def by_age(made: Quality) -> Drawn | None:
-    """Future-use recall by the quarter of the past in which a fact last occurred."""
+    """Draws future-use recall by the quarter of the past in which a fact last occurred."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for name, scores in by_method(plain(made)).items():
         points = []
         for quarter in range(1, QUARTERS + 1):
             pairs = [r.quarters.get(str(quarter), (0, 0)) for r in scores]
-            if wanted := sum(of for _, of in pairs):
-                points.append((float(quarter), sum(have for have, _ in pairs) / wanted))
+            if needed := sum(of for _, of in pairs):
+                points.append((float(quarter), sum(have for have, _ in pairs) / needed))
         if points and any(y for _, y in points):
             lines[name] = points
     if not lines:
@@ -140,7 +140,7 @@ def by_age(made: Quality) -> Drawn | None:
 
 
 def by_rounds(made: Quality) -> Drawn | None:
-    """Future-use recall after several compactions, each to a tenth of the past."""
+    """Draws future-use recall after several compactions, each to a tenth of the past."""
     if len(made.rounds) < 2:
         return None
     lines: dict[str, list[tuple[float, float]]] = {}
@@ -189,7 +189,7 @@ def _lines(axes: Axes, lines: Mapping[str, Sequence[tuple[float, float]]], look:
 
 
 def by_type(made: Quality) -> Drawn | None:
-    """Typed probes that a view at a tenth of the past still answers, a row for each type."""
+    """Draws the typed probes that a view at a tenth of the past still answers, a row for each type."""
     first = min(made.rounds)
     shares: dict[str, dict[str, float]] = {}
     counts: dict[str, int] = {}
@@ -225,20 +225,20 @@ def by_type(made: Quality) -> Drawn | None:
 
 
 def _legend(axes: Axes, look: Mapping[str, Look]) -> None:
-    drawn = [
+    marks = [
         axes.scatter([], [], s=64 if how.above == 20 else 40, color=how.color, marker=how.marker)
         for how in look.values()
     ]
-    drawn.append(axes.scatter([], [], s=12, color=MUTED, marker=PLAIN.marker))
+    marks.append(axes.scatter([], [], s=12, color=MUTED, marker=PLAIN.marker))
     labels = [*look, "other methods"]
-    axes.legend(drawn, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=NORMAL)
+    axes.legend(marks, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=NORMAL)
 
 
 # -- replay ------------------------------------------------------------------------------------------------------------
 
 
 def context(made: Replays, scored: Quality | None) -> list[Drawn]:
-    """What each request sent over the course of a session, a panel for each of a few methods."""
+    """Draws the size of each request in the course of a session, with a panel for each of a few methods."""
     ranked = list(areas(scored)) if scored is not None else []
     return [
         _context(played, window, ranked, number)
@@ -250,14 +250,14 @@ def context(made: Replays, scored: Quality | None) -> list[Drawn]:
 
 def _context(played: Sequence[Replayed], window: int, ranked: Sequence[str], number: int) -> Drawn:
     names = list(_panels([one.method for one in played], ranked))
-    shown = {one.method: one for one in played if one.method in names}
+    replay_by_method = {one.method: one for one in played if one.method in names}
     figure, panels = canvas(9.6, 1.0 + 1.75 * math.ceil(len(names) / 2), rows=math.ceil(len(names) / 2), columns=2)
     figure.subplots_adjust(left=0.07, right=0.985, top=0.95, bottom=0.09, hspace=0.42, wspace=0.1)
     whole = next((one for one in played if one.method == "none"), None)
     for panel in panels[len(names) :]:
         panel.set_visible(False)
     for panel, name in zip(panels, names, strict=False):
-        one = shown[name]
+        one = replay_by_method[name]
         color = SERIES[0] if name == OURS else INK
         if whole is not None:
             panel.plot(whole.sizes, color=MUTED, linewidth=0.8, alpha=0.7)
@@ -282,7 +282,7 @@ def _context(played: Sequence[Replayed], window: int, ranked: Sequence[str], num
 
 
 def _panels(names: Sequence[str], ranked: Sequence[str]) -> Iterator[str]:
-    """Tenfold's own, then the best of each sort by recall as far as there are panels, then whatever there is."""
+    """Yields Tenfold's own method, then the best of each group by recall, then the others, as panels allow."""
     order = sorted(names, key=lambda n: ranked.index(scored_as(n)) if scored_as(n) in ranked else len(ranked))
     first = [OURS] if OURS in names else []
     for group, count in (("peer", 2), ("preset", 1), ("baseline", 2)):
@@ -292,11 +292,15 @@ def _panels(names: Sequence[str], ranked: Sequence[str]) -> Iterator[str]:
 
 
 def bill_and_score(made: Replays, scored: Quality) -> Drawn | None:
-    """What the sessions cost with each method against its recall, a panel for each price list."""
+    """Draws what the sessions cost with each method against its recall, a panel for each price list."""
     window = windows(made)[0] if made.played else 0
-    rated = areas(scored)
+    area_by_method = areas(scored)
     lists = {
-        model: {name: (dollars, rated[scored_as(name)]) for name, dollars in costs.items() if scored_as(name) in rated}
+        model: {
+            name: (dollars, area_by_method[scored_as(name)])
+            for name, dollars in costs.items()
+            if scored_as(name) in area_by_method
+        }
         for model, costs in bills(made, window).items()
     }
     if not any(lists.values()):
@@ -344,7 +348,7 @@ def bill_and_score(made: Replays, scored: Quality) -> Drawn | None:
 
 
 def by_length(made: Speed) -> Drawn | None:
-    """What a turn costs over the length of the history when nothing is to be compacted."""
+    """Draws the cost of a turn against the length of the history, when nothing is to be compacted."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for turn in made.turns:
         if not turn.unable and turn.seconds:
@@ -352,8 +356,8 @@ def by_length(made: Speed) -> Drawn | None:
             lines.setdefault(name, []).append((float(turn.messages), turn.seconds * _K))
     if not lines:
         return None
-    own = [name for name in lines if group_of(name.partition(":")[0].partition(",")[0]) == "tenfold"]
-    look = looks(own)
+    own_lines = [name for name in lines if group_of(name.partition(":")[0].partition(",")[0]) == "tenfold"]
+    look = looks(own_lines)
     figure, (axes,) = canvas(9.6, 5.6)
     figure.subplots_adjust(left=0.08, right=0.72, top=0.97, bottom=0.1)
     axes.set_xscale("log")

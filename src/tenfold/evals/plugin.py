@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture `survives`, and a line for each session that it judged at the end of the run.
+"""The pytest plugin: the fixture `survives`, and a line at the end of the run for each session that it judged.
 
-pytest loads it wherever Tenfold is installed, so it loads nothing of Tenfold until a test asks for the fixture.
+pytest loads the plugin wherever Tenfold is installed, so it loads nothing of Tenfold until a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tenfold.evals.losses import Survived
 
 KEPT = "tenfold kept"
-"""The property of a test's report that tells, for one session, what was kept. It comes back from a worker's process."""
+"""The property of a test's report that says what was kept of one session. It also comes back from a worker process."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def survives(request: pytest.FixtureRequest) -> Callable[..., tuple[Survived, ..
             session = request.path.parent / session
         found = assert_survives(compactor, session, **options)  # type: ignore[arg-type]
         for each in found:
-            own = request.node.user_properties  # `record_property` warns of the JUnit family that pytest writes itself
+            own = request.node.user_properties  # `record_property` warns about pytest's own JUnit family
             own += [(f"tenfold {each.session} {kind}", f"{k}/{n}") for kind, (k, n) in each.kept.items()]
             own.append((f"tenfold {each.session} tokens", f"{each.tokens[0]} -> {each.tokens[1]}"))
             own.append((KEPT, told(each)))
@@ -42,7 +42,7 @@ def survives(request: pytest.FixtureRequest) -> Callable[..., tuple[Survived, ..
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tells what passing tests kept, so that a share that falls is seen before it is too low."""
+    """Shows what passing tests kept, so that a falling share is noticed before it is too low."""
     reports = [report for found in terminalreporter.stats.values() for report in found]
     ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
     lines = [f"{each.nodeid}: {text}" for each in ended for name, text in each.user_properties if name == KEPT]
@@ -53,6 +53,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def told(each: Survived) -> str:
-    """What was kept of one session, in a line."""
+    """Returns what was kept of one session, in a line."""
     kept = ", ".join(f"{kind} {kept}/{asked}" for kind, (kept, asked) in each.kept.items())
     return f"{each.session}: {each.tokens[0]:,} -> {each.tokens[1]:,} tokens: {kept}"

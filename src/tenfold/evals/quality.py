@@ -1,7 +1,7 @@
-"""What a compaction keeps: every method compacts every case once at every size, and all is scored from that one result.
+"""Measures what a compaction keeps: every method compacts every case at every size, and all scores use that result.
 
-Scored are the facts that the real future needed, the typed probes, identifiers that the source never held, and the
-gates of validity. At a tenth of its size a copy of the past with rules planted in it is compacted besides.
+The scores are the facts that the real future needed, the typed probes, the identifiers that the source never held, and
+the gates of validity. At a tenth of the past, a second compaction measures what is left of rules planted into a copy.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ from tenfold.evals.validity import Checked, Gate, broken, check
 BUDGETS = (2_000, *future.BUDGETS)
 """The sizes to compact to, in tokens."""
 ROUNDS = (1, 3, 5, 10)
-"""Compactions one after the other, up to the cut."""
+"""The numbers of compactions, one after the other, up to the cut."""
 LEAST = 1_000
-"""Tokens of the smallest tenth that is measured: below it lies a system prompt, not a conversation."""
+"""The smallest tenth of a past that is measured, in tokens. Below it there is a system prompt, not a conversation."""
 AT_ONCE = 2
-"""Methods that run beside each other. Peers have processes of their own; Tenfold's share this one."""
+"""How many methods run at the same time. Peers have processes of their own; Tenfold's methods share this one."""
 
 
 Told = Callable[[int, int], None]
-"""Hears how much is done of how much, from any thread."""
+"""Receives how many pieces of work are done, and how many there are. Any thread may call it."""
 
 
 class Size(NamedTuple):
-    """What a case is compacted to, and how often. `own`: the size of the summary that the session really had.
+    """What a case is compacted to, and how often.
 
-    `planted` asks besides what is left of rules planted into the past, which takes a second compaction.
+    `own` means the size of the summary that the session really had. `planted` also measures what is left of rules
+    planted into the past, which takes a second compaction.
     """
 
     budget: int
@@ -57,7 +58,10 @@ class Size(NamedTuple):
 
 
 class Ground(Struct, frozen=True):
-    """A case and all that a view of its past is asked. `away` tells the facts that one search would bring back."""
+    """A case and everything that a view of its past is asked.
+
+    `found_facts` are the facts that one search would find.
+    """
 
     case: Case
     tokens: int
@@ -70,16 +74,16 @@ class Ground(Struct, frozen=True):
 
 
 class Scores(NamedTuple):
-    """Of one result: what the future needed (None: it needed nothing), and all else."""
+    """The scores of one result: the facts that the future needed (None if it needed nothing), and all others."""
 
     recall: Recall | None
     probed: Probed
 
 
 Found = dict[tuple[str, int], list[Scores]]
-"""By the method's name and the number of the case."""
+"""Keyed by the method's name and the number of the case."""
 Gates = dict[tuple[str, int], Checked]
-"""By the method's name and the number of the session."""
+"""Keyed by the method's name and the number of the session."""
 
 # -- one case ----------------------------------------------------------------------------------------------------------
 
@@ -87,9 +91,9 @@ Gates = dict[tuple[str, int], Checked]
 def ground(
     case: Case, *, budgets: Sequence[int] = BUDGETS, rounds: Sequence[int] = (1,), search: bool = True
 ) -> Ground:
-    """What is asked of a case, and at which sizes; none where its past fits into the smallest budget.
+    """Prepares what is asked of a case, and at which sizes. There are none if its past fits into the smallest budget.
 
-    `search` False leaves out what one search would find: only Tenfold's methods have one.
+    `search` False leaves out what one search would find, which only Tenfold's methods need.
     """
     tokens = tokens_of(case.past)
     facts = tuple(needed(case))
@@ -100,7 +104,11 @@ def ground(
 
 
 def _sizes(case: Case, tokens: int, budgets: Sequence[int], rounds: Sequence[int]) -> Iterator[Size]:
-    """Every budget below the past's size after the fewest rounds; a tenth of it after all; rules in first and last."""
+    """Yields the sizes to measure.
+
+    These are every budget below the past's size after the fewest rounds, and a tenth of the past after each number of
+    rounds. Planted rules are measured at the tenth, after the fewest and the most rounds.
+    """
     below = [b for b in budgets if b < tokens]
     if not below:
         return
@@ -113,26 +121,26 @@ def _sizes(case: Case, tokens: int, budgets: Sequence[int], rounds: Sequence[int
 
 
 def own_size(case: Case) -> int:
-    """What the session's real summary and the messages kept beside it take, in tokens; 0 where there is none."""
+    """Returns the tokens of the session's real summary and the messages kept beside it, or 0 if there is none."""
     return RealSummaries((case,)).compact(case.past, budget=0).tokens if case.summary else 0
 
 
 def score(asked: Ground, method: Method, size: Size) -> Scores:
-    """One compaction, and everything that is said of it."""
+    """Compacts once and returns all scores of the result."""
     case, facts = asked.case, asked.facts
     recall = Recall(case.session, case.cut, case.kind, method.name, size.budget, size.rounds, len(facts), asked.tokens)
     recall = replace(recall, own=size.own, tenth=size.tenth)
     probed = Probed(case.session, case.cut, case.kind, method.name, size.budget, size.rounds, past_tokens=asked.tokens)
     probed = replace(probed, own=size.own, tenth=size.tenth)
     try:
-        made = grown(method, case.past, budget=size.budget, rounds=size.rounds)
+        result = grown(method, case.past, budget=size.budget, rounds=size.rounds)
     except Unable as exc:
         lost = replace(scored(recall, Compacted((), 0, 0.0), facts, None), unable=str(exc)) if facts else None
         return Scores(lost, replace(probed, unable=str(exc), tallies=_none(asked)))
     away = asked.away if isinstance(method, Preset) else None
     return Scores(
-        scored(recall, made, facts, away) if facts else None,
-        _probed(probed, made, asked, method if size.planted else None),
+        scored(recall, result, facts, away) if facts else None,
+        _probed(probed, result, asked, method if size.planted else None),
     )
 
 
@@ -154,20 +162,20 @@ def _probed(probed: Probed, made: Compacted, asked: Ground, planting: Method | N
 
 
 def _none(asked: Ground) -> tuple[Tally, ...]:
-    """The tallies of a view that holds nothing."""
+    """Returns the verdicts on a view that holds nothing."""
     return tuple(tallies(asked.probes, Shown(()), len(asked.case.past)))
 
 
 def _planted(planted: Planted, method: Method, probed: Probed) -> dict[str, tuple[int, int]]:
-    """What is left of the planted rules, by place; nothing where the result is over its budget."""
+    """Returns what is left of the planted rules, by place. A result over its budget keeps nothing."""
     view = Shown(())
     with suppress(Unable):
-        made = grown(method, planted.messages, budget=probed.budget, rounds=probed.rounds)
-        view = Shown(made.messages) if made.tokens <= probed.budget * TOLERANCE else view
+        result = grown(method, planted.messages, budget=probed.budget, rounds=probed.rounds)
+        view = Shown(result.messages) if result.tokens <= probed.budget * TOLERANCE else view
     return {probe.place: (int(judge(probe, view) == "present"), 1) for probe in planted.probes}
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
+# -- all cases -------------------------------------------------------------------------------------------------------
 
 
 def measure(
@@ -179,9 +187,9 @@ def measure(
     every_cut: bool = False,
     told: Told | None = None,
 ) -> Quality:
-    """Every score of every method on every case, in their order, whichever was ready first. Peers' processes are ended.
+    """Scores every method on every case, in a fixed order whichever finishes first. Ends the peers' processes.
 
-    `every_cut` has Tenfold's methods checked at every index of every session instead of the cases' cuts.
+    `every_cut` checks the gates of Tenfold's methods at every index of every session instead of the cases' cuts only.
     """
     sessions: dict[str, list[Case]] = {}
     for case in cases:
@@ -207,9 +215,9 @@ def measure(
 
 
 def checked(cuts: Sequence[Case], method: Preset, *, every_cut: bool = False) -> Checked:
-    """The gates of a method over the cuts of one session, or at its every index: two runs at each.
+    """Checks the gates of a method over the cuts of one session, or at every index, with two runs at each.
 
-    Tenfold's policies compact the session in its own format besides.
+    Tenfold's policies also compact the session in its own format.
     """
     first = cuts[0]
     chosen = range(1, len(first.messages) + 1) if every_cut else [c.cut for c in cuts]
@@ -219,17 +227,17 @@ def checked(cuts: Sequence[Case], method: Preset, *, every_cut: bool = False) ->
 
 
 def _lanes(methods: Sequence[Method]) -> list[list[Method]]:
-    """The methods that may not be asked at the same time: those of one peer. Peers and Tenfold's in turn."""
+    """Groups methods that must not run at the same time: those of one peer. Peers' and Tenfold's lanes alternate."""
     lanes: dict[str, list[Method]] = {}
     for method in methods:
         lanes.setdefault(method.name.partition("/")[0], []).append(method)
-    apart = [lane for lane in lanes.values() if isinstance(lane[0], Peer)]
-    here = [lane for lane in lanes.values() if not isinstance(lane[0], Peer)]
-    return [lane for pair in zip_longest(apart, here) for lane in pair if lane is not None]
+    peer_lanes = [lane for lane in lanes.values() if isinstance(lane[0], Peer)]
+    own_lanes = [lane for lane in lanes.values() if not isinstance(lane[0], Peer)]
+    return [lane for pair in zip_longest(peer_lanes, own_lanes) for lane in pair if lane is not None]
 
 
 class _Work:
-    """Goes through lanes of methods, `AT_ONCE` of them at a time, and keeps count."""
+    """Runs lanes of methods, `MAX_CONCURRENT` of them at a time, and counts the work done."""
 
     def __init__(self, total: int, told: Told | None) -> None:
         self._total, self._told = total, told
@@ -257,7 +265,7 @@ class _Work:
         *,
         every_cut: bool,
     ) -> tuple[Found, Gates]:
-        """The scores of each method on each of the cases. No process of a peer is left, whatever happens."""
+        """Returns the scores of each method on each case. In any case no process of a peer is left behind."""
         scores: Found = {}
         checks: Gates = {}
 
@@ -281,7 +289,7 @@ class _Work:
             finally:
                 self._stopped = True
                 while not all(each.cancel() or each.done() for each in running):
-                    _close(lanes)  # a peer that is waited for answers when its process has ended
+                    _close(lanes)  # ending its process unblocks a lane that waits for a peer
                     wait(running, timeout=0.1)
         return scores, checks
 

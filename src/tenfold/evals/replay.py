@@ -1,9 +1,10 @@
-"""What a session costs request by request: each method asked before each request that the agent really made.
+"""Replays sessions request by request: each method is asked before each request that the agent really made.
 
-Measured are the tokens a provider's cache can serve, since the bill is mostly that: two requests share the messages
-they begin with, whole ones only. Everything but the seconds is the same in every run, up to a token or two where a
-summary names its Block's id. Not modelled: caches that expire between two requests, and providers that look for a
-shared beginning only where the client set a mark (after a rewrite they find less than is credited here).
+The main measure is the tokens that a provider's cache can serve, because they make up most of the bill. Two requests
+share the whole messages that they begin with. Everything but the seconds is the same in every run, up to a token or two
+where a summary names the id of its Block. Two things are not modelled: caches that expire between two requests, and
+providers that look for a shared beginning only where the client set a mark. After a rewrite such a provider finds less
+than is credited here.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ _MILLION = 1_000_000
 
 
 AT_ONCE = 2
-"""Processes that are kept busy."""
+"""How many lanes of methods run at the same time."""
 
 
 class Replayed(Struct, frozen=True):
-    """One session played by one method in one window, all numbers but the last in tokens or requests.
+    """One session played by one method in one window. All numbers are tokens or requests, unless stated otherwise.
 
-    `overflows` are requests larger than the window, which a provider refuses; the bill counts them as if it did not.
-    `compactions` are requests that do not begin with all of the one before. `sent` is all input, `read` what came from
-    the cache, `rewritten` what was sent again although it is not new. `blocked` is the seconds that the conversation
-    waited for the method, model calls apart; `longest` the longest of them. `sizes` is the input of each request,
-    `rewrote` the indexes of those that are counted in `compactions`. `asked` is how often a method without a trigger of
-    its own was asked to compact, `refusals` how often it then gave no result and the list went out as it was; `unable`
-    is the reason where it never gave any.
+    `overflows` are requests larger than the window, which a provider would refuse; the bill counts them all the same.
+    `compactions` are requests that do not begin with all of the request before. `sent` is all input, `read` what came
+    from the cache, and `rewritten` what was sent again although it is not new. `blocked` is how many seconds the
+    conversation waited for the method, without model calls, and `longest` is the longest of these waits. `sizes` is the
+    input of each request, and `rewrote` are the indexes of the requests counted in `compactions`. `asked` is how often
+    a method without a trigger of its own was asked to compact. `refusals` is how often it then gave no result, so that
+    the list was sent unchanged. `unable` is the reason if it never gave a result.
     """
 
     session: str
@@ -66,7 +67,7 @@ class Replayed(Struct, frozen=True):
 
 
 def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequence[Prices] = ()) -> Replayed:
-    """Plays a session by one method. Costs O(messages in view) for each request, and no message is counted twice."""
+    """Plays a session with one method. Each request costs O(messages in view), and no message is counted twice."""
     began = time.perf_counter()
     player = start(track, window)
     waits = [time.perf_counter() - began]
@@ -98,9 +99,9 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
 
 
 def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], list[int], list[str]]:
-    """The requests, which did not begin with the whole of the one before, and each answer to being asked to compact.
+    """Returns the requests, the indexes of those that rewrote the one before, and the answers to compaction requests.
 
-    That is "" where it gave a result, else the reason. The waits are added to `waits`.
+    An answer is "" if there was a result, and otherwise the reason. The waits are appended to `waits`.
     """
     requests: list[Request] = []
     rewrote: list[int] = []
@@ -135,13 +136,13 @@ def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Requ
 
 
 def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:
-    """How many pieces two lists have in common from the beginning on."""
+    """Returns how many messages two lists have in common from the beginning on."""
     if before == after[: len(before)]:
         return len(before)
     return next(i for i, piece in enumerate(before) if i >= len(after) or piece != after[i])
 
 
-# -- telling -----------------------------------------------------------------------------------------------------------
+# -- all sessions ------------------------------------------------------------------------------------------------------
 
 
 def replays(
@@ -152,9 +153,9 @@ def replays(
     prices: Sequence[Prices] = (),
     told: Callable[[], object] = lambda: None,
 ) -> list[Replayed]:
-    """Every session with every method in every window, in that order. `told` is called after each.
+    """Plays every session in every window with every method, in that order. Calls `on_progress` after each.
 
-    Methods of one peer share a process and take turns; two processes are kept busy.
+    The methods of one peer share a process and take turns.
     """
     lanes: dict[str, list[str]] = {}
     for name in chosen:
@@ -175,7 +176,7 @@ def replays(
 
 
 class Replays(Struct, frozen=True):
-    """The result of one run: everything shown of it is drawn from this. `lists` says whose the prices are."""
+    """The result of one run, from which everything shown of it is drawn. `lists` names the source of the prices."""
 
     version: str
     counter: str
@@ -186,20 +187,23 @@ class Replays(Struct, frozen=True):
 
 
 def able(made: Replays) -> list[Replayed]:
-    """What is compared: without the methods that were asked and never gave a result, whatever the session."""
+    """Returns the results to compare, without methods that failed whenever they were asked in any session."""
     gave = {one.method for one in made.played if one.asked > one.refusals}
     never = {one.method for one in made.played if one.unable} - gave
     return [one for one in made.played if one.method not in never]
 
 
 def no_result(played: Sequence[Replayed]) -> str:
-    """How often a method gave none, of the times it was asked."""
+    """Returns how often a method gave no result, out of the times it was asked."""
     asked = sum(one.asked for one in played)
     return f"{sum(one.refusals for one in played)}/{asked}" if asked else "-"
 
 
 def tables(made: Replays) -> list[Table]:
-    """A table for each session and window, the methods in the order they were named; what could not run; the prices."""
+    """Returns a table for each session and window, then what could not run, then the prices.
+
+    Methods keep their order.
+    """
     found: dict[tuple[str, int], list[Replayed]] = {}
     for one in able(made):
         found.setdefault((one.session, one.window), []).append(one)
@@ -208,7 +212,7 @@ def tables(made: Replays) -> list[Table]:
 
 
 def unable(made: Replays) -> Table:
-    """The methods that never gave a result in some session, with the reason given most often."""
+    """Returns the methods that never gave a result in some session, with the most frequent reason."""
     found: dict[str, list[Replayed]] = {}
     for one in made.played:
         found.setdefault(one.method, []).append(one)

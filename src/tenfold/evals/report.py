@@ -1,6 +1,6 @@
-"""The result of one run of the yardstick as a value, and the tables drawn from it alone.
+"""The result of one run of the yardstick as a value, and the tables made from it.
 
-Rows are plain texts, so that a terminal, Markdown and HTML can each draw them in their own way.
+The cells are plain text, so a terminal, Markdown and HTML can each draw them in their own way.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from tenfold.evals.validity import GATES, LEAST_SUMMARY, Checked, Gate
 from tenfold.policies import POLICIES
 
 OURS = "tenfold"
-"""The method that leads or does not."""
+"""The method that all others are compared with."""
 REAL = "real-summary"
 RULES: tuple[Kind, ...] = ("constraint", "correction")
-"""What users said has to hold."""
+"""The kinds of what users said has to hold."""
 One = TypeVar("One", Recall, "Probed")
 _NONE = "-"
 _K = 1_000
 
 
 class Probed(Struct, frozen=True):
-    """One method on one case at one budget after so many rounds, judged by everything but future-use recall.
+    """One method on one case at one budget after some rounds, judged by everything but future-use recall.
 
-    `tenth` says that the budget is a tenth of the past, `own` that it is the size of the session's real summary.
-    `tallies` are the typed probes by kind and age quarter, all
-    missed where the result is `over` its budget. `planted` maps the place of a planted rule to (present, asked).
-    `false` counts identifiers in the view that its source never held, `gates` what of validity did not hold (empty
-    where all did). `unable` says why there is no result.
+    `tenth` means that the budget is a tenth of the past, and `own` that it is the size of the session's real summary.
+    `tallies` are the typed probes by kind and age quarter; all count as missed if the result is `over` its budget.
+    `planted` maps the place of a planted rule to (present, asked). `false` counts identifiers in the view that its
+    source never held. `gates` are the gates that failed. `unable` is the reason if there is no result.
     """
 
     session: str
@@ -67,8 +66,8 @@ class Probed(Struct, frozen=True):
 class Quality(Struct, frozen=True):
     """The result of `tenfold eval quality`: what was measured, with what, and every score.
 
-    `rounds` are the numbers of compactions up to a cut; at the smallest of them all budgets were measured, at the
-    others a tenth of the past. `checked` are the gates at the cuts, or at every index where that was asked.
+    `rounds` are the numbers of compactions up to a cut. All budgets were measured after the fewest, and a tenth of the
+    past after the others too. `checked` are the gates at the cuts, or at every index if that was asked for.
     """
 
     version: str
@@ -82,7 +81,7 @@ class Quality(Struct, frozen=True):
 
 
 class Yardstick(Struct, frozen=True):
-    """What one report shows, of which any part may be missing. HTML, plots and pages are made from this alone.
+    """What one report shows. Any part may be missing. HTML, charts and pages are made from this alone.
 
     `gold` are the questions with gold answers after a compaction. `peers` maps each installed peer to its version.
     """
@@ -98,12 +97,12 @@ class Yardstick(Struct, frozen=True):
 
 
 def as_json(made: Quality) -> bytes:
-    """The result as one JSON object."""
+    """Returns the result as one JSON object."""
     return msgspec.json.encode(made)
 
 
 def tables(made: Quality) -> list[Table]:
-    """Every table that there is something to put in: the headline first, what could not run last."""
+    """Returns every table that has rows: the headline first, and what could not run last."""
     found = [headline(made), by_age(made), by_kind(made), against_real(made)]
     found += [by_type(made, rounds) for rounds in sorted({made.rounds[0], made.rounds[-1]})]
     found += [by_budget(made), by_rounds(made), planted(made)]
@@ -115,12 +114,12 @@ def tables(made: Quality) -> list[Table]:
 
 
 def headline(made: Quality) -> Table:
-    """Future-use recall by method, best first: the area over the budgets with its interval, the score at each."""
-    scores, rated = by_method(plain(made)), by_method(in_area(made))
-    drawn = drawings(r.session for r in made.recall)
+    """Returns future-use recall by method, best first: the area with its interval, and the score at each budget."""
+    scores, area_scores = by_method(plain(made)), by_method(in_area(made))
+    resamples = drawings(r.session for r in made.recall)
     rows = []
-    for name, found in sorted(scores.items(), key=lambda item: -area_of(rated.get(item[0], ()), present)):
-        own, able = rated.get(name, []), [r for r in found if not r.unable]
+    for name, found in sorted(scores.items(), key=lambda item: -area_of(area_scores.get(item[0], ()), present)):
+        own, able = area_scores.get(name, []), [r for r in found if not r.unable]
         searches = any(r.within is not None for r in found)
         if not able:
             continue
@@ -128,7 +127,7 @@ def headline(made: Quality) -> Table:
             (
                 name,
                 f"{area_of(own, present):.3f}",
-                _ends(of_area(own, drawn)),
+                _ends(of_area(own, resamples)),
                 f"{mean_area(own, present):.3f}",
                 *(f"{area_of(own, count):.3f}" if searches else _NONE for count in (within, early)),
                 *(_share(pooled([r for r in found if r.budget == b], present)) for b in made.budgets),
@@ -157,36 +156,42 @@ def _about_headline(made: Quality) -> str:
     area_over = area_budgets(made)
     counted = {b: len({(r.session, r.cut) for r in plain(made) if r.budget == b}) for b in made.budgets}
     each = ", ".join(f"{budget / _K:g}k {cuts}" for budget, cuts in counted.items() if cuts)
-    said = (
+    note = (
         f"area over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k, of {_where(in_area(made))}; cuts with each "
         f"budget below their past's size: {each}; measured at any size: {_where(made.recall)}; facts pooled over cuts; "
         "over or unable scores 0; intervals: bootstrap of sessions"
     )
     found = lead(made)
     if found is None:
-        return said
+        return note
     at = found.by
-    return f"{said}; {OURS} minus the best other, {found.over}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})"
+    return f"{note}; {OURS} minus the best other, {found.over}: {at.value:+.3f} ({at.low:+.3f} to {at.high:+.3f})"
 
 
 def _where(scores: Iterable[Recall]) -> str:
-    """In how many places these scores were taken."""
+    """Says how many cuts and sessions these scores are of."""
     cuts = {(r.session, r.cut) for r in scores}
     return f"{len(cuts)} cuts of {len({session for session, _ in cuts})} sessions"
 
 
 class Lead(Struct, frozen=True):
-    """By how much the area of `tenfold` exceeds that of the method `over`; below 0: it does not."""
+    """By how much the area of `tenfold` exceeds that of the method named.
+
+    A negative margin means that it is smaller.
+    """
 
     over: str
     by: Interval
 
 
 def lead(made: Quality, over: Iterable[str] = ()) -> Lead | None:
-    """The lead over the best of the methods named, or of all that are not Tenfold's; None where either is missing."""
+    """Returns the lead over the best of the methods named, by default of all that are not Tenfold's.
+
+    Returns None if either side is missing.
+    """
     found = {name: scores for name, scores in by_method(in_area(made)).items() if measured(scores)}
-    wanted = set(over) or {name for name in found if name != OURS and name not in POLICIES}
-    others = {name: area_of(scores, present) for name, scores in found.items() if name in wanted}
+    compared = set(over) or {name for name in found if name != OURS and name not in POLICIES}
+    others = {name: area_of(scores, present) for name, scores in found.items() if name in compared}
     if OURS not in found or not others:
         return None
     best = max(others, key=lambda name: (others[name], name))
@@ -194,17 +199,17 @@ def lead(made: Quality, over: Iterable[str] = ()) -> Lead | None:
 
 
 def by_age(made: Quality) -> Table:
-    """The same by the age of the fact: in which quarter of the past's tokens it last occurred."""
+    """Returns future-use recall by the quarter of the past's tokens in which a fact last occurred."""
     return _by(made, "by age (quarter of the past, 1 is the oldest)", ("1", "2", "3", "4"), lambda r: r.quarters)
 
 
 def by_kind(made: Quality) -> Table:
-    """The same by the kind of identifier."""
+    """Returns future-use recall by the kind of identifier."""
     return _by(made, "by kind", KINDS, lambda r: r.kinds)
 
 
 def against_real(made: Quality) -> Table:
-    """Every method at the size of the summaries that models really wrote for these sessions."""
+    """Returns every method at the size of the summaries that models really wrote for these sessions."""
     own, asked = by_method(r for r in made.recall if r.own), by_method(p for p in made.probes if p.own)
     cuts = list(dict.fromkeys((r.session, r.cut, r.budget) for r in made.recall if r.own))
     rows = []
@@ -239,7 +244,7 @@ def _by(made: Quality, title: str, keys: Sequence[str], of: Callable[[Recall], d
 
 
 def by_type(made: Quality, rounds: int) -> Table:
-    """The typed probes at a tenth of the past, by their kind, after so many compactions."""
+    """Returns the typed probes at a tenth of the past by their kind, after this many compactions."""
     found = by_method(p for p in made.probes if p.tenth and p.rounds == rounds)
     asked = _counts(next(iter(found.values()), []))
     used = [kind for kind in PROBED if asked[kind, "asked"]]
@@ -248,14 +253,17 @@ def by_type(made: Quality, rounds: int) -> Table:
         for name, own in _best_first(found, PROBED)
     ]
     cuts = len({(p.session, p.cut) for own in found.values() for p in own})
-    said = ", ".join(f"{kind} {asked[kind, 'asked']}" for kind in used)
-    note = f"asked in {cuts} cuts: {said}; present is what stands near what it is about; over or unable scores 0"
-    often = f", after {rounds} compactions" if rounds > made.rounds[0] else ""
-    return Table(f"Typed probes at a tenth of the past{often}", ("method", *used, "all"), rows, note)
+    counts = ", ".join(f"{kind} {asked[kind, 'asked']}" for kind in used)
+    note = f"asked in {cuts} cuts: {counts}; present is what stands near what it is about; over or unable scores 0"
+    suffix = f", after {rounds} compactions" if rounds > made.rounds[0] else ""
+    return Table(f"Typed probes at a tenth of the past{suffix}", ("method", *used, "all"), rows, note)
 
 
 def by_budget(made: Quality) -> Table:
-    """All typed probes together: at each budget, and at a tenth by age; there also bare words, and stale answers."""
+    """Returns all typed probes together, at each budget and at a tenth of the past.
+
+    At a tenth they are also shown by age, with bare words and with stale answers.
+    """
     once = [p for p in made.probes if not p.own and p.rounds == made.rounds[0]]
     tenth = by_method(p for p in once if p.tenth)
     found = by_method(once)
@@ -274,7 +282,7 @@ def by_budget(made: Quality) -> Table:
 
 
 def by_rounds(made: Quality) -> Table:
-    """What several compactions one after the other leave, at a tenth of the past."""
+    """Returns what is left after several compactions, each to a tenth of the past."""
     if len(made.rounds) < 2:
         return Table("After several compactions", ("method",), [])
     needed = by_method(r for r in made.recall if r.tenth)
@@ -293,21 +301,24 @@ def by_rounds(made: Quality) -> Table:
 
 
 def planted(made: Quality) -> Table:
-    """Rules planted into the past by where they stood, after the fewest and the most compactions."""
+    """Returns the planted rules that are left, by where they stood, after the fewest and the most compactions."""
     found = by_method(p for p in made.probes if p.tenth)
-    often = sorted({made.rounds[0], made.rounds[-1]})
+    round_counts = sorted({made.rounds[0], made.rounds[-1]})
     rows = []
     for name, own in _best_first(found, PROBED):
-        cells = (_planted([p for p in own if p.rounds == n], place) for n in often for place, _ in PLACES)
+        cells = (_planted([p for p in own if p.rounds == n], place) for n in round_counts for place, _ in PLACES)
         rows.append((name, *cells))
     rows.sort(key=lambda row: [float(cell) if cell != _NONE else 0.0 for cell in row[:0:-1]], reverse=True)
-    columns = (f"{place} {n}x" for n in often for place, _ in PLACES)
+    columns = (f"{place} {n}x" for n in round_counts for place, _ in PLACES)
     note = "at a tenth of the past; a rule said in passing and never mentioned again; the number: compactions"
     return Table("Planted rules by where they stood", ("method", *columns), rows, note)
 
 
 def planted_in(probed: Iterable[Probed], place: str) -> tuple[int, int]:
-    """The rules planted at a place that these views still hold, and those planted; without a result all is missed."""
+    """Returns how many rules planted at a place these views still hold, and how many were planted.
+
+    No result holds none.
+    """
     found = [p.planted.get(place, (0, 1)) for p in probed]
     return sum(have for have, _ in found), sum(asked for _, asked in found)
 
@@ -317,11 +328,11 @@ def _planted(probed: Sequence[Probed], place: str) -> str:
     return _share(have / asked) if asked else _NONE
 
 
-# -- what must not be --------------------------------------------------------------------------------------------------
+# -- validity ----------------------------------------------------------------------------------------------------------
 
 
 def validity(made: Quality) -> Table:
-    """Of all results of a method, how often each gate failed, and what is false or stale in them."""
+    """Returns how often each gate failed in a method's results, and the false facts and stale answers in them."""
     failed = Counter(gate for p in made.probes for gate in p.gates)
     gates = [gate for gate in GATES if failed[gate]]
     rows = []
@@ -341,7 +352,7 @@ def validity(made: Quality) -> Table:
 
 
 def twice(made: Quality) -> Table:
-    """Tenfold's own methods run twice at each cut and once more in the session's own format: the gates that failed."""
+    """Returns the gates that Tenfold's methods failed, run twice at each cut and once in the session's own format."""
     rows: list[tuple[str, ...]] = []
     first: list[str] = []
     for name in dict.fromkeys(one.method for one in made.checked):
@@ -350,15 +361,15 @@ def twice(made: Quality) -> Table:
         for one in own:
             counts.update(one.counts)
             first += [f"{name} in {one.session}: {gate}, {why}" for gate, why in one.first.items()]
-        said = ", ".join(f"{gate} {count}" for gate, count in counts.items()) or "none"
+        failed = ", ".join(f"{gate} {count}" for gate, count in counts.items()) or "none"
         figures = (sum(one.cuts for one in own), sum(one.thinking for one in own), sum(one.unable for one in own))
-        rows.append((name, *map(str, figures), said))
+        rows.append((name, *map(str, figures), failed))
     columns = ("method", "cuts", "with thinking", "unable", "gates that failed")
     return Table("Validity of Tenfold's methods, run twice", columns, rows, "; ".join(first[:3]))
 
 
 def unable(made: Quality) -> Table:
-    """The methods that gave no result somewhere, with the reason given most often."""
+    """Returns the methods that gave no result somewhere, with the most frequent reason."""
     rows: list[tuple[str, ...]] = []
     for name, own in by_method(made.probes).items():
         reasons = [p.unable for p in own if p.unable]
@@ -373,23 +384,23 @@ Count = Callable[[Recall], int]
 
 
 def plain(made: Quality) -> list[Recall]:
-    """The scores after the fewest compactions at the budgets named."""
+    """Returns the scores after the fewest compactions at the named budgets."""
     return [r for r in made.recall if not r.own and not r.tenth and r.rounds == made.rounds[0]]
 
 
 def area_budgets(made: Quality) -> tuple[int, ...]:
-    """The budgets of the headline's area: those of 4k to 32k, all that there are where none of these is."""
+    """Returns the budgets of the headline's area: those from 4k to 32k, or all of them if none is in that range."""
     return tuple(b for b in made.budgets if BUDGETS[0] <= b <= BUDGETS[-1]) or made.budgets
 
 
 def in_area(made: Quality) -> list[Recall]:
-    """Those of the plain scores that the headline's area is taken over."""
-    wanted = area_budgets(made)
-    return [r for r in plain(made) if r.budget in wanted]
+    """Returns the plain scores that the headline's area is taken over."""
+    budgets = area_budgets(made)
+    return [r for r in plain(made) if r.budget in budgets]
 
 
 def by_method(scores: Iterable[One]) -> dict[str, list[One]]:
-    """The scores of each method."""
+    """Groups the scores by method."""
     out: dict[str, list[One]] = {}
     for score in scores:
         out.setdefault(score.method, []).append(score)
@@ -397,49 +408,49 @@ def by_method(scores: Iterable[One]) -> dict[str, list[One]]:
 
 
 def present(score: Recall) -> int:
-    """Needed facts in the view."""
+    """Returns how many needed facts are in the view."""
     return score.present
 
 
 def within(score: Recall) -> int:
-    """Needed facts in the view or one search away."""
+    """Returns how many needed facts are in the view or one search away."""
     return score.within or 0
 
 
 def early(score: Recall) -> int:
-    """The same, searched for before the agent began the message that used the fact."""
+    """Returns the same, with the search made before the agent began the message that used the fact."""
     return score.early or 0
 
 
 def unsent(score: Recall) -> bool:
-    """Whether there is nothing to send: a result above its budget, or none."""
+    """Whether there is nothing to send: no result, or one above its budget."""
     return score.over or bool(score.unable)
 
 
 def refetch(scores: Sequence[Recall]) -> float:
-    """The price of what is missing, in tokens: the mean over the results there are."""
+    """Returns the tokens it takes to read what is missing again: the mean over all results."""
     found = [r.refetch for r in scores if not r.unable]
     return sum(found) / len(found)
 
 
 def measured(scores: Sequence[Recall]) -> bool:
-    """Whether a method could do anything at all: one that never could is listed with its reason, not scored."""
+    """Whether a method gave any result. One that never did is listed with its reason and not scored."""
     return any(not r.unable for r in scores)
 
 
 def pooled(scores: Sequence[Recall], count: Count) -> float:
-    """The share of all needed facts together; 0 where none was needed."""
+    """Returns the share of all needed facts together, or 0 if none was needed."""
     total = sum(r.needed for r in scores)
     return sum(count(r) for r in scores) / total if total else 0.0
 
 
 def area_of(scores: Sequence[Recall], count: Count) -> float:
-    """The area over the budgets of the pooled share."""
+    """Returns the area over the budgets of the pooled share."""
     return area({b: pooled([r for r in scores if r.budget == b], count) for b in {r.budget for r in scores}})
 
 
 def mean_area(scores: Sequence[Recall], count: Count) -> float:
-    """The mean over cases of each one's own area: every case weighs the same, however much it needed."""
+    """Returns the mean of the cases' own areas. Every case weighs the same, however many facts it needed."""
     cuts = dict.fromkeys((r.session, r.cut) for r in scores)
     areas = [area_of([r for r in scores if (r.session, r.cut) == cut], count) for cut in cuts]
     return sum(areas) / len(areas) if areas else 0.0
@@ -452,14 +463,14 @@ def answered(
     *,
     quarter: int = 0,
 ) -> float | None:
-    """The share of the probes of these kinds that the views answer; of one quarter of age where it is named."""
+    """Returns the share of the probes of these kinds that the views answer; of one age quarter, if given."""
     found = [t for p in probed for t in p.tallies if t.kind in kinds and quarter in (0, t.quarter)]
     asked = sum(t.asked for t in found)
     return sum(map(count, found)) / asked if asked else None
 
 
 def stale(probed: Iterable[Probed]) -> int:
-    """The probes that the views answer with what was superseded."""
+    """Counts the probes that the views answer with something superseded."""
     return sum(t.stale for p in probed for t in p.tallies)
 
 
@@ -471,7 +482,7 @@ def _counts(probed: Iterable[Probed]) -> Counter[tuple[Kind, str]]:
 
 
 def _best_first(found: dict[str, list[Probed]], kinds: Sequence[Kind]) -> list[tuple[str, list[Probed]]]:
-    """The methods that could do anything, by the share of these probes."""
+    """Sorts the methods that gave any result by their share of these probes."""
     able = [(name, own) for name, own in found.items() if any(not p.unable for p in own)]
     return sorted(able, key=lambda item: -(answered(item[1], kinds) or 0.0))
 

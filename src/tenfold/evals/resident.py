@@ -1,8 +1,8 @@
-"""How much memory a session takes: measured in a fresh process, which is this module run by itself.
+"""Measures how much memory a session takes, in a fresh process that runs this module.
 
-`python -m tenfold.evals.resident held FILE` keeps the chat messages of a file, a JSON line each, in a session in
-memory; `... opened FILE SESSION` opens a session of a SQLite store and reads its view. Both print the megabytes before
-and after.
+`python -m tenfold.evals.memory_use held FILE` keeps the chat messages of a file, one JSON object a line, in an
+in-memory session. `... opened FILE SESSION` opens a session of a SQLite store and reads its view. Both print the
+megabytes before and after.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _BATCH = 500
 
 
 class Resident(Struct, frozen=True):
-    """The most memory a process had, in megabytes, and what of it before it had a session. `unable`: not known.
+    """The peak memory of a process in megabytes, and how much of it came before the session.
 
-    `what` is "held" for a session kept in memory, "opened" for a stored and compacted one of which the view was read.
+    `what` is "held" for a session kept in memory, and "opened" for a stored and compacted session whose view was read.
+    `unable` says why the memory is unknown.
     """
 
     what: str
@@ -40,9 +41,10 @@ class Resident(Struct, frozen=True):
 
 
 def peak() -> int:
-    """The most memory this process has had, in megabytes. Raises `Unable` where the system does not say (Windows).
+    """Returns the peak memory of this process in megabytes.
 
-    Linux's own figure where there is one, since `ru_maxrss` begins with the parent's.
+    Raises `UnableError` if the system does not say (Windows). On Linux it is read from `/proc`, since `ru_maxrss`
+    starts with the parent's peak.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -61,14 +63,14 @@ def child(what: str, messages: int, *arguments: str) -> Resident:
     command = [sys.executable, "-m", "tenfold.evals.resident", what, *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python, this module
     if run.returncode:
-        said = run.stderr.strip().splitlines() or ["it said nothing"]
-        return Resident(what, messages, unable=said[-1])
+        error_lines = run.stderr.strip().splitlines() or ["it said nothing"]
+        return Resident(what, messages, unable=error_lines[-1])
     before, megabytes = msgspec.json.decode(run.stdout, type=tuple[int, int])
     return Resident(what, messages, megabytes, before)
 
 
 def held(file: Path) -> None:
-    """Appends the messages of a file to a session in memory."""
+    """Appends the messages of a file to an in-memory session."""
     session = Session.create(Place(MemoryStore(), "s"), policy_named("tenfold")(counter_for(None).counter))
     with file.open("rb") as lines:
         batch: list[bytes] = []
@@ -89,7 +91,7 @@ def opened(file: Path, session: str) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Does what the arguments say, and prints the megabytes before and after."""
+    """Runs the named measurement, and prints the megabytes before and after."""
     what, file, *rest = arguments
     before = peak()
     if what == "held":

@@ -1,4 +1,4 @@
-"""Several compactions one after the other, as a long conversation has them."""
+"""Compacts a past several times, one after the other, as happens in a long conversation."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from tenfold.evals.methods import Compacted, Method, steps_of
 
 
 def grown(method: Method, past: Sequence[ChatMessage], *, budget: int, rounds: int) -> Compacted:
-    """What a method has made of the past when it grew in `rounds` equal stretches and was compacted after each.
+    """Returns what a method makes of the past when it grows in `rounds` equal stretches and is compacted after each.
 
-    Each time the method gets its own last result and the messages of the next stretch, cut where no call is open.
-    Times and model calls of all rounds are added up. Raises `Unable` with what the method raises in any round.
+    Each time the method gets its own last result and the messages of the next stretch. Stretches end where no call is
+    open. Times and model calls of all rounds are added up. Raises `UnableError` if the method does in any round.
     """
     if rounds < 1:
         raise UsageError(f"{rounds} rounds: a past is compacted at least once")
-    made = Compacted((), 0, 0.0)
+    result = Compacted((), 0, 0.0)
     for stretch in stretches(past, rounds):
-        new = method.compact((*made.messages, *stretch), budget=budget)
-        made = replace(
+        new = method.compact((*result.messages, *stretch), budget=budget)
+        result = replace(
             new,
-            seconds=made.seconds + new.seconds,
-            spent_input=made.spent_input + new.spent_input,
-            spent_output=made.spent_output + new.spent_output,
+            seconds=result.seconds + new.seconds,
+            spent_input=result.spent_input + new.spent_input,
+            spent_output=result.spent_output + new.spent_output,
         )
-    return made
+    return result
 
 
 def stretches(past: Sequence[ChatMessage], rounds: int) -> list[tuple[ChatMessage, ...]]:
-    """The past in `rounds` stretches of about as many messages, none ending inside a step; fewer for a short past."""
+    """Splits the past into `rounds` stretches of about equal length that never end inside a step.
+
+    A short past has fewer.
+    """
     head, steps = steps_of(past)
     ends = [len(head)]
     for step in steps:

@@ -1,8 +1,8 @@
-"""Whether search finds what a question is about: the messages that hold its answer, given the question's words.
+"""Measures whether search finds the messages that hold the answer to a question, given the question's words.
 
-The questions are those that come with a session file, each with a text that its answer must hold: in the file, as in
-Gemini CLI's compression scenarios, or in a file beside it. Held against it is plain BM25 over stemmed words, as
-SQLite's FTS5 has it.
+The questions come with a session file, each with a text that its answer must hold. They are in the file itself, as in
+Gemini CLI's compression scenarios, or in a file beside it. Tenfold's search is compared with plain BM25 over stemmed
+words, as SQLite's FTS5 has it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tenfold.settings import policy_for
 from tenfold.wire import WIRES
 
 DEPTHS = (1, 5, 10)
-"""Hits that are looked at."""
+"""How many hits are looked at."""
 BESIDE = ".questions.toml"
-"""Ends the name of a file of questions: those of `logs.pi.jsonl` stand in `logs.pi.questions.toml`, in its folder."""
+"""The suffix of a file of questions: those for `logs.pi.jsonl` are in `logs.pi.questions.toml`, in the same folder."""
 SHORTEST = 4
-"""Characters of the shortest answer that marks its evidence: "yes" stands in many messages that say nothing of it."""
+"""The shortest answer, in characters, that marks its evidence. A "yes" stands in many messages that are no evidence."""
 _WORD = re.compile(r"[\w./-]*\w")
 
 Search = Callable[[str, int], list[int]]
-"""Indexes of messages for a query, the best first, at most so many."""
+"""Returns the indexes of the messages that match a query, best first, at most the given number."""
 
 
 class Question(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Question(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """What one search found of one question's evidence: `found[i]` messages among the first `DEPTHS[i]` hits."""
+    """What one search found for one question: `found[i]` messages of the evidence among the first `DEPTHS[i]` hits."""
 
     session: str
     method: str
@@ -66,9 +66,10 @@ class _Scenario(Struct):
 
 
 def questions_of(path: Path, name: str = "", *, format: str | None = None) -> tuple[list[str], list[Question]]:
-    """The texts of a file's session and the questions about it, () where it brings none or their answers are nowhere.
+    """Returns the texts of a file's session and the questions about it whose answers it holds.
 
-    `name` and `format` are as in `conversations`. Raises what `quizzed` raises.
+    Both are empty if the file brings no questions. `name` and `format` are as in `read_sessions`. Raises what
+    `read_questioned_session` raises.
     """
     posed = posed_in(path)
     if not posed:
@@ -85,9 +86,9 @@ def questions_of(path: Path, name: str = "", *, format: str | None = None) -> tu
 
 
 def posed_in(path: Path) -> list[Posed]:
-    """The questions that come with a file: those in it, then those in the file of questions beside it.
+    """Returns the questions that come with a file: those in it, then those in the file of questions beside it.
 
-    Raises `BadInput` for a file that cannot be read, and for a file of questions that is none.
+    Raises `BadInput` if a file cannot be read, or if the file of questions is not valid.
     """
     beside = path.with_suffix(BESIDE)
     try:
@@ -97,7 +98,10 @@ def posed_in(path: Path) -> list[Posed]:
 
 
 def quizzed(path: Path, name: str = "", *, format: str | None = None) -> Conversation:
-    """The one session of a file that questions are asked of. Raises `BadInput` for several, and as `read_file` does."""
+    """Returns the one session of a file that comes with questions.
+
+    Raises `BadInput` if there are several sessions, and whatever `read_file` raises.
+    """
     found = conversations(path, name, format=format)
     if len(found) != 1:
         raise BadInput(f"{path}: questions come with it, and {len(found)} sessions: keep a file for each session")
@@ -107,7 +111,7 @@ def quizzed(path: Path, name: str = "", *, format: str | None = None) -> Convers
 def _inside(data: bytes) -> list[Posed]:
     try:
         return msgspec.json.decode(data, type=_Scenario).questions
-    except msgspec.DecodeError:  # a session in which nothing is asked, in whatever format it is
+    except msgspec.DecodeError:  # a session without questions, in any format
         return []
 
 
@@ -119,7 +123,7 @@ def _noted(path: Path) -> list[Posed]:
 
 
 def asked(path: Path, name: str = "", *, format: str | None = None) -> list[Asked]:
-    """Every question of a file, asked of every search. `name` and `format` are as in `conversations`."""
+    """Asks every search every question of a file. `name` and `format` are as in `read_sessions`."""
     texts, questions = questions_of(path, name, format=format)
     if not questions:
         return []
@@ -134,7 +138,7 @@ def asked(path: Path, name: str = "", *, format: str | None = None) -> list[Aske
 
 
 def table(scores: Sequence[Asked]) -> Table:
-    """Recall at each depth by method: of the evidence that so many hits can hold, the share that they do."""
+    """Returns the recall at each depth by search: the share found of the evidence that this many hits can hold."""
     rows = []
     for name in dict.fromkeys(one.method for one in scores):
         own = [one for one in scores if one.method == name]
@@ -152,7 +156,7 @@ def table(scores: Sequence[Asked]) -> Table:
 
 
 def _tenfold(texts: Sequence[str]) -> Search:
-    """Tenfold's own search, as `tenfold search` and the recall tool have it."""
+    """Returns Tenfold's own search, as used by `tenfold search` and the recall tool."""
     items = [msgspec.json.encode({"role": "user", "content": text}) for text in texts]
     session = Session.create(Place(MemoryStore(), IDS.new()), policy_for("tenfold", counter()))
     session.append(*WIRES["openai-chat"].decode(items))
@@ -165,7 +169,7 @@ def _tenfold(texts: Sequence[str]) -> Search:
 
 
 def _bm25(texts: Sequence[str]) -> Search:
-    """BM25 over words cut to their stems (Porter's), any of which may match: what a search engine does by default."""
+    """Returns BM25 over stemmed words (Porter's), any of which may match: the default of a search engine."""
 
     def search(query: str, limit: int) -> list[int]:
         words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query))

@@ -1,7 +1,7 @@
-"""What Tenfold costs beside the model: a turn, a compaction, an opening, the archive, memory, and what calls wait.
+"""Measures what Tenfold costs besides the model: turns, compaction, opening, the archive, memory, and waiting calls.
 
-Every measure is taken on the sessions named, repeated until they are long enough. A turn is held against what other
-projects' own hooks take in it (`peers.py`). Times are this machine's, in seconds.
+Every measure uses the named sessions, repeated until they are long enough. A turn is compared with the time that other
+projects' own hooks take (`peers.py`). All times are seconds on this machine.
 """
 
 from __future__ import annotations
@@ -34,36 +34,39 @@ from tenfold.record.message import Message, Text
 from tenfold.session import Place, Session
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
-"""Messages of the histories that are measured, and entries of the archives."""
+"""How many messages the measured histories have, and how many entries the archives."""
 MIDDLE = 10_000
-"""Peers, compactions and memory are measured up to this length: the slowest peer takes seconds a turn there."""
+"""The length up to which peers, compactions and memory are measured. The slowest peer takes seconds per turn there."""
 FULL = 1_000_000
-"""Entries of the largest archive, on request alone: its index takes gigabytes and minutes."""
+"""The entries of the largest archive, measured on request only: its index takes gigabytes and minutes."""
 TURNS = (20, 100)
-"""The fewest and the most turns that a median is taken of, after one that warms up; between them one in a hundred."""
+"""The fewest and the most turns for a median, after one warm-up turn.
+
+In between it is one for each hundred messages.
+"""
 LIMIT = 20.0
-"""Seconds that the turns of one method at one length may take together; at least one is made."""
+"""How many seconds the turns of one method at one length may take together. At least one turn is made."""
 BEYOND = 2_000_000_000
-"""Tokens of a window that no history fills, so that nothing is to be compacted."""
+"""A window in tokens that no history fills, so that nothing has to be compacted."""
 ENTRY = 1_000
-"""Characters of an archive's entry."""
+"""The characters of an entry of an archive."""
 QUERIES = 20
-"""Searches in an archive, each for three words of one of its entries."""
+"""How many searches are made in an archive, each for three words of one of its entries."""
 BATCH = 5_000
-"""Messages appended at once, and entries of one session of an archive."""
+"""How many messages are appended at once, and how many entries one session of an archive has."""
 SHOWN = 80_000
-"""Tokens that a stored history is compacted to, each time it grew by a fortieth, before it is opened."""
+"""The tokens that a stored history is compacted to, whenever it has grown by a fortieth, before it is opened."""
 OPENINGS = 11
-"""Openings that a median is taken of."""
+"""How many openings the median is taken of."""
 _SEED = 7
 _WORD = re.compile(r"[A-Za-z]{5,20}")
 
 
 class Turned(Struct, frozen=True):
-    """What a turn costs at a length of history when nothing is to be compacted. `unable` says why it is not known.
+    """The cost of a turn at a length of history, when nothing is to be compacted. `unable` says why it is unknown.
 
     `way` is how the host gives its history: "append" what is new, "sync" or "request" the whole list; "hook" is a
-    peer's own. `seconds` is the median, `slowest` the longest of `turns` turns.
+    peer's own. `seconds` is the median and `slowest` the longest of `turns` turns.
     """
 
     method: str
@@ -76,7 +79,7 @@ class Turned(Struct, frozen=True):
 
 
 class Packed(Struct, frozen=True):
-    """A compaction to a tenth, by code alone, of a history held in memory: from and to how many tokens, how long."""
+    """A compaction to a tenth, by code alone, of a history in memory: the tokens before and after, and the time."""
 
     messages: int
     before: int
@@ -85,7 +88,7 @@ class Packed(Struct, frozen=True):
 
 
 class Opened(Struct, frozen=True):
-    """A stored session of `messages`, `shown` of them in view, whose store is opened anew and its view read."""
+    """The time to open the store of a session and read its view, which shows `shown` of its `messages`."""
 
     messages: int
     shown: int
@@ -93,7 +96,7 @@ class Opened(Struct, frozen=True):
 
 
 class Archived(Struct, frozen=True):
-    """An archive in SQLite: seconds to write all entries and to index them, of the median and the slowest search."""
+    """An archive in SQLite: seconds to write all entries, to index them, and for the median and the slowest search."""
 
     entries: int
     write: float
@@ -104,9 +107,9 @@ class Archived(Struct, frozen=True):
 
 
 class Blocked(Struct, frozen=True):
-    """What the calls of an agent's run waited for Tenfold: those that were compacted for, and the `other` ones.
+    """How long the calls of an agent waited for Tenfold: those with a compaction, and the `other` ones.
 
-    `summary` says who wrote it and when; `unable` why that is not known.
+    `summary` says who wrote the summary and when. `unable` says why the times are unknown.
     """
 
     summary: str
@@ -119,7 +122,7 @@ class Blocked(Struct, frozen=True):
 
 
 class Speed(Struct, frozen=True):
-    """The result of `tenfold eval speed`: everything shown of it is drawn from this."""
+    """The result of `tenfold eval speed`, from which everything shown of it is drawn."""
 
     version: str
     counter: str
@@ -136,20 +139,20 @@ class Hooked(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         ...
 
     def turns(
         self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
-        """Seconds of each turn after a first that warms up. Raises `Unable`."""
+        """Returns the seconds of each turn after a first that warms up. Raises `UnableError`."""
         ...
 
 
 Step = TypeVar("Step")
 Measured = Turned | Packed | Opened | Archived | Resident | Blocked
 Part = tuple[str, Callable[[], list[Measured]]]
-"""A part of the measurement: its name, and what makes it."""
+"""A part of the measurement: its name, and the function that makes it."""
 
 
 def parts(
@@ -160,9 +163,9 @@ def parts(
     full: bool = False,
     waits: bool = True,
 ) -> list[Part]:
-    """Every measure on these sessions at these lengths, to be made one by one, and put together by `put`.
+    """Returns all measurements on these sessions at these lengths, to be run one by one and joined by `collect_speed`.
 
-    Without `waits` no agent is run. Raises `UsageError` where no session holds an answer of its model.
+    `has_waits` False leaves out the runs of an agent. Raises `UsageError` if no session holds an answer of its model.
     """
     material = Material(found)
     near = [n for n in lengths if n <= MIDDLE]
@@ -177,7 +180,7 @@ def parts(
 
 
 def put(measured: Sequence[Measured]) -> Speed:
-    """What was measured, in one value."""
+    """Joins the measurements into one value."""
     return Speed(
         __version__,
         counter().name,
@@ -194,30 +197,30 @@ def put(measured: Sequence[Measured]) -> Speed:
 
 
 def turns_at(messages: int) -> int:
-    """How many turns are timed at a length: few enough that the history stays about as long as is said."""
+    """Returns how many turns are timed at a length: few enough that the history stays about as long as stated."""
     least, most = TURNS
     return min(most, max(least, messages // 100))
 
 
 def turns(material: Material, messages: int) -> list[Measured]:
-    """Each way in which a host can give a turn to a session: what is new, its whole list, its whole request."""
+    """Times each way in which a host can give a turn to a session: what is new, its whole list, its whole request."""
     past, steps = material.history(messages, turns=turns_at(messages) + 1)
     known, new = decoded(past), [decoded(step) for step in steps]
     out: list[Measured] = []
     with tempfile.TemporaryDirectory() as folder:
         for method, store in (("tenfold", MemoryStore()), ("tenfold, SQLite", SqliteStore(Path(folder) / "s.db"))):
             with closing(store):
-                took = _timed(_appending(_filled(store, known)), new)
-            out.append(_turned(method, "append", messages, took))
-    took = _timed(_syncing(_filled(MemoryStore(), known), known), new)
-    out.append(_turned("tenfold", "sync", messages, took))
-    took = _timed(_requesting(_filled(MemoryStore(), known), past), steps)
-    out.append(_turned("tenfold", "request", messages, took))
+                durations = _timed(_appending(_filled(store, known)), new)
+            out.append(_turned(method, "append", messages, durations))
+    durations = _timed(_syncing(_filled(MemoryStore(), known), known), new)
+    out.append(_turned("tenfold", "sync", messages, durations))
+    durations = _timed(_requesting(_filled(MemoryStore(), known), past), steps)
+    out.append(_turned("tenfold", "request", messages, durations))
     return out
 
 
 def hooked(peer: Hooked, material: Material, messages: int) -> list[Measured]:
-    """A peer's own hook before a model call, with its window or limit out of reach."""
+    """Times a peer's own hook before a model call, with its window or limit out of reach."""
     past, steps = material.history(messages, turns=turns_at(messages) + 1)
     try:
         return [_turned(peer.name, "hook", messages, peer.turns(past, steps, limit=LIMIT))]
@@ -230,28 +233,28 @@ def _turned(method: str, way: str, messages: int, took: Sequence[float]) -> Turn
 
 
 def _timed(turn: Callable[[Step], object], steps: Sequence[Step]) -> list[float]:
-    """Seconds of each turn after the first, until `LIMIT` of them are used up."""
-    took: list[float] = []
+    """Returns the seconds of each turn after the first, until `MAX_SECONDS` of them are used."""
+    durations: list[float] = []
     for step in steps:
         start = time.perf_counter()
         turn(step)
-        took.append(time.perf_counter() - start)
-        if sum(took) > LIMIT:
+        durations.append(time.perf_counter() - start)
+        if sum(durations) > LIMIT:
             break
-    return took[1:] or took
+    return durations[1:] or durations
 
 
 def session(store: Store) -> Session:
-    """An empty session with the default policy and the yardstick's counter."""
+    """Creates an empty session with the default policy and the yardstick's counter."""
     return Session.create(Place(store, "speed"), policy_named("tenfold")(counter()))
 
 
 def _filled(store: Store, known: Sequence[Message]) -> Session:
-    made = session(store)
+    filled = session(store)
     for start in range(0, len(known), BATCH):
-        made.append(*known[start : start + BATCH])
-    made.reading(window=BEYOND)
-    return made
+        filled.append(*known[start : start + BATCH])
+    filled.reading(window=BEYOND)
+    return filled
 
 
 def _appending(made: Session) -> Callable[[list[Message]], None]:
@@ -293,42 +296,42 @@ def _idle(made: Session) -> None:
 
 
 def packed(material: Material, messages: int) -> list[Measured]:
-    """A history in memory, counted already, taken to a tenth."""
-    made = _filled(MemoryStore(), decoded(material.history(messages)[0]))
-    before = made.uncompacted()
+    """Times the compaction to a tenth of a history in memory whose tokens are already counted."""
+    filled = _filled(MemoryStore(), decoded(material.history(messages)[0]))
+    before = filled.uncompacted()
     start = time.perf_counter()
-    outcome = made.compact(to=max(1, before // 10))
+    outcome = filled.compact(to=max(1, before // 10))
     return [Packed(messages, before, outcome.tokens_after, time.perf_counter() - start)]
 
 
 def opening(material: Material, messages: int) -> list[Measured]:
-    """A stored session with a short view, opened: a new connection, a new session, its view read."""
+    """Times the opening of a stored session with a short view: a new connection, a new session, reading its view."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.db"
         shown = _stored(path, material, messages)
-        took: list[float] = []
+        durations: list[float] = []
         for _ in range(OPENINGS):
             start = time.perf_counter()
             with closing(SqliteStore(path)) as store:
                 Session(Place(store, "speed"), policy_named("tenfold")(counter())).view.messages()
-                took.append(time.perf_counter() - start)
-    return [Opened(messages, shown, statistics.median(took))]
+                durations.append(time.perf_counter() - start)
+    return [Opened(messages, shown, statistics.median(durations))]
 
 
 def _stored(path: Path, material: Material, messages: int) -> int:
-    """Stores a history that was compacted as it grew; how many messages its view shows."""
+    """Stores a history, compacting it as it grows. Returns how many messages its view shows."""
     known = decoded(material.history(messages)[0])
     step = max(250, messages // 40)
     with closing(SqliteStore(path)) as store:
-        made = session(store)
+        stored = session(store)
         for start in range(0, len(known), step):
-            made.append(*known[start : start + step])
-            made.compact(to=SHOWN)
-        return len(made.view.messages())
+            stored.append(*known[start : start + step])
+            stored.compact(to=SHOWN)
+        return len(stored.view.messages())
 
 
 def resident(material: Material, messages: int) -> list[Measured]:
-    """What a fresh process takes that holds a whole history, and one that opens it stored and compacted."""
+    """Measures the memory of a fresh process that holds a history, and of one that opens it stored and compacted."""
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "lines.jsonl"
         lines.write_bytes(b"\n".join(msgspec.json.encode(m) for m in material.history(messages)[0]))
@@ -340,31 +343,31 @@ def resident(material: Material, messages: int) -> list[Measured]:
 
 
 def archive(material: Material, entries: int) -> list[Measured]:
-    """So many stretches of the sessions' text in one store, written, indexed and searched."""
+    """Times writing, indexing and searching an archive of this many stretches of the sessions' text."""
     rng = random.Random(_SEED)  # noqa: S311 - the same entries every time
     text = material.text()
-    wanted = sorted(rng.sample(range(entries), min(QUERIES, entries)))
+    numbers = sorted(rng.sample(range(entries), min(QUERIES, entries)))
     queries: list[str] = []
     with tempfile.TemporaryDirectory() as folder, closing(SqliteStore(Path(folder) / "a.db")) as store:
         write = 0.0
         for first in range(0, entries, BATCH):
             batch = [_entry(rng, text, first + i) for i in range(min(BATCH, entries - first))]
-            queries += [_query(rng, batch[n - first]) for n in wanted if first <= n < first + len(batch)]
+            queries += [_query(rng, batch[n - first]) for n in numbers if first <= n < first + len(batch)]
             start = time.perf_counter()
-            made = Session.create(Place(store, f"s{first}"), policy_named("tenfold")(counter()))
-            made.append(*(Message("user", (Text(each),), "human") for each in batch))
+            batch_session = Session.create(Place(store, f"s{first}"), policy_named("tenfold")(counter()))
+            batch_session.append(*(Message("user", (Text(each),), "human") for each in batch))
             write += time.perf_counter() - start
         start = time.perf_counter()
         while store.index():
             pass
         index = time.perf_counter() - start
-        took: list[float] = []
+        durations: list[float] = []
         for query in queries:
             start = time.perf_counter()
             store.search(DEFAULT_NAMESPACE, query, limit=10)
-            took.append(time.perf_counter() - start)
+            durations.append(time.perf_counter() - start)
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
-    return [Archived(entries, write, index, statistics.median(took), max(took), size)]
+    return [Archived(entries, write, index, statistics.median(durations), max(durations), size)]
 
 
 def _entry(rng: random.Random, text: str, number: int) -> str:
@@ -384,7 +387,7 @@ SUMMARIES = {"while the call waits": (True, False), "in the background": (True, 
 
 
 def blocked(material: Material, summary: str) -> list[Measured]:
-    """An agent's run with scripted models, in which compactions fall due."""
+    """Times the calls of an agent with scripted models, in a run in which compactions become due."""
     if find_spec("pydantic_ai") is None:
         return [Blocked(summary, unable="the agent runs on pydantic-ai: pip install 'tenfold[models]'")]
     from tenfold.evals.waiting import Run, waits  # noqa: PLC0415 - an optional extra
@@ -394,7 +397,7 @@ def blocked(material: Material, summary: str) -> list[Measured]:
 
 
 def told(summary: str, waited: Sequence[tuple[float, bool]]) -> Blocked:
-    """The waits of a run's calls as one value."""
+    """Returns the waits of a run's calls as one value."""
     full = [seconds for seconds, compacted in waited if compacted]
     other = [seconds for seconds, compacted in waited if not compacted]
     if not full:

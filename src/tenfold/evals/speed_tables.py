@@ -1,4 +1,4 @@
-"""The tables of `tenfold eval speed`, drawn from its result alone."""
+"""Makes the tables of `tenfold eval speed` from its result alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _NONE = "-"
 
 
 def tables(made: Speed) -> list[Table]:
-    """A table for each measure that was taken."""
-    drawn = [per_turn(made), packed(made), opened(made), archived(made), resident(made), blocked(made)]
-    return [table for table in drawn if table.rows]
+    """Returns a table for each measure that was taken."""
+    found = [per_turn(made), packed(made), opened(made), archived(made), resident(made), blocked(made)]
+    return [table for table in found if table.rows]
 
 
 def per_turn(made: Speed) -> Table:
-    """What a turn costs by method and length, quickest first at the longest one that peers were measured at."""
+    """Returns the cost of a turn by method and length, quickest first at the length where peers are compared."""
     lengths = sorted({t.messages for t in made.turns})
     at = compared_at(made)
     names = dict.fromkeys((t.method, t.way) for t in made.turns)
@@ -33,34 +33,34 @@ def per_turn(made: Speed) -> Table:
     notes = [f"median of a turn in which nothing is to be compacted; the longest at {at:,}: {_longest(made, at)}"]
     ratios = against(made)
     if ratios:
-        told = ", ".join(f"{name} ({way}) {_times(ratio)} it" for (name, way), ratio in ratios.items())
-        notes.append(f"median peer at {at:,}: {_amount(median_peer(made))}; {told}")
+        ratio_texts = ", ".join(f"{name} ({way}) {_times(ratio)} it" for (name, way), ratio in ratios.items())
+        notes.append(f"median peer at {at:,}: {_amount(median_peer(made))}; {ratio_texts}")
     notes += [f"{t.method} cannot: {t.unable}" for t in made.turns if t.unable and t.messages == at]
     return Table("A turn", ("method", "way", *(f"{n:,}" for n in lengths)), rows, "; ".join(notes))
 
 
 def compared_at(made: Speed) -> int:
-    """The length at which Tenfold is held against peers: 10,000 messages, or the longest that peers were timed at."""
+    """Returns the length at which peers are compared: 10,000 messages, or the longest they were timed at."""
     lengths = {t.messages for t in made.turns if t.way == "hook"} or {t.messages for t in made.turns}
     return MIDDLE if MIDDLE in lengths else max(lengths, default=0)
 
 
 def median_peer(made: Speed) -> float:
-    """Seconds of a turn of the median peer, of those that could be timed; 0 where none was."""
+    """Returns the seconds of a turn of the median peer, of those that could be timed, or 0 if there is none."""
     at = compared_at(made)
     found = [t.seconds for t in made.turns if t.way == "hook" and t.messages == at and not t.unable]
     return statistics.median(found) if found else 0.0
 
 
 def against(made: Speed) -> dict[tuple[str, str], float]:
-    """How many times less than the median peer's turn each of Tenfold's ways takes; empty where no peer was timed."""
+    """Returns how many times less than the median peer's turn each of Tenfold's ways takes, if peers were timed."""
     middle, at = median_peer(made), compared_at(made)
     ours = [t for t in made.turns if t.way != "hook" and t.messages == at and t.seconds]
     return {(t.method, t.way): middle / t.seconds for t in ours} if middle else {}
 
 
 def packed(made: Speed) -> Table:
-    """Compactions, and what each comes to for 100,000 tokens."""
+    """Returns the compactions, each also scaled to 100,000 tokens."""
     rows: list[tuple[str, ...]] = [
         (
             f"{p.messages:,}",
@@ -76,14 +76,14 @@ def packed(made: Speed) -> Table:
 
 
 def opened(made: Speed) -> Table:
-    """Openings of stored sessions."""
+    """Returns the openings of stored sessions."""
     rows: list[tuple[str, ...]] = [(f"{o.messages:,}", f"{o.shown:,}", _amount(o.seconds)) for o in made.opened]
     note = "SQLite, a new connection each time; the file is in the system's cache"
     return Table("Opening a stored session", ("messages", "in view", "time"), rows, note)
 
 
 def archived(made: Speed) -> Table:
-    """Archives by their size."""
+    """Returns the archives by size."""
     rows: list[tuple[str, ...]] = [
         (
             f"{a.entries:,}",
@@ -101,7 +101,7 @@ def archived(made: Speed) -> Table:
 
 
 def resident(made: Speed) -> Table:
-    """Memory of fresh processes."""
+    """Returns the memory of fresh processes."""
     rows: list[tuple[str, ...]] = [
         (r.what, f"{r.messages:,}", *((r.unable, _NONE) if r.unable else (f"{r.megabytes:,} MB", f"{r.before:,} MB")))
         for r in made.resident
@@ -114,7 +114,7 @@ def resident(made: Speed) -> Table:
 
 
 def blocked(made: Speed) -> Table:
-    """What calls wait."""
+    """Returns how long calls wait."""
     rows: list[tuple[str, ...]] = [
         (
             b.summary,
@@ -148,7 +148,7 @@ def _time(one: Turned | None) -> str:
 
 
 def _amount(seconds: float) -> str:
-    """A time in the unit that shows it best."""
+    """Formats a time in the unit that shows it best."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * scale >= 1 or unit == "us":
             return f"{seconds * scale:,.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Who stands where: the figures that charts, goals and prose share, computed from a `Yardstick` alone."""
+"""The figures by method that charts, goals and sentences share, computed from a `Yardstick` alone."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tenfold.evals.tables import Table
 
 Group = Literal["tenfold", "preset", "peer", "baseline", "real"]
 _SAME = {"none": "keep-all"}
-"""Methods that a replay calls by another name."""
+"""Methods that have another name in a replay than where their recall is scored."""
 
 
 def group_of(name: str) -> Group:
-    """Tenfold's own policy, another of its presets, another project, a few lines by hand, or a recorded summary."""
+    """Returns a method's group: Tenfold's own policy, another preset, another project, a baseline, a real summary."""
     if name.removesuffix(WRITTEN) == OURS:
         return "tenfold"
     if "/" in name:
@@ -42,25 +42,25 @@ def group_of(name: str) -> Group:
 
 
 def areas(made: Quality) -> dict[str, float]:
-    """The area over the budgets of each method that could run, the best first."""
+    """Returns the area over the budgets of each method that could run, best first."""
     found = {name: scores for name, scores in by_method(in_area(made)).items() if measured(scores)}
-    rated = {name: area_of(scores, present) for name, scores in found.items()}
-    return dict(sorted(rated.items(), key=lambda item: (-item[1], item[0])))
+    area_by_method = {name: area_of(scores, present) for name, scores in found.items()}
+    return dict(sorted(area_by_method.items(), key=lambda item: (-item[1], item[0])))
 
 
 def at_real_size(made: Quality) -> dict[str, float]:
-    """The pooled score of each method at the size of the summaries that models really wrote, best first."""
+    """Returns each method's pooled score at the size of the summaries that models really wrote, best first."""
     own = by_method(r for r in made.recall if r.own)
-    rated = {name: pooled(scores, present) for name, scores in own.items() if measured(scores)}
-    return dict(sorted(rated.items(), key=lambda item: (-item[1], item[0])))
+    share_by_method = {name: pooled(scores, present) for name, scores in own.items() if measured(scores)}
+    return dict(sorted(share_by_method.items(), key=lambda item: (-item[1], item[0])))
 
 
 def probe_shares(
     probes: Iterable[Probed], kinds: Sequence[str], *, rounds: int, tenth: bool = True
 ) -> dict[str, tuple[int, int]]:
-    """By method, the probes of these kinds that its views still answer, and those asked.
+    """Returns, for each method, how many probes of these kinds its views still answer, and how many were asked.
 
-    Where a method gave no result all is missed; one that never gave any is left out.
+    Where a method gave no result, all count as missed. A method that never gave one is left out.
     """
     out: dict[str, tuple[int, int]] = {}
     able: set[str] = set()
@@ -74,9 +74,9 @@ def probe_shares(
 
 
 def planted_shares(probes: Iterable[Probed], *, rounds: int) -> dict[str, dict[str, tuple[int, int]]]:
-    """By method and place, the rules planted into the past that its views at a tenth still hold, and those planted.
+    """Returns, for each method and place, how many planted rules its views at a tenth hold, and how many there were.
 
-    What counts where a method gave no result is as in `probe_shares`; empty where no rules were planted.
+    Missing results count as in `count_probes`. The result is empty if no rules were planted.
     """
     found = by_method(p for p in probes if p.tenth and p.rounds == rounds)
     return {
@@ -87,14 +87,14 @@ def planted_shares(probes: Iterable[Probed], *, rounds: int) -> dict[str, dict[s
 
 
 def whole(made: Replays, window: int) -> dict[str, list[Replayed]]:
-    """By method, what it played in this window: of the methods that could run and played every session."""
+    """Returns what each method played in this window, for the methods that could run and played every session."""
     played = [one for one in able(made) if one.window == window]
     sessions = {one.session for one in played}
     return {name: own for name, own in _by_method(played).items() if {one.session for one in own} == sessions}
 
 
 def bills(made: Replays, window: int) -> dict[str, dict[str, float]]:
-    """By price list, what all sessions together cost with each method, the cheapest first, in US dollars.
+    """Returns, for each price list, the cost of all sessions together with each method, in US dollars, cheapest first.
 
     Only methods that played every session are compared.
     """
@@ -116,17 +116,17 @@ def _by_method(played: Iterable[Replayed]) -> dict[str, list[Replayed]]:
 
 
 def overflowing(made: Replays, window: int) -> set[str]:
-    """Methods that sent a request larger than the window, which a provider refuses."""
+    """Returns the methods that sent a request larger than the window, which a provider would refuse."""
     return {one.method for one in able(made) if one.window == window and one.overflows}
 
 
 def cached(played: Sequence[Replayed]) -> float:
-    """The share of all input that came from the cache."""
+    """Returns the share of all input that came from the cache."""
     return sum(one.read for one in played) / max(1, sum(one.sent for one in played))
 
 
 def amount(seconds: float) -> str:
-    """A time in the unit that shows it best."""
+    """Formats a time in the unit that shows it best."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
         if seconds * scale >= 1:
             return f"{seconds * scale:,.3g} {unit}"
@@ -134,7 +134,7 @@ def amount(seconds: float) -> str:
 
 
 def per_turn(made: Speed, messages: int) -> dict[str, float]:
-    """What a turn costs with each method at a length of history, in seconds: of its ways the one a host would take.
+    """Returns the seconds of a turn by method at a length of history, for the way that a host would most likely use.
 
     Tenfold is given the whole list each time, as its peers are.
     """
@@ -143,12 +143,15 @@ def per_turn(made: Speed, messages: int) -> dict[str, float]:
 
 
 def windows(made: Replays) -> list[int]:
-    """The windows that were played, smallest first."""
+    """Returns the windows that were played, smallest first."""
     return sorted({one.window for one in made.played})
 
 
 def longest(made: Replays, window: int) -> list[list[Replayed]]:
-    """The sessions that reach this window: some method overflows it there. The one with most requests first."""
+    """Returns the sessions that fill this window, so that some method overflows it.
+
+    The one with most requests comes first.
+    """
     sessions: dict[str, list[Replayed]] = {}
     for one in able(made):
         if one.window == window:
@@ -158,19 +161,19 @@ def longest(made: Replays, window: int) -> list[list[Replayed]]:
 
 
 def scored_as(name: str) -> str:
-    """What a method of a replay is called where its recall is scored."""
+    """Returns the name under which the recall of a replay's method is scored."""
     return _SAME.get(name, name)
 
 
 def played_as(name: str) -> str:
-    """What a method whose recall is scored is called in a replay."""
+    """Returns the name that a scored method has in a replay."""
     return next((played for played, scored in _SAME.items() if scored == name), name)
 
 
 def together(made: Replays, rated: Mapping[str, float]) -> list[Table]:
-    """For each window, what all sessions together cost with each method that played them all; best recall first.
+    """Returns, for each window, the cost of all sessions with each method that played them all, best recall first.
 
-    Then the same of the sessions alone that reach the window.
+    A second table does the same for only the sessions that fill the window.
     """
     out = []
     for window in windows(made):

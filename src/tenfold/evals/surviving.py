@@ -1,7 +1,7 @@
-"""Whether what an agent needs survives a compaction, as an assertion: for a test, on sessions of one's own.
+"""An assertion for tests: does what an agent needs survive a compaction of one's own sessions?
 
-The measures are those of the yardstick: typed probes taken from the session before it is compacted, texts of the
-user's own, the gates of validity, and identifiers that the session never held. Nothing here needs pytest.
+It uses the measures of the yardstick: typed probes taken from the session before it is compacted, texts of the user's
+own, the gates of validity, and identifiers that the session never held. Nothing here needs pytest.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tenfold.policies import POLICIES
 from tenfold.shown import told
 
 Compactor = Callable[[list[ChatMessage]], Sequence[ChatMessage]]
-"""What is tested: OpenAI Chat messages to the messages that an agent's model is sent in their place."""
+"""The function under test: it returns the messages that an agent's model is sent in place of the given ones."""
 AT_LEAST: Mapping[Kind, float] = {"constraint": 1.0, "correction": 1.0}
-"""What has to be kept where nothing else is asked for: all that the user ruled, and all that the user put right."""
+"""What has to be kept by default: every rule and every correction of the user."""
 TENTH = 0.1
 _EDGES = ".,;:!?()[]{}\"'`"
 
@@ -44,7 +44,7 @@ class _Wanted(Struct, frozen=True):
     gates: frozenset[Gate]
 
     def share(self, kind: str) -> float:
-        """How much of a kind has to be kept. All of the caller's own texts."""
+        """Returns the share of a kind that has to be kept, which is 1 for the caller's own texts."""
         return next((share for own, share in self.at_least.items() if own == kind), 1.0)
 
 
@@ -58,30 +58,30 @@ def assert_survives(  # noqa: PLR0913 - what is tested and on what; the rest by 
     must_hold: Sequence[str | tuple[str, str]] = (),
     gates: Sequence[Gate] = GATES,
 ) -> tuple[Survived, ...]:
-    """Compacts a session and raises `Lost`, an AssertionError that says what went missing, unless enough survives.
+    """Compacts a session and raises `SurvivalError`, an AssertionError that lists the losses, unless enough survives.
 
     `compactor` is a function from OpenAI Chat messages to such messages, or the name of one of Tenfold's policies.
-    `session` is the path of a session file in any format Tenfold reads, each session of which is tested, or a list of
-    OpenAI Chat messages. `budget` is in tokens, or up to 1 as a share of the session's. With `rounds` the session
-    grows in so many stretches and is compacted after each.
+    `session` is the path of a session file in any format that Tenfold reads, each session of which is tested, or a list
+    of OpenAI Chat messages. `budget` is in tokens, or up to 1 a share of the session's tokens. With `rounds` the
+    session grows in as many stretches and is compacted after each.
 
-    `at_least` names the kinds of probes and the share of each that has to be answered by the result; with "planted",
-    three side rules are said in the session first. `must_hold` are texts of your own: their words have to stand close
-    together, near half the words of an anchor where one is given as (text, anchor). `gates` of validity must hold and
-    nothing may be invented. Returns what was found, one `Survived` a session. Raises `UsageError` where nothing is
-    asked, so that the test could never fail.
+    `at_least` maps kinds of probes to the share of each that the result has to answer; with "planted", three side rules
+    are first added to the session. `must_hold` are texts of your own: their words have to stand close together, and
+    near half of the words of an anchor if one is given as (text, anchor). `gates` are the gates of validity that must
+    hold. Nothing may be invented. Returns what was found, one `SurvivalResult` for each session. Raises `UsageError` if
+    nothing is asked, because such a test could never fail.
     """
     __tracebackhide__ = True
-    wanted = _wanted(budget, rounds, at_least, must_hold, gates)
+    requirements = _wanted(budget, rounds, at_least, must_hold, gates)
     method = _method(compactor)
-    found = [_judged(method, name, messages, wanted) for name, messages in _sessions(session)]
+    found = [_judged(method, name, messages, requirements) for name, messages in _sessions(session)]
     if not any(each.kept or each.losses for each in found):
-        kinds = ", ".join(wanted.at_least)
+        kinds = ", ".join(requirements.at_least)
         raise UsageError(
             f"the session holds nothing of the kinds {kinds}: this test could never fail for what is lost; "
             f"name others in at_least ({', '.join(KINDS)}), or texts of it in must_hold"
         )
-    lost = [told_of(each, wanted.at_least) for each in found if each.losses]  # type: ignore[arg-type]
+    lost = [told_of(each, requirements.at_least) for each in found if each.losses]  # type: ignore[arg-type]
     if lost:
         raise Lost("\n\n".join(lost))
     return tuple(found)
@@ -125,7 +125,7 @@ def _sessions(session: str | Path | Sequence[ChatMessage]) -> list[tuple[str, tu
 
 
 def _own(source: Sequence[ChatMessage], texts: Sequence[tuple[str, str]]) -> list[Probe]:
-    """The caller's texts as probes, each at the first message that holds it."""
+    """Returns the caller's texts as probes, each at the first message that holds it."""
     whole, each = Shown(source), [Shown([message]) for message in source] if texts else []
     found = []
     for text, anchor in texts:
@@ -141,7 +141,10 @@ def _own(source: Sequence[ChatMessage], texts: Sequence[tuple[str, str]]) -> lis
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text as they are written, names and numbers whole; those that carry meaning, if any does."""
+    """Returns the words of a text, with names and numbers whole.
+
+    Only words that carry meaning are returned, if there are any.
+    """
     every = [word for raw in text.lower().split() if (word := raw.strip(_EDGES))]
     return [word for word in every if content_words(word)] or every
 
@@ -157,16 +160,19 @@ class _Given:
         self._run = run
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
-        """See `Method.compact`. The function may change its list, not what is in it. What it raises is let through."""
+        """See `Method.compact`.
+
+        The function may change its list, but not the messages in it. Its exceptions are not caught.
+        """
         del budget
         start = time.perf_counter()
-        made = tuple(self._run(list(past)))
+        messages = tuple(self._run(list(past)))
         seconds = time.perf_counter() - start
-        return Compacted(_chat(made, f"what {self.name} returned"), tokens_of(made), seconds)
+        return Compacted(_chat(messages, f"what {self.name} returned"), tokens_of(messages), seconds)
 
 
 class _Watched:
-    """A method that is watched while it works: whether each result fits, and whether what it was given is unchanged."""
+    """Wraps a method and records whether each result fits, and whether the messages it was given are unchanged."""
 
     def __init__(self, method: Method) -> None:
         self.name, self.method = method.name, method
@@ -175,14 +181,14 @@ class _Watched:
         self._rounds = 0
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
-        """See `Method.compact`. Notes (round, tokens, the method's own note) of a result above the budget."""
-        given = [_raw(message) for message in past]
-        made = self.method.compact(past, budget=budget)
-        self.changed |= [_raw(message) for message in past] != given
+        """See `Method.compact`. Records (round, tokens, the method's own note) of a result above the budget."""
+        before = [_raw(message) for message in past]
+        result = self.method.compact(past, budget=budget)
+        self.changed |= [_raw(message) for message in past] != before
         self._rounds += 1
-        if made.tokens > budget * TOLERANCE:
-            self.over.append((self._rounds, made.tokens, made.note))
-        return made
+        if result.tokens > budget * TOLERANCE:
+            self.over.append((self._rounds, result.tokens, result.note))
+        return result
 
 
 def _method(compactor: Compactor | str) -> Method:
@@ -195,7 +201,7 @@ def _method(compactor: Compactor | str) -> Method:
 
 
 def _chat(messages: tuple[object, ...], what: str) -> tuple[ChatMessage, ...]:
-    """The messages, if that is what they are. Raises `UsageError`."""
+    """Returns the messages, or raises `UsageError` if they are not chat messages."""
     for at, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise UsageError(
@@ -215,39 +221,39 @@ def _raw(message: ChatMessage) -> bytes:
 def _judged(method: Method, name: str, messages: tuple[ChatMessage, ...], wanted: _Wanted) -> Survived:
     planted: tuple[Probe, ...] = ()
     if "planted" in wanted.at_least:
-        sown = plant(messages, name)
-        messages, planted = sown.messages, sown.probes
+        planted_past = plant(messages, name)
+        messages, planted = planted_past.messages, planted_past.probes
     before = tokens_of(messages)
     budget = int(before * wanted.budget) if wanted.budget <= 1 else int(wanted.budget)
     asked = _asked(messages, planted, wanted)
     watched = _Watched(method)
     try:
-        made = grown(watched, messages, budget=budget, rounds=wanted.rounds)
+        result = grown(watched, messages, budget=budget, rounds=wanted.rounds)
     except Unable as exc:
         why = Loss(UNABLE, f"{method.name} could not: {exc}")
         return Survived(name, (len(messages), 0), (before, 0), budget, wanted.rounds, {}, (why,))
-    losses = [*_valid(watched, messages, made, wanted, budget), *_invented(messages, made)]
-    view, kept = Shown(made.messages), {}
+    losses = [*_valid(watched, messages, result, wanted, budget), *_invented(messages, result)]
+    view, kept = Shown(result.messages), {}
     for kind, probes in asked.items():
         verdicts = [(probe, judge(probe, view)) for probe in probes]
         kept[kind] = (sum(v == "present" for _, v in verdicts), len(probes))
         if kept[kind][0] < wanted.share(kind) * len(probes):
             losses += [_lost(kind, p, v, messages) for p, v in verdicts if v != "present"]
-    sizes = (len(messages), len(made.messages)), (before, made.tokens)
+    sizes = (len(messages), len(result.messages)), (before, result.tokens)
     return Survived(name, *sizes, budget, wanted.rounds, kept, tuple(losses))
 
 
 def _asked(messages: Sequence[ChatMessage], planted: Sequence[Probe], wanted: _Wanted) -> dict[str, list[Probe]]:
-    """The probes by kind, those kinds alone that the session holds something of."""
-    sown = {probe.text for probe in planted}
-    every = [*(p for p in probes_of(messages) if p.text not in sown), *planted]
+    """Returns the probes by kind, only for kinds that the session has any of."""
+    planted_texts = {probe.text for probe in planted}
+    every = [*(p for p in probes_of(messages) if p.text not in planted_texts), *planted]
     found: dict[str, list[Probe]] = {kind: [p for p in every if p.kind == kind] for kind in wanted.at_least}
     found[MUST_HOLD] = _own(messages, wanted.must_hold)
     return {kind: probes for kind, probes in found.items() if probes}
 
 
 def _lost(kind: str, probe: Probe, verdict: str, messages: Sequence[ChatMessage]) -> Loss:
-    """What a person reads of a miss. A secret that the line cuts in two is no longer known for one: hence `told`."""
+    """Describes a miss. The text is redacted first, since a secret that is cut in two is no longer recognised."""
     where = f"message {probe.at} ({role_of(messages[probe.at])})" if probe.at >= 0 else "the session"
     why = "superseded, yet still said" if verdict == "stale" else "lost"
     return Loss(kind, f"{why}, {where}: {told(probe.text)}")
@@ -256,7 +262,7 @@ def _lost(kind: str, probe: Probe, verdict: str, messages: Sequence[ChatMessage]
 def _valid(
     watched: _Watched, messages: Sequence[ChatMessage], made: Compacted, wanted: _Wanted, budget: int
 ) -> Iterator[Loss]:
-    """The gates: of the result, of the size after every round, of the input, and of a second run."""
+    """Checks the gates of the result, the size after every round, the input, and a second run."""
     found = broken(messages, made.messages)
     for number, tokens, note in watched.over:
         after = f" after compaction {number}" if wanted.rounds > 1 else ""

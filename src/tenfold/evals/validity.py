@@ -1,7 +1,7 @@
-"""Hard gates on a compacted list of chat messages: each is a count, and each count must be 0.
+"""Hard gates on a compacted list of chat messages. Each gate is a count, and every count must be 0.
 
-They are checked against the list that was compacted, so a defect that a session already had is not charged to the
-method. Thinking and signatures do not exist in this neutral form: `own_wire.py` checks them in a session's own.
+The result is compared with the list that was compacted, so a defect that a session already had is not charged to the
+method. Chat messages hold no thinking and no signatures; `own_format.py` checks those in a session's own format.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ GATES: tuple[Gate, ...] = get_args(Gate)
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _LEADING = frozenset({"system", "developer"})
 TOLERANCE = 1.02
-"""Of the budget: what a method lands on may differ that much by its own counter."""
+"""A multiple of the budget. A method's own counter may differ by that much."""
 LEAST_SUMMARY = 200
-"""Tokens of the shortest summary in place of all that is left out, with the words that a method puts around one."""
+"""The tokens of the shortest summary of all that is left out, with the words that a method puts around it."""
 
 
 class Broken(Struct, frozen=True):
-    """One gate that did not hold, at message `at` of the result (-1: of the whole)."""
+    """One gate that failed, at the message of the result at `index` (-1: in the result as a whole)."""
 
     gate: Gate
     at: int
@@ -50,9 +50,9 @@ class Broken(Struct, frozen=True):
 
 
 class Checked(Struct, frozen=True):
-    """One method over the cuts of one session: how often each gate failed, where first, and what could not be run.
+    """One method over the cuts of one session: how often each gate failed, where first, and how many cuts did not run.
 
-    `thinking` counts the cuts at which the session's own messages before it hold thinking or signatures.
+    `thinking` counts the cuts before which the session's own messages hold thinking or signatures.
     """
 
     session: str
@@ -65,17 +65,17 @@ class Checked(Struct, frozen=True):
 
 
 Also = Callable[[int, int], Iterable[Broken]]
-"""Further gates that fail where what lies before a cut is compacted to a budget."""
+"""Returns further gates that fail if what lies before a cut is compacted to a budget."""
 
 
 def broken(
     source: Sequence[ChatMessage], view: Sequence[ChatMessage], *, budget: int = 0, strict: bool = False
 ) -> list[Broken]:
-    """Every gate that the view fails, a compaction of `source`. `budget` 0 does not look at its size.
+    """Returns every gate that fails in the view, a compaction of `source`. With `budget` 0 the size is not checked.
 
-    No method is held to a budget below the `least` of the source, only to that least; recall and probes give 0 there.
-    OpenAI takes a list that the assistant opens, and system messages anywhere. `strict` counts both as rejected, which
-    they are by Anthropic and Gemini when a list is passed on as it is, unless the session itself had them.
+    No method is held to a budget below the least of the source (see `count_least`), only to that least; recall and
+    probes score 0 there. OpenAI accepts a list that begins with an assistant message, and system messages anywhere.
+    `is_strict` counts both as rejected, as Anthropic and Gemini do, unless the session itself had them.
     """
     found = [*_pairs(source, view), *_order(source, view), *_contents(source, view)]
     found += [*_roles(view), *(_strict_roles(source, view) if strict else ())]
@@ -85,16 +85,17 @@ def broken(
 
 
 def least(source: Sequence[ChatMessage]) -> int:
-    """Tokens of what no compaction may touch: system messages in front, newest request, open step; and a summary.
+    """Returns the tokens of what no compaction may touch, plus a summary.
 
-    What an agent without tool calls is shown of its tools stands in a user's place, and is no request. A step is open
-    where the list ends before all its calls are answered.
+    These are the leading system messages, the newest request and the open step. A step is open if the list ends before
+    all its calls are answered. Some agents without tool calls get their tool output as user messages; that is no
+    request.
     """
     start = next((i for i, m in enumerate(source) if m.get("role") not in _LEADING), len(source))
-    said = (m for m in reversed(source) if m.get("role") == "user" and text_origin(text_of_message(m)) == "human")
-    called = next((i for i in range(len(source) - 1, -1, -1) if source[i].get("role") != "tool"), len(source))
-    step = source[called:] if _open(source[called:]) else ()
-    return tokens_of([*source[:start], *islice(said, 1), *step]) + LEAST_SUMMARY
+    requests = (m for m in reversed(source) if m.get("role") == "user" and text_origin(text_of_message(m)) == "human")
+    last_answer = next((i for i in range(len(source) - 1, -1, -1) if source[i].get("role") != "tool"), len(source))
+    step = source[last_answer:] if _open(source[last_answer:]) else ()
+    return tokens_of([*source[:start], *islice(requests, 1), *step]) + LEAST_SUMMARY
 
 
 def check(  # noqa: PLR0913 - what, by which method, and where; all but the first two by keyword
@@ -108,9 +109,9 @@ def check(  # noqa: PLR0913 - what, by which method, and where; all but the firs
     floor: int = 2_000,
     also: Also = lambda _cut, _budget: (),
 ) -> Checked:
-    """Compacts at each of the cuts (every index, where none are given), twice, and counts the gates that fail.
+    """Compacts twice at each of the cuts (every index if none are given), and counts the gates that fail.
 
-    The budget is `budget`, or else `share` of what lies before the cut, at least `floor` tokens.
+    The budget is `budget`, or else `share` of what lies before the cut, but at least `min_budget` tokens.
     """
     counts: Counter[Gate] = Counter()
     first: dict[Gate, str] = {}
@@ -131,14 +132,14 @@ def check(  # noqa: PLR0913 - what, by which method, and where; all but the firs
 
 
 def _at(past: Sequence[ChatMessage], method: Method, budget: int) -> list[Broken]:
-    given = [_raw(message) for message in past]
-    made = method.compact(past, budget=budget)
-    again = method.compact([msgspec.json.decode(raw) for raw in given], budget=budget)
-    found = broken(past, made.messages, budget=budget)
-    if [_raw(message) for message in past] != given:
+    before = [_raw(message) for message in past]
+    result = method.compact(past, budget=budget)
+    again = method.compact([msgspec.json.decode(raw) for raw in before], budget=budget)
+    found = broken(past, result.messages, budget=budget)
+    if [_raw(message) for message in past] != before:
         found.append(Broken("changed input", -1, "the list that was passed in was changed"))
-    if [_raw(m) for m in made.messages] != [_raw(m) for m in again.messages]:
-        found.append(Broken("two runs differ", -1, f"{len(made.messages)} and {len(again.messages)} messages"))
+    if [_raw(m) for m in result.messages] != [_raw(m) for m in again.messages]:
+        found.append(Broken("two runs differ", -1, f"{len(result.messages)} and {len(again.messages)} messages"))
     return found
 
 
@@ -151,7 +152,7 @@ def _ids(message: ChatMessage) -> list[str]:
 
 
 def _pairs(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
-    """Calls and results: each with the other, together, once, and all of a step or none of it."""
+    """Checks that each call has its one result right behind it, and that a step is kept as a whole or not at all."""
     spared = _open(source)
     given = Counter(c for message in source for c in _ids(message))
     seen: Counter[str] = Counter()
@@ -180,14 +181,14 @@ def _pairs(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterat
 
 
 def _open(source: Sequence[ChatMessage]) -> Counter[str]:
-    """The calls that have no result, each as often as it has none: some agents use an id again."""
+    """Counts the calls without a result, by id, since some agents use an id more than once."""
     return Counter(c for m in source for c in _ids(m)) - Counter(
         str(m.get("tool_call_id")) for m in source if m.get("role") == "tool"
     )
 
 
 def _order(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
-    """What of the source is still there as it was stands in the source's order, and is not there twice."""
+    """Checks that what is unchanged from the source stands in the source's order, and only once."""
     places: dict[bytes, list[int]] = {}
     for index, message in enumerate(source):
         places.setdefault(_raw(message), []).append(index)
@@ -212,7 +213,7 @@ def _roles(view: Sequence[ChatMessage]) -> Iterator[Broken]:
 
 
 def _strict_roles(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
-    """System messages lead, and a user opens the conversation."""
+    """Checks that system messages come first, and that a user opens the conversation."""
     late = {text_of_message(m) for m in _late_system(source)}
     for message in _late_system(view):
         if text_of_message(message) not in late:
@@ -232,7 +233,7 @@ def _opening(messages: Sequence[ChatMessage]) -> object:
 
 
 def _contents(source: Sequence[ChatMessage], view: Sequence[ChatMessage]) -> Iterator[Broken]:
-    """Nothing is empty, and what says the same as a message of the source is that message, byte for byte."""
+    """Checks that nothing is empty, and that a message with the content of a source message equals it byte for byte."""
     own = {_raw(message) for message in source}
     same = {(m.get("role"), str(m.get("tool_call_id")), tuple(_ids(m)), text_of_message(m)) for m in source}
     for at, message in enumerate(view):

@@ -1,4 +1,4 @@
-"""Whether Tenfold is first, by how much, and where it is not: sentences and a table, from a `Yardstick` alone."""
+"""Says whether Tenfold is first, by how much, and where it is not: sentences and a table, from a `Yardstick` alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _FAIR = (
 
 
 class Standing(NamedTuple):
-    """One measure of every method that could be measured by it. `form` writes a value."""
+    """One measure of every method that it could be taken of. `template` formats a value."""
 
     what: str
     values: dict[str, float]
@@ -61,7 +61,7 @@ class Standing(NamedTuple):
     less: bool = False
 
     def ahead(self) -> list[str]:
-        """The methods that are better than Tenfold's own policy by what can be shown, best first."""
+        """Returns the methods that are better than Tenfold's own policy by their formatted values, best first."""
         own = self.values.get(OURS)
         if own is None:
             return []
@@ -73,55 +73,57 @@ class Standing(NamedTuple):
         return self.form.format(value)
 
     def shown(self, name: str) -> str:
-        """A method's value."""
+        """Returns a method's formatted value."""
         return self._text(self.values[name])
 
 
 def verdict(made: Yardstick) -> list[str]:
-    """The answer in a few sentences; () where recall was not measured, or not of Tenfold's own policy."""
+    """Returns the answer in a few sentences, or none if recall was not measured for Tenfold's own policy."""
     if made.quality is None or OURS not in areas(made.quality):
         return []
-    rated = areas(made.quality)
-    place = list(rated).index(OURS) + 1
+    area_by_method = areas(made.quality)
+    place = list(area_by_method).index(OURS) + 1
     cuts = len({(r.session, r.cut) for r in in_area(made.quality)})
     sessions = len({r.session for r in in_area(made.quality)})
     first = "is first" if place == 1 else f"is number {place}"
     opening = (
-        f"By future-use recall, Tenfold's policy `{OURS}` {first} of {len(rated)} methods: an area of "
-        f"{rated[OURS]:.3f} over {_many(cuts, 'cut')} of {_many(sessions, 'session')}."
+        f"By future-use recall, Tenfold's policy `{OURS}` {first} of {len(area_by_method)} methods: an area of "
+        f"{area_by_method[OURS]:.3f} over {_many(cuts, 'cut')} of {_many(sessions, 'session')}."
     )
-    said = [opening]
+    sentences = [opening]
     for group, title in (("peer", "the best of the other projects"), ("baseline", "the best of the simple baselines")):
-        best = next((name for name in rated if group_of(name) == group), None)
+        best = next((name for name in area_by_method if group_of(name) == group), None)
         if best is not None:
-            said.append(_lead(made.quality, best, title))
-    better = [name for name in rated if group_of(name) == "preset" and rated[name] > rated[OURS]]
+            sentences.append(_lead(made.quality, best, title))
+    better = [
+        name for name in area_by_method if group_of(name) == "preset" and area_by_method[name] > area_by_method[OURS]
+    ]
     if better:
-        said.append(f"Of Tenfold's other presets, {_listed(better)} scored higher.")
+        sentences.append(f"Of Tenfold's other presets, {_listed(better)} scored higher.")
     others = [one for one in standings(made) if any(group_of(n) == "peer" for n in one.ahead())]
     counted = sum(1 for one in standings(made) if any(group_of(n) == "peer" for n in one.values))
     if counted:
-        said.append(
+        sentences.append(
             f"Other projects could be held against `{OURS}` in {_many(counted, 'measure')}; in {len(others)} of these "
             f'at least one of them was better: the table "{_BEHIND}" says which.'
         )
-    return said
+    return sentences
 
 
 def _lead(made: Quality, best: str, title: str) -> str:
-    """By how much, and how sure that is."""
+    """Says by how much Tenfold leads, and how sure that is."""
     found = lead(made, (best,))
     assert found is not None
-    sure = found.by
-    way = "above" if sure.value > 0 else "below"
+    margin = found.by
+    way = "above" if margin.value > 0 else "below"
     return (
-        f"That is {abs(sure.value):.3f} {way} {title}, `{best}` ({100 * LEVEL:.0f} % interval of the difference "
-        f"{sure.low:+.3f} to {sure.high:+.3f}, sessions resampled)."
+        f"That is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * LEVEL:.0f} % interval of the difference "
+        f"{margin.low:+.3f} to {margin.high:+.3f}, sessions resampled)."
     )
 
 
 def behind(made: Yardstick) -> Table:
-    """Every measure in which a method is better than Tenfold's own policy: which one is best, and how many are."""
+    """Returns every measure in which a method beats Tenfold's own policy, the best one, and how many do."""
     rows: list[tuple[str, ...]] = []
     total = 0
     for one in standings(made):
@@ -138,7 +140,7 @@ def behind(made: Yardstick) -> Table:
 
 
 def standings(made: Yardstick) -> Iterator[Standing]:
-    """Every measure in which methods can be put in order and Tenfold's own policy was measured."""
+    """Yields every measure by which methods can be ordered and that was taken of Tenfold's own policy."""
     found = [
         *(_of_recall(made.quality) if made.quality is not None else ()),
         *(_of_probes(made.quality) if made.quality is not None else ()),
@@ -175,8 +177,8 @@ def _of_recall(made: Quality) -> Iterator[Standing]:
     for rounds in made.rounds:
         after = f", after {rounds} compactions" if rounds != made.rounds[0] else ""
         again = by_method(r for r in made.recall if r.tenth and r.rounds == rounds)
-        rated = {n: pooled(found, present) for n, found in again.items() if measured(found)}
-        yield Standing(f"future-use recall at 10 %{after}", rated)
+        share_by_method = {n: pooled(found, present) for n, found in again.items() if measured(found)}
+        yield Standing(f"future-use recall at 10 %{after}", share_by_method)
 
 
 def _of_probes(made: Quality) -> Iterator[Standing]:
@@ -199,7 +201,7 @@ _REPLAYED: tuple[tuple[str, Callable[[Sequence[Replayed]], float], str, bool], .
     ("compactions", lambda own: sum(one.compactions for one in own), _COUNT, True),
     ("peak", lambda own: max(one.peak for one in own), _COUNT, True),
 )
-"""What of all sessions of a replay together is put in order: its name, its value, its form, whether less is better."""
+"""The measures over all sessions of a replay together: name, function, template, and whether lower is better."""
 
 
 def _of_replays(made: Replays) -> Iterator[Standing]:

@@ -1,6 +1,6 @@
-"""What an agent's calls wait for Tenfold: a run of an agent whose models are scripted and take a known time.
+"""Measures how long an agent's calls wait for Tenfold, in a run whose scripted models take a known time.
 
-Needs the extra `models` (the agent runs on pydantic-ai), and is imported where it is asked for only.
+Needs the extra `models`, since the agent runs on pydantic-ai. Import it only where it is used.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ SAYS = "The parts were read one after the other; each holds code, commands and t
 
 
 class Run(Struct, frozen=True):
-    """How an agent runs: calls of its model, the window, and the seconds that its model and a summary's take.
+    """How an agent runs: the number of its model calls, the window, and the seconds that its model and a summary take.
 
-    A tenth and 0.4 seconds are a twentieth of 2 and 8. `result` are the characters of a tool's result.
+    The default times, 0.1 and 0.4 seconds, are a twentieth of 2 and 8. `result_length` is the characters of a tool
+    result.
     """
 
     steps: int = 150
@@ -43,7 +44,7 @@ class Run(Struct, frozen=True):
 
 
 class Timed(Memory):
-    """Notes how long each call waited, and whether it was compacted for."""
+    """Records how long each call waited, and whether it was compacted for."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,22 +53,19 @@ class Timed(Memory):
     async def prepare_model_request(
         self, ctx: RunContext[object], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """The same, timed."""
+        """Does what `Memory` does, and records the time."""
         live = len(self.session.view.marks.live)
         start = time.perf_counter()
-        made = await super().prepare_model_request(ctx, request_context)
+        prepared = await super().prepare_model_request(ctx, request_context)
         self.waited.append((time.perf_counter() - start, len(self.session.view.marks.live) > live))
-        return made
+        return prepared
 
 
 def waits(text: str, run: Run, *, writes: bool, background: bool) -> Sequence[tuple[float, bool]]:
-    """Runs the agent over stretches of a text. Each call's wait in seconds, and whether it was compacted for.
+    """Runs the agent over stretches of a text. Returns each call's wait in seconds, and whether it was compacted for.
 
-    Args:
-        text: What its tool reads, a stretch in each step, from the beginning again where it ends.
-        run: How long, and what its models take.
-        writes: Whether a model writes the summaries; else code alone.
-        background: Whether a summary is prepared before it is due.
+    The agent's tool reads one stretch in each step and starts again at the end. With `has_model` a model writes the
+    summaries, otherwise code does. With `is_prepared` a summary is prepared before it is due.
     """
     policy = replace(tenfold(counter_for(None).counter), prepares=background)
     reply = Reply(SAYS, delay=run.summary)

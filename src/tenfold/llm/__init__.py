@@ -1,4 +1,4 @@
-"""Model calls: the protocol a model is answered through, and the public scripted model for tests and demos."""
+"""Model calls: the protocol of a model, and a public scripted model for tests and demos."""
 
 from tenfold.llm.model import Model
 from tenfold.llm.scripted import Reply, ScriptedModel

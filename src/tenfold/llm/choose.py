@@ -1,8 +1,8 @@
-"""Which model writes the summaries where none is named: a sensible cheap one of the session's own provider.
+"""Chooses the models that write summaries if none is named: cheap ones of the session's own provider.
 
-The order is: the models that were configured; the provider's row in `ROWS` if the provider still lists it; the rule by
-price; the session's model. What a provider lists and charges is genai-prices' data, part of the extra
-`tenfold[models]`; without it only the first and the last apply. Nothing is asked of any server.
+The order of preference is: the configured models, the provider's preferred model in `PREFERRED_MODELS` if the provider
+still lists it, the rule by price, and the session's model. What a provider lists and charges comes from genai-prices,
+part of the extra `tenfold[models]`. Without it, only the first and the last apply. No server is asked.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ ROWS: Mapping[str, str] = MappingProxyType(
         "groq": "llama-3.3-70b-versatile",
     }
 )
-"""The summary model of a provider (spec tiers.B13): a model's name, or a family's, of which the newest is taken."""
+"""The summary model of each provider (spec tiers.B13). It is the name of a model, or of a family, whose newest model is
+then taken."""
 AUTO = "auto"
-"""Stands for the models that `choose` gives, where one is named."""
+"""Stands for the models that `choose_models` returns, where a model is to be named."""
 LEAST_WINDOW = 8_000
-"""Tokens of context below which the rule by price leaves a model out."""
+"""The rule by price ignores models with fewer tokens of context than this."""
 NEAR = 2.0
-"""How many times the lowest price still counts as cheap: among these the newest is taken."""
+"""How many times the lowest price still counts as cheap. The newest of the cheap models is taken."""
 _SPELLED = {"aws": "bedrock", "x-ai": "xai"}
-"""Where genai-prices and model strings spell a provider differently."""
+"""Providers whose names differ between genai-prices and model strings."""
 _OTHER_USES = re.compile(
     r"embed|tts|audio|realtime|transcri|moderation|guard|ocr|rerank|image|speech|sonic|voxtral|whisper|:batch|^~"
 )
@@ -41,9 +42,9 @@ _DATE = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)(?!\d)|(?<!\d)(2\d)(0[1-9]|1[0-2])(
 
 
 class Listed(Struct, frozen=True):
-    """A model that a provider lists: US dollars per million input tokens, window in tokens, None where not known.
+    """A model that a provider lists. `price` is in US dollars per million input tokens.
 
-    `released` is a date as its name tells it ("2025-10-01"), "" where it does not.
+    `window` is in tokens, or None if it is not known. `released` is the date in the model's name ("2025-10-01"), or "".
     """
 
     name: str
@@ -53,7 +54,10 @@ class Listed(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """What one provider has: its name in model strings, its row's name ("": none), and what it lists."""
+    """The models of one provider.
+
+    `provider` is its name in model strings, and `preferred_model` its row in `PREFERRED_MODELS`, or "".
+    """
 
     provider: str
     row: str
@@ -61,29 +65,30 @@ class Offer(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """A model that is to write summaries, and why it."""
+    """A model that is to write summaries, and the reason for it."""
 
     model: str
     why: str
 
 
 def cheapest(listed: Sequence[Listed]) -> Listed | None:
-    """The rule by price (spec tiers.B14): of those within twice the lowest price above zero, the newest.
+    """Applies the rule by price (spec tiers.B14): the newest model within twice the lowest price above zero.
 
-    Models without a price or with a window below 8,000 tokens, or with an unknown one, are left out. Of several of the
-    same date the cheapest is taken, of those the first by name, and the largest window of one that is listed twice.
+    Models without a price are ignored, and so are those whose window is unknown or below 8,000 tokens. Of several
+    models with the same date the cheapest is taken, then the first by name. If one is listed twice, its largest window
+    counts.
     """
-    able = [m for m in listed if m.price > 0 and (m.window or 0) >= LEAST_WINDOW]
-    if not able:
+    usable = [m for m in listed if m.price > 0 and (m.window or 0) >= LEAST_WINDOW]
+    if not usable:
         return None
-    least = min(m.price for m in able)
-    near = [m for m in able if m.price <= NEAR * least]
-    newest = max(m.released for m in near)
-    return min((m for m in near if m.released == newest), key=lambda m: (m.price, m.name, -(m.window or 0)))
+    lowest = min(m.price for m in usable)
+    cheap = [m for m in usable if m.price <= NEAR * lowest]
+    newest = max(m.released for m in cheap)
+    return min((m for m in cheap if m.released == newest), key=lambda m: (m.price, m.name, -(m.window or 0)))
 
 
 def choices(session: str, offer: Offer | None, configured: Sequence[str] = ()) -> tuple[Choice, ...]:
-    """The models to try, in order, each with its reason. `session` is the session's own model, the last resort."""
+    """Returns the models to try, in order, each with its reason. The session's own model is the last resort."""
     if configured:
         return tuple(
             Choice(model, "configured" if not i else "configured as a fallback") for i, model in enumerate(configured)
@@ -91,9 +96,9 @@ def choices(session: str, offer: Offer | None, configured: Sequence[str] = ()) -
     own = _own(session, offer)
     if offer is None:
         return (Choice(own, "the session's model: what its provider lists and charges is not known"),) if own else ()
-    found = _of_row(offer)
-    if found is not None:
-        first = Choice(f"{offer.provider}:{found.name}", f"{offer.provider}'s row, {offer.row}, is listed")
+    preferred = _of_row(offer)
+    if preferred is not None:
+        first = Choice(f"{offer.provider}:{preferred.name}", f"{offer.provider}'s row, {offer.row}, is listed")
     else:
         by_price = cheapest(offer.listed)
         if by_price is None:
@@ -106,17 +111,17 @@ def choices(session: str, offer: Offer | None, configured: Sequence[str] = ()) -
 
 
 def choose(session: str, *, configured: Sequence[str] = (), base_url: str = "") -> tuple[Choice, ...]:
-    """`choices` with what genai-prices knows of the session's provider.
+    """Returns the models to try, with what genai-prices knows about the session's provider.
 
-    Behind a `base_url` is a provider of one's own, of which nothing is known.
+    Nothing is known about the provider behind a `base_url`.
     """
     return choices(session, None if base_url or configured else offer_of(session), configured)
 
 
 def offer_of(model: str) -> Offer | None:
-    """What the provider of this model lists, None where that is not known or genai-prices is not installed.
+    """Returns the models of this model's provider. None if they are unknown or genai-prices is not installed.
 
-    The provider is the one the model string names, else the one whose models are called so.
+    The provider is the one that the model string names, else the one whose models have such names.
     """
     if not prices_known():
         return None
@@ -140,12 +145,12 @@ def offer_of(model: str) -> Offer | None:
 
 
 def prices_known() -> bool:
-    """Whether genai-prices is installed."""
+    """Tells whether genai-prices is installed."""
     return importlib.util.find_spec("genai_prices") is not None
 
 
 def _listed(model: Any, now: datetime) -> Listed | None:  # noqa: ANN401 - an object of genai-prices, loaded when used
-    """A model of genai-prices, None for one that is no longer offered or does not write text."""
+    """Converts a model of genai-prices. None if it is no longer offered or does not write text."""
     if model.deprecated or not model.prices or _OTHER_USES.search(model.id.lower()):
         return None
     prices = vars(model.get_prices(now))
@@ -158,16 +163,16 @@ def _listed(model: Any, now: datetime) -> Listed | None:  # noqa: ANN401 - an ob
 
 
 def released_of(name: str) -> str:
-    """The release date that a model's name tells, as 2025-10-01; "" for none. A month (`-2508`) counts from its 1st."""
+    """Returns the release date in a model's name as 2025-10-01, or "". A month (`-2508`) means its first day."""
     found = _DATE.search(name)
     if found is None:
         return ""
-    year, month, day, short, of = found.groups()
-    return f"{year}-{month}-{day}" if year else f"20{short}-{of}-01"
+    year, month, day, short_year, short_month = found.groups()
+    return f"{year}-{month}-{day}" if year else f"20{short_year}-{short_month}-01"
 
 
 def _of_row(offer: Offer) -> Listed | None:
-    """The model that the provider's row names; of a family the newest by the version in its name."""
+    """Finds the provider's preferred model. Of a family it is the newest by the version in its name."""
     if not offer.row:
         return None
     exact = [m for m in offer.listed if m.name == offer.row]
@@ -176,7 +181,7 @@ def _of_row(offer: Offer) -> Listed | None:
 
 
 def _own(session: str, offer: Offer | None) -> str:
-    """The session's model as a model string, if its provider can be told."""
+    """Returns the session's model as a model string, if its provider is known."""
     if not session or ":" in session or offer is None:
         return session
     return f"{offer.provider}:{session}"

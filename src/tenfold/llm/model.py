@@ -1,4 +1,4 @@
-"""What a model is to Tenfold: something that answers a Summarize Ask. Nothing else in the library calls a model."""
+"""The protocol of a model: something that answers a Summarize Ask. Nothing else in the library calls a model."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tenfold.record.ask import Answer, Summarize
 
 
 class Model(Protocol):
-    """Answers Asks, one at a time or from several threads; each call gets a thread that nobody else needs.
+    """Answers Asks, possibly from several threads at once. Each call runs in a thread of its own.
 
-    Time-outs and retries are the driver's: a model makes one call. One that cannot be waited for is left behind.
+    A model makes one call. The driver takes care of timeouts and retries, and abandons a call that takes too long.
     """
 
     def answer(self, ask: Summarize) -> Answer:
-        """The answer to one Ask. A failed call is an Answer with `error` set, not an exception."""
+        """Answers one Ask. A failed call returns an Answer with `error` set and raises nothing."""
         ...
 
 
 @runtime_checkable
 class AsyncModel(Protocol):
-    """A model that can also be awaited: then the async side does so, and cancelling it cancels the call itself."""
+    """A model that can also be awaited. The async side then awaits it, and cancelling cancels the call."""
 
     async def aanswer(self, ask: Summarize) -> Answer:
         """See `Model.answer`."""

@@ -1,8 +1,8 @@
-"""Which errors of providers say that a request was larger than the model's context window, from one table.
+"""Recognizes the provider errors that say that a request was larger than the context window, by one table.
 
-A row of the table is a text as a provider sends it, with where it was seen. The rows of texts that look alike and mean
-something else come first: they win. A refusal for the number of bytes (413) counts as an overflow, since a shorter
-request is its only cure too; a limit of tokens per minute does not, since it is the account's and not the model's.
+Each row holds a text as a provider sends it, and where it was seen. Similar texts with another meaning come first, and
+they win. An error about the number of bytes (413) counts as an overflow, because only a shorter request helps there
+too. A limit of tokens per minute does not count, because it belongs to the account and not to the model.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _STATUS = r"(?:^|http|error|code|status)\W{0,5}"
 
 
 class Row(Struct, frozen=True):
-    """One text: whose it is, its pattern, where it was seen, and whether it means an overflow.
+    """One known error text: its provider, its pattern, where it was seen, and whether it means an overflow.
 
-    The groups of a pattern, where the text has these numbers: `sent` the tokens of the messages, `tools` those of the
-    tools where they are counted apart, `limit` the most that the model takes. `evidence` is an issue as owner/repo#1, a
-    repository, or the title of a page.
+    Where the text has these numbers, the pattern has groups for them: `sent` is the tokens of the messages, `tools`
+    those of the tools if they are counted separately, and `limit` the most that the model takes. `evidence` is an issue
+    as owner/repo#1, a repository, or the title of a page.
     """
 
     provider: str
@@ -30,7 +30,7 @@ class Row(Struct, frozen=True):
 
 
 def _row(provider: str, pattern: str, evidence: str, *, overflow: bool = True) -> Row:
-    """In the pattern `<sent>`, `<tools>` and `<limit>` stand for a number to keep, and `<n>` for any other one."""
+    """Builds a row. `<sent>`, `<tools>` and `<limit>` stand for a number to extract, `<n>` for any other."""
     for name in ("sent", "tools", "limit"):
         pattern = pattern.replace(f"<{name}>", f"(?P<{name}>{_NUMBER})")
     return Row(provider, re.compile(pattern.replace("<n>", _NUMBER), re.IGNORECASE), evidence, overflow)
@@ -41,24 +41,24 @@ def _not(provider: str, pattern: str, evidence: str) -> Row:
 
 
 ROWS: tuple[Row, ...] = (
-    # Limits of the account: waiting helps, or paying.
+    # Limits of the account: waiting or paying helps.
     _not("any", _STATUS + r"429\b", "anthropics/claude-code#236"),
     _not("Groq, OpenAI", r"tokens per min|\bTPM\b", "continuedev/continue#10218, vanna-ai/vanna-flask#11"),
     _not("Bedrock", r"tokens per day|throttl|too many tokens, please wait", "anthropics/claude-code#1466"),
     _not("Anthropic", r"rate.?limit|too many requests", "anthropics/claude-code#53607"),
     _not("Google, OpenAI", r"quota", "continuedev/continue#9729"),
     _not("Anthropic", r"overloaded", "Claude API: Errors"),
-    # The answer asked for is longer than the model ever gives: a shorter prompt does not help.
+    # The requested answer is longer than the model can give: a shorter prompt does not help.
     _not("Anthropic", r"maximum allowed number of output tokens", "anthropics/claude-code#24451"),
     _not("OpenAI", r"supports at most <n> completion tokens", "ChatGPTNextWeb/NextChat#3195"),
     _not("Bedrock", r"maximum tokens you requested exceeds? the model limit", "charmbracelet/crush#946"),
     _not("DeepSeek", r"invalid max_tokens value", "CherryHQ/cherry-studio#4377"),
     _not("Groq", r"max_tokens\W{1,3}must be less than or equal", "anomalyco/opencode#1000"),
     _not("Ark", r"max_(?:completion_)?tokens\W.{0,80}expected a value <=", "langgenius/dify#14376"),
-    # Cerebras says an overflow so, and gateways say anything so.
+    # Cerebras reports an overflow like this, but gateways report anything like this.
     _not("gateways", r"\b400\b.{0,20}\(no body\)", "earendil-works/pi#9482"),
     _not("OpenAI", r"call_id\W{1,3}string too long", "AnswerDotAI/fastllm#45"),
-    # From here on, overflows.
+    # All rows from here on are overflows.
     _row("Anthropic", r"prompt is too long(?:: <sent> tokens > <limit> maximum)?", "anthropics/claude-code#12186"),
     _row("Anthropic", r"exceed context limit(?:: <sent> \+ <n> > <limit>)?", "continuedev/continue#6080"),
     _row("Anthropic", r"request_too_large|request exceeds the maximum size", "anthropics/anthropic-sdk-python#938"),
@@ -164,15 +164,15 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("LiteLLM", r"context ?window ?exceeded", "entropy-research/Devon#88"),
 )
-"""Every known text. Rows that complete each other's numbers may match the same error."""
+"""All known texts. Several rows may match the same error, where each gives a part of the numbers."""
 
 
 def is_overflow(error: str, *, status: int | None = None) -> bool:
-    """Whether an error says that the request was larger than the model takes, so that a shorter one may pass.
+    """Tells whether an error says that the request was too large for the model, so that a shorter one may pass.
 
-    `error` is all that the provider said, in any wrapping; `status` the HTTP status where it is known: 429 never is an
-    overflow, 413 is one whatever the text says unless it names another cause, and of the others only the text counts.
-    A 400 without a body is none; see the table.
+    `error` is the whole text of the provider, in any wrapping. `status` is the HTTP status, if it is known: 429 is
+    never an overflow. 413 always is, unless the text names another cause. For any other status only the text counts, so
+    a 400 without a body is not an overflow.
     """
     text = " ".join(error.split())
     if status == 429 or any(row.pattern.search(text) for row in ROWS if not row.overflow):
@@ -181,10 +181,11 @@ def is_overflow(error: str, *, status: int | None = None) -> bool:
 
 
 def sizes(error: str) -> tuple[int | None, int | None]:
-    """The tokens that were sent and the model's limit, as an overflow's text gives them; None where it does not.
+    """Extracts the tokens that were sent and the model's limit from an overflow error, or None for each.
 
-    Sent is the prompt with its tools, or the whole request where the text tells no more. When it is not over the limit,
-    the answer asked for does not fit beside it: then a smaller `max_tokens` helps as much as a shorter prompt.
+    The tokens sent are those of the prompt with its tools, or of the whole request if the text tells no more. If they
+    are within the limit, the requested answer does not fit beside the prompt. Then a smaller `max_tokens` helps as
+    well.
     """
     if not is_overflow(error):
         return None, None

@@ -1,4 +1,4 @@
-"""How long to wait between tries of a model call, as values: the drivers do the waiting and the calling."""
+"""The retry rule of model calls: how long to wait, and when to give up. The drivers do the waiting and the calling."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tenfold.summarize.ladder import added
 
 
 class Patience(Struct, frozen=True):
-    """Exponential back-off with jitter. Times in seconds.
+    """Exponential backoff with jitter. Times are in seconds.
 
-    The pause before the second try is `first`, doubled for each further one up to `most`, of which up to a half is
-    taken off at random, and never less than the provider asked for. A provider that asks for more than `most` is not
-    waited for. `sleep`, `asleep` and `draw` (a number from 0 to 1) are for tests.
+    The pause before the second try is `first_pause`. It doubles for each further try, up to `max_pause`. Up to half of
+    it is taken off at random, but a pause is never shorter than the provider requested. If the provider requests more
+    than `max_pause`, there is no further try. `sleep`, `async_sleep` and `draw` (a number from 0 to 1) are replaced in
+    tests.
     """
 
     first: float = 1.0
@@ -29,14 +30,15 @@ class Patience(Struct, frozen=True):
     draw: Callable[[], float] = random.random
 
     def pause(self, failed: int, asked: float) -> float:
-        """How long to wait after so many failed tries, the last of which was told to wait `asked` seconds."""
-        most: float = min(self.first * 2.0 ** (failed - 1), self.most)
-        return max(most * (1.0 - self.draw() / 2), asked)
+        """Returns how long to wait after this many failed tries. The provider requested `requested` seconds."""
+        longest: float = min(self.first * 2.0 ** (failed - 1), self.most)
+        return max(longest * (1.0 - self.draw() / 2), asked)
 
     def calls(self, ask: Summarize) -> Generator[float, Answer, Answer]:
-        """Yields the pause before each call, is sent its Answer, and returns what is the Answer to the Ask.
+        """Yields the pause before each call, receives its Answer, and returns the final Answer.
 
-        Only failures that are `retryable` are tried again, `ask.tries` times in all; what the tries cost is added up.
+        Only failures marked `retryable` are tried again, up to `ask.tries` tries in all. The costs of the tries are
+        added up.
         """
         answer = yield 0.0
         for failed in range(1, ask.tries):

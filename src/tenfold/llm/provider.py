@@ -1,9 +1,11 @@
-"""Models of the providers, through pydantic-ai's direct request: one thin adapter, imported only when used.
+"""Models of the providers, called through pydantic-ai's direct request. It is imported only when it is used.
 
 A model is named as `provider:model`: `anthropic:claude-haiku-4-5`, `openai:gpt-4o-mini`, `google:gemini-2.5-flash`,
-`groq:...`, `openrouter:...`, `mistral:...`, `bedrock:...`, `ollama:...`, and what else pydantic-ai knows. Whatever
-speaks OpenAI's Chat Completions is reached as `openai:MODEL` with a base URL. Keys come from the environment variable
-of the provider, are never stored, and are taken out of error texts. One request, no streaming, no tools.
+`groq:...`, `openrouter:...`, `mistral:...`, `bedrock:...`, `ollama:...`, or anything else that pydantic-ai knows. A
+server that speaks OpenAI's Chat Completions is reached as `openai:MODEL` with a base URL.
+
+Each Ask is one request, without streaming and without tools. Keys come from the provider's environment variable. They
+are never stored, and they are removed from error texts.
 """
 
 from __future__ import annotations
@@ -51,12 +53,12 @@ except ImportError as exc:
     ) from exc
 
 SLACK = 1.25
-"""Output tokens a provider may give for each of ours: its tokenizer counts the same text up to a third higher. What is
-too long by our own count is caught by the check."""
+"""Output tokens allowed for each of ours, because a provider's tokenizer counts up to a third more for the same text.
+The check catches texts that are too long by our own count."""
 THINKING = 4_096
-"""Output tokens granted beside the answer to a model that cannot be kept from thinking."""
+"""Output tokens granted on top of the answer to a model that always thinks."""
 THINKING_HARD = 24_576
-"""The same where an effort is asked for: the most that pydantic-ai lets a model think at "high" where it needs a number
+"""The same where an effort is requested: the most that pydantic-ai lets a model think at "high" where it needs a number
 (Google 24,576, Anthropic 16,384)."""
 _DAY = 86_400.0
 _FOR_THE_MOMENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
@@ -66,32 +68,33 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 
 
 class ProviderModel:
-    """Answers Asks through a provider's own client. An Ask may name another model than `model`, with its provider.
+    """Answers Asks through a provider's own client.
 
-    `base_url` sends every request there. Safe from several threads, and inside a running event loop.
+    An Ask may name another model than `model`, with its provider. `base_url` redirects every request. Safe to use from
+    several threads, and inside a running event loop.
     """
 
     def __init__(self, model: str, *fallbacks: str, base_url: str = "") -> None:
-        """Opens each named model once, to find out that it can be.
+        """Opens each named model once, to find out early if one cannot be used.
 
-        Raises `UsageError` for an unknown provider, a client that is not installed or a missing key, naming the
-        `pip install` or the environment variable.
+        Raises `UsageError` for an unknown provider, a client that is not installed or a missing key. It names the
+        install command or the environment variable that helps.
         """
         self.model, self.base_url = model, base_url
         for name in (model, *fallbacks):
             client_for(name, base_url)
 
     def answer(self, ask: Summarize) -> Answer:
-        """The answer to one Ask: one request. A failed one is an Answer with its error."""
+        """Answers one Ask with one request. A failed request returns an Answer with its error."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self.aanswer(ask))
-        with ThreadPoolExecutor(1, "tenfold-model") as other:  # a loop that runs cannot run another one
+        with ThreadPoolExecutor(1, "tenfold-model") as other:  # a running loop cannot run another one
             return other.submit(asyncio.run, self.aanswer(ask)).result()
 
     async def aanswer(self, ask: Summarize) -> Answer:
-        """`answer` as a coroutine; cancelling it cancels the request."""
+        """Does the same as `answer`, as a coroutine. Cancelling it cancels the request."""
         name = ask.model if ":" in ask.model else self.model
         try:
             client = client_for(name, self.base_url)
@@ -107,12 +110,12 @@ class ProviderModel:
 
 
 def client_for(name: str, base_url: str = "") -> Client:
-    """The provider's client for `provider:model`. Raises `UsageError` where there can be none, with the next step."""
+    """Opens the provider's client for `provider:model`. Raises `UsageError`, with the next step, if it cannot."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model):
         raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in openai:gpt-4o-mini")
     if provider == "openai" and (base_url or os.environ.get("OPENAI_BASE_URL")):
-        provider = "openai-chat"  # what every OpenAI-compatible server speaks; `openai-responses:` asks for the other
+        provider = "openai-chat"  # every OpenAI-compatible server speaks this; `openai-responses:` selects the other
     try:
         infer_provider_class(provider)
         return infer_model(f"{provider}:{model}", _opened_at(base_url) if base_url else infer_provider)
@@ -127,19 +130,19 @@ def client_for(name: str, base_url: str = "") -> Client:
 
 
 PROVIDERS = "anthropic, openai, openai-chat, openai-responses, google, groq, openrouter, mistral, bedrock, ollama"
-"""Providers as error texts and help name them; pydantic-ai knows more."""
+"""The providers that error texts and help name. pydantic-ai knows more."""
 
 
 def _opened_at(base_url: str) -> Callable[[str], Provider[Any]]:
     def opened(provider: str) -> Provider[Any]:
         kind: Callable[..., Provider[Any]] = infer_provider_class(provider)
-        takes = signature(kind).parameters
-        if "base_url" in takes:
+        parameters = signature(kind).parameters
+        if "base_url" in parameters:
             return kind(base_url=base_url)
-        if "openai_client" in takes:  # OpenRouter and others that speak OpenAI's API at one address
-            made = kind()
-            made.client.base_url = base_url
-            return made
+        if "openai_client" in parameters:  # OpenRouter and others that speak OpenAI's API at one address
+            instance = kind()
+            instance.client.base_url = base_url
+            return instance
         raise UsageError(f"{provider} takes no base URL; `openai:MODEL` with one reaches any other server")
 
     return opened
@@ -151,28 +154,31 @@ def _extra(exc: ImportError) -> str:
 
 
 def _settings(client: Client, ask: Summarize) -> ModelSettings:
-    """One try, bounded in time and tokens; thinking where an effort is asked for, else none where it can be off."""
-    always = bool(client.profile.get("thinking_always_enabled"))
-    hard = bool(ask.effort) and (always or bool(client.profile.get("supports_thinking")))
-    beside = THINKING_HARD if hard else THINKING if always else 0
-    settings = ModelSettings(max_tokens=int(ask.max_tokens * SLACK) + beside)
+    """Sets up one try with limits for time and tokens. Thinking is off unless an effort is requested.
+
+    A model that cannot stop thinking gets extra tokens for it.
+    """
+    always_thinks = bool(client.profile.get("thinking_always_enabled"))
+    thinks_hard = bool(ask.effort) and (always_thinks or bool(client.profile.get("supports_thinking")))
+    thinking_tokens = THINKING_HARD if thinks_hard else THINKING if always_thinks else 0
+    settings = ModelSettings(max_tokens=int(ask.max_tokens * SLACK) + thinking_tokens)
     if "timeout" not in client.unsupported_settings:
-        settings["timeout"] = min(ask.timeout, _DAY)  # without one, Anthropic's client refuses to wait for long answers
+        settings["timeout"] = min(ask.timeout, _DAY)  # Anthropic's client refuses long answers without a timeout
     if ask.timeout != float("inf"):
         settings["request_timeout"] = ask.timeout
     if "max_retries" not in client.unsupported_settings:
         settings["max_retries"] = 0
-    if hard and ask.effort:
+    if thinks_hard and ask.effort:
         settings["thinking"] = ask.effort
-    elif not always:
+    elif not always_thinks:
         settings["thinking"] = False
-    if ask.temperature is not None and not always and not hard and _takes_temperature(client):
+    if ask.temperature is not None and not always_thinks and not thinks_hard and _takes_temperature(client):
         settings["temperature"] = ask.temperature
     return settings
 
 
 def _takes_temperature(client: Client) -> bool:
-    """Whether it may be sent: pydantic-ai would warn the program's user of one that it has to leave out."""
+    """Tells whether a temperature may be sent. pydantic-ai would print a warning if it had to drop it."""
     refused = any(value for key, value in client.profile.items() if key.endswith("disallows_sampling_settings"))
     return not refused and "temperature" not in client.unsupported_settings
 
@@ -194,7 +200,7 @@ def _answered(response: ModelResponse, name: str) -> Answer:
 
 
 def _price(response: ModelResponse, name: str) -> float | None:
-    """The list price in US dollars, None where genai-prices knows none."""
+    """Returns the list price in US dollars, or None if genai-prices does not know it."""
     for model in (response.model_name, name.partition(":")[2]):
         try:
             return float(calc_price(response.usage, model or "", provider_id=response.provider_name or "").total_price)
@@ -206,19 +212,19 @@ def _price(response: ModelResponse, name: str) -> float | None:
 def _failed(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str) -> Answer:
     status = exc.status_code if isinstance(exc, ModelHTTPError) else 0
     timed_out = isinstance(exc, ModelRequestTimeout | ModelTimeoutError)
-    again = timed_out or isinstance(exc, _FOR_THE_MOMENT) or status in _STATUSES or status >= 500
-    after = (exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0
+    retryable = timed_out or isinstance(exc, _FOR_THE_MOMENT) or status in _STATUSES or status >= 500
+    retry_after = (exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0
     return Answer(
         error=error_of(exc),
-        retryable=again and not isinstance(exc, ModelQuotaExceededError),
-        retry_after=after,
+        retryable=retryable and not isinstance(exc, ModelQuotaExceededError),
+        retry_after=retry_after,
         timed_out=timed_out,
         spent=Spent(calls=1, model=name, price=None if timed_out else 0.0),
     )
 
 
 def _said(exc: AgentRunError | UserError) -> str:
-    """What went wrong in the provider's words; whoever reads it knows which model was asked."""
+    """Returns the provider's own error message. The caller knows which model it was."""
     if not isinstance(exc, ModelHTTPError):
         return str(exc)
     body: Any = exc.body
@@ -230,12 +236,12 @@ def _said(exc: AgentRunError | UserError) -> str:
 
 
 def error_of(exc: AgentRunError | UserError) -> str:
-    """What went wrong, in the provider's words, without keys."""
+    """Describes what went wrong in the provider's words, without keys."""
     return without_keys(_said(exc))[:500]
 
 
 def without_keys(text: str) -> str:
-    """Text without keys: those of known shapes, and those that stand in the environment."""
+    """Removes keys from a text: those of known shapes, and the values of secret environment variables."""
     for variable, value in os.environ.items():
         if len(value) >= 8 and _SECRET.search(variable):
             text = text.replace(value, MASK)

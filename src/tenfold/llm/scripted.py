@@ -1,4 +1,4 @@
-"""A model that follows a script: the public fake for tests, demos and replays. It never touches a network."""
+"""A model that follows a script: the public fake for tests, demos and replays. It never uses the network."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tenfold.record.block import Spent
 
 
 class Reply(Struct, frozen=True):
-    """One scripted reply. `error` makes it a failed call; `finish` "length" a truncated one; text "" an empty one.
+    """One scripted reply. `error` makes it a failed call, and `finish` "length" a truncated answer.
 
-    A failed call may be `retryable`, and say after how many seconds (`retry_after`). `delay` in seconds is given to
-    the model's `sleep` before the reply: with `time.sleep` a long one is a model that hangs.
+    A failed call may be `retryable`, and say after how many seconds (`retry_after`). `delay` in seconds is passed to
+    the model's `sleep` before the reply. With `time.sleep`, a long delay makes a model that hangs.
     """
 
     text: str = ""
@@ -28,10 +28,10 @@ class Reply(Struct, frozen=True):
 
 
 class ScriptedModel:
-    """Gives the scripted replies in order (a plain string is a reply of that text) and records the Asks it got.
+    """Gives the scripted replies in order and records the Asks it received. A string is a reply with that text.
 
-    After the last reply every Ask fails with an error that says so; `repeat` gives the last reply for ever instead.
-    Safe to use from several threads. `sleep` is called for delays; without one they are skipped.
+    After the last reply every Ask fails with an error that says so; with `repeat` the last reply is given again
+    instead. Safe to use from several threads. `sleep` is called for delays; without it they are skipped.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ScriptedModel:
             return tuple(self._asked)
 
     def answer(self, ask: Summarize) -> Answer:
-        """The next reply of the script."""
+        """Returns the next reply of the script."""
         with self._lock:
             number = len(self._asked)
             self._asked.append(ask)

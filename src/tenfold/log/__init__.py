@@ -1,1 +1,4 @@
-"""The log: append-only trees of entries, in memory or in SQLite. `place.open_store` opens one."""
+"""Stores sessions as append-only trees of entries, in memory or in one SQLite file.
+
+A store knows nothing of models and policies. `location.open_store` opens one.
+"""

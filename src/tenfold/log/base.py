@@ -1,8 +1,8 @@
-"""What a store promises. Memory, SQLite (and later PostgreSQL) keep the same contract, tested by one suite.
+"""The contract of every store. The memory store and the SQLite store keep it, and one test suite checks both.
 
-A session is a tree of entries; a head is a named leaf. `position` is an entry's depth on its path (root = 0).
-Every call takes the namespace (the tenant) first. Stores are synchronous, safe to use from several threads, and
-never hold a lock across a model call: they know nothing of models.
+A session is a tree of entries. A head is a named leaf of that tree. The `position` of an entry is its depth on its
+path, and the root has position 0. Every call takes the namespace (the tenant) first. Stores are synchronous and safe to
+use from several threads. They never hold a lock during a model call, because they know nothing of models.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ MAIN = "main"
 
 
 class SessionInfo(Struct, frozen=True, omit_defaults=True):
-    """What is known of a session apart from its entries.
+    """What is known about a session besides its entries.
 
-    `before` and `after` are the bytes around its entries in the file it was read from (empty for line formats), so
-    that the originals export byte for byte. `parent` is the session a sidechain belongs to.
+    The byte fields let a session be exported exactly as it was read. `prefix` and `suffix` are the bytes before and
+    after its entries in the file. Both are empty for line formats.
 
-    A file may hold several sessions. `lead` stands in it before this session's `before`, `trail` after the last
-    session; `opening` and `closing` are what the session needs around it when it is written alone. `weave`, on the
-    first session only, is the order of the entries in the file where that is not session by session: runs of
-    (session, first entry, how many).
+    A file may hold several sessions. `file_prefix` stands in it before this session's `prefix`, and `file_suffix`
+    follows the last session. `standalone_prefix` and `standalone_suffix` enclose a session that is written to a file of
+    its own. `interleaving` is set on the first session only, and only where the file mixes the entries of its sessions.
+    It gives their order as runs of (session, first entry, number of entries).
+
+    `parent` is the session that a sidechain belongs to. `source_id` is the id of the session in the file it came from.
     """
 
     id: str
@@ -48,7 +50,10 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class SessionRow(Struct, frozen=True):
-    """A line of the sessions' list. `first` and `last` are entry times (microseconds UTC), None when not known."""
+    """One line of the list of sessions.
+
+    `first_time` and `last_time` are the times of entries in microseconds UTC, or None if they are not known.
+    """
 
     info: SessionInfo
     entries: int
@@ -59,11 +64,11 @@ class SessionRow(Struct, frozen=True):
 
 
 class Opened(Struct, frozen=True):
-    """What opening a head reads: O(view), not O(log).
+    """What opening a head reads. Its size grows with the view and not with the session.
 
-    `length` is the number of entries on the path; `snapshot` the newest one on it, None if there is none;
-    `entries` all entries that follow the snapshot (all of the path if there is none). `held` are the entries that the
-    snapshot refers to, by position: the originals in view and the Blocks that show something, read in one go.
+    `length` is the number of entries on the path. `snapshot` is the newest snapshot on the path, or None. `entries` are
+    those that follow the snapshot, or the whole path if there is none. `snapshot_entries` maps positions to the entries
+    that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view.
     """
 
     leaf: str | None
@@ -74,7 +79,7 @@ class Opened(Struct, frozen=True):
 
 
 class Located(Struct, frozen=True):
-    """An entry with its place: the session and its depth."""
+    """An entry together with its session and its position."""
 
     session: str
     position: int
@@ -82,11 +87,10 @@ class Located(Struct, frozen=True):
 
 
 class Hit(Struct, frozen=True):
-    """A search result. `snippet` is redacted and bounded; the entry itself is read with `locate`.
+    """One search result. `snippet` is short and redacted; `Store.locate` reads the entry itself.
 
-    Behind ` [next message] ` a snippet shows the beginning of what was said right after the entry.
-    `scanned` says that the words were found by scanning, because the index does not hold this text or cannot hold
-    words this short.
+    A snippet may go on with the beginning of the next message, behind the mark ` [next message] `. `scanned` is true if
+    the words were found by a scan, because the index does not hold this text or cannot hold such short words.
     """
 
     session: str
@@ -99,7 +103,7 @@ class Hit(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Something `verify` found, with the place and what to do about it."""
+    """Something that `verify` found: where it is, what is wrong, and what to do about it."""
 
     session: str
     entry: str
@@ -107,14 +111,14 @@ class Problem(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Where logs live. All methods may raise `StoreError`; what was there before is then unchanged."""
+    """Keeps sessions. Any method may raise `StoreError`, and the stored data is then unchanged."""
 
     def create(self, namespace: str, info: SessionInfo) -> None:
-        """Makes a session, or replaces the information of one that exists (its entries are untouched)."""
+        """Creates a session, or replaces the information of an existing one without touching its entries."""
         ...
 
     def sessions(self, namespace: str) -> list[SessionRow]:
-        """All sessions, newest last entry first."""
+        """Lists all sessions, the one with the newest last entry first."""
         ...
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
@@ -128,81 +132,83 @@ class Store(Protocol):
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """Appends entries atomically and moves `head` to the last one.
+        """Appends entries atomically and moves `head` to the last of them.
 
-        `entries[0].parent` must be None or an entry of this session, and each later one's parent an entry of this
-        session or of this call: consecutive on one path, or a tree in file order (parents first). `expected` is the
-        leaf the caller believes the head has (None: no entries yet, or no such head yet): if it is another one,
-        `LostRace` is raised and nothing is written. `snapshot` is stored under the last entry. `counts[counter]`
-        holds one token count per entry. Raises `NotFound` if the session or a parent does not exist, `BadInput` for
-        an id that is already stored.
+        The entries form one path or a tree, with parents before their children. The first parent must be None or an
+        entry of this session. Each later parent must be an entry of this session or of this call.
+
+        `expected` is the leaf at which the caller believes the head to be; None means that there is no such head yet.
+        `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry.
+
+        Raises `LostRace` if the head is at another leaf, `NotFound` if the session or a parent does not exist, and
+        `BadInput` for an id that is already stored. Nothing is written then.
         """
         ...
 
     def open(self, namespace: str, session: str, head: str = MAIN) -> Opened:
-        """The head's path as `Opened`. Raises `NotFound` for an unknown session; an unknown head opens empty."""
+        """Reads what a head needs to start. Raises `NotFound` for an unknown session; an unknown head is empty."""
         ...
 
     def span(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
-        """The entries at positions `first`..`last` (inclusive) of the path that ends in `leaf`."""
+        """Reads the entries at positions `first` to `last` (inclusive) of the path that ends in `leaf`."""
         ...
 
     def counts(self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int) -> list[int | None]:
-        """The stored token counts for those positions, None where none was stored."""
+        """Reads the token counts stored for those positions, with None where there is none."""
         ...
 
     def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
-        """Stores token counts by entry id, for entries appended without."""
+        """Stores token counts by entry id, for entries that were appended without them."""
         ...
 
     def original(self, namespace: str, session: str) -> list[Entry]:
-        """Every entry of the session in the order it was appended, over all branches."""
+        """Reads every entry of the session, on all branches, in the order of appending."""
         ...
 
     def locate(self, namespace: str, entry: str) -> Located:
-        """Finds an entry by id, or by an unambiguous beginning of it. Raises `NotFound`."""
+        """Finds an entry by its id or by an unambiguous beginning of the id. Raises `NotFound`."""
         ...
 
     def by_source(self, namespace: str, session: str) -> dict[str, str]:
-        """Foreign ids (`Said.source` and the like, where not empty) to entry ids."""
+        """Reads the ids that entries had in the file they came from, each mapped to the id of its entry."""
         ...
 
     def heads(self, namespace: str, session: str) -> dict[str, str]:
-        """Head names to leaf ids."""
+        """Reads the names of the heads, each mapped to the id of its leaf."""
         ...
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries whose text, or summaries, hold all the words; best first.
+        """Finds the entries whose text or summaries contain all the words, best first.
 
-        Brings the index up to its watermark first. Finds code identifiers by part, Chinese, Japanese and Korean
-        text, and words shorter than the index can hold (by scan, marked `scanned`).
+        Brings the index up to date first. Finds parts of code identifiers, and Chinese, Japanese and Korean text. Words
+        too short for the index are found by a scan; such hits are marked `scanned`.
         """
         ...
 
     def ask(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """Entries that hold some of a question's words, in any of their English endings; best first.
+        """Finds the entries that contain some of a question's words, with any English ending, best first.
 
-        Ranked by BM25 over passages of some 800 characters. Words in double quotes are left out of account: they are
-        for `search`. Finds nothing where the store knows none of the words.
+        Passages of about 800 characters are ranked by BM25. Phrases in double quotes are ignored, because `search` is
+        for them. Returns nothing if the store knows none of the words.
         """
         ...
 
     def index(self, *, limit: int = 2_000) -> int:
-        """Indexes up to `limit` entries that no search has seen yet, of all namespaces; returns how many it took.
+        """Indexes up to `limit` entries that no search has seen yet, of all namespaces, and returns how many.
 
-        Searching does this by itself; call it in idle time to take the work off the next search. 0: nothing to do.
+        The searches do this themselves. Call it when idle to make the next search faster. 0 means that nothing is left.
         """
         ...
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
-        """Removes a session, or leaves a tombstone in place of one entry, and reaches what quotes it.
+        """Removes a session (`entry` is None), or replaces one entry by a tombstone and cleans what quotes it.
 
-        Returns how many records were touched: index rows, and Blocks whose summaries or facts quote the entry.
+        Returns how many records were changed: index rows, and Blocks whose summaries or facts quoted the entry.
         """
         ...
 
     def verify(self, namespace: str) -> list[Problem]:
-        """Re-hashes every chain, folds each head once from the root and compares every snapshot with it."""
+        """Checks every hash again, folds each head once from the root, and compares every snapshot with the fold."""
         ...
 
     def close(self) -> None:

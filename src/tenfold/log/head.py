@@ -1,7 +1,7 @@
-"""One head of a session, opened: its path, its view, and what the meter has learned along it.
+"""One open head of a session: its path, its view, and what the meter has learned along the path.
 
-Appending persists first and installs second: a store that refuses leaves everything as it was. Nothing here decides
-whether to compact; `session.py` does.
+Appending writes to the store first and changes the view second. If the store refuses, everything stays as it was. This
+module does not decide whether to compact.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tenfold.view.view import View
 
 
 class Head:
-    """A leaf to read from and append to. Not safe from several threads by itself: the session holds the lock."""
+    """A leaf to read from and append to. It is not thread-safe: the conversation that owns it holds a lock."""
 
     def __init__(self, store: Store, namespace: str, session: str, *, name: str, counter: Counter) -> None:
-        """Opens the head `name`, reading the newest snapshot and what follows it: O(view), not O(log)."""
+        """Opens the head `name` from its newest snapshot and what follows, which costs O(view), not O(log)."""
         self.store, self.namespace, self.session, self.name, self.counter = store, namespace, session, name, counter
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads the head again, with whatever other writers appended to it."""
-        opened = self.store.open(self.namespace, self.session, self.name)
-        self.leaf = self._stored = opened.leaf
+        """Reads the head again, with anything that other writers have appended."""
+        state = self.store.open(self.namespace, self.session, self.name)
+        self.leaf = self._stored = state.leaf
         self._uncounted: tuple[Ref, ...] = ()
         self.sizes = Sizes(self.counter)
         self.tally = Tally(self.sizes)
-        refs = opened.snapshot.refs if opened.snapshot else ()
-        later = opened.length - len(opened.entries)
-        self._uncounted = (*refs, Run(later, opened.length - 1)) if opened.entries else refs
-        path = Path(length=opened.length, load=self._load)
-        for position, entry in enumerate(opened.entries, opened.length - len(opened.entries)):
+        refs = state.snapshot.refs if state.snapshot else ()
+        later = state.length - len(state.entries)
+        self._uncounted = (*refs, Run(later, state.length - 1)) if state.entries else refs
+        path = Path(length=state.length, load=self._load)
+        for position, entry in enumerate(state.entries, state.length - len(state.entries)):
             path.know(position, entry)
-        for position, entry in opened.held.items():
+        for position, entry in state.held.items():
             path.know(position, entry)
-        self._fold(path, opened)
+        self._fold(path, state)
 
     def _load(self, first: int, last: int) -> Sequence[Entry]:
         assert self.leaf is not None
@@ -59,7 +59,7 @@ class Head:
             self.view = start.extend(opened.entries)
 
     def _take(self, entry: Entry) -> None:
-        """Folds one entry, learning from the usage it carries while the view is still the one that was sent."""
+        """Folds one entry. If it carries usage, the meter learns from it, since the view is still the one sent."""
         if isinstance(entry, Said) and entry.usage is not None:
             self.know_counts()
             estimate, status = self.tally(self.view), entry.message.status
@@ -69,7 +69,7 @@ class Head:
         self.view = self.view.extend((entry,))
 
     def know_counts(self) -> None:
-        """Takes the token counts that the store holds for what is in view, so that nothing is counted again."""
+        """Loads the stored token counts of what is in view, so that nothing is counted twice."""
         refs, self._uncounted = self._uncounted, ()
         for ref in refs:
             if isinstance(ref, Rep):
@@ -86,15 +86,15 @@ class Head:
         block = self.view.path.at(ref.block)
         if not isinstance(block, Block) or block.counter != self.counter.name:
             return
-        made = block.replacements[ref.index]
-        if not made.sizes:  # purge took something out of it, so its sizes are not known any more
+        replacement = block.replacements[ref.index]
+        if not replacement.sizes:  # a purge changed its text, so the stored sizes no longer hold
             return
-        for index, (show, tokens) in enumerate(zip(made.show, made.sizes, strict=True)):
+        for index, (show, tokens) in enumerate(zip(replacement.show, replacement.sizes, strict=True)):
             key = (show.position, 0, -1) if isinstance(show, Keep) else (ref.block, ref.index, index)
             self.sizes.know(key, tokens)
 
     def uncompacted(self) -> int:
-        """Tokens of every message on the path, from the stored counts where there are some."""
+        """Counts the tokens of every message on the path, using the stored counts where there are any."""
         if not self.view.marks.live:
             return self.tally(self.view)
         length = self.view.length
@@ -102,12 +102,15 @@ class Head:
         stored = self.store.counts(self.namespace, self.session, self.leaf, self.counter.name, 0, length - 1)
         if any(n is None for n in stored):
             entries = enumerate(self.view.path.span(0, length - 1))
-            shown = [original(p, m) for p, e in entries if (m := message_of(e)) is not None]
-            return sum(self.sizes.each(shown))
+            originals = [original(p, m) for p, e in entries if (m := message_of(e)) is not None]
+            return sum(self.sizes.each(originals))
         return sum(n for n in stored if n is not None)
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Appends entries whose parents chain from the leaf. Raises what the store raises; nothing is changed then."""
+        """Appends entries whose parents form a chain from the leaf.
+
+        Raises whatever the store raises, and nothing is changed then.
+        """
         view, anchors, path = self.view, self.anchors, self.view.path
         self.know_counts()
         try:
@@ -128,18 +131,18 @@ class Head:
             while path.length > view.length:
                 path.drop()
             self.view, self.anchors = view, anchors
-            self.sizes = self.sizes.fork(view.length)  # positions are given again, to other messages
+            self.sizes = self.sizes.fork(view.length)  # other messages will take these positions
             self.tally = Tally(self.sizes)
             raise
         self.leaf = self._stored = entries[-1].id
 
     def _counts(self, entries: Sequence[Entry], first: int) -> list[int]:
-        shown = [original(p, m) for p, e in enumerate(entries, first) if (m := message_of(e)) is not None]
-        sizes = iter(self.sizes.each(shown))
+        originals = [original(p, m) for p, e in enumerate(entries, first) if (m := message_of(e)) is not None]
+        sizes = iter(self.sizes.each(originals))
         return [next(sizes) if message_of(e) is not None else 0 for e in entries]
 
     def move(self, path: Path) -> None:
-        """Goes to the end of another path of the tree; what is appended next hangs there."""
+        """Moves to the end of another path of the tree. New entries are appended there."""
         self.leaf = path.at(path.length - 1).id if path.length else None
         self.view = View.of(path)
         self.sizes = Sizes(self.counter)
@@ -148,7 +151,7 @@ class Head:
         self.anchors = rebased(self.anchors)
 
     def rewind(self, position: int) -> None:
-        """Goes back to the entry at `position` (-1: before the first); what is appended next branches there."""
+        """Moves back to the entry at `position` (-1: before the first). New entries branch off there."""
         path = self.view.path.fork(position + 1)
         self.leaf = path.at(position).id if position >= 0 else None
         self.view = View.of(path)

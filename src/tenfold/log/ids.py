@@ -1,4 +1,4 @@
-"""Ids and times for new entries: the library's only clock and source of randomness."""
+"""Makes ids and times for new entries. This is the library's only clock and only source of randomness."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import time
 
 
 class Ids:
-    """Makes UUIDv7 texts (RFC 9562) that sort in the order they were made, also within one millisecond.
+    """Makes UUIDv7 texts (RFC 9562) that sort in the order in which they were made, even within one millisecond.
 
-    The 12 bits after the version count up within a millisecond (method 1 of section 6.2); the rest is random.
+    The 12 bits after the version count up within a millisecond (method 1 of section 6.2). The rest is random.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Ids:
         self._last = 0
 
     def new(self) -> str:
-        """The next id."""
+        """Makes the next id."""
         with self._lock:
             tick = max((time.time_ns() // 1_000_000) << 12, self._last + 1)
             self._last = tick
@@ -28,9 +28,9 @@ class Ids:
 
 
 class Derived:
-    """Ids that follow from a content: the same for the same content, so that two runs over it give the same bytes.
+    """Makes ids from a content, so that two runs over the same content give the same bytes.
 
-    They have the form of the others and sort in the order they were made, in a time before all of them.
+    They look like other ids and sort in the order in which they were made. They sort before every id made from a clock.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -38,7 +38,7 @@ class Derived:
         self._last = itertools.count(1)
 
     def new(self) -> str:
-        """The next id."""
+        """Makes the next id."""
         tick = next(self._last)
         return _text(tick, hashlib.blake2b(tick.to_bytes(8), key=self._seed, digest_size=8).digest())
 
@@ -51,9 +51,9 @@ def _text(tick: int, rest: bytes) -> str:
 
 
 IDS = Ids()
-"""The process's one generator: two of them could make ids that do not sort in the order they were made."""
+"""The only generator of the process. The ids of two generators might not sort in the order they were made."""
 
 
 def now() -> int:
-    """The present, in microseconds UTC."""
+    """Returns the current time in microseconds UTC."""
     return time.time_ns() // 1_000

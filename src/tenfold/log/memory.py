@@ -1,7 +1,7 @@
-"""The store in memory: the same contract and the same answers as SQLite, for one process, gone with it.
+"""A store in memory, for one process. It gives the same answers as the SQLite store and is gone when it is closed.
 
-Paths are built as in SQLite, from segments without a fork, so that opening costs O(view) here too. A search for words
-is a scan; questions have an index, filled by the next question.
+As in SQLite, a path is built from segments without a fork, so opening costs O(view). A search for words scans the
+texts. Questions have an index, which the next question brings up to date.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class _Line(Struct):
 
 
 class _Seg(Struct):
-    """A stretch without a fork: its lines, and where it leaves its parent. `at` are the positions of snapshots."""
+    """A stretch of a path without a fork: its entries, and the segment and position where it begins.
+
+    `snapshot_positions` are the positions that have a snapshot, in order.
+    """
 
     parent: _Seg | None
     start: int
@@ -63,12 +66,12 @@ class _Seg(Struct):
     snapshots: dict[int, Snapshot]
 
     def next(self) -> int:
-        """The position that the next entry of this segment would have."""
+        """Returns the position that the next entry of this segment would have."""
         return self.start + len(self.lines)
 
 
 class _Session(Struct):
-    """A session: its segments, its lines by id in the order they came, its heads."""
+    """A session: its segments, its entries by id in the order of appending, and its heads."""
 
     info: SessionInfo
     order: int
@@ -76,13 +79,13 @@ class _Session(Struct):
     lines: dict[str, _Line]
     heads: dict[str, str]
     terms: dict[str, list[int]] = {}
-    """The passages that hold each term, oldest first, of as many lines as `indexed` says."""
+    """For each term the passages that contain it, oldest first. `indexed_count` says how many entries were indexed."""
     passages: int = 0
     indexed: int = 0
 
 
 class MemoryStore:
-    """A store that keeps nothing on disk. Safe to use from several threads."""
+    """A store that keeps nothing on disk. It is safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -95,19 +98,19 @@ class MemoryStore:
         """See `Store.create`."""
         with self._lock:
             sessions = self._space(namespace)
-            known = sessions.get(info.id)
-            if known is None:
+            record = sessions.get(info.id)
+            if record is None:
                 self._order += 1
                 sessions[info.id] = _Session(info, self._order, [], {}, {})
             else:
-                known.info = info
+                record.info = info
 
     def sessions(self, namespace: str) -> list[SessionRow]:
-        """See `Store.sessions`."""
+        """See `Store.list_sessions`."""
         with self._lock:
-            found = [(_row(s), s.order) for s in self._space(namespace).values()]
-        found.sort(key=lambda f: (f[0].last is not None, f[0].last or 0, f[1]), reverse=True)
-        return [row for row, _ in found]
+            rows = [(_row(s), s.order) for s in self._space(namespace).values()]
+        rows.sort(key=lambda f: (f[0].last is not None, f[0].last or 0, f[1]), reverse=True)
+        return [row for row, _ in rows]
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
         self,
@@ -121,22 +124,22 @@ class MemoryStore:
         counts: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """See `Store.append`."""
-        columns = checked_counts(entries, counts)
+        counts_by_counter = checked_counts(entries, counts)
         bodies = [encode_entry(e) for e in entries]
         with self._lock:
-            known = self._session(namespace, session)
-            leaf = known.heads.get(head)
+            record = self._session(namespace, session)
+            leaf = record.heads.get(head)
             if leaf != expected:
                 raise lost_race(head, expected, leaf)
-            new = self._planned(namespace, known, entries, bodies)
+            new = self._planned(namespace, record, entries, bodies)
             last = new[-1]
             if snapshot is not None:
                 fits(snapshot, last.pos)
-            for name, values in columns.items():
-                for line, count in zip(new, values, strict=True):
-                    line.counts[name] = count
-            self._install(namespace, known, new)
-            known.heads[head] = last.entry.id
+            for name, values in counts_by_counter.items():
+                for item, count in zip(new, values, strict=True):
+                    item.counts[name] = count
+            self._install(namespace, record, new)
+            record.heads[head] = last.entry.id
             if snapshot is not None:
                 last.seg.at.append(last.pos)
                 last.seg.snapshots[last.pos] = snapshot
@@ -144,10 +147,10 @@ class MemoryStore:
     def open(self, namespace: str, session: str, head: str = MAIN) -> Opened:
         """See `Store.open`."""
         with self._lock:
-            known = self._session(namespace, session)
-            if head not in known.heads:
+            record = self._session(namespace, session)
+            if head not in record.heads:
                 return Opened(None, 0, None, ())
-            leaf = known.lines[known.heads[head]]
+            leaf = record.lines[record.heads[head]]
             after, snapshot = 0, None
             for seg, last in _up(leaf):
                 index = bisect_right(seg.at, last)
@@ -155,103 +158,105 @@ class MemoryStore:
                     after, snapshot = seg.at[index - 1] + 1, seg.snapshots[seg.at[index - 1]]
                     break
             entries = tuple(line.entry for line in _span(leaf, after, leaf.pos)) if after <= leaf.pos else ()
-            shown = held(snapshot, lambda places: {p: _span(leaf, p, p)[0].entry for p in places}) if snapshot else {}
-            return Opened(leaf.entry.id, leaf.pos + 1, snapshot, entries, shown)
+            snapshot_entries = (
+                held(snapshot, lambda places: {p: _span(leaf, p, p)[0].entry for p in places}) if snapshot else {}
+            )
+            return Opened(leaf.entry.id, leaf.pos + 1, snapshot, entries, snapshot_entries)
 
     def span(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
-        """See `Store.span`."""
+        """See `Store.read_range`."""
         with self._lock:
-            return [line.entry for line in _span(self._line(namespace, session, leaf), first, last)]
+            return [item.entry for item in _span(self._line(namespace, session, leaf), first, last)]
 
     def counts(self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int) -> list[int | None]:
-        """See `Store.counts`."""
+        """See `Store.read_counts`."""
         with self._lock:
-            return [line.counts.get(counter) for line in _span(self._line(namespace, session, leaf), first, last)]
+            return [item.counts.get(counter) for item in _span(self._line(namespace, session, leaf), first, last)]
 
     def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
         """See `Store.add_counts`."""
         with self._lock:
-            lines = [(self._line(namespace, session, entry), n) for entry, n in counts.items()]
-            for line, n in lines:
-                line.counts[counter] = n
+            items = [(self._line(namespace, session, entry), n) for entry, n in counts.items()]
+            for item, n in items:
+                item.counts[counter] = n
 
     def original(self, namespace: str, session: str) -> list[Entry]:
-        """See `Store.original`."""
+        """See `Store.read_entries`."""
         with self._lock:
-            return [line.entry for line in self._session(namespace, session).lines.values()]
+            return [item.entry for item in self._session(namespace, session).lines.values()]
 
     def locate(self, namespace: str, entry: str) -> Located:
         """See `Store.locate`."""
         with self._lock:
             self._space(namespace)
             ids = self._ids.get(namespace, {})
-            found = [entry] if entry in ids else sorted(i for i in ids if entry and i.startswith(entry))
-            if not found:
+            matches = [entry] if entry in ids else sorted(i for i in ids if entry and i.startswith(entry))
+            if not matches:
                 raise unknown_entry(namespace, entry)
-            if len(found) > 1:
-                raise several(entry, found[0], found[1])
-            line = self._line(namespace, ids[found[0]], found[0])
-            return Located(ids[found[0]], line.pos, line.entry)
+            if len(matches) > 1:
+                raise several(entry, matches[0], matches[1])
+            line = self._line(namespace, ids[matches[0]], matches[0])
+            return Located(ids[matches[0]], line.pos, line.entry)
 
     def by_source(self, namespace: str, session: str) -> dict[str, str]:
-        """See `Store.by_source`."""
+        """See `Store.read_source_ids`."""
         with self._lock:
-            lines = self._session(namespace, session).lines.values()
-            return {line.source: line.entry.id for line in lines if line.source}
+            items = self._session(namespace, session).lines.values()
+            return {item.source: item.entry.id for item in items if item.source}
 
     def heads(self, namespace: str, session: str) -> dict[str, str]:
-        """See `Store.heads`."""
+        """See `Store.read_heads`."""
         with self._lock:
             return dict(sorted(self._session(namespace, session).heads.items()))
 
     def index(self, *, limit: int = 2_000) -> int:
-        """See `Store.index`: there is no index here, so never anything to do."""
+        """See `Store.index`. This store has no index for words, so there is never anything to do."""
         with self._lock:
             self._space("")
         return min(checked_limit(limit), 0)
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search`."""
-        asked = parse(words)
+        query = parse(words)
         with self._lock:
-            known = [self._session(namespace, session)] if session else list(self._space(namespace).values())
-            lines = [(line, s.info.id) for s in known for line in s.lines.values()]
-        lines.sort(key=lambda item: -item[0].order)
+            records = [self._session(namespace, session)] if session else list(self._space(namespace).values())
+            candidates = [(candidate, s.info.id) for s in records for candidate in s.lines.values()]
+        candidates.sort(key=lambda item: -item[0].order)
         pool: list[Candidate] = []
-        for line, name in lines:
-            text = searchable(line.entry)
-            found = find(text, asked)
-            if found is not None:
-                kind = str(type(line.entry).__struct_config__.tag)
-                pool.append(Candidate(line.order, name, line.entry, line.pos, kind, found, text))
+        for candidate, name in candidates:
+            text = searchable(candidate.entry)
+            match = find(text, query)
+            if match is not None:
+                kind = str(type(candidate.entry).__struct_config__.tag)
+                pool.append(Candidate(candidate.order, name, candidate.entry, candidate.pos, kind, match, text))
             if len(pool) >= max(POOL, limit):
                 break
-        return ranked(pool, asked, limit)
+        return ranked(pool, query, limit)
 
     def ask(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """See `Store.ask`."""
-        wanted = asked_for(words)
+        """See `Store.search_passages`."""
+        question_terms = asked_for(words)
         with self._lock:
-            known = [self._session(namespace, session)] if session else list(self._space(namespace).values())
-            for each in known:
+            records = [self._session(namespace, session)] if session else list(self._space(namespace).values())
+            for each in records:
                 _index(each)
-            found = {
-                term: sorted((key for s in known for key in s.terms.get(term, ())[-NEWEST:]), reverse=True)[:NEWEST]
-                for term in wanted
+            keys_by_term = {
+                term: sorted((key for s in records for key in s.terms.get(term, ())[-NEWEST:]), reverse=True)[:NEWEST]
+                for term in question_terms
             }
-            among = max(sum(len(s.lines) for s in known), min(NEWEST, sum(s.passages for s in known)))
-            return answered(found, lambda orders: _sources(known, set(orders)), among=among, limit=limit)
+            total = max(sum(len(s.lines) for s in records), min(NEWEST, sum(s.passages for s in records)))
+            return answered(keys_by_term, lambda orders: _sources(records, set(orders)), among=total, limit=limit)
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
         """See `Store.purge`."""
         with self._lock:
-            known = self._session(namespace, session)
+            record = self._session(namespace, session)
             if entry is None:
-                for each in known.lines:
+                for each in record.lines:
                     del self._ids[namespace][each]
                 del self._spaces[namespace][session]
-                return len(known.lines)
-            return _purge(known, self._line(namespace, session, entry), now)
+                return len(record.lines)
+            return _purge(record, self._line(namespace, session, entry), now)
 
     def verify(self, namespace: str) -> list[Problem]:
         """See `Store.verify`."""
@@ -268,21 +273,21 @@ class MemoryStore:
         return self._spaces.setdefault(namespace, {})
 
     def _session(self, namespace: str, session: str) -> _Session:
-        known = self._space(namespace).get(session)
-        if known is None:
+        record = self._space(namespace).get(session)
+        if record is None:
             raise unknown_session(namespace, session)
-        return known
+        return record
 
     def _line(self, namespace: str, session: str, entry: str) -> _Line:
-        line = self._session(namespace, session).lines.get(entry)
-        if line is None:
+        item = self._session(namespace, session).lines.get(entry)
+        if item is None:
             raise NotFound(f"no entry {entry} in this session: `tenfold show` lists its entries")
-        return line
+        return item
 
     def _planned(
         self, namespace: str, known: _Session, entries: Sequence[Entry], bodies: Sequence[bytes]
     ) -> list[_Line]:
-        """The lines of this call, not yet reachable from anywhere, so that a refusal changes nothing."""
+        """Builds the stored entries of one append. Nothing refers to them yet, so an error changes nothing."""
         ids = self._ids.setdefault(namespace, {})
         new: dict[str, _Line] = {}
         tips: dict[int, int] = {}
@@ -306,17 +311,17 @@ class MemoryStore:
 
     def _install(self, namespace: str, known: _Session, new: Sequence[_Line]) -> None:
         ids = self._ids[namespace]
-        for line in new:
-            if not line.seg.lines:
-                known.segs.append(line.seg)
-            line.seg.lines.append(line)
-            known.lines[line.entry.id] = line
-            ids[line.entry.id] = known.info.id
+        for item in new:
+            if not item.seg.lines:
+                known.segs.append(item.seg)
+            item.seg.lines.append(item)
+            known.lines[item.entry.id] = item
+            ids[item.entry.id] = known.info.id
         self._order += len(new)
 
 
 def _up(leaf: _Line) -> Iterator[tuple[_Seg, int]]:
-    """The segments of a path from the leaf to the root, each with its last position on the path."""
+    """Yields the segments of a path from leaf to root, each with its last position on the path."""
     seg, last = leaf.seg, leaf.pos
     yield seg, last
     while seg.parent is not None:
@@ -333,16 +338,16 @@ def _span(leaf: _Line, first: int, last: int) -> list[_Line]:
             pieces.append(seg.lines[max(0, first - seg.start) : min(end, last) + 1 - seg.start])
         if seg.start <= first:
             break
-    return [line for piece in reversed(pieces) for line in piece]
+    return [item for piece in reversed(pieces) for item in piece]
 
 
 def _row(session: _Session) -> SessionRow:
-    lines = session.lines.values()
-    times = [line.entry.time for line in lines if line.entry.time is not None]
-    blocks = sum(isinstance(line.entry, Block) for line in lines)
+    items = session.lines.values()
+    times = [item.entry.time for item in items if item.entry.time is not None]
+    blocks = sum(isinstance(item.entry, Block) for item in items)
     return SessionRow(
         session.info,
-        len(lines),
+        len(items),
         blocks,
         min(times, default=None),
         max(times, default=None),
@@ -351,10 +356,10 @@ def _row(session: _Session) -> SessionRow:
 
 
 def _index(session: _Session) -> None:
-    """Brings the index of a session up to its last line."""
-    for line in islice(session.lines.values(), session.indexed, None):
-        for key, found in keys(line.order, line.entry):
-            for term in found:
+    """Indexes the entries of a session that are not indexed yet."""
+    for item in islice(session.lines.values(), session.indexed, None):
+        for key, terms in keys(item.order, item.entry):
+            for term in terms:
                 session.terms.setdefault(term, []).append(key)
             session.passages += 1
     session.indexed = len(session.lines)
@@ -362,21 +367,21 @@ def _index(session: _Session) -> None:
 
 def _sources(sessions: Sequence[_Session], orders: set[int]) -> Iterator[Source]:
     for session in sessions:
-        for line in session.lines.values():
-            if line.order in orders:
-                kind = str(type(line.entry).__struct_config__.tag)
-                yield Source(line.order, session.info.id, line.pos, kind, line.entry)
+        for item in session.lines.values():
+            if item.order in orders:
+                kind = str(type(item.entry).__struct_config__.tag)
+                yield Source(item.order, session.info.id, item.pos, kind, item.entry)
 
 
 def _purge(session: _Session, line: _Line, now: int) -> int:
     session.terms, session.passages, session.indexed = {}, 0, 0
     old, body = line.entry, encode_entry(line.entry)
-    stone = scrub.buried(old, body, now)
+    tombstone = scrub.buried(old, body, now)
     quoting = [each for each in session.lines.values() if each is not line and _may_quote(each, line)]
     others = (each.entry for each in session.lines.values() if each is not line)
     pieces = scrub.distinctive(old, (each.entry for each in quoting), others)
     touched = 1 + len(line.counts)
-    _replace(line, stone)
+    _replace(line, tombstone)
     for each in quoting:
         if isinstance(each.entry, Block | Branch):
             clean = scrub.scrubbed(each.entry, scrub.Purged(old, line.pos, pieces))
@@ -412,14 +417,14 @@ def _verify(session: _Session) -> list[Problem]:
             Row(e.entry.id, e.pos, str(type(e.entry).__struct_config__.tag), e.hash, encode_entry(e.entry), e.rewritten)
             for e in seg.lines
         )
-        stretch = Stretch(name, seg.start, before.entry.id if before else None, before.hash if before else b"", rows)
-        problems += check_rows(stretch).problems
+        segment = Stretch(name, seg.start, before.entry.id if before else None, before.hash if before else b"", rows)
+        problems += check_rows(segment).problems
     if problems:
         return problems
     for seg in session.segs:
         if seg.at:
             leaf = seg.lines[seg.at[-1] - seg.start]
-            problems += check_snapshots(name, [line.entry for line in _span(leaf, 0, leaf.pos)], seg.snapshots)
+            problems += check_snapshots(name, [item.entry for item in _span(leaf, 0, leaf.pos)], seg.snapshots)
     return problems
 
 

@@ -1,7 +1,7 @@
-"""Where the store is when nobody says: the environment, else the user's data folder.
+"""Opens the store, by default in the user's data folder.
 
-Chooses between the two stores by the address alone. Reads `TENFOLD_STORE` each time it is asked, and touches no disk
-until a store is opened.
+The address alone decides which of the two stores is opened. `TENFOLD_STORE` is read at every call, and the disk is not
+touched until a store is opened.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ FILE = "tenfold.db"
 
 
 def default_place(environ: Mapping[str, str] = os.environ) -> str:
-    """`TENFOLD_STORE` if it is set, else `tenfold.db` in the user's data folder."""
+    """Returns `TENFOLD_STORE` if it is set, else the path of `tenfold.db` in the user's data folder."""
     return environ.get(VARIABLE) or str(platformdirs.user_data_path("tenfold", appauthor=False) / FILE)
 
 
 def open_store(place: str | os.PathLike[str] | None = None) -> Store:
-    """Opens the store at `place` (default: `default_place()`), making it if need be; `:memory:` keeps nothing.
+    """Opens the store at `location` (default: `get_default_location()`) and creates it if it does not exist.
 
-    Raises `NewerStore`, `StoreUnwritable` or `StoreError` with the path and the next step.
+    `:memory:` is a store that keeps nothing on disk. Raises `NewerStore`, `StoreUnwritable` or `StoreError`, each with
+    the path and the next step.
     """
     where = os.fspath(place) if place is not None else default_place()
     return MemoryStore() if where == MEMORY else SqliteStore(where)

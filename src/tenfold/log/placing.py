@@ -1,4 +1,4 @@
-"""What both stores refuse, and the sentences they refuse it with: so that one suite can hold them to one contract."""
+"""Checks and errors that both stores share, so that one test suite can hold them to one contract."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tenfold.view.view import Snapshot
 
 
 def checked_counts(entries: Sequence[Entry], counts: Mapping[str, Sequence[int]] | None) -> Mapping[str, Sequence[int]]:
-    """The counts of an append. Raises `UsageError` without entries, or for counts that are not one per entry."""
+    """Returns the counts of an append, or an empty mapping.
+
+    Raises `UsageError` if there are no entries, or if a counter does not give exactly one count per entry.
+    """
     if not entries:
         raise UsageError("append needs at least one entry")
     for counter, values in (counts or {}).items():
@@ -21,33 +24,39 @@ def checked_counts(entries: Sequence[Entry], counts: Mapping[str, Sequence[int]]
 
 
 def held(snapshot: Snapshot, read: Callable[[list[int]], dict[int, Entry]]) -> dict[int, Entry]:
-    """The entries that a snapshot refers to, in two reads: what it names, and the originals its Blocks show again."""
-    named: set[int] = set()
+    """Reads the entries that a snapshot refers to.
+
+    This takes two reads: first what the snapshot names, then the originals that its Blocks show again.
+    """
+    positions: set[int] = set()
     for ref in snapshot.refs:
-        named.update((ref.block,) if isinstance(ref, Rep) else range(ref.first, ref.last + 1))
-    found = read(sorted(named))
-    again: set[int] = set()
+        positions.update((ref.block,) if isinstance(ref, Rep) else range(ref.first, ref.last + 1))
+    entries = read(sorted(positions))
+    repeated: set[int] = set()
     for ref in snapshot.refs:
-        block = found.get(ref.block) if isinstance(ref, Rep) else None
+        block = entries.get(ref.block) if isinstance(ref, Rep) else None
         if isinstance(block, Block) and isinstance(ref, Rep):
-            again.update(s.position for s in block.replacements[ref.index].show if isinstance(s, Keep))
-    return {**found, **read(sorted(again - named))}
+            repeated.update(s.position for s in block.replacements[ref.index].show if isinstance(s, Keep))
+    return {**entries, **read(sorted(repeated - positions))}
 
 
 def checked_limit(limit: int) -> int:
-    """The limit of a step of work. Raises `UsageError` below 1, with which no number of steps would come to an end."""
+    """Returns the limit of one step of work.
+
+    Raises `UsageError` below 1, because the work would then never come to an end.
+    """
     if limit < 1:
         raise UsageError(f"a limit of {limit} entries never comes to an end: give at least 1")
     return limit
 
 
 def source_of(entry: Entry) -> str:
-    """The id that the foreign file gave the entry, empty if none."""
+    """Returns the id that the entry had in the file it came from, or an empty string."""
     return entry.source if isinstance(entry, Said | Branch | Setting | Custom) else ""
 
 
 def fits(snapshot: Snapshot, position: int) -> None:
-    """Raises `UsageError` unless the snapshot is that of the path up to and including `position`."""
+    """Raises `UsageError` unless the snapshot belongs to the path up to and including `position`."""
     if snapshot.length != position + 1:
         raise UsageError(
             f"the snapshot folds {snapshot.length} entries, but the last entry appended is number {position + 1} on "
@@ -56,7 +65,7 @@ def fits(snapshot: Snapshot, position: int) -> None:
 
 
 def lost_race(head: str, expected: str | None, leaf: str | None) -> LostRace:
-    """The error for a head that moved."""
+    """Builds the error for a head that has moved."""
     return LostRace(
         f"head {head} is at {leaf or 'no entry'}, not at {expected or 'no entry'}: another writer moved it; nothing "
         "was written: open the session again and retry"
@@ -64,27 +73,27 @@ def lost_race(head: str, expected: str | None, leaf: str | None) -> LostRace:
 
 
 def duplicate(entry: str) -> BadInput:
-    """The error for an id that is already stored."""
+    """Builds the error for an id that is already stored."""
     return BadInput(f"entry {entry} is stored already: nothing was written; give each entry an id of its own")
 
 
 def no_parent(entry: Entry) -> NotFound:
-    """The error for an entry whose parent the session does not hold."""
+    """Builds the error for an entry whose parent is not in the session."""
     return NotFound(
         f"entry {entry.id} names the parent {entry.parent}, which is not in this session: append parents first"
     )
 
 
 def unknown_session(namespace: str, session: str) -> NotFound:
-    """The error for a session that the store does not hold."""
+    """Builds the error for a session that is not in the store."""
     return NotFound(f"no session {session} in namespace {namespace}: `tenfold sessions` lists those there are")
 
 
 def unknown_entry(namespace: str, entry: str) -> NotFound:
-    """The error for an id, or a beginning of one, that names nothing."""
+    """Builds the error for an id, or a beginning of one, that matches no entry."""
     return NotFound(f"no entry {entry or '(empty id)'} in namespace {namespace}: `tenfold search` finds entries")
 
 
 def several(beginning: str, first: str, second: str) -> NotFound:
-    """The error for a beginning of an id that names more than one entry."""
+    """Builds the error for a beginning of an id that matches more than one entry."""
     return NotFound(f"several entries begin with {beginning}, {first} and {second} among them: give more of it")

@@ -1,8 +1,8 @@
-"""What `purge` leaves behind, and what it takes out of the Blocks that quote the purged entry.
+"""Builds what `purge` leaves in place of an entry, and removes the entry's text from the Blocks that quote it.
 
-Pure: entries in, entries out. The structure that the fold depends on stays as it was (roles, call ids, replaced
-ranges, the number of messages), so that every later Block still fits and every snapshot still holds. Entries that
-merely repeat the purged text, such as an answer that echoes it, are originals of their own: purge them as well.
+All functions are pure. They keep the structure that the fold depends on (roles, call ids, replaced ranges, the number
+of messages), so later Blocks and snapshots stay valid. Another original that repeats the purged text, such as an answer
+that echoes it, is not changed. It has to be purged as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tenfold.record.entry import Branch, Custom, Entry, Said, Setting, Tombstone
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
 
 PURGED = "[removed by purge]"
-"""What is shown in place of purged text."""
+"""Stands in place of purged text."""
 _WORD = re.compile(r"[^\W_][\w./:@+\-]*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _FEW, _FEW_WITH_DIGIT, _WIDE_RUN, _RUN = 5, 3, 4, 16
@@ -29,7 +29,7 @@ _FENCE = ("<tenfold-summary", "</tenfold-summary")
 
 
 class Purged(Struct, frozen=True):
-    """A purged entry and where it was. `pieces` are the folded scraps of text that only it could have given."""
+    """A purged entry and its position. `pieces` are case-folded bits of text that can only come from it."""
 
     entry: Entry
     position: int
@@ -37,7 +37,10 @@ class Purged(Struct, frozen=True):
 
 
 def buried(entry: Entry, body: bytes, now: int) -> Tombstone:
-    """The tombstone of an entry with these canonical bytes. Raises `UsageError` for kinds that hold no text."""
+    """Builds the tombstone of an entry. `body` holds the entry's canonical bytes.
+
+    Raises `UsageError` for the kinds of entries that hold no text.
+    """
     match entry:
         case Said():
             message: Message | None = blank(entry.message)
@@ -57,7 +60,7 @@ def buried(entry: Entry, body: bytes, now: int) -> Tombstone:
 
 
 def blank(message: Message) -> Message:
-    """The message without its text, but with the structure the fold needs: role, status, call ids and names."""
+    """Returns the message without its text. It keeps what the fold needs: role, status, call ids and tool names."""
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -70,7 +73,10 @@ def blank(message: Message) -> Message:
 
 
 def quotes(block: Block, position: int) -> bool:
-    """Whether a Block whose path holds the entry at `position` may quote it: by range, by fact, or by stub."""
+    """Tells whether a Block may quote the entry at `position`: in a range, a fact or a stub.
+
+    The entry must be on the Block's path.
+    """
     return any(f.at == position for f in block.facts) or any(
         r.first <= position <= r.last or any(isinstance(s, Say) and s.of == position for s in r.show)
         for r in block.replacements
@@ -78,7 +84,7 @@ def quotes(block: Block, position: int) -> bool:
 
 
 def distinctive(entry: Entry, quoting: Iterable[Entry], others: Iterable[Entry]) -> frozenset[str]:
-    """The scraps that the quoting entries share with `entry` and that no other original holds."""
+    """Finds the pieces of text that the quoting entries share with `entry` and no other original has."""
     text = fold(searchable(entry))
     pieces = {p for q in quoting for string in _strings(q) for line in string.splitlines() for p in _pieces(line)}
     pieces = {p for p in pieces if p in text}
@@ -86,13 +92,13 @@ def distinctive(entry: Entry, quoting: Iterable[Entry], others: Iterable[Entry])
         if not pieces:
             break
         if isinstance(other, Said | Custom | Setting):
-            held = fold(searchable(other))
-            pieces = {p for p in pieces if p not in held}
+            other_text = fold(searchable(other))
+            pieces = {p for p in pieces if p not in other_text}
     return frozenset(pieces)
 
 
 def scrubbed(entry: Block | Branch, purged: Purged) -> Block | Branch:
-    """The entry without what it quotes of the purged one; the very same object if it quotes nothing."""
+    """Removes from an entry what it quotes of the purged one. Returns the same object if it quotes nothing."""
     if isinstance(entry, Branch):
         message = _rinsed(entry.message, purged.pieces)
         return entry if message == entry.message else msgspec.structs.replace(entry, message=message)
@@ -108,13 +114,13 @@ def scrubbed(entry: Block | Branch, purged: Purged) -> Block | Branch:
 
 
 def titled(title: str, entry: Entry) -> bool:
-    """Whether a session's title quotes the entry: it is a stretch of the entry's text, however it was shortened."""
+    """Tells whether a session's title was taken from the entry, even if it was shortened."""
     start = " ".join(fold(title).rstrip(".\u2026 ").split())
     return bool(start) and start in " ".join(fold(searchable(entry)).split())
 
 
 def without(text: str, pieces: frozenset[str]) -> str:
-    """The text less every line that holds a piece; a stretch of removed lines leaves one marker."""
+    """Removes every line that contains one of the pieces. Adjacent removed lines leave one marker."""
     out: list[str] = []
     for line in text.splitlines():
         kept = _line(line, pieces)
@@ -131,8 +137,8 @@ def _line(line: str, pieces: frozenset[str]) -> str:
 
 
 def _told(fact: Fact, pieces: frozenset[str]) -> bool:
-    held = fold(f"{fact.text}\n{fact.key}\n{fact.note}")
-    return any(p in held for p in pieces)
+    text = fold(f"{fact.text}\n{fact.key}\n{fact.note}")
+    return any(p in text for p in pieces)
 
 
 def _replacement(replacement: Replacement, purged: Purged) -> Replacement:
@@ -180,7 +186,7 @@ def _rinse(part: Part, pieces: frozenset[str]) -> Part:
 
 
 def _strings(entry: Entry) -> Iterator[str]:
-    """All text of a Block or Branch summary in which a purged entry might be quoted."""
+    """Yields every text of a Block or branch summary that might quote a purged entry."""
     if isinstance(entry, Branch):
         yield searchable(entry)
     if not isinstance(entry, Block):
@@ -195,12 +201,15 @@ def _strings(entry: Entry) -> Iterator[str]:
         yield replacement.why
         for show in replacement.show:
             if isinstance(show, Say):
-                said = Said("", None, "", None, show.message)
-                yield searchable(said)
+                message_entry = Said("", None, "", None, show.message)
+                yield searchable(message_entry)
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """Scraps of a line that are long enough to give something away: words, wide-script runs, stretches of text."""
+    """Yields the pieces of a line that are long enough to reveal something.
+
+    They are words, runs of characters in scripts without spaces, and stretches of text.
+    """
     folded = fold(line)
     for match in _WORD.finditer(folded):
         word = match.group().rstrip("./:@+-")

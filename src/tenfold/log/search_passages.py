@@ -1,7 +1,7 @@
-"""The answer to a question: which passages speak of what it asks for, and what of them is shown.
+"""Answers a question from the store: finds the passages that match it, and chooses which lines of them to show.
 
-Both stores nominate passages by an index of terms, and rank and show them by this module. A passage has a key: its
-entry's place in the order of appending, and its number within the entry.
+Both stores nominate passages with an index of terms. This module then ranks them and builds the snippets. The key of a
+passage is made of its entry's place in the order of appending and its number within the entry.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Passage(Struct, frozen=True):
 
 
 class _Line(Struct, frozen=True):
-    """A line of a passage that may be shown in the hit of an `entry`: `place` orders the lines of a hit."""
+    """A line of a passage that may be shown in the hit of an `entry`. `order` sorts the lines of a hit."""
 
     weight: float
     entry: str
@@ -75,7 +75,7 @@ class _Line(Struct, frozen=True):
 
 
 def keys(order: int, entry: Entry) -> Iterator[tuple[int, set[str]]]:
-    """The key of each passage of an entry, with its terms."""
+    """Yields the key and the terms of each passage of an entry."""
     text = plain(entry)
     for number, (start, stop) in enumerate(passages(text)):
         found = distinct(text[start:stop])
@@ -86,13 +86,16 @@ def keys(order: int, entry: Entry) -> Iterator[tuple[int, set[str]]]:
 def answered(
     found: Mapping[str, Sequence[int]], read: Callable[[Sequence[int]], Iterable[Source]], *, among: int, limit: int
 ) -> list[Hit]:
-    """The best hits for a question's terms, each with the keys of the newest passages that hold it.
+    """Finds the best hits for the terms of a question.
 
-    `among` is how many passages there are; of very many, how many entries. The terms' rarity nominates passages. Those
-    are read and ranked by BM25, more where they hold more of the terms, equal ones newest first and repeated text once;
-    what follows one has a share of its score. A hit shows the lines of its best passages that say most of what was
-    asked for: `SNIPPET` characters for each hit on the average, more for a better one. Where short ones leave room, it
-    shows what follows, behind `NEXT`.
+    `keys_by_term` holds the newest passages that contain each term. `total` is the number of passages, or of entries if
+    there are very many passages. The rarity of their terms nominates passages. These are read and ranked by BM25.
+    Passages that contain more of the terms count more, equal ones are sorted newest first, and repeated text is shown
+    once. The message after a hit gets a share of its score.
+
+    A hit shows the lines of its best passages that match the question best: `SNIPPET_LENGTH` characters per hit on
+    average, and more for a better hit. If short hits leave characters over, the next message follows behind
+    `NEXT_MESSAGE`.
     """
     rarity = _rarity(found, among)
     nominated: dict[int, float] = {}
@@ -121,7 +124,7 @@ def _rarity(found: Mapping[str, Sequence[int]], among: int) -> dict[str, float]:
 
 
 def _scored(nominated: Sequence[tuple[int, Source]], rarity: Mapping[str, float]) -> list[_Passage]:
-    """The passages with their scores, the mean length being theirs; the best first, then the newest."""
+    """Scores the passages against their mean length, and sorts them by score and then newest first."""
     cut: dict[int, tuple[str, list[tuple[int, int]]]] = {}
     read: list[tuple[int, Source, tuple[int, int], list[str]]] = []
     for key, source in nominated:
@@ -150,7 +153,10 @@ def _rank(passage: _Passage) -> tuple[float, int]:
 
 
 def _followed(pool: Sequence[_Passage], after: Mapping[str | None, Source]) -> list[_Passage]:
-    """The pool with what follows its entries: `after` are the next entries by the id of the one before."""
+    """Raises the scores of the messages that follow the hits.
+
+    `after` holds the next entries by the id of the entry before.
+    """
     best: dict[str, _Passage] = {}
     for passage in pool:
         best.setdefault(passage.source.entry.id, passage)
@@ -165,7 +171,7 @@ def _followed(pool: Sequence[_Passage], after: Mapping[str | None, Source]) -> l
 
 
 def _beginning(source: Source | None) -> _Passage | None:
-    """An entry's first passage, without a score."""
+    """Returns an entry's first passage, with a score of 0."""
     text = plain(source.entry) if source is not None else ""
     if source is None or not text.strip():
         return None
@@ -174,7 +180,7 @@ def _beginning(source: Source | None) -> _Passage | None:
 
 
 def _chosen(pool: Sequence[_Passage], limit: int) -> list[_Passage]:
-    """The passages to show: the best `limit`, and what else their entries have among the next best."""
+    """Chooses the best `limit` passages, and more from the same entries if they rank next."""
     said: set[str] = set()
     entries: set[str] = set()
     out: list[_Passage] = []
@@ -193,7 +199,10 @@ def _chosen(pool: Sequence[_Passage], limit: int) -> list[_Passage]:
 def _texts(
     chosen: Sequence[_Passage], after: Mapping[str | None, Source], rarity: Mapping[str, float], room: int
 ) -> dict[str, str]:
-    """What is shown of each entry: its best line, then the best lines of all, then what follows, as there is room."""
+    """Builds the snippet of each entry within the budget of characters.
+
+    Each entry gets its best line first. Then come the best lines of all, and then the beginnings of the next messages.
+    """
     lines = sorted((line for p in chosen for line in _lines(p, rarity, p.source.entry.id)), key=lambda li: -li.weight)
     first = {line.entry: line for line in reversed(lines)}
     taken = {id(line): line for line in first.values()}
@@ -220,7 +229,7 @@ def _texts(
 
 
 def _behind(chosen: Sequence[_Passage], after: Mapping[str | None, Source]) -> Iterator[_Line]:
-    """The beginning of what follows each entry that is shown, the best one's first, where it is not shown itself."""
+    """Yields the lines that follow each shown entry, for the best entry first, unless they are shown anyway."""
     entries = dict.fromkeys(passage.source.entry.id for passage in chosen)
     for entry in entries:
         follows = _beginning(after.get(entry))

@@ -1,8 +1,8 @@
-"""What a question is compared by: the terms of a text, and the passages that a text is cut into.
+"""Splits a text into passages and terms, by which a question is compared with it.
 
-A term is a word without its ending; an identifier gives its parts too (`parseHeader`: parseheader, parse, header), and
-scripts without spaces give pairs of characters. Everything here is the same for every store, and what an index holds
-was made by it: to change it takes a migration that empties the index.
+A term is a word without its ending. An identifier also gives its parts (`parseHeader`: parseheader, parse, header), and
+scripts without spaces give pairs of characters. All stores use the same terms. An index holds the terms made here, so
+changing them takes a migration that empties the index.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
 def terms(text: str) -> Iterator[str]:
-    """The terms of a text in order, repetitions included."""
+    """Yields the terms of a text in order, with repetitions."""
     for word in _WORD.findall(text):
         yield from _terms(word)
 
 
 def distinct(text: str) -> set[str]:
-    """The terms of a text, each once, in less time than `terms` takes."""
+    """Collects the terms of a text, each once. This is faster than `extract_terms`."""
     return set(chain.from_iterable(map(_terms, set(_WORD.findall(text)))))
 
 
 def asked_for(words: str) -> list[str]:
-    """The terms of a question, each once; none for phrases in double quotes alone, which are meant as they stand.
+    """Returns the terms of a question, each once. Phrases in double quotes alone give none.
 
-    The words that any question is made of count only where there are no others.
+    Common question words count only if there are no others.
     """
     if not _QUOTED.sub(" ", words).strip():
         return []
@@ -72,7 +72,7 @@ def asked_for(words: str) -> list[str]:
 
 
 def plain(entry: Entry) -> str:
-    """The text that a question is compared with: a call's arguments as a reader sees them, not as JSON."""
+    """Returns the text that a question is compared with. A call's arguments appear as a reader sees them."""
     if not isinstance(entry, Said | Branch):
         return searchable(entry)
     lines: list[str] = []
@@ -85,7 +85,7 @@ def plain(entry: Entry) -> str:
 
 
 def passages(text: str) -> list[tuple[int, int]]:
-    """Where each passage of a text begins and ends: at the end of a line where there is one, else between words."""
+    """Returns where each passage of a text begins and ends: at line ends if possible, else between words."""
     out: list[tuple[int, int]] = []
     start = 0
     while start < len(text) and len(out) < PASSAGES:
@@ -130,7 +130,7 @@ def _wide(word: str) -> Iterator[str]:
 
 
 def _values(arguments: str) -> Iterator[str]:
-    """The values in a call's arguments, in order; the arguments as they are where they are no JSON."""
+    """Yields the values in a call's arguments, in order, or the arguments themselves if they are not JSON."""
     try:
         waiting: list[object] = [msgspec.json.decode(arguments)]
     except msgspec.DecodeError:

@@ -1,6 +1,6 @@
-"""The SQLite store: one file, safe for several threads and processes, O(view) to open.
+"""The SQLite store: one file, safe for several threads and processes. Opening a head costs O(view).
 
-The work is done in the `sqlite_*` modules beside this one; here is only which transaction it runs in.
+The `sqlite_*` modules do the work. This module only decides in which transaction it runs.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _COUNTS = (
 
 
 class SqliteStore:
-    """A store in one SQLite file, made with mode 0600 if there is none.
+    """A store in one SQLite file. The file is created with mode 0600 if it does not exist.
 
-    `busy_seconds` is how long a write waits for another process's before it raises `StoreError`. Opening raises
-    `NewerStore`, `StoreUnwritable` or `StoreError`; a file that can only be read is opened for reading.
+    `busy_seconds` is how long a write waits for the write of another process before it raises `StoreError`. Opening
+    raises `NewerStore`, `StoreUnwritable` or `StoreError`. A file without write permission is opened for reading only.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0) -> None:
@@ -62,7 +62,7 @@ class SqliteStore:
             db.execute(_CREATE, (namespace, info.id, encode_info(info)))
 
     def sessions(self, namespace: str) -> list[SessionRow]:
-        """See `Store.sessions`."""
+        """See `Store.list_sessions`."""
         with self._files.read() as db:
             rows = db.execute(_SESSIONS, (namespace,)).fetchall()
             return [
@@ -92,20 +92,20 @@ class SqliteStore:
             return sqlite_paths.opened(db, self._chains, session_id(db, namespace, session), head)
 
     def span(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
-        """See `Store.span`."""
+        """See `Store.read_range`."""
         with self._files.read() as db:
-            place = spot(db, session_id(db, namespace, session), leaf)
-            within(place, first, last)
-            return sqlite_paths.spanned(db, self._chains.of(db, place.seg), first, last)
+            leaf_row = spot(db, session_id(db, namespace, session), leaf)
+            within(leaf_row, first, last)
+            return sqlite_paths.spanned(db, self._chains.of(db, leaf_row.seg), first, last)
 
     def counts(self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int) -> list[int | None]:
-        """See `Store.counts`."""
+        """See `Store.read_counts`."""
         with self._files.read() as db:
-            place = spot(db, session_id(db, namespace, session), leaf)
-            within(place, first, last)
+            leaf_row = spot(db, session_id(db, namespace, session), leaf)
+            within(leaf_row, first, last)
             row = db.execute("SELECT id FROM counter WHERE name = ?", (counter,)).fetchone()
             number = row[0] if row else 0
-            ranges = self._chains.of(db, place.seg).ranges(first, last)
+            ranges = self._chains.of(db, leaf_row.seg).ranges(first, last)
             return [row[0] for seg, low, high in ranges for row in db.execute(_COUNTS, (number, seg, low, high))]
 
     def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
@@ -116,7 +116,7 @@ class SqliteStore:
             sqlite_append.store_counts(db, counter, rows)
 
     def original(self, namespace: str, session: str) -> list[Entry]:
-        """See `Store.original`."""
+        """See `Store.read_entries`."""
         with self._files.read() as db:
             return [decode_entry(row[0]) for row in db.execute(_ORIGINAL, (session_id(db, namespace, session),))]
 
@@ -131,12 +131,12 @@ class SqliteStore:
         return Located(rows[0][0], rows[0][1], decode_entry(rows[0][2]))
 
     def by_source(self, namespace: str, session: str) -> dict[str, str]:
-        """See `Store.by_source`."""
+        """See `Store.read_source_ids`."""
         with self._files.read() as db:
             return dict(db.execute(_SOURCES, (session_id(db, namespace, session),)))
 
     def heads(self, namespace: str, session: str) -> dict[str, str]:
-        """See `Store.heads`."""
+        """See `Store.read_heads`."""
         with self._files.read() as db:
             return dict(db.execute(_HEADS, (session_id(db, namespace, session),)))
 
@@ -149,7 +149,7 @@ class SqliteStore:
             return sqlite_search.index(db, checked_limit(limit))
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """See `Store.search`. Where the index cannot be written, what it does not hold is found by scan."""
+        """See `Store.search`. If the index cannot be written, entries missing from it are scanned."""
         self._catch_up()
         with self._files.read() as db:
             if session is not None:
@@ -157,7 +157,7 @@ class SqliteStore:
             return sqlite_search.search(db, namespace, words, session, limit)
 
     def ask(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """See `Store.ask`. Where the index cannot be written, what it does not hold is read through."""
+        """See `Store.search_passages`. If the index cannot be written, entries missing from it are read."""
         self._catch_up()
         with self._files.read() as db:
             if session is not None:
@@ -170,7 +170,7 @@ class SqliteStore:
                 pass
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
-        """See `Store.purge`. Other readers at work may keep the old bytes in the write-ahead log until they finish."""
+        """See `Store.purge`. A reader at work may keep the old bytes in the write-ahead log until it finishes."""
         with self._files.write() as db:
             sid = session_id(db, namespace, session)
             if entry is None:

@@ -1,4 +1,4 @@
-"""Appending to SQLite: finds each entry's place in the tree of segments and writes all of them in one transaction."""
+"""Appends entries to SQLite: finds each entry's place in the tree of segments and writes them in one transaction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOVED = (
 
 
 class Batch(Struct, frozen=True):
-    """What one call appends. `bodies` are the entries' canonical bytes, made before any lock is taken."""
+    """What one call appends. `bodies` are the entries' canonical bytes, encoded before any lock is taken."""
 
     entries: Sequence[Entry]
     bodies: list[bytes]
@@ -51,7 +51,7 @@ class _Place(NamedTuple):
 
 
 class _Writing(Struct):
-    """One call at work: the rows so far, where this call's entries are, and which position ends each segment."""
+    """The state of one append: the rows so far, the location of each entry, and the last position per segment."""
 
     ns: int
     session: int
@@ -69,37 +69,37 @@ def batch(
     snapshot: Snapshot | None,
     counts: Mapping[str, Sequence[int]] | None,
 ) -> Batch:
-    """The call's arguments, checked and encoded. Raises `UsageError` for counts that do not match the entries."""
-    checked = checked_counts(entries, counts)
-    return Batch(entries, [encode_entry(e) for e in entries], expected, head, snapshot, checked)
+    """Checks and encodes the arguments of an append. Raises `UsageError` if the counts do not match the entries."""
+    counts_by_counter = checked_counts(entries, counts)
+    return Batch(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts_by_counter)
 
 
 def append(db: sqlite3.Connection, namespace: str, session: str, new: Batch) -> None:
-    """Writes the batch. The caller's transaction makes it one step."""
+    """Writes the entries. The caller's transaction makes this atomic."""
     first, *others = new.counts or ("",)
     row = db.execute(_HEAD, (namespace, session, new.head, first)).fetchone()
     if row is None:
         raise unknown_session(namespace, session)
-    ns, sid, seq, counter, leaf, seg, pos, digest, tip, moved = row
+    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, old_leaf = row
     if leaf != new.expected:
         raise lost_race(new.head, new.expected, leaf)
     if counter is None and first:
         counter = counter_id(db, first)
-    work = _Writing(ns, sid, counter, [], {}, {})
+    state = _Writing(ns, sid, counter, [], {}, {})
     if leaf is not None:
-        work.places[leaf] = _Place(seg, pos, digest)
-        work.tips[seg] = tip
+        state.places[leaf] = _Place(seg, pos, digest)
+        state.tips[seg] = last_position
     counts = new.counts[first] if first else [None] * len(new.entries)
     for entry, body, count in zip(new.entries, new.bodies, counts, strict=True):
-        _place(db, work, entry, body, seq + len(work.rows) + 1, count)
-    last = work.places[new.entries[-1].id]
+        _place(db, state, entry, body, seq + len(state.rows) + 1, count)
+    last = state.places[new.entries[-1].id]
     try:
-        db.executemany(_ENTRY, work.rows)
+        db.executemany(_ENTRY, state.rows)
     except sqlite3.IntegrityError as exc:
         raise _duplicate(db, ns, seq, new.entries) from exc
     for name in others:
         store_counts(db, name, enumerate(new.counts[name], seq + 1))
-    leaf_seq = seq + len(work.rows)
+    leaf_seq = seq + len(state.rows)
     if new.snapshot is not None:
         fits(new.snapshot, last.pos)
         db.execute(
@@ -108,12 +108,12 @@ def append(db: sqlite3.Connection, namespace: str, session: str, new: Batch) -> 
     times = [e.time for e in new.entries if e.time is not None]
     blocks = sum(isinstance(e, Block) for e in new.entries)
     stats = (len(new.entries), blocks, min(times, default=None), max(times, default=None))
-    statement = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)" if moved is None else _MOVED
+    statement = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)" if old_leaf is None else _MOVED
     db.execute(statement, (sid, new.head, leaf_seq, *stats))
 
 
 def counter_id(db: sqlite3.Connection, name: str) -> int:
-    """The number of a counter, given one when it is first seen."""
+    """Returns the row id of a counter, and creates the row when the counter is new."""
     row = db.execute("SELECT id FROM counter WHERE name = ?", (name,)).fetchone()
     if row is None:
         return int(db.execute("INSERT INTO counter (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
@@ -127,13 +127,13 @@ def _place(db: sqlite3.Connection, work: _Writing, entry: Entry, body: bytes, se
         seg, pos, before = _segment(db, work.session, None, 0), 0, b""
     else:
         parent = work.places.get(entry.parent) or _stored(db, work, entry)
-        tip = work.tips.get(parent.seg)
-        if tip is None:
-            tip = db.execute("SELECT max(pos) FROM entry WHERE seg = ?", (parent.seg,)).fetchone()[0]
+        last_position = work.tips.get(parent.seg)
+        if last_position is None:
+            last_position = db.execute("SELECT max(pos) FROM entry WHERE seg = ?", (parent.seg,)).fetchone()[0]
         pos, before = parent.pos + 1, parent.hash
-        seg = parent.seg if tip == parent.pos else _segment(db, work.session, parent.seg, pos)
+        seg = parent.seg if last_position == parent.pos else _segment(db, work.session, parent.seg, pos)
         if seg != parent.seg:
-            work.tips[parent.seg] = tip
+            work.tips[parent.seg] = last_position
     digest = chain_hash(before, entry, body)
     work.tips[seg] = pos
     work.places[entry.id] = _Place(seg, pos, digest)
@@ -160,7 +160,7 @@ def _segment(db: sqlite3.Connection, session: int, parent: int | None, start: in
 
 
 def store_counts(db: sqlite3.Connection, name: str, counts: Iterable[tuple[int, int]]) -> None:
-    """Stores counts, given as (row number of an entry, tokens), in place of those there were by the same counter."""
+    """Stores counts as (row number of an entry, tokens). They replace earlier counts by the same counter."""
     counter = counter_id(db, name)
     for seq, n in counts:
         if not db.execute("UPDATE entry SET n = ? WHERE seq = ? AND counter = ?", (n, seq, counter)).rowcount:
@@ -168,7 +168,7 @@ def store_counts(db: sqlite3.Connection, name: str, counts: Iterable[tuple[int, 
 
 
 def _duplicate(db: sqlite3.Connection, ns: int, before: int, entries: Sequence[Entry]) -> BadInput:
-    # Some rows of this call may be in the table already: those stored earlier have numbers up to `before`.
-    known = "SELECT 1 FROM entry WHERE ns = ? AND id = ? AND seq <= ?"
-    stored = (e.id for e in entries if db.execute(known, (ns, e.id, before)).fetchone())
-    return duplicate(next(stored, entries[-1].id))
+    # Some rows of this call may already be in the table. Rows that were there before it have numbers up to `before`.
+    query = "SELECT 1 FROM entry WHERE ns = ? AND id = ? AND seq <= ?"
+    duplicates = (e.id for e in entries if db.execute(query, (ns, e.id, before)).fetchone())
+    return duplicate(next(duplicates, entries[-1].id))

@@ -1,7 +1,7 @@
-"""Connections to one SQLite file: made with mode 0600, migrated, lent to threads, and their errors in our words.
+"""Connections to one SQLite file: creates it with mode 0600, migrates it, and translates SQLite's errors.
 
-One connection per thread that is in a call at the moment, in write-ahead mode, so that readers never wait for a
-writer. Knows nothing of entries.
+Each thread that is in a call has a connection of its own, in write-ahead mode, so readers never wait for a writer. This
+module knows nothing of entries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from tenfold.errors import StoreError, StoreUnwritable, TenfoldError
 from tenfold.log.sqlite_schema import migrate
 
-_PAGES = -16_000  # KiB of page cache for each connection
+_PAGES = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
 _ELSEWHERE = "name another place with --store or TENFOLD_STORE"
 _SIDES = ("-wal", "-shm", "-journal")
 
@@ -39,11 +39,11 @@ class Files:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A connection to read from. Errors of SQLite leave as `StoreError`."""
+        """Lends a connection for reading. Errors of SQLite are raised as `StoreError`."""
         if self._closed:
             raise StoreError(f"the store {self.path} is closed: open it again")
         if self._process != os.getpid():
-            # A connection must not cross a fork, not even to be closed there.
+            # A connection must not be used after a fork, not even to close it.
             self._abandoned += self._idle
             self._idle, self._process, self._writer = [], os.getpid(), threading.Lock()
         try:
@@ -60,7 +60,7 @@ class Files:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A connection inside a write transaction: committed at the end, rolled back if anything was raised."""
+        """Lends a connection inside a write transaction, which is rolled back if anything is raised."""
         with self.read() as db, self._writer:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -76,13 +76,13 @@ class Files:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Closes every idle connection; those in use close when their call ends."""
+        """Closes every idle connection. A connection in use is closed when its call ends."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
 
     def connect(self) -> sqlite3.Connection:
-        """A new connection: to write if that is possible, else to read."""
+        """Opens a new connection, for writing if that is possible, else for reading."""
         if self.unwritable:
             return self._read_only()
         try:
@@ -99,8 +99,8 @@ class Files:
         try:
             return self._opened(address)
         except sqlite3.OperationalError:
-            # Reading a write-ahead database needs its side files. Where those cannot be made and none is left over
-            # from a writer, nothing can change the file while we read it.
+            # Reading a write-ahead database needs its side files. If they cannot be created and no writer has left
+            # any, nothing can change the file while it is read.
             if any(Path(self.path + side).exists() for side in _SIDES):
                 raise
             return self._opened(address + "&immutable=1")
@@ -132,7 +132,7 @@ class Files:
 
 
 def translated(error: sqlite3.Error, path: str, waited: float) -> TenfoldError:
-    """What SQLite said, as an error that names the file and the next step."""
+    """Translates an error of SQLite into one that names the file and the next step."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return StoreUnwritable(f"no room to write the store {path}: free some space, or {_ELSEWHERE}")
@@ -161,7 +161,7 @@ def translated(error: sqlite3.Error, path: str, waited: float) -> TenfoldError:
 
 
 def _touch(path: str) -> None:
-    """Makes the file if there is none, private from its first moment on."""
+    """Creates the file if it does not exist. It is private from the first moment on."""
     try:
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -173,7 +173,7 @@ def _touch(path: str) -> None:
 
 
 def _is_access(error: sqlite3.Error, path: str) -> bool:
-    """Whether the file cannot be written at all. SQLite cannot open one for want of file descriptors either."""
+    """Tells whether the file cannot be written at all. A lack of file descriptors looks similar to SQLite."""
     name = error.sqlite_errorname
     return name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or (
         name.startswith("SQLITE_CANTOPEN") and not _writable(path)
@@ -181,5 +181,5 @@ def _is_access(error: sqlite3.Error, path: str) -> bool:
 
 
 def _writable(path: str) -> bool:
-    """Whether the file may be written, and its side files beside it."""
+    """Tells whether the file can be written, and side files can be created next to it."""
     return os.access(path, os.R_OK | os.W_OK) and os.access(Path(path).absolute().parent, os.W_OK | os.X_OK)

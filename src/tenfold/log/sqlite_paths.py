@@ -1,6 +1,6 @@
-"""Paths in SQLite: a path is a few ranges over segments, and a segment is a stretch without a fork.
+"""Reads paths from SQLite. A path is a few ranges of segments, and a segment is a stretch without a fork.
 
-Reads only. The chain of a segment never changes, so it is loaded once, with one recursive query, and cached.
+The chain of segments from the root to a segment never changes. It is loaded once, with one recursive query, and cached.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class Spot(Struct, frozen=True):
-    """Where an entry is stored."""
+    """Where an entry is stored: its row number, id, segment and position."""
 
     seq: int
     id: str
@@ -47,11 +47,11 @@ class Chain(Struct, frozen=True):
     starts: tuple[int, ...]
 
     def at(self, position: int) -> int:
-        """The segment that holds `position` on this path."""
+        """Returns the segment that holds `position` on this path."""
         return self.segs[bisect_right(self.starts, position) - 1]
 
     def ranges(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """(segment, first, last) for the positions `first`..`last`, from the root on."""
+        """Yields (segment, first, last) for the positions `first` to `last`, starting nearest to the root."""
         index = bisect_right(self.starts, first) - 1
         while index < len(self.segs) and self.starts[index] <= last:
             end = self.starts[index + 1] - 1 if index + 1 < len(self.segs) else last
@@ -60,13 +60,13 @@ class Chain(Struct, frozen=True):
 
 
 class Chains:
-    """The chains of the segments last asked for."""
+    """A cache of chains of segments."""
 
     def __init__(self) -> None:
         self._known: dict[int, Chain] = {}
 
     def of(self, db: sqlite3.Connection, seg: int) -> Chain:
-        """The chain that ends in `seg`."""
+        """Returns the chain that ends in `seg`."""
         chain = self._known.get(seg)
         if chain is None:
             rows = db.execute(_CHAIN, (seg,)).fetchall()
@@ -79,7 +79,7 @@ class Chains:
 
 
 def session_id(db: sqlite3.Connection, namespace: str, session: str) -> int:
-    """The row of a session. Raises `NotFound`."""
+    """Returns the row id of a session. Raises `NotFound`."""
     row = db.execute(
         "SELECT s.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? AND s.name = ?",
         (namespace, session),
@@ -90,7 +90,7 @@ def session_id(db: sqlite3.Connection, namespace: str, session: str) -> int:
 
 
 def spot(db: sqlite3.Connection, session: int, entry: str) -> Spot:
-    """Where the entry with this id is, in this session. Raises `NotFound`."""
+    """Finds where the entry with this id is stored in this session. Raises `NotFound`."""
     row = db.execute(
         "SELECT seq, id, seg, pos FROM entry WHERE ns = (SELECT ns FROM session WHERE id = ?1) AND id = ?2"
         " AND session = ?1",
@@ -102,7 +102,7 @@ def spot(db: sqlite3.Connection, session: int, entry: str) -> Spot:
 
 
 def opened(db: sqlite3.Connection, chains: Chains, session: int, head: str) -> Opened:
-    """The head's leaf, the newest snapshot on its path, and what follows it."""
+    """Reads the leaf of a head, the newest snapshot on its path, and the entries that follow the snapshot."""
     row = db.execute(
         "SELECT e.seq, e.id, e.seg, e.pos FROM head h JOIN entry e ON e.seq = h.leaf"
         " WHERE h.session = ? AND h.name = ?",
@@ -114,19 +114,19 @@ def opened(db: sqlite3.Connection, chains: Chains, session: int, head: str) -> O
     chain = chains.of(db, leaf.seg)
     after, snapshot = 0, None
     for seg, _, last in reversed(list(chain.ranges(0, leaf.pos))):
-        found = db.execute(
+        snapshot_row = db.execute(
             "SELECT pos, body FROM manifest WHERE seg = ? AND pos <= ? ORDER BY pos DESC LIMIT 1", (seg, last)
         ).fetchone()
-        if found is not None:
-            after, snapshot = found[0] + 1, decode_snapshot(found[1])
+        if snapshot_row is not None:
+            after, snapshot = snapshot_row[0] + 1, decode_snapshot(snapshot_row[1])
             break
     entries = spanned(db, chain, after, leaf.pos) if after <= leaf.pos else []
-    shown = held(snapshot, lambda positions: _picked(db, chain, positions)) if snapshot else {}
-    return Opened(leaf.id, leaf.pos + 1, snapshot, tuple(entries), shown)
+    snapshot_entries = held(snapshot, lambda positions: _picked(db, chain, positions)) if snapshot else {}
+    return Opened(leaf.id, leaf.pos + 1, snapshot, tuple(entries), snapshot_entries)
 
 
 def spanned(db: sqlite3.Connection, chain: Chain, first: int, last: int) -> list[Entry]:
-    """The entries at `first`..`last` of the path along `chain`."""
+    """Reads the entries at positions `first` to `last` of the path along `chain`."""
     out: list[Entry] = []
     for seg, low, high in chain.ranges(first, last):
         rows = db.execute("SELECT body FROM entry WHERE seg = ? AND pos BETWEEN ? AND ? ORDER BY pos", (seg, low, high))
@@ -142,25 +142,25 @@ def _picked(db: sqlite3.Connection, chain: Chain, positions: list[int]) -> dict[
     for position in positions:
         by_seg.setdefault(chain.at(position), []).append(position)
     out: dict[int, Entry] = {}
-    for seg, places in by_seg.items():
-        rows = db.execute(_PICKED, (json.dumps(places), seg))
+    for seg, wanted in by_seg.items():
+        rows = db.execute(_PICKED, (json.dumps(wanted), seg))
         out.update((pos, decode_entry(body)) for pos, body in rows)
     return out
 
 
 def within(leaf: Spot, first: int, last: int) -> None:
-    """Raises `NotFound` unless `first`..`last` are positions on the path that ends in `leaf`."""
+    """Raises `NotFound` unless `first` to `last` are positions on the path that ends in `leaf`."""
     if first < 0 or last > leaf.pos or first > last:
         raise NotFound(f"positions {first}..{last} are not on a path of {leaf.pos + 1} entries")
 
 
 def encode_info(info: SessionInfo) -> bytes:
-    """The bytes in which a session's information is stored."""
+    """Encodes a session's information as it is stored."""
     return _encoder.encode(info)
 
 
 def decode_info(body: bytes) -> SessionInfo:
-    """A session's information. Raises `RecordError` when its bytes are damaged."""
+    """Decodes a session's information. Raises `RecordError` if the bytes are damaged."""
     try:
         return _infos.decode(body)
     except (msgspec.ValidationError, msgspec.DecodeError) as exc:
@@ -168,12 +168,12 @@ def decode_info(body: bytes) -> SessionInfo:
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The bytes in which a snapshot is stored."""
+    """Encodes a snapshot as it is stored."""
     return _encoder.encode(snapshot)
 
 
 def decode_snapshot(body: bytes) -> Snapshot:
-    """A snapshot. Raises `RecordError` when its bytes are damaged."""
+    """Decodes a snapshot. Raises `RecordError` if the bytes are damaged."""
     try:
         return _snapshots.decode(body)
     except (msgspec.ValidationError, msgspec.DecodeError) as exc:

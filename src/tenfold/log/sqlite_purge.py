@@ -1,7 +1,7 @@
-"""Purging from SQLite: a whole session, or one entry together with what quotes it.
+"""Purges from SQLite: a whole session, or one entry together with what quotes it.
 
-Runs inside the caller's transaction; `secure_delete` overwrites freed bytes, and the caller empties the write-ahead
-log afterwards.
+This runs inside the caller's transaction. `secure_delete` overwrites freed bytes, and the caller empties the
+write-ahead log afterwards.
 """
 
 from __future__ import annotations
@@ -35,34 +35,35 @@ _WHOLE = (
 
 
 def purge_session(db: sqlite3.Connection, session: int) -> int:
-    """Removes a session with everything stored for it; returns how many entries that was."""
+    """Removes a session with everything stored for it. Returns how many entries it had."""
     touched = int(db.execute(_NUMBER, (session,)).fetchone()[0])
     rest = int(db.execute("SELECT count(*) FROM entry").fetchone()[0]) - touched
     if rest < touched:
-        forget_all(db)  # it is less work to index again what remains
+        forget_all(db)  # indexing again what remains is less work
     for seq, body in db.execute(_ENTRIES, (session,)).fetchall() if rest >= touched else ():
         with contextlib.suppress(RecordError):  # a body that cannot be read was never indexed
             forget(db, seq, decode_entry(body))
     for statement in _WHOLE:
         db.execute(statement, (session,))
-    # Row numbers above the last entry are given out again, and must count as not yet indexed.
+    # SQLite reuses row numbers above the last entry. They must count as not indexed.
     db.execute("UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name = ?", (INDEXED,))
     merge(db)
     return touched
 
 
 def purge_entry(db: sqlite3.Connection, chains: Chains, session: int, entry: str, now: int) -> int:
-    """Puts a tombstone in the entry's place and takes its text out of what quotes it; returns records touched."""
-    place = spot(db, session, entry)
-    body = db.execute("SELECT body FROM entry WHERE seq = ?", (place.seq,)).fetchone()[0]
+    """Replaces an entry by a tombstone and removes its text from what quotes it.
+
+    Returns how many records were changed.
+    """
+    row = spot(db, session, entry)
+    body = db.execute("SELECT body FROM entry WHERE seq = ?", (row.seq,)).fetchone()[0]
     old = decode_entry(body)
-    stone = scrub.buried(old, body, now)
-    quoting = list(_quoting(db, chains, session, place))
-    purged = scrub.Purged(
-        old, place.pos, scrub.distinctive(old, (e for _, e in quoting), _others(db, session, place.seq))
-    )
-    touched = 1 + _replace(db, place.seq, old, stone)
-    touched += _uncounted(db, place.seq)
+    tombstone = scrub.buried(old, body, now)
+    quoting = list(_quoting(db, chains, session, row))
+    purged = scrub.Purged(old, row.pos, scrub.distinctive(old, (e for _, e in quoting), _others(db, session, row.seq)))
+    touched = 1 + _replace(db, row.seq, old, tombstone)
+    touched += _uncounted(db, row.seq)
     for seq, each in quoting:
         clean = scrub.scrubbed(each, purged)
         if clean is not each:
@@ -91,7 +92,10 @@ def _uncounted(db: sqlite3.Connection, seq: int) -> int:
 
 
 def _quoting(db: sqlite3.Connection, chains: Chains, session: int, place: Spot) -> Iterator[tuple[int, Block | Branch]]:
-    """Branch summaries of the session, and the Blocks that have the entry on their path and may quote it."""
+    """Yields the branch summaries of the session, and the Blocks that may quote the entry.
+
+    Such a Block has the entry on its path.
+    """
     rows = db.execute(
         "SELECT seq, seg, pos, body FROM entry WHERE session = ? AND kind IN ('block', 'branch') AND seq != ?",
         (session, place.seq),

@@ -1,6 +1,6 @@
-"""The tables, as numbered migrations: the file's `user_version` is how many of them it has seen.
+"""The tables, as numbered migrations. The file's `user_version` is the number of migrations it has had.
 
-A migration that was released is never edited; a change is a new one at the end.
+A released migration is never edited. A change is a new migration at the end.
 
     namespace 1-n session 1-n seg 1-n entry 1-n count      seg: a stretch of a path without a fork; count: by counters
                                                            other than the one the entry was appended with
@@ -15,8 +15,9 @@ from tenfold.errors import NewerStore, StoreError, StoreUnwritable
 
 APPLICATION = 0x54464C44  # "TFLD", in the file's header
 INDEXED = "indexed"
-"""The mark that holds the last entry in both indexes. To change what `words.indexed` or `search_passages.keys` return
-takes a migration that empties the indexes and this mark: removing an entry from them needs the very text put in."""
+"""Names the mark that holds the last indexed entry. To change what `word_search.get_indexed_text` or
+`passages.list_passage_terms` return, add a migration that empties both indexes and resets this mark, because an entry
+can only be removed from an index with the very text that was put in."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -25,13 +26,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             "CREATE TABLE session (id INTEGER PRIMARY KEY AUTOINCREMENT, ns INTEGER NOT NULL, name TEXT NOT NULL,"
             " info BLOB NOT NULL, UNIQUE (ns, name))"
         ),
-        # AUTOINCREMENT: the chain of a segment is cached by its id, which must not come back after a purge.
+        # AUTOINCREMENT: the chain of a segment is cached by its id, so an id must not be reused after a purge.
         (
             "CREATE TABLE seg (id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, parent INTEGER,"
             " start INTEGER NOT NULL)"
         ),
         "CREATE INDEX seg_session ON seg (session)",
-        # The body stands last: SQLite reads what stands before it without touching the pages a long body spills to.
+        # The body comes last: SQLite reads the columns before it without touching the overflow pages of a long body.
         (
             "CREATE TABLE entry (seq INTEGER PRIMARY KEY, ns INTEGER NOT NULL, session INTEGER NOT NULL,"
             " seg INTEGER NOT NULL, pos INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL,"
@@ -40,7 +41,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX entry_id ON entry (ns, id)",
         "CREATE UNIQUE INDEX entry_place ON entry (seg, pos)",
         "CREATE INDEX entry_quoting ON entry (session, seq) WHERE kind IN ('block', 'branch')",
-        # What was appended by way of it: here, because an append writes this row in any case.
+        # The totals of what was appended by this head. They are here because every append writes this row anyway.
         (
             "CREATE TABLE head (session INTEGER NOT NULL, name TEXT NOT NULL, leaf INTEGER NOT NULL,"
             " entries INTEGER NOT NULL, blocks INTEGER NOT NULL, first INTEGER, last INTEGER,"
@@ -56,14 +57,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             "CREATE TABLE count (counter INTEGER NOT NULL, seq INTEGER NOT NULL, n INTEGER NOT NULL,"
             " PRIMARY KEY (counter, seq)) WITHOUT ROWID"
         ),
-        # No text and no offsets: the index only names candidates, which are then read and compared.
+        # Without text and offsets: the index only names candidates, which are then read and compared.
         "CREATE VIRTUAL TABLE words USING fts5(text, content='', detail=none, columnsize=0, tokenize='trigram')",
         "CREATE TABLE rest (seq INTEGER PRIMARY KEY)",
         "CREATE TABLE mark (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
         "INSERT INTO mark VALUES ('indexed', 0)",
     ),
     (
-        # The terms of each passage, for questions. What was indexed is indexed again, now for both.
+        # The terms of each passage, for questions. Every entry is indexed again, now for both indexes.
         (
             "CREATE VIRTUAL TABLE passages USING fts5(text, content='', detail=none, columnsize=0,"
             " tokenize=\"ascii tokenchars '_'\")"
@@ -78,7 +79,7 @@ VERSION = len(MIGRATIONS)
 
 
 def migrate(db: sqlite3.Connection, path: str) -> None:
-    """Brings the file to this release's schema, in one transaction. Raises `NewerStore` for one that is ahead."""
+    """Brings the file to this release's schema in one transaction. Raises `NewerStore` if it is newer."""
     if _version(db, path) == VERSION:
         return
     try:
@@ -92,7 +93,7 @@ def migrate(db: sqlite3.Connection, path: str) -> None:
             ) from exc
         raise
     try:
-        # Another process may have migrated it while this one waited for the lock.
+        # Another process may have migrated the file while this one waited for the lock.
         for number in range(_version(db, path), VERSION):
             for statement in MIGRATIONS[number]:
                 db.execute(statement)

@@ -1,11 +1,11 @@
-"""Search in SQLite: a trigram index that names candidates, which are then read and compared with the words.
+"""Searches in SQLite. A trigram index names candidates, which are then read and compared with the words.
 
-Beside it stands an index of the terms of each passage, for questions. It holds the numbers of the namespace and the
-session as terms too, so that a question costs no more where others have much to say.
+A second index, for questions, holds the terms of each passage. The ids of the namespace and of the session are terms in
+it too, so a question costs no more when other sessions hold a lot of text.
 
-The indexes are filled by watermark, outside the append, and hold neither text nor offsets. What the first cannot know
-(text behind its bound, entries after the watermark, words shorter than three characters) is found by scan. A damaged
-entry yields no hit: `verify` names it.
+Both indexes are filled after the append, up to a watermark, and hold neither texts nor offsets. What the trigram index
+cannot hold is found by a scan: text beyond its limit, entries after the watermark, and words shorter than three
+characters. A damaged entry gives no hit; `verify` reports it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SCOPES = (
     "SELECT s.id, n.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?1 AND (?2 IS NULL OR s.name = ?2)"
 )
 _NAMESPACE, _SESSION = "_n{}", "_s{}"
-"""Terms that no text has: those begin with a letter or a digit."""
+"""Terms that no text can have, because the terms of a text begin with a letter or a digit."""
 _NEWEST = "SELECT rowid FROM passages WHERE passages MATCH ? ORDER BY rowid DESC LIMIT ?"
 _ENTRIES = (
     "SELECT ifnull(sum(h.entries), 0) FROM head h JOIN session s ON s.id = h.session"
@@ -47,17 +47,20 @@ _SESSIONS = (
 
 
 def watermark(db: sqlite3.Connection) -> int:
-    """The last entry that is indexed."""
+    """Returns the row number of the last indexed entry."""
     return int(db.execute("SELECT value FROM mark WHERE name = ?", (INDEXED,)).fetchone()[0])
 
 
 def behind(db: sqlite3.Connection) -> bool:
-    """Whether there are entries after the watermark."""
+    """Tells whether there are entries after the watermark."""
     return int(db.execute("SELECT ifnull(max(seq), 0) FROM entry").fetchone()[0]) > watermark(db)
 
 
 def index(db: sqlite3.Connection, limit: int) -> int:
-    """Indexes up to `limit` entries, or about a million characters, after the watermark. Needs a transaction."""
+    """Indexes up to `limit` entries, or about a million characters, after the watermark.
+
+    Must run in a transaction. Returns how many entries it indexed.
+    """
     start = watermark(db)
     rows = db.execute(
         "SELECT seq, body FROM entry WHERE seq > ? AND kind != 'tombstone' ORDER BY seq LIMIT ?", (start, limit)
@@ -72,13 +75,13 @@ def index(db: sqlite3.Connection, limit: int) -> int:
     if not last:
         db.execute("UPDATE mark SET value = (SELECT ifnull(max(seq), 0) FROM entry) WHERE name = ?", (INDEXED,))
         return 0
-    took = int(db.execute("SELECT count(*) FROM entry WHERE seq > ? AND seq <= ?", (start, last)).fetchone()[0])
+    count = int(db.execute("SELECT count(*) FROM entry WHERE seq > ? AND seq <= ?", (start, last)).fetchone()[0])
     db.execute("UPDATE mark SET value = ? WHERE name = ?", (last, INDEXED))
-    return took
+    return count
 
 
 def forget(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
-    """Takes an entry that is about to change out of the indexes; returns how many rows of the first that was."""
+    """Removes an entry that is about to change from the indexes. Returns how many rows the word index lost."""
     if seq > watermark(db):
         return 0
     text, cut = indexed(entry)
@@ -86,13 +89,13 @@ def forget(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
         db.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (seq, text))
     if cut:
         db.execute("DELETE FROM rest WHERE seq = ?", (seq,))
-    gone = "INSERT INTO passages (passages, rowid, text) VALUES ('delete', ?, ?)"
-    db.executemany(gone, _rows_of(db, seq, entry))
+    delete = "INSERT INTO passages (passages, rowid, text) VALUES ('delete', ?, ?)"
+    db.executemany(delete, _rows_of(db, seq, entry))
     return int(bool(text)) + int(cut)
 
 
 def forget_all(db: sqlite3.Connection) -> None:
-    """Empties the indexes; the next search fills them again."""
+    """Empties the indexes. The next search fills them again."""
     db.execute("INSERT INTO words (words) VALUES ('delete-all')")
     db.execute("INSERT INTO passages (passages) VALUES ('delete-all')")
     db.execute("DELETE FROM rest")
@@ -100,19 +103,19 @@ def forget_all(db: sqlite3.Connection) -> None:
 
 
 def remember(db: sqlite3.Connection, seq: int, entry: Entry) -> None:
-    """Puts an entry that has changed back into the indexes, if the watermark has passed it."""
+    """Puts a changed entry back into the indexes if it is below the watermark."""
     if seq <= watermark(db):
         _put(db, seq, entry)
 
 
 def merge(db: sqlite3.Connection) -> None:
-    """Merges each index into one piece: only then are removed rows physically gone from it."""
+    """Merges each index into one piece. Only then are removed rows physically gone."""
     db.execute("INSERT INTO words (words) VALUES ('optimize')")
     db.execute("INSERT INTO passages (passages) VALUES ('optimize')")
 
 
 def _put(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
-    """Puts an entry into the indexes; returns how many characters the first took."""
+    """Adds an entry to the indexes. Returns how many characters went into the word index."""
     text, cut = indexed(entry)
     if text:
         db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (seq, text))
@@ -129,25 +132,27 @@ def _rows_of(db: sqlite3.Connection, seq: int, entry: Entry) -> list[tuple[int, 
 
 
 def ask(db: sqlite3.Connection, namespace: str, words: str, session: str | None, limit: int) -> list[Hit]:
-    """The best hits for a question. Does not move the watermark."""
+    """Finds the best hits for a question. Does not move the watermark."""
     scopes = db.execute(_SCOPES, (namespace, session)).fetchall()
-    wanted = asked_for(words)
-    if not scopes or not wanted:
+    question_terms = asked_for(words)
+    if not scopes or not question_terms:
         return []
     scope = _SESSION.format(scopes[0][0]) if session else _NAMESPACE.format(scopes[0][1])
     match = f'"{{}}" AND "{scope}"'
-    found = {term: [row[0] for row in db.execute(_NEWEST, (match.format(term), NEWEST))] for term in wanted}
+    keys_by_term = {
+        term: [row[0] for row in db.execute(_NEWEST, (match.format(term), NEWEST))] for term in question_terms
+    }
     late = db.execute(_LATE, (watermark(db), scopes[0][1])).fetchall()
     sessions = {row[0] for row in scopes}
     for seq, owner, body in late:
         entry = _read(body) if owner in sessions else None
         for key, held in keys(seq, entry) if entry is not None else ():
-            for term in held & found.keys():
-                found[term].insert(0, key)
+            for term in held & keys_by_term.keys():
+                keys_by_term[term].insert(0, key)
     entries = int(db.execute(_ENTRIES, (namespace, session)).fetchone()[0])
-    among = max(entries, int(db.execute(_PASSAGES, (f'"{scope}"', NEWEST)).fetchone()[0]))
-    newest = {term: places[:NEWEST] for term, places in found.items()}
-    return answered(newest, lambda seqs: _sources(db, seqs), among=among, limit=limit)
+    total = max(entries, int(db.execute(_PASSAGES, (f'"{scope}"', NEWEST)).fetchone()[0]))
+    newest = {term: places[:NEWEST] for term, places in keys_by_term.items()}
+    return answered(newest, lambda seqs: _sources(db, seqs), among=total, limit=limit)
 
 
 def _sources(db: sqlite3.Connection, seqs: Sequence[int]) -> Iterator[Source]:
@@ -159,20 +164,20 @@ def _sources(db: sqlite3.Connection, seqs: Sequence[int]) -> Iterator[Source]:
 
 
 def search(db: sqlite3.Connection, namespace: str, words: str, session: str | None, limit: int) -> list[Hit]:
-    """The best hits among the newest entries that hold all the words. Does not move the watermark."""
-    asked = parse(words)
+    """Finds the best hits among the newest entries that contain all the words. Does not move the watermark."""
+    query = parse(words)
     sessions = {row[0] for row in db.execute(_SESSIONS, (namespace, session))}
     pool: list[Candidate] = []
-    seqs = _candidates(db, asked, sessions)
+    seqs = _candidates(db, query, sessions)
     for start in range(0, len(seqs), _CHUNK):
-        pool.extend(_compared(db, seqs[start : start + _CHUNK], asked))
+        pool.extend(_compared(db, seqs[start : start + _CHUNK], query))
         if len(pool) >= max(POOL, limit):
             break
-    return ranked(pool[: max(POOL, limit)], asked, limit)
+    return ranked(pool[: max(POOL, limit)], query, limit)
 
 
 def _candidates(db: sqlite3.Connection, words: Sequence[str], sessions: set[int]) -> list[int]:
-    """Every entry that may hold the words, newest first."""
+    """Returns the row numbers of all entries that may contain the words, newest first."""
     long = [w for w in words if len(w) >= SHORTEST]
     seqs: list[int] = []
     if not long:
@@ -189,7 +194,7 @@ def _candidates(db: sqlite3.Connection, words: Sequence[str], sessions: set[int]
 
 
 def _match(words: Sequence[str]) -> str:
-    """All trigrams of the words (some of them, for very long words), each quoted, which the index then ANDs."""
+    """Builds a query for all trigrams of the words. Of a very long word it takes only some."""
     grams: dict[str, None] = {}
     for word in words:
         count = len(word) - SHORTEST + 1
@@ -205,9 +210,9 @@ def _compared(db: sqlite3.Connection, seqs: Sequence[int], words: Sequence[str])
         if entry is None:
             continue
         text = searchable(entry)
-        found = find(text, words)
-        if found is not None:
-            yield Candidate(seq, session, entry, position, kind, found, text)
+        match = find(text, words)
+        if match is not None:
+            yield Candidate(seq, session, entry, position, kind, match, text)
 
 
 def _read(body: bytes) -> Entry | None:

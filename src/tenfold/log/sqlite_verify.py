@@ -1,4 +1,4 @@
-"""Verifying a SQLite store: reads every row once, hands it to the checks, and compares the side tables."""
+"""Verifies a SQLite store: reads every row once, hands it to the checks, and compares the derived tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenfold.log.verify import RESTORE, Row, Stretch, check_rows, check_snapshot
 from tenfold.record.entry import Entry
 from tenfold.view.view import Snapshot
 
-# Damage can turn a blob into text that is no UTF-8: the cast lets it through, to be found by its hash.
+# Damage can turn a blob into text that is not UTF-8. The cast lets it through, and then its hash is found wrong.
 _ROWS = (
     "SELECT id, pos, kind, CAST(hash AS BLOB), CAST(body AS BLOB), CAST(rewritten AS BLOB) FROM entry WHERE seg = ?"
     " ORDER BY pos"
@@ -28,7 +28,7 @@ _MANIFESTS = (
 
 
 def verify(db: sqlite3.Connection, chains: Chains, namespace: str) -> list[Problem]:
-    """All that is wrong with the file and with the namespace's sessions."""
+    """Returns everything that is wrong with the file and with the sessions of the namespace."""
     problems = [
         Problem("", "", f"the file is damaged: {row[0]}; {RESTORE}")
         for row in db.execute("PRAGMA quick_check(20)")
@@ -66,24 +66,27 @@ def _session(db: sqlite3.Connection, chains: Chains, session: int, name: str) ->
             what = f"the entry at position {start - 1}, from which a branch starts, is missing; {RESTORE}"
             problems.append(Problem(name, "", what))
             continue
-        checked = check_rows(Stretch(name, start, parent_id, before or b"", _rows(db, seg)))
-        entries[seg] = checked.entries
-        problems += checked.problems
+        result = check_rows(Stretch(name, start, parent_id, before or b"", _rows(db, seg)))
+        entries[seg] = result.entries
+        problems += result.problems
     snapshots = _snapshots(db, session, name, problems)
     if problems:
-        return problems  # a fold of a damaged log would only repeat them
+        return problems  # folding damaged entries would only repeat them
     for path in _paths(chains, db, snapshots):
-        known = [entries[seg][p] for seg, first, last in path for p in range(first, last + 1)]
+        path_entries = [entries[seg][p] for seg, first, last in path for p in range(first, last + 1)]
         ends = {seg: last for seg, _, last in path}
-        on = [(seg, p) for seg, p in snapshots if p <= ends.get(seg, -1)]
-        problems += check_snapshots(name, known, {p: snapshots.pop((seg, p)) for seg, p in on})
+        keys = [(seg, p) for seg, p in snapshots if p <= ends.get(seg, -1)]
+        problems += check_snapshots(name, path_entries, {p: snapshots.pop((seg, p)) for seg, p in keys})
     return problems
 
 
 def _paths(
     chains: Chains, db: sqlite3.Connection, snapshots: dict[tuple[int, int], Snapshot]
 ) -> Iterator[list[tuple[int, int, int]]]:
-    """The longest paths that end in a snapshot, until the consumer has taken every snapshot: one fold for each."""
+    """Yields the longest path that ends in a snapshot, until the caller has removed every snapshot.
+
+    So one fold serves all snapshots on a path.
+    """
     while snapshots:
         seg, leaf = max(snapshots, key=lambda place: (place[1], place[0]))
         yield list(chains.of(db, seg).ranges(0, leaf))
@@ -104,18 +107,18 @@ def _snapshots(
 
 
 def _sides(db: sqlite3.Connection, session: int, name: str, expected: int) -> list[Problem]:
-    """The number of entries, and the heads, which would otherwise not notice that the newest entry is gone."""
+    """Compares the number of entries and the heads, since nothing else shows that the newest entry is missing."""
     problems: list[Problem] = []
-    there = db.execute("SELECT count(*) FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?", (session,))
-    count = int(there.fetchone()[0])
+    stored = db.execute("SELECT count(*) FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?", (session,))
+    count = int(stored.fetchone()[0])
     if count != expected:
         what = f"{expected} entries were appended, but {count} are stored; {RESTORE}"
         problems.append(Problem(name, "", what))
-    lost = db.execute(
+    missing = db.execute(
         "SELECT h.name FROM head h LEFT JOIN entry e ON e.seq = h.leaf WHERE h.session = ? AND e.seq IS NULL",
         (session,),
     )
-    problems += [Problem(name, "", f"the entry at head {row[0]} is missing; {RESTORE}") for row in lost]
+    problems += [Problem(name, "", f"the entry at head {row[0]} is missing; {RESTORE}") for row in missing]
     return problems
 
 

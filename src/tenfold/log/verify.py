@@ -1,7 +1,7 @@
-"""How a log proves itself: every hash again, and one fold from the root against every snapshot on the way.
+"""Checks that stored entries are intact: hashes every entry again and compares every snapshot with the fold.
 
-Pure checks over rows that a store hands in; the stores decide what to read. Damage is reported as `Problem`s, never
-raised, so that one broken row does not hide the others.
+The checks are pure functions of the rows that a store hands in. The stores decide what to read. Damage is reported as
+`Problem`s and never raised, so that one broken row does not hide the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _REBUILD = "the entries are intact: run `tenfold purge` on the session and impor
 
 
 class Row(Struct, frozen=True):
-    """One stored entry. `rewritten` is empty, or what `purge` keeps: the hash of the first body and of this one."""
+    """One stored entry as a row. `rewritten_hashes` is empty unless `purge` replaced the body.
+
+    Then it holds the hash of the first body followed by the hash of the present one.
+    """
 
     id: str
     position: int
@@ -35,7 +38,10 @@ class Row(Struct, frozen=True):
 
 
 class Stretch(Struct, frozen=True):
-    """The rows of one segment, which follow the entry `parent` with the hash `before` and begin at `start`."""
+    """The rows of one segment. They begin at position `start` and follow the entry `parent_id`.
+
+    `parent_hash` is the hash of that entry.
+    """
 
     session: str
     start: int
@@ -45,39 +51,48 @@ class Stretch(Struct, frozen=True):
 
 
 class Checked(Struct):
-    """The outcome of checking a stretch: its readable entries by position, and what is wrong."""
+    """The result of checking a segment: its readable entries by position, and the problems found."""
 
     entries: dict[int, Entry]
     problems: list[Problem]
 
 
 def rewritten(old: bytes, before: bytes, body: bytes) -> bytes:
-    """What a store keeps beside a body that `purge` replaced. `before` is what it kept already, if anything."""
+    """Builds what a store keeps beside a body that `purge` replaced.
+
+    `previous` is what it already kept, if anything.
+    """
     return (before[:32] or body_hash(old)) + body_hash(body)
 
 
 def check_rows(stretch: Stretch) -> Checked:
-    """Re-hashes a stretch, each row on its parent's stored hash, so that one flipped byte is one problem."""
-    found = Checked({}, [])
+    """Hashes the rows of a segment again.
+
+    Each row is hashed on the stored hash of its parent, so one flipped byte is one problem.
+    """
+    result = Checked({}, [])
     parent, before, position = stretch.parent, stretch.before, stretch.start
     for row in stretch.rows:
         if row.position != position:
             what = f"entries at positions {position}..{row.position - 1} are missing; {RESTORE}"
-            found.problems.append(Problem(stretch.session, row.id, what))
+            result.problems.append(Problem(stretch.session, row.id, what))
             parent = None
         else:
-            entry = _checked(stretch.session, row, before, found.problems)
+            entry = _checked(stretch.session, row, before, result.problems)
             if entry is not None:
-                found.entries[row.position] = entry
+                result.entries[row.position] = entry
                 if entry.parent != parent:
                     what = f"its parent is {entry.parent}, but it is stored after {parent}; {RESTORE}"
-                    found.problems.append(Problem(stretch.session, row.id, what))
+                    result.problems.append(Problem(stretch.session, row.id, what))
         parent, before, position = row.id, row.hash, row.position + 1
-    return found
+    return result
 
 
 def check_snapshots(session: str, entries: list[Entry], snapshots: Mapping[int, Snapshot]) -> list[Problem]:
-    """Folds the path once from the root and compares each snapshot, given by the position it is stored under."""
+    """Folds the path once from the root and compares each snapshot with the fold.
+
+    `snapshots` are given by the position they are stored under.
+    """
     problems: list[Problem] = []
     path = Path()
     view = View.of(path)

@@ -1,7 +1,7 @@
-"""What a search is: the words asked for, the text of an entry, whether one holds the other, and the order of hits.
+"""Searches for words: parses a query, matches it with the text of an entry, and ranks the hits.
 
-Both stores use these functions, so that an index only ever narrows down where to look and never decides what is
-found. Nothing here reads a store.
+Both stores use these functions. An index only narrows down where to look and never decides what is found. This module
+does not read a store.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from tenfold.shown import told
 from tenfold.summarize.batches import stored
 
 INDEX_BOUND = 65_536
-"""Characters of one entry that an index holds; what lies behind is found by scan."""
+"""Characters of one entry that an index holds. Text behind them is found by a scan."""
 SHORTEST = 3
 """Characters of the shortest word that a trigram index can hold."""
 SNIPPET = 800
-"""Characters that are shown of a hit: five of them and their headings are a little more than 1,000 tokens."""
+"""Characters of a snippet. Five snippets with their headings are a little over 1,000 tokens."""
 POOL = 200
-"""Hits that are ranked, at least: the newest ones that hold all the words."""
+"""The least number of hits that are ranked: the newest ones that contain all the words."""
 K1, B = 1.2, 0.75
-"""How soon more of the same word counts no more, and how much longer texts count less, as is usual for BM25."""
+"""The usual parameters of BM25: how soon repeated words stop counting, and how much long texts lose."""
 _MARGIN = 4_000
-"""Characters around what is shown that are looked at for secrets: more than the longest private key in use."""
+"""Characters around an excerpt that are checked for secrets: more than the longest private key in use."""
 _OCCURRENCES = 50
-"""Occurrences of each word between which the densest place is looked for."""
+"""Occurrences of each word that are looked at to find where the words are densest."""
 _PHRASE = re.compile(r'"([^"]+)"|(\S+)')
 _SPACE = re.compile(r"\s+")
 
 
 class Found(Struct, frozen=True):
-    """How an entry's text holds the words: how often each occurs, the text's size.
+    """How an entry's text matches the words: the occurrences of each word, and the length of the text.
 
-    `scanned` says that an index cannot have led here: a word is too short for it, or lies behind its bound.
+    `scanned` is true if no index could have led here, because a word is too short for it or lies beyond its limit.
     """
 
     often: tuple[int, ...]
@@ -50,7 +50,7 @@ class Found(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """An entry that holds all the words, before ranking. `order` grows with the time of appending."""
+    """An entry that contains all the words, before ranking. `order` grows with the time of appending."""
 
     order: int
     session: str
@@ -62,12 +62,12 @@ class Candidate(Struct, frozen=True):
 
 
 def fold(text: str) -> str:
-    """The form in which texts and words are compared: without case, and without NUL, where indexes stop reading."""
+    """Folds a text for comparison: it ignores case, and replaces NUL, at which indexes stop reading."""
     return text.casefold().replace("\0", "\x01")
 
 
 def parse(words: str) -> tuple[str, ...]:
-    """The folded words of a query; double quotes group a phrase. Raises `UsageError` when there are none."""
+    """Returns the case-folded words of a query. Double quotes group a phrase. Raises `UsageError` without a word."""
     clean = words.encode("utf-8", "replace").decode("utf-8")
     out: list[str] = []
     for match in _PHRASE.finditer(clean):
@@ -82,14 +82,14 @@ def parse(words: str) -> tuple[str, ...]:
 
 
 def searchable(entry: Entry) -> str:
-    """The text by which an entry is found: an original's whole text, or the summaries of a Block."""
+    """Returns the text by which an entry is found: the whole text of an original, or a Block's summaries."""
     match entry:
         case Said() | Branch():
             return "\n".join(_texts(entry.message))
         case Block():
-            says = (s for r in entry.replacements for s in r.show if isinstance(s, Say) and s.of is None)
-            said = "\n".join(text for say in says for text in _texts(say.message))
-            return "\n".join((said, *(stored(batch) for batch in entry.batches)))
+            summaries = (s for r in entry.replacements for s in r.show if isinstance(s, Say) and s.of is None)
+            joined = "\n".join(text for summary in summaries for text in _texts(summary.message))
+            return "\n".join((joined, *(stored(batch) for batch in entry.batches)))
         case Custom():
             return entry.native.body.decode("utf-8", "replace")
         case Setting():
@@ -99,13 +99,13 @@ def searchable(entry: Entry) -> str:
 
 
 def indexed(entry: Entry) -> tuple[str, bool]:
-    """The folded text that an index holds of an entry, and whether some of it had to be left out."""
+    """Returns the folded text that an index holds of an entry, and whether some of it was left out."""
     text = fold(searchable(entry))
     return text[:INDEX_BOUND], len(text) > INDEX_BOUND
 
 
 def find(text: str, words: Sequence[str]) -> Found | None:
-    """Whether `text` holds every one of the folded words, and how often; None if one is missing."""
+    """Matches the text with the folded words. Returns None if a word is missing."""
     folded = fold(text)
     places = [folded.find(word) for word in words]
     if min(places) < 0:
@@ -115,9 +115,9 @@ def find(text: str, words: Sequence[str]) -> Found | None:
 
 
 def ranked(pool: Sequence[Candidate], words: Sequence[str], limit: int) -> list[Hit]:
-    """The best `limit` of the pool as hits: by BM25 within the pool, then the newest first.
+    """Returns the best `limit` candidates as hits, ranked by BM25 among them, and then newest first.
 
-    Every candidate holds every word, so a word's rarity is the same for all and only frequency and length decide.
+    Every candidate contains every word. So a word is equally rare for all, and only frequency and length decide.
     """
     if not pool:
         return []
@@ -131,7 +131,7 @@ def ranked(pool: Sequence[Candidate], words: Sequence[str], limit: int) -> list[
 
 
 def snippet(text: str, words: Sequence[str]) -> str:
-    """About `SNIPPET` characters around the place where most of the folded words stand together, on one line."""
+    """Cuts out about `SNIPPET_LENGTH` characters where the folded words are densest, on one line."""
     at, length = _densest(text, words)
     start = max(0, min(at - (SNIPPET - length) // 2, len(text) - SNIPPET))
     stop = min(len(text), start + SNIPPET)
@@ -140,24 +140,27 @@ def snippet(text: str, words: Sequence[str]) -> str:
 
 
 def shown(text: str, start: int, stop: int) -> str:
-    """A stretch of the text as `told`: without secrets and control sequences, also those that one of its ends cuts."""
+    """Returns an excerpt of the text without secrets and control sequences.
+
+    Those that an end of the excerpt would cut in two are removed as well.
+    """
     low, high = max(0, start - _MARGIN), min(len(text), stop + _MARGIN)
-    whole = told(text[low:high])
-    if whole == text[low:high]:
+    clean = told(text[low:high])
+    if clean == text[low:high]:
         return text[start:stop]
     before, after = told(text[low:start]), told(text[stop:high])
-    return whole[_shared(whole, before) : len(whole) - _shared(whole[::-1], after[::-1])]
+    return clean[_shared(clean, before) : len(clean) - _shared(clean[::-1], after[::-1])]
 
 
 def _shared(text: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Counts the characters that two texts have in common at the beginning."""
     if text.startswith(other):
         return len(other)
     return next((i for i, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(text))
 
 
 def _densest(text: str, words: Sequence[str]) -> tuple[int, int]:
-    """Where the window begins that holds the most of the words, the first such, and how far they reach in it."""
+    """Finds the first window with the most words: where it begins, and how far the words reach in it."""
     folded = fold(text)
     places: list[tuple[int, int]] = []
     for number, word in enumerate(words):
@@ -173,9 +176,9 @@ def _densest(text: str, words: Sequence[str]) -> tuple[int, int]:
         end = at + len(words[number])
         while places[first][0] < min(at, end - SNIPPET):
             first += 1
-        held = len({number for _, number in places[first : last + 1]})
-        if held > most:
-            most, best = held, (places[first][0], end - places[first][0])
+        count = len({number for _, number in places[first : last + 1]})
+        if count > most:
+            most, best = count, (places[first][0], end - places[first][0])
     drift = len(folded) - len(text)
     at, length = best[0], min(best[1], SNIPPET)
     return (_unfolded(text, folded[at : at + length], at, drift), length) if drift else (at, length)
@@ -187,7 +190,7 @@ def _score(found: Found, mean: float) -> float:
 
 
 def _unfolded(text: str, word: str, near: int, drift: int) -> int:
-    # A few letters fold to two, so a place in the folded text lies up to `drift` characters behind the real one.
+    # A few letters fold to two. So a position in the folded text can lie up to `drift` characters too far.
     match = re.compile(re.escape(word), re.IGNORECASE).search(text, max(0, near - abs(drift)))
     return match.start() if match else min(near, max(0, len(text) - 1))
 
@@ -198,7 +201,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def part_texts(part: Part) -> Iterator[str]:
-    """The texts by which one part of a message is found."""
+    """Yields the texts by which one part of a message is found."""
     match part:
         case Text() | Thinking():
             yield part.text
@@ -220,7 +223,7 @@ def part_texts(part: Part) -> Iterator[str]:
 
 
 def _escaped(arguments: str) -> Iterator[str]:
-    """The strings inside a call's arguments as a reader sees them, where JSON had to escape something."""
+    """Yields the strings inside a call's arguments as a reader sees them, if JSON had to escape any."""
     if "\\" not in arguments:
         return
     try:

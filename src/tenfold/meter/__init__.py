@@ -1,1 +1,1 @@
-"""How many tokens a view takes, how sure we are, and out of which window."""
+"""Measures how many tokens a view takes, how sure we are, and how large the window is."""

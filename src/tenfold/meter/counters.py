@@ -1,7 +1,7 @@
-"""How many tokens texts and messages take: a rule of thumb, a real BPE, and the sizes of whole messages.
+"""Counts the tokens of texts and messages: a rule of thumb, a real byte-pair vocabulary, and whole messages.
 
-A counter counts plain text. What is not plain text (images, files, opaque parts, the frame around a message) is sized
-here by rule, the same for every counter. Correcting a count towards what a provider reports is `reading.py`'s job.
+A counter counts plain text. Everything else (images, files, opaque parts, the overhead of a message) is sized here by
+rule, the same for every counter. Correcting a count towards what a provider reports is the job of `reading.py`.
 """
 
 from __future__ import annotations
@@ -18,31 +18,36 @@ from msgspec import Struct
 from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 MESSAGE_TOKENS = 4
-"""The frame of one message (role, start and end marks). OpenAI's cookbook on counting chat tokens gives 3 plus 1 for
-the role; two public agents (spec/blocks.md C5, spec/tiers.md B4) charge 4."""
+"""The overhead of one message (role, start and end marks). OpenAI's cookbook on counting chat tokens gives 3 plus 1 for
+the role; two public agents (spec/blocks.md C5, spec/tiers.md B4) charge 4.
+"""
 
 PIXELS_PER_TOKEN = 750
 IMAGE_TOKENS = 1_600
-"""Anthropic's vision page: width x height / 750, after scaling down to about 1,600 tokens. An image whose size is not
-known is charged the bound. (Claude from 4.7 on allows larger images, up to about 4,800 tokens: undercounted here
-until the first reported usage.)"""
+"""Anthropic's vision page: width x height / 750, after scaling down to about 1,600 tokens. An image of unknown size is
+charged this maximum. (Claude from 4.7 on allows larger images, up to about 4,800 tokens. They are undercounted here
+until the first usage is reported.)
+"""
 
 PAGE_TOKENS = 1_500
 PAGE_BYTES = 50_000
-"""Anthropic's PDF page: 1,500 to 3,000 tokens a page by density; public measurements give 2,100 a page of text, 1,600
-a scanned one (Claude) and 560 (Gemini). The provider's correction is applied on top, so the lower end is charged. Where
-the pages are not known, 50,000 bytes are taken for one: an assumption (documents of text and figures), not a
-measurement."""
+"""Anthropic's PDF page: 1,500 to 3,000 tokens a page by density. Public measurements give 2,100 for a page of text,
+1,600 for a scanned one (Claude) and 560 (Gemini). The provider's correction is applied on top, so the lower end is
+charged. Where the number of pages is unknown, 50,000 bytes count as one page. That is an assumption (documents of text
+and figures), not a measurement.
+"""
 
 AUDIO_TOKENS_PER_SECOND = 10
 WAV_BYTES_PER_SECOND = 32_000
 MP3_BYTES_PER_SECOND = 8_000
-"""OpenAI's guide on realtime costs: audio in user messages is one token for 100 ms. The seconds follow from the bytes:
-those of speech in 16 bits at 16 kHz, and of MP3 at 64 kbit/s. Finer recordings are shorter, and counted too high."""
+"""OpenAI's guide on realtime costs: audio in user messages is one token for 100 ms. The seconds follow from the bytes,
+at the rates of 16-bit speech at 16 kHz and of MP3 at 64 kbit/s. Recordings of higher quality are shorter than that, and
+so are counted too high.
+"""
 
 OPAQUE_BYTES_PER_TOKEN = 4
 SLICE = 1 << 20
-"""Characters counted at once: bounds the working copy of a very large text to a few megabytes."""
+"""Characters counted at once. Limits the working copy of a very large text to a few megabytes."""
 
 _INLINE_TEXT = ("text/", "application/json", "application/xml")
 _CJK = re.compile(
@@ -54,7 +59,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Counter(Protocol):
-    """Counts plain texts. `name` is what stored counts are filed under: another name means other numbers."""
+    """Counts plain texts. Stored counts are filed under `name`, so another name means other numbers."""
 
     @property
     def name(self) -> str:
@@ -62,29 +67,29 @@ class Counter(Protocol):
         ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, in order."""
+        """Returns the tokens of each text, in order."""
         ...
 
 
 class Characters4(Struct, frozen=True):
-    """Needs nothing installed: a quarter of a token per character, rounded up; a whole one per CJK character.
+    """Counts without any package: a quarter of a token per character, rounded up, and a whole one per CJK character.
 
-    CJK means Han, kana, hangul and their full-width forms. Measured on the synthetic sentences in docs/meter.md, the
-    o200k vocabulary takes 0.5 to 0.9 tokens for each and cl100k 0.9 to 1.4, where a quarter would be far too low.
+    CJK means Han, kana, hangul and their full-width forms. Measured on the synthetic sentences in docs/meter.md, each
+    takes 0.5 to 0.9 tokens with the o200k vocabulary and 0.9 to 1.4 with cl100k. A quarter would be far too low.
     """
 
     name: Literal["chars4"] = "chars4"
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text by the rule above; exact arithmetic, no vocabulary."""
+        """Returns the tokens of each text by the rule above: exact arithmetic, no vocabulary."""
         return [-(-len(text) // 4) if text.isascii() else _by_rule(text) for text in texts]
 
 
 class Bpe(Struct, frozen=True):
-    """A real byte-pair vocabulary, bundled in the package `toktok-rs`: no download, loaded at the first count.
+    """Counts with a real byte-pair vocabulary from the package `toktok-rs`. It needs no download.
 
-    Loading takes about half a second, once per process. Raises ImportError from `count` where the package is not
-    installed; `counter_for` checks first and falls back visibly.
+    The vocabulary is loaded at the first count, which takes about half a second, once per process. `count` raises
+    ImportError where the package is not installed. `choose_counter` checks that first, and falls back visibly.
     """
 
     encoding: Literal["o200k", "cl100k"] = "o200k"
@@ -95,7 +100,7 @@ class Bpe(Struct, frozen=True):
         return self.encoding
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Exact tokens of each text, special tokens counted as ordinary text; lone surrogates as U+FFFD."""
+        """Returns the exact tokens of each text. Special tokens count as ordinary text, lone surrogates as U+FFFD."""
         encoding = f"{self.encoding}_base"
         if all(len(text) <= SLICE for text in texts):
             return _counted(texts, encoding)
@@ -103,16 +108,16 @@ class Bpe(Struct, frozen=True):
 
 
 class Chosen(NamedTuple):
-    """A counter, and why it is this one ("" where nothing needs saying)."""
+    """A counter, and a note that says why it was chosen ("" where nothing needs explaining)."""
 
     counter: Counter
     note: str
 
 
 class Family(Struct, frozen=True):
-    """Which counter stands for models whose name begins with `prefix`, and by how much it is off.
+    """The counter for models whose name begins with `prefix`, and how far off it is.
 
-    `factor` is the model's tokens per counted token until usage was reported; `evidence` says where it comes from.
+    `factor` is the model's tokens per counted token, used until usage is reported. `evidence` says where it comes from.
     """
 
     prefix: str
@@ -154,9 +159,10 @@ _PREFIXES = ("models/", "anthropic.", "us.anthropic.", "eu.anthropic.", "apac.an
 
 @lru_cache(maxsize=256)
 def plain_name(model: str) -> str:
-    """A model's own name in lower case, without provider, router or cloud (`openai:`, `anthropic/`, `us.anthropic.`).
+    """Returns a model's own name in lower case.
 
-    Routers write `claude-sonnet-4.5` for `claude-sonnet-4-5`: the vendor's spelling is given back.
+    A prefix of a provider, router or cloud (`openai:`, `anthropic/`, `us.anthropic.`) is removed. Routers write
+    `claude-sonnet-4.5` for `claude-sonnet-4-5`. The result has the vendor's spelling.
     """
     name = _PROVIDER.sub("", model.strip().lower(), count=1).rsplit("/", 1)[-1]
     for prefix in _PREFIXES:
@@ -166,14 +172,14 @@ def plain_name(model: str) -> str:
 
 @lru_cache(maxsize=256)
 def family_of(model: str | None) -> Family:
-    """The row of FAMILIES with the longest matching prefix, `UNKNOWN` where none matches."""
+    """Returns the row of FAMILIES with the longest matching prefix, or `UNKNOWN_FAMILY`."""
     name = plain_name(model or "")
     rows = [row for row in FAMILIES if name.startswith(row.prefix)]
     return max(rows, key=lambda row: len(row.prefix), default=UNKNOWN)
 
 
 def bpe_installed() -> bool:
-    """Whether the vocabulary package is there, without loading it."""
+    """Whether the vocabulary package is installed. Does not load it."""
     return importlib.util.find_spec("toktok") is not None
 
 
@@ -185,23 +191,29 @@ FALLBACK = Chosen(
 
 
 def counter_for(model: str | None) -> Chosen:
-    """The counter for a model: its family's vocabulary, or `FALLBACK` with its note where that is not installed."""
+    """Chooses the counter for a model: its family's vocabulary.
+
+    Where that is not installed, returns `FALLBACK_CHOICE` with its note.
+    """
     family = family_of(model)
     note = "" if family.factor == 1.0 else f"{family.encoding}: {family.evidence}"
     return Chosen(Bpe(family.encoding), note) if bpe_installed() else FALLBACK
 
 
 def factor_for(model: str | None, counter: str) -> float:
-    """What a count is multiplied by until usage was reported: by the model's family, or for `chars4` as a whole."""
+    """Returns what a count is multiplied by until usage is reported.
+
+    It is the factor of the model's family, or for `chars4` one factor for all models.
+    """
     return CHARACTERS_FACTOR if counter == "chars4" else family_of(model).factor
 
 
 def sizes(messages: Sequence[Message], counter: Counter, *, frame: int = MESSAGE_TOKENS) -> list[int]:
-    """Tokens of each message, `frame` included, counting all texts in one batch.
+    """Returns the tokens of each message, `overhead` included. Counts all texts in one batch.
 
-    Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. By
-    rule: images (by pixels, never by base64 length), files, opaque parts. A thinking signature is not counted: a
-    provider reads what it signs, not the signature.
+    Counted: text, thinking, a call's name and raw arguments, a result's tool name and content, inline documents. Sized
+    by rule: images (by pixels, never by base64 length), files, opaque parts. A thinking signature is not counted,
+    because a provider reads what it signs and not the signature.
     """
     texts: list[str] = []
     owners: list[int] = []
@@ -220,14 +232,17 @@ def sizes(messages: Sequence[Message], counter: Counter, *, frame: int = MESSAGE
 
 
 def image_tokens(image: Image) -> int:
-    """An image's tokens by its pixels, at most and where unknown `IMAGE_TOKENS`."""
+    """Returns an image's tokens by its pixels, at most `IMAGE_TOKENS`, which is also charged for unknown sizes."""
     if image.width <= 0 or image.height <= 0:
         return IMAGE_TOKENS
     return min(IMAGE_TOKENS, -(-image.width * image.height // PIXELS_PER_TOKEN))
 
 
 def document_tokens(document: Document) -> int:
-    """An attached file's tokens, its inline text apart: by pages, else by bytes; one page for a bare url."""
+    """Returns the tokens of an attached file, without its inline text.
+
+    Counts by pages, else by bytes; a bare url counts as one page.
+    """
     if document.pages > 0:
         return document.pages * PAGE_TOKENS
     if document.data:
@@ -239,7 +254,10 @@ def document_tokens(document: Document) -> int:
 
 
 def opaque_tokens(part: Opaque) -> int:
-    """A part's tokens by its bytes: a recording by the seconds these are, a drawn image by them or as one image."""
+    """Returns an opaque part's tokens by its bytes.
+
+    A recording counts by the seconds that its bytes make. A generated image counts by bytes, at most as one image.
+    """
     size = len(part.raw)
     if part.kind == "input_audio":
         rate = WAV_BYTES_PER_SECOND if b'"wav"' in part.raw else MP3_BYTES_PER_SECOND
@@ -278,7 +296,7 @@ def _by_rule(text: str) -> int:
 
 
 FEW = 8
-"""Texts below which one thread counts: with more, every core does."""
+"""With fewer texts than this, one thread counts them; from here on, every core does."""
 
 
 class _Vocabulary(NamedTuple):
@@ -288,10 +306,11 @@ class _Vocabulary(NamedTuple):
 
 @cache
 def _vocabulary(encoding: str) -> _Vocabulary:
-    """The package's two ways to count: 7 microseconds for 1 KB by the one, 42 by the other.
+    """Loads the package's two ways to count: one text (7 microseconds for 1 KB), or a batch (42 microseconds).
 
-    `batch_count` asks the system on each call how many cores there are (20 system calls), which a turn's own message
-    is not worth. The loaded encoding has no public name (toktok-rs 0.3); without it everything is counted in batches.
+    `batch_count` asks the system on each call how many cores there are (20 system calls), which is too much for a
+    single new message. The loaded encoding has no public name (toktok-rs 0.3). Without it, everything is counted in
+    batches.
     """
     package = importlib.import_module("toktok")
     many = package.batch_count
@@ -310,7 +329,7 @@ def _counted(texts: Sequence[str], encoding: str) -> list[int]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cuts a large text before a letter or digit that begins a line, where both vocabularies cut as well."""
+    """Splits a large text before a letter or digit that begins a line, where both vocabularies split as well."""
     start = 0
     while len(text) - start > SLICE:
         cut = _CUT.search(text, start + SLICE - SLICE // 8, start + SLICE)

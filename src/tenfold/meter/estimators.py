@@ -1,7 +1,7 @@
-"""What is learned from the usage a provider reports: a handful of numbers per model, folded along a path.
+"""Learns from the usage that providers report: a handful of numbers per model, folded along a path.
 
-The transitions are pure: `reported` after each answer, `rebased` after a Block or a retraction. They are carried in a
-snapshot as bytes. Turning them into a Reading is `reading.py`'s job.
+The transitions are pure: `record_usage` after each answer, `expire_reports` after a Block or a retraction. A snapshot
+carries the numbers as bytes. Turning them into a Reading is the job of `reading.py`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from tenfold.record.entry import Usage
 from tenfold.record.message import Status
 
 GROWTH_NEEDED = 2_000
-"""Estimated tokens of growth to have seen before the slope is taken from them."""
+"""Estimated tokens of growth that must be seen before the slope is computed from them."""
 SLOPE_LEAST, SLOPE_MOST = 0.5, 5.0
 DROP = 0.8
-"""A report below this share of the one before, while our view only grew, is of a list that the host itself cut.
+"""A report below this share of the one before, while our view only grew, means that the host itself cut the list.
 
-The two compactions inside the recorded pi session took it to 0.15 of what it was; no other report there fell at all.
+The two compactions in the recorded pi session went down to 0.15 of the size before. No other report there fell at all.
 """
 RATIO_LEAST, RATIO_MOST = 1.0, 5.0
 MODELS_KEPT = 8
 
 
 class Estimator(Struct, frozen=True, omit_defaults=True):
-    """How an estimate is corrected towards what the provider would report: a value on the policy.
+    """How an estimate is corrected towards what the provider would report. It is a value on the policy.
 
-    `anchored` reads floor + slope x estimate; `ratio` is the published formula of the preset `threshold`. `factor` is
-    the correction while no usage is known; None takes the one of the model's family and the counter.
+    `anchored` reads floor + slope x estimate. `ratio` is the published formula of the preset `threshold`. `factor` is
+    the correction while no usage is known. None takes the factor of the model's family and the counter.
     """
 
     kind: Literal["anchored", "ratio"] = "anchored"
@@ -40,12 +40,13 @@ class Estimator(Struct, frozen=True, omit_defaults=True):
 
 
 class Anchor(Struct, frozen=True, array_like=True):
-    """What one model reported under one counter. Estimates and reports in tokens; -1 where there is none yet.
+    """What one model reported under one counter. Estimates and reports are in tokens; -1 means none yet.
 
-    `grown_*` sum the growth between consecutive requests with no Block between; `low_*` is the request with the
-    smallest estimate; `last_*` the newest one, on which a reading stands as long as it is `fresh`. `adrift`: the host
-    shortened what it sent behind our back, so its reports are of another view than ours. `last_apart` is what the
-    newest request held besides the view, by our count.
+    `estimate_growth` and `reported_growth` sum the growth between consecutive requests with no Block between them.
+    `smallest_estimate` and `reported_at_smallest` belong to the request with the smallest estimate. `last_estimate` and
+    `last_reported` belong to the newest request; a reading builds on it as long as it is `fresh`. `diverged` means that
+    the host shortened what it sent without telling us, so its reports describe another view than ours. `last_overhead`
+    is our count of what the newest request held besides the view.
     """
 
     model: str
@@ -61,37 +62,44 @@ class Anchor(Struct, frozen=True, array_like=True):
     last_apart: int = 0
 
     def slope(self, factor: float) -> float:
-        """Reported tokens per estimated token: from growth, clamped, or `factor` until enough was seen."""
+        """Returns the reported tokens per estimated token, from growth and clamped.
+
+        Returns `factor` until enough growth was seen.
+        """
         if self.grown_estimate < GROWTH_NEEDED:
             return factor
         return min(max(self.grown_reported / self.grown_estimate, SLOPE_LEAST), SLOPE_MOST)
 
     def floor(self, slope: float) -> float:
-        """What requests carry that the estimate does not see (system prompt, tools); never below zero."""
+        """Returns what requests hold that the estimate does not see (system prompt, tools); never below zero."""
         return max(0.0, self.low_reported - slope * self.low_estimate)
 
 
 class Anchors(Struct, frozen=True, array_like=True):
-    """The anchors of the models seen on a path, the newest last."""
+    """The calibration of the models seen on a path, one row per model and counter, the newest last."""
 
     rows: tuple[Anchor, ...] = ()
 
     def of(self, model: str, counter: str) -> Anchor | None:
-        """The anchor of a model under a counter ("": under any), None before its first report."""
+        """Returns the row of a model under a counter ("": any counter), or None before its first report."""
         for row in reversed(self.rows):
             if row.model == model and counter in (row.counter, ""):
                 return row
         return None
 
     def lent(self, model: str, counter: str) -> Anchor | None:
-        """The newest anchor of another model under the same counter: knows the floor, in that model's tokens."""
+        """Returns the newest row of another model under the same counter.
+
+        It knows the floor, in that model's tokens.
+        """
         return next((r for r in reversed(self.rows) if counter in (r.counter, "") and r.model != model), None)
 
 
 def reported(anchors: Anchors, usage: Usage, estimate: int, counter: str, *, status: Status = "ok") -> Anchors:
-    """The anchors after an answer: `usage` is what it took, `estimate` the estimate of the view that was sent.
+    """Returns the calibration after an answer.
 
-    Left out: answers that were aborted or failed, and usage without prompt tokens.
+    `usage` is what the answer's request took, `estimate` our estimate of the view that was sent. Ignores answers that
+    were aborted or failed, and usage without prompt tokens.
     """
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
         return anchors
@@ -127,21 +135,25 @@ def _with(anchors: Anchors, row: Anchor) -> Anchors:
 
 
 def rebased(anchors: Anchors) -> Anchors:
-    """The anchors after a Block, a retraction or a change of branch: no reading stands on an older report any more."""
+    """Returns the calibration after a Block, a retraction or a change of branch.
+
+    From then on no reading builds on an older report.
+    """
     if not any(row.fresh or row.adrift for row in anchors.rows):
         return anchors
     return Anchors(tuple(msgspec.structs.replace(row, fresh=False, adrift=False) for row in anchors.rows))
 
 
 def factor_of(estimator: Estimator, model: str, counter: str) -> float:
-    """The correction while no usage is known: the estimator's own, else that of the model's family and counter."""
+    """Returns the correction while no usage is known: the estimator's own, else that of the family and counter."""
     return factor_for(model, counter) if estimator.factor is None else estimator.factor
 
 
 def ratio(real: int, last: int, now: int, *, factor: float) -> tuple[int, float]:
-    """The published formula of `threshold`: tokens, and the correction that gave them.
+    """Applies the published formula of `threshold`. Returns the tokens, and the correction that gave them.
 
-    `real` is the reported count of the last request and `last` its estimate (0: none); `now` is today's estimate.
+    `reported` is the reported count of the last request and `last_estimate` its estimate (0: none). `estimate` is the
+    present one.
     """
     if real <= 0:
         return int(now * factor), factor
@@ -150,12 +162,15 @@ def ratio(real: int, last: int, now: int, *, factor: float) -> tuple[int, float]
 
 
 def encode(anchors: Anchors) -> bytes:
-    """The anchors as bytes, for a snapshot."""
+    """Returns the calibration as bytes, for a snapshot."""
     return msgspec.msgpack.encode(anchors)
 
 
 def decode(data: bytes) -> Anchors:
-    """The anchors in a snapshot's bytes; none for empty bytes. Raises `RecordError` for other bytes than `encode`'s."""
+    """Returns the calibration in a snapshot's bytes, an empty one for empty bytes.
+
+    Raises `RecordError` for bytes that `encode_calibration` did not write.
+    """
     if not data:
         return Anchors()
     try:

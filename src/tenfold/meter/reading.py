@@ -1,7 +1,7 @@
-"""How many tokens a view takes, how sure we are, and out of which window. Costs O(new messages).
+"""Measures how many tokens a view takes, how sure we are, and out of which window. Costs O(new messages).
 
-`Sizes` remembers each shown message's tokens, `Tally` keeps their sum along a growing view, `read` corrects the sum by
-what the provider reported. Nothing here decides anything: see `trigger`.
+`TokenCache` remembers the tokens of each visible message. `RunningTotal` keeps their sum along a growing view.
+`build_reading` corrects the sum by what the provider reported. Deciding is the job of `trigger`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ Source = Literal["reported", "calibrated", "estimated", "unknown"]
 
 
 class Reading(Struct, frozen=True):
-    """A view's size. `tokens` is the number to decide by; `window` None where the model's is not known.
+    """A view's size. Decide by `tokens`; `window` is None where the model's window is unknown.
 
-    `source`: reported (the last request's count plus what came since), calibrated (floor + slope x estimate, both
-    learned from reports), estimated (no report of this model), unknown (nothing could be counted; `tokens` is 0).
-    `floor` is the part that the messages do not show, `estimate` their uncorrected count.
+    `source` says where the number comes from: reported (the last request's count plus what came since), calibrated
+    (floor + slope x estimate, both learned from reports), estimated (no report of this model), unknown (nothing could
+    be counted; `tokens` is 0). `floor` is what requests hold besides the messages, `estimate` the uncorrected count of
+    the messages.
     """
 
     tokens: int
@@ -39,16 +40,17 @@ class Reading(Struct, frozen=True):
 
     @property
     def fill(self) -> float | None:
-        """The share of the window that is taken, None where the window is not known."""
+        """The share of the window that is used, None where the window is unknown."""
         return self.tokens / self.window if self.window else None
 
 
 def read(
     estimate: int | None, anchors: Anchors, estimator: Estimator, *, model: str, window: int | None, counter: str = ""
 ) -> Reading:
-    """The Reading of a view whose messages count `estimate` tokens by `counter` (None: could not be counted).
+    """Builds the Reading of a view whose messages count `estimate` tokens by `counter` (None: could not be counted).
 
-    `counter` "" takes whichever counter the model's newest report was filed under: for callers that use only one.
+    With `counter` "", the model's newest report counts, whatever counter it was filed under. That is for callers that
+    use only one counter.
     """
     if estimate is None:
         return Reading(0, "unknown", window, 1.0, 0, 0)
@@ -67,7 +69,7 @@ def read(
 
 
 def counted(estimate: int, window: int | None = None) -> Reading:
-    """The Reading for an explicit target: the plain count over the content at hand, no anchors, no correction."""
+    """Builds the Reading for an explicit target: the plain count, without calibration or correction."""
     return Reading(estimate, "estimated", window, 1.0, 0, estimate)
 
 
@@ -76,7 +78,7 @@ def _by_ratio(estimate: int, row: Anchor | None, factor: float, window: int | No
         return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
     last = row.last_estimate + row.last_apart
     tokens, correction = ratio(row.last_reported, last, estimate, factor=factor)
-    if estimate < last:  # the request shrank (tools were taken away), so the older count is no lower bound of this one
+    if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
         tokens = int(estimate * correction)
     return Reading(tokens, "reported", window, correction, 0, estimate)
 
@@ -84,21 +86,24 @@ def _by_ratio(estimate: int, row: Anchor | None, factor: float, window: int | No
 def _lent(
     estimate: int, other: Anchor | None, estimator: Estimator, *, model: str, window: int | None, counter: str
 ) -> Reading:
-    """A model that has not reported yet: another's floor and slope, converted by what is known of both families."""
+    """Reads the size for a model that has not reported yet.
+
+    Takes the floor and slope of another model, converted by the factors of both families.
+    """
     factor = factor_of(estimator, model, counter)
     if other is None:
         return Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
-    theirs = factor_of(estimator, other.model, counter)
-    slope = other.slope(theirs)
-    exchange = factor / theirs
-    floor = other.floor(slope) * exchange
+    other_factor = factor_of(estimator, other.model, counter)
+    slope = other.slope(other_factor)
+    conversion = factor / other_factor
+    floor = other.floor(slope) * conversion
     return Reading(
-        round(floor + slope * exchange * estimate), "estimated", window, slope * exchange, round(floor), estimate
+        round(floor + slope * conversion * estimate), "estimated", window, slope * conversion, round(floor), estimate
     )
 
 
 class Sizes:
-    """Tokens of shown messages by `Shown.key`, counted once. One per counter and path (keys are positions on it)."""
+    """Tokens of visible messages by `VisibleMessage.key`, counted once. One cache per counter and path."""
 
     __slots__ = ("_known", "counter")
 
@@ -107,11 +112,11 @@ class Sizes:
         self._known: dict[Key, int] = {}
 
     def know(self, key: Key, tokens: int) -> None:
-        """Remembers a size that was stored, so that it is not counted again."""
+        """Adds a stored count, so that the message is not counted again."""
         self._known[key] = tokens
 
     def each(self, shown: Sequence[Shown]) -> list[int]:
-        """Tokens of each message, in order; those not known yet are counted in one batch."""
+        """Returns the tokens of each message, in order. Counts the missing ones in one batch."""
         known = self._known
         missing = [s for s in shown if s.key not in known]
         if missing:
@@ -120,9 +125,10 @@ class Sizes:
         return [known[s.key] for s in shown]
 
     def open(self, step: OpenStep) -> int:
-        """Tokens of a step that is still open.
+        """Returns the tokens of a step that is still open.
 
-        The markers for unanswered calls are counted each time: which call one stands for may change until it closes.
+        Markers for unanswered calls are counted each time, because the call that a marker stands for may change until
+        the step closes.
         """
         shown = shown_of(step, closing=False)
         steady = [s for s in shown if s.original or s.key[1] == 0]
@@ -132,14 +138,14 @@ class Sizes:
         return total
 
     def fork(self, length: int) -> Sizes:
-        """The sizes of the first `length` positions, for a path that shares only those."""
+        """Returns a cache of the first `length` positions, for a path that shares only those."""
         twin = Sizes(self.counter)
         twin._known = {key: tokens for key, tokens in self._known.items() if key[0] < length}
         return twin
 
 
 class Tally:
-    """The estimate of a view, continued from the last call: `tally(view)` costs O(what is new)."""
+    """The running estimate of a view. Each call costs O(what is new since the last call)."""
 
     __slots__ = ("_count", "_open", "_sizes", "_step", "_total", "_units")
 
@@ -152,7 +158,7 @@ class Tally:
         self._open = 0
 
     def __call__(self, view: View) -> int:
-        """Tokens of all messages in view, uncorrected. Added up afresh, from known sizes, after a Block or an undo."""
+        """Returns the uncorrected tokens of all messages in view. After a Block or an undo it adds up again."""
         units, count = view.closed
         if units is not self._units or count < self._count:
             self._units, self._count, self._total = units, 0, 0

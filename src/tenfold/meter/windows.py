@@ -1,8 +1,8 @@
-"""Context windows of models, as rows with their evidence. Unknown is None, never a guess.
+"""Context windows of models, as rows with their evidence. An unknown window is None, never a guess.
 
-A row matches its model's name and that name with a release date, `-latest` or a cloud's version mark after it; not
-another size or a newer number (`gpt-5` says nothing of `gpt-5-mini` or `gpt-5.9`). Windows that need an opt-in (a
-beta header, a paid tier) are not claimed here: name the window where you have one.
+A row matches its model's name, also followed by a release date, `-latest` or a cloud's version mark. It does not match
+another size or a newer number: `gpt-5` says nothing about `gpt-5-mini` or `gpt-5.9`. Windows that need an opt-in (a
+beta header, a paid tier) are not listed. Pass the window yourself where you have one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ ANTHROPIC = "https://platform.claude.com/docs/en/about-claude/models/overview"
 OPENAI = "https://platform.openai.com/docs/models"
 GEMINI = "https://ai.google.dev/gemini-api/docs/models"
 CHECKED = "2026-11-21"
-"""The day the rows were compared, against the vendors' pages as stored publicly and the data of genai-prices 0.2.3.
-Where that registry rounds (1,000,000 for Gemini), the vendor's figure stands."""
+"""The day the rows were compared with the vendors' pages, as stored publicly, and with the data of genai-prices 0.2.3.
+Where that registry rounds (1,000,000 for Gemini), the vendor's figure is used.
+"""
 
 
 class Window(Struct, frozen=True):
-    """One model: its context window and largest answer in tokens (0: not known), when and where that was read."""
+    """One model: its context window and its largest answer in tokens (0: unknown).
+
+    `date` and `evidence` say when and where they were read.
+    """
 
     model: str
     window: int
@@ -91,7 +95,7 @@ _RELEASE = re.compile(
 
 
 def window_row(model: str) -> Window | None:
-    """The row for a model, by the longest name that `model` begins with; None if no row speaks of it."""
+    """Returns the row for a model, by the longest name that `model` begins with, or None."""
     name = plain_name(model)
     best: Window | None = None
     for row in WINDOWS:
@@ -103,6 +107,6 @@ def window_row(model: str) -> Window | None:
 
 @lru_cache(maxsize=256)
 def window_of(model: str) -> int | None:
-    """A model's context window in tokens; None where it is not known, and then nothing triggers by itself."""
+    """Returns a model's context window in tokens. Where it is None, nothing triggers automatically."""
     row = window_row(model)
     return row.window if row else None

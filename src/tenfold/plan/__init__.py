@@ -1,1 +1,1 @@
-"""What becomes of each range of whole units, as a value that prints itself before it runs."""
+"""Plans what becomes of each range of whole units. A Plan is a value that prints itself before it runs."""

@@ -1,7 +1,7 @@
 """The draft that stages work on: the view's closed units as pieces, each with what would become of it.
 
-Everything is a value: a stage takes a Draft and gives back another. Nothing here decides what to do; that is the
-stages' part. Nothing calls a model: a summary is an allotment of tokens that will be filled later.
+Everything here is a value: a stage takes a Draft and returns another. Nothing here decides what to do; stages do that.
+Nothing calls a model: a summary is a token budget that gets its text later.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from tenfold.view.view import View
 Key = tuple[int, int, int]
 Recall = Literal["none", "tool", "cli"]
 Sizer = Callable[[Sequence[Shown]], list[int]]
-"""Tokens of messages in view, remembered by their keys."""
+"""Counts the tokens of messages in view, remembered by their keys."""
 Weigh = Callable[[Sequence[Message]], list[int]]
-"""Tokens of messages that are in no view yet."""
+"""Counts the tokens of messages that are in no view yet."""
 
 
 FRAME = 80
-"""Tokens of the delimiter around a summary: tag, Block id, hash and the frame of a message (60 to 75 by o200k)."""
+"""Tokens of the delimiter around a summary: tag, Block id, hash and message overhead (60 to 75 by o200k)."""
 
 
 class Goal(Struct, frozen=True):
-    """What a plan is to reach, in tokens of the view. All sizes by the policy's counter.
+    """What a plan should reach. All sizes are tokens of the view, by the policy's counter.
 
-    `target` is where it aims, and stages stop once the view is at `stop` (lower than the target where room is needed
-    for facts that elision takes out of view); `tail` the recent tokens that elision leaves alone; `users` the room for
-    user messages kept verbatim; `facts` and `narrative` the allotments of a summary, `names` what of the facts' room is
-    kept for names in use, and `depth` how many times as much as at a tenth that is; `fan_out` how many Blocks a level
-    may hold; `recall` how stubs say that the original can be read; `frame` what a summary takes without any text in it;
-    `window` the model's, where it is known; `asks` whether a model writes the summaries, and `focus` what they dwell
-    on. `exact` says that the caller named the target, so that nothing may exceed it.
+    `target` is where it aims. Stages stop once the view is at `stage_target`, which is lower where facts that elision
+    takes out of view still need a budget. The budgets: `tail_budget` for the recent messages that elision leaves alone,
+    `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
+    `names_budget` is the part of the facts' budget kept for names in use; `depth` is how many times larger that is than
+    for a target of a tenth. `fan_out` is how many Blocks a level may hold. `recall` is how stubs say that the original
+    can be read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
+    `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
+    caller named the target, so nothing may exceed it.
     """
 
     target: int
@@ -59,17 +60,17 @@ class Goal(Struct, frozen=True):
 
     @property
     def summary(self) -> int:
-        """The allotment of a summary: facts and narrative, of which the delimiter takes its part, or that alone."""
+        """The budget of a whole summary: facts and narrative. The delimiter is paid for out of the narrative."""
         return self.facts + max(self.narrative, self.frame)
 
 
 class Piece(Struct, frozen=True):
-    """Whole units, and what would be shown for them. `units` are what is in view now.
+    """Whole units that are treated as one, and what would be shown for them. `units` are what is in view now.
 
-    `kind` is "keep" while nothing changes. `held` says why no stage may touch it ("" if one may). `allotment` is what
-    a summary among the shows may take, counted in `tokens` although its text does not exist yet. `cuts` are positions
-    at which the policy's writer is to write that text in parts, `reads` what it reads in place of some messages (by
-    `Shown.key`): the shorter forms that earlier stages gave them.
+    `kind` is "keep" while nothing changes. `protected_reason` says why no stage may change the piece ("" if one may).
+    `summary_budget` is what a summary among `shown_items` may take; it counts in `tokens` although the text does not
+    exist yet. `cut_positions` are where the policy's writer splits that text into parts. `shortened_messages` maps keys
+    (`VisibleMessage.key`) to the shorter forms of messages from earlier stages, which the writer reads in their place.
     """
 
     units: tuple[Unit, ...]
@@ -101,16 +102,16 @@ class Piece(Struct, frozen=True):
         return self.kind != "keep"
 
     def shown(self) -> list[Shown]:
-        """What is in view for it now."""
+        """Returns what is in view for it now."""
         return [s for unit in self.units for s in unit.shown]
 
 
 class Draft(Struct, frozen=True):
-    """Pieces that tile the closed units, oldest first, and the tokens of what no stage can touch.
+    """Pieces that cover the closed units without gaps, oldest first, and the tokens of what no stage can touch.
 
-    `rest` is the open step and the `floor`, which is sent besides the view (system prompt and tools given apart).
-    `held` maps the messages (`Shown.key`) that must stay as they are to the reason; a summary over one keeps it.
-    `limit` is the size from which the trigger would act again, or the explicit target; None where neither is known.
+    `fixed_tokens` is the open step and the `floor`, which is sent besides the view (a system prompt and tools).
+    `protected` maps the keys of messages that must stay as they are to the reason; a summary over such a message keeps
+    it. `limit` is the size from which the trigger would act again, or the explicit target; None where neither is known.
     """
 
     view: View
@@ -124,46 +125,49 @@ class Draft(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """The view's size if this were carried out, summaries at their full allotment."""
+        """The view's size if this were carried out, with each summary at its full budget."""
         return self.rest + sum(p.tokens for p in self.pieces)
 
     def swap(self, index: int, piece: Piece, *, until: int | None = None) -> Draft:
-        """The draft with pieces `index` to `until` (exclusive; default: that one) replaced by one."""
+        """Returns the draft with one piece in place of the pieces `index` to `until` (exclusive; default: just one)."""
         end = index + 1 if until is None else until
         return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
 
 
 COMPACTED = "compacted by the provider"
-"""Why a message is held in which a provider compacted the conversation itself."""
+"""The reason for protecting a message in which a provider compacted the conversation itself."""
 TO_BE_WRITTEN = Message("user", (Text(""),), "tenfold")
-"""Stands in a piece's shows, once, for a summary whose text does not exist yet."""
+"""Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
 MINIMAL_SUMMARY = 120
-"""Tokens of the least useful summary: what `least` reserves for it."""
+"""Tokens of the smallest useful summary. `itemize_least` reserves them."""
 
 
 def place_to_write(show: Sequence[Show]) -> int:
-    """The index of `TO_BE_WRITTEN` among the shows."""
+    """Returns the index of `UNWRITTEN_SUMMARY` among these items."""
     return next(i for i, s in enumerate(show) if isinstance(s, Say) and s.message is TO_BE_WRITTEN)
 
 
 def start(view: View, sizer: Sizer, weigh: Weigh, *, floor: int = 0) -> Draft:
-    """The draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
+    """Builds the draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
     units = list(view.units)
     shown = [s for unit in units for s in unit.shown]
     sizes = iter(sizer(shown))
-    held = held_messages(view)
+    protected = held_messages(view)
     pieces: list[Piece] = []
     for unit in units:
         own = tuple(next(sizes) for _ in unit.shown)
-        reasons = (held[s.key] for s in unit.shown if s.key in held)
+        reasons = (protected[s.key] for s in unit.shown if s.key in protected)
         pieces.append(Piece((unit,), sum(own), sum(own), own, held="" if unit.ref else next(reasons, "")))
     everything = list(view.shown())
     rest = sum(sizer(everything[len(shown) :])) + floor
-    return Draft(view, tuple(pieces), rest, floor, sizer, weigh, held)
+    return Draft(view, tuple(pieces), rest, floor, sizer, weigh, protected)
 
 
 def least(draft: Draft) -> dict[str, int]:
-    """What no compaction can go below, itemised: floor, held messages, the open step and one minimal summary."""
+    """Returns what no compaction can go below, as items with their tokens.
+
+    The items are the floor, protected messages, the open step and one minimal summary.
+    """
     out: dict[str, int] = {"given apart": draft.floor} if draft.floor else {}
     for piece in draft.pieces:
         for shown, size in zip(piece.shown(), piece.sizes, strict=True):
@@ -177,33 +181,34 @@ def least(draft: Draft) -> dict[str, int]:
 
 
 def held_messages(view: View) -> dict[Key, str]:
-    """What no stage may change: system messages, pins with the whole step they belong to, the current request.
+    """Finds the messages that no stage may change, by key, with the reason.
 
-    And the newest message in which a provider compacted the conversation itself, with its step: only that provider
-    knows what it says.
+    They are system messages, pinned messages with the whole step they belong to, and the current request. Also the
+    newest message in which a provider compacted the conversation itself, with its step, because only that provider can
+    read it.
     """
-    held: dict[Key, str] = {}
+    protected: dict[Key, str] = {}
     request: Shown | None = None
     compacted: dict[str, list[Shown]] = {}
     for unit in view.units:
         for group in _groups(unit):
             if any(s.original and s.at in view.marks.pins for s in group):
-                held.update((s.key, "pinned") for s in group)
-            made = native_compaction(group[0].message) if group[0].original else None
-            if made is not None:
-                compacted[made.bound] = group
+                protected.update((s.key, "pinned") for s in group)
+            compaction = native_compaction(group[0].message) if group[0].original else None
+            if compaction is not None:
+                compacted[compaction.bound] = group
         for shown in unit.shown:
             if not shown.original:
                 continue
             if shown.message.role == "system" and shown.message.origin != "tenfold":
-                held[shown.key] = "system prompt"
+                protected[shown.key] = "system prompt"
             elif shown.message.role == "user" and shown.message.origin == "human" and text_of(shown.message).strip():
                 request = shown
     if request is not None:
-        held.setdefault(request.key, "current request")
+        protected.setdefault(request.key, "current request")
     for group in compacted.values():
-        held.update((s.key, COMPACTED) for s in group)
-    return held
+        protected.update((s.key, COMPACTED) for s in group)
+    return protected
 
 
 def _groups(unit: Unit) -> list[list[Shown]]:
@@ -217,21 +222,21 @@ def _groups(unit: Unit) -> list[list[Shown]]:
 
 
 def as_show(shown: Shown) -> Show:
-    """What is in view, as a Block would show it again: originals stay originals."""
+    """Returns what is in view in the form in which a Block shows it again. Originals stay originals."""
     if shown.original:
         return Keep(shown.at)
     return Say(shown.message, shown.of)
 
 
 def replaced_as(draft: Draft, piece: Piece) -> str:
-    """The kind of the replacement that a piece shows now, "keep" for originals."""
+    """Returns the kind of the replacement that a piece shows now, "keep" for originals."""
     ref = piece.units[0].ref
     block = draft.view.path.at(ref.block) if ref is not None else None
     return block.replacements[ref.index].kind if ref is not None and isinstance(block, Block) else "keep"
 
 
 def replacements(draft: Draft) -> tuple[Replacement, ...]:
-    """The changed pieces as a Block's replacements, `covers` being the visible slice of each."""
+    """Builds a Block's replacements from the changed pieces. `covers` is the visible slice of each."""
     out: list[Replacement] = []
     for piece in draft.pieces:
         if not piece.changed:
@@ -255,7 +260,7 @@ def replacements(draft: Draft) -> tuple[Replacement, ...]:
 
 
 def _behind_compacted(draft: Draft, piece: Piece) -> Piece:
-    """The piece with what was written about its range after what a provider compacted: it reads nothing before that."""
+    """Moves summaries behind a message that a provider compacted, since it reads nothing before that."""
     places = [i for i, s in enumerate(piece.show) if isinstance(s, Keep) and _compacted(draft, s.position)]
     last = max(places, default=-1)
     late = [i for i in range(last) if isinstance(s := piece.show[i], Say) and s.of is None]
@@ -271,7 +276,7 @@ def _compacted(draft: Draft, position: int) -> bool:
 
 
 def _level(view: View, covers: Sequence[Ref]) -> int:
-    """How many Blocks lie under what covers this slice: 0 over originals."""
+    """Returns how many Blocks lie under what covers this slice: 0 over originals."""
     levels = [0]
     for ref in covers:
         block = view.path.at(ref.block) if isinstance(ref, Rep) else None

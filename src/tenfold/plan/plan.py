@@ -1,7 +1,7 @@
-"""The Plan: what becomes of each range, as a value that prints itself before anything runs.
+"""Builds the Plan: what becomes of each range, as a value that prints itself before anything runs.
 
-`pick` runs the stages in order. After each one the view is measured again, and the stages stop at the target; a
-stage that does not shrink the view is discarded, structural ones (merge, clip) excepted.
+`build_plan` runs the stages in order and measures the view again after each one. It stops at the target. A stage that
+does not shrink the view is discarded, except for structural ones (merge, clip).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tenfold.record.message import Message
 
 
 class Stage(Protocol):
-    """One way of making a view smaller. `structural` stages are kept even when they do not shrink it."""
+    """One way of making a view smaller. `structural` stages are kept even if they do not shrink it."""
 
     @property
     def name(self) -> str:
-        """What `explain()` calls it."""
+        """The name that `explain()` prints."""
         ...
 
     @property
     def structural(self) -> bool:
-        """Whether its result is kept even when it does not shrink the view."""
+        """Whether its result is kept even if it does not shrink the view."""
         ...
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """The draft with this stage's changes, touching no piece that is held."""
+        """Returns the draft with this stage's changes. Must not touch a protected piece."""
         ...
 
 
@@ -46,7 +46,7 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What will become of each range. `tokens_after` is an upper bound known before any model is called."""
+    """What will become of each range. `tokens_after` is an upper bound that is known before any model is called."""
 
     draft: Draft
     goal: Goal
@@ -56,11 +56,11 @@ class Plan(Struct, frozen=True):
 
     @property
     def changed(self) -> tuple[Piece, ...]:
-        """The pieces a Block would replace."""
+        """The pieces that a Block would replace."""
         return tuple(p for p in self.draft.pieces if p.changed)
 
     def explain(self) -> str:
-        """Every range, what becomes of it, tokens before and after, and why; consecutive kept ranges as one line."""
+        """Prints every range: what becomes of it, tokens before and after, and why. Kept neighbours share a line."""
         lines = [
             f"plan: {self.tokens_before:,} -> at most {self.tokens_after:,} tokens (target {self.goal.target:,})",
             *(
@@ -96,9 +96,9 @@ def _range(pieces: Sequence[Piece]) -> str:
 
 
 def pick(draft: Draft, goal: Goal, stages: Sequence[Stage], *, texts: bool = True) -> Plan:
-    """The Plan that brings the draft to the goal's target, or as near as the stages can.
+    """Builds the Plan that brings the draft to the goal's target, or as near as the stages can.
 
-    With `texts` False it is made of those stages alone that need nothing written.
+    With `allow_summaries` False, only stages that need no written text take part.
     """
     before = draft.tokens
     steps: list[Step] = []
@@ -118,20 +118,23 @@ def pick(draft: Draft, goal: Goal, stages: Sequence[Stage], *, texts: bool = Tru
 
 
 def reached(draft: Draft, goal: Goal) -> bool:
-    """Whether the draft is small enough: a summary holds the facts, without one their room is still to be added."""
+    """Whether the draft is small enough.
+
+    A summary contains the facts. Without one, their budget is still to be added, so `stage_target` counts.
+    """
     return draft.tokens <= (goal.target if any(p.allotment for p in draft.pieces) else goal.stop)
 
 
 SPARE = 16
-"""Tokens by which the id of a Block may take more than the one that stands in for it in a Plan."""
+"""Tokens that a Block's id may take above those of the id that stands in for it in a Plan."""
 MOVED = "facts-moved"
-"""The kind of a replacement of a summary that a list brought along, whose facts stand in a newer section."""
+"""The kind of a replacement of a summary from a host's list, whose facts move into a newer section."""
 
 
 def renewed(plan: Plan, now: Callable[[Message], Message | None]) -> Plan:
-    """The Plan, if it does anything, with earlier summaries in view as they stand beside what it writes.
+    """Returns the Plan, if it changes anything, with earlier summaries as they stand beside what it writes.
 
-    `now` gives each as it was, shorter, or None for one to be hidden. Nothing else of their ranges changes.
+    `shorten` returns each message unchanged, shorter, or None to hide it. Nothing else in their ranges changes.
     """
     draft = plan.draft
     for index, piece in enumerate(draft.pieces if plan.changed else ()):
@@ -148,22 +151,22 @@ def renewed(plan: Plan, now: Callable[[Message], Message | None]) -> Plan:
 
 
 def _renewed(draft: Draft, show: Show, size: int, now: Callable[[Message], Message | None]) -> list[tuple[Show, int]]:
-    """What stands in the place of a show, with its size; nothing where it is hidden."""
+    """Returns what takes the place of one shown message, with its size. Empty where it is hidden."""
     if isinstance(show, Say):
         message: Message | None = show.message
     else:
         message = None if (show.position, 0, -1) in draft.held else message_of(draft.view.path.at(show.position))
-    new = now(message) if message is not None else message
-    if new is message:
+    shortened = now(message) if message is not None else message
+    if shortened is message:
         return [(show, size)]
-    if new is None:
+    if shortened is None:
         return []
     of = show.of if isinstance(show, Say) else show.position
-    return [(Say(new, of), min(size, draft.weigh([new])[0] + SPARE))]
+    return [(Say(shortened, of), min(size, draft.weigh([shortened])[0] + SPARE))]
 
 
 def with_facts(plan: Plan, allotment: int) -> Plan:
-    """The Plan with room for a facts section after its newest change, for Plans that make no summary."""
+    """Returns the Plan with a budget for a facts section after its newest change. For Plans without a summary."""
     index = max(i for i, p in enumerate(plan.draft.pieces) if p.changed)
     piece = plan.draft.pieces[index]
     piece = replace(
@@ -180,17 +183,18 @@ def with_facts(plan: Plan, allotment: int) -> Plan:
 
 
 def with_rest(plan: Plan) -> Plan:
-    """The Plan whose newest summary is also allotted what the target has left, for its facts.
+    """Adds what the target has left to the budget of the newest summary, for its facts.
 
-    Only of a policy that shows names in use: those take what is left. Others keep a facts section to its share.
+    Only for a policy that shows names in use, since names can fill any budget. Others keep a facts section to its
+    share.
     """
-    rest = plan.goal.target - plan.tokens_after
+    left = plan.goal.target - plan.tokens_after
     index = max((i for i, p in enumerate(plan.draft.pieces) if p.changed and p.allotment), default=-1)
-    if rest <= 0 or index < 0 or not plan.goal.names:
+    if left <= 0 or index < 0 or not plan.goal.names:
         return plan
     piece = plan.draft.pieces[index]
     at, sizes = place_to_write(piece.show), list(piece.sizes)
-    sizes[at] += rest
-    piece = replace(piece, sizes=tuple(sizes), allotment=piece.allotment + rest, tokens=piece.tokens + rest)
+    sizes[at] += left
+    piece = replace(piece, sizes=tuple(sizes), allotment=piece.allotment + left, tokens=piece.tokens + left)
     draft = plan.draft.swap(index, piece)
-    return replace(plan, draft=draft, tokens_after=draft.tokens, goal=replace(plan.goal, facts=plan.goal.facts + rest))
+    return replace(plan, draft=draft, tokens_after=draft.tokens, goal=replace(plan.goal, facts=plan.goal.facts + left))

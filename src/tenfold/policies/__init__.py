@@ -1,4 +1,4 @@
-"""The presets by name: composition only, no logic of their own."""
+"""The presets by name. They only compose parts, and have no logic of their own."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ POLICIES: Mapping[str, Callable[..., Policy]] = MappingProxyType(
 
 
 def policy_named(name: str) -> Callable[..., Policy]:
-    """The preset of that name. Raises `UsageError` naming the nearest valid one."""
-    found = POLICIES.get(name)
-    if found is None:
+    """Returns the preset function of that name. Raises `UsageError` that suggests the nearest valid name."""
+    preset = POLICIES.get(name)
+    if preset is None:
         near = get_close_matches(name, POLICIES, n=1)
         suggestion = f"; did you mean {near[0]!r}?" if near else ""
         raise UsageError(f"no policy is called {name!r}{suggestion} There are: {', '.join(sorted(POLICIES))}")
-    return found
+    return preset
 
 
 __all__ = ["POLICIES", "policy_named", "tenfold"]

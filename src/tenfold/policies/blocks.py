@@ -1,10 +1,10 @@
-"""The preset `blocks`: a kept beginning, a compacted middle and a kept end, laid over a conversation of many runs.
+"""The preset `blocks`: a kept beginning, a compacted middle and a kept end, over a conversation of many runs.
 
-The design's words: a *turn* is a step, a *loop* is a run, a *compaction block* is a Block as one run sees it, *keep
-first*, *keep compacted* and *keep recent* are what the overlay leaves, turns into lines, and cuts. In a session the
-overlay works run by run; a plain list, which belongs to no session, goes through the three levels of the in-memory
-strategy (`Policy.in_memory`). Where the overlay does not reach the target, kept steps become lines as well, and then
-one summary covers what is older than the tail. Its names as code: `tenfold.designs.blocks`.
+The design's words: a *turn* is a step, a *loop* is a run, and a *compaction block* is a Block as one run sees it. The
+overlay leaves the *keep first* part, turns *keep compacted* into lines, and cuts the outputs of *keep recent*. In a
+session the overlay works run by run. A plain list, which belongs to no session, goes through the three levels of the
+in-memory strategy (`Policy.in_memory_stages`). Where the overlay does not reach the target, kept steps become lines as
+well, and then one summary covers what is older than the tail. Its names as code: `tenfold.designs.blocks`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
     """Keep the first and the recent steps of the current run, one line for each step between, and for earlier runs.
 
     `compaction_scope` is how many earlier runs stay in view, or "token_budget". `keep_first` and `keep_recent` count
-    messages and are those of the in-memory levels. Raises `UsageError` for a size below zero or a share that is none.
+    messages, and belong to the in-memory levels. Raises `UsageError` for a size below zero or shares that do not fit.
     """
     if isinstance(compaction_scope, str) and compaction_scope != "token_budget":
         raise UsageError(f"compaction_scope is {compaction_scope!r}; give a number of 0 or more, or 'token_budget'")

@@ -1,8 +1,8 @@
-"""The preset `clip`: chunk and fold into batches, a clip-archive at the head of the view, and recursive merging.
+"""The preset `clip`: chunks folded into batches, an archive of batches at the head of the view, and recursive merging.
 
-Where the design's words differ from Tenfold's: a conversation is a session, a turn's compaction a Block, the archival
-memory the log (and a user's `Archive` besides), re-summarising a merge, `keepRecent` the kept tail, the database the
-store. Nothing is deleted: the messages stay originals of the log, merged batches the sources of their parent.
+The design's words: a conversation is a session, and a turn's compaction a Block. The archival memory is the log (and a
+user's `Archive`, if there is one). Re-summarising is a merge, `keepRecent` the kept tail, the database the store.
+Nothing is deleted: messages stay in the log as originals, and merged batches stay as the sources of their parent.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
 ) -> Policy:
     """The policy `clip`: disjoint batches of what was said, the earliest and the latest of them in view.
 
-    `compaction_timeout` is in milliseconds. `prompt` is a template of one's own, with places for `{persona}`,
-    `{existing_summary}` and `{messages}`. Raises `UsageError` for one that names another place, or has none for the
-    messages, and for a size that means nothing.
+    `compaction_timeout` is in milliseconds. `prompt` is a template of your own with the place `{messages}`, and
+    optionally `{persona}` and `{existing_summary}`. Raises `UsageError` for other places and for impossible sizes.
     """
     numbers = {
         "chunk_size": (chunk_size, 1),

@@ -1,10 +1,10 @@
 """The preset `tail`: cut point, retained tail, iterative summary.
 
-The design's words and Tenfold's: a *turn* is an exchange, a *split turn* one that the cut parts; the *cut point* is
-where the recent tail begins (`plan.stages.cut`); a *compaction entry* is a Block, its *first kept entry* the first
-message after what the Block covers; the *reserve* and the tokens to keep are `trigger.Reserve`, whose numbers are
-upper bounds for large windows. The user's current request and pinned messages stay word for word, before the summary.
-Its names as code: `tenfold.designs.tail`.
+The design's words: a *turn* is an exchange, and a *split turn* one that the cut divides. The *cut point* is where the
+recent tail begins (`plan.stages.cut`). A *compaction entry* is a Block, and its *first kept entry* the first message
+after what the Block covers. The *reserve* and the tokens to keep are those of `ReserveTrigger`, upper bounds for large
+windows. The user's current request and pinned messages stay word for word, before the summary. Its names as code:
+`tenfold.designs.tail`.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ def tail(
 ) -> Policy:
     """Above window - reserve, at the end of a run: everything before the newest tokens to keep becomes one summary.
 
-    `enabled` False leaves only compactions that someone asks for. A failed summary changes nothing. Raises
-    `UsageError` for sizes that are not positive.
+    With `enabled` False only explicit demands compact. A failed summary changes nothing. Raises `UsageError` for sizes
+    that are not positive.
     """
     if reserve_tokens < 1 or keep_recent_tokens < 1:
         raise UsageError(
             f"reserve_tokens is {reserve_tokens} and keep_recent_tokens {keep_recent_tokens}; both are tokens of the "
             f"window and at least 1, for instance {DEFAULTS.reserve_tokens} and {DEFAULTS.keep_recent_tokens}"
         )
-    sizes = Reserve(reserve_tokens, keep_recent_tokens)
+    reserve = Reserve(reserve_tokens, keep_recent_tokens)
     narrative = int(0.8 * reserve_tokens)
-    told = replace(summary or Settings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING)
+    settings = replace(summary or Settings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING)
     facts = Shares().facts
     return Policy(
         name="tail",
-        trigger=sizes,
-        stages=(Cut(sizes),),
+        trigger=reserve,
+        stages=(Cut(reserve),),
         estimator=Estimator("anchored"),
         counter=counter,
-        summary=replace(told, style="labelled", effort="high"),
+        summary=replace(settings, style="labelled", effort="high"),
         shares=Shares(
             tail=0.0, users=0.0, facts=facts, narrative=(1 - facts) * narrative / (keep_recent_tokens + narrative)
         ),

@@ -1,7 +1,7 @@
 """The default policy: act rarely, in one batch, and deep.
 
-Prepare at 70 %, act at 85 % of the window less the output reserve, down to 40 %. Rewriting old messages a little on
-every turn breaks the provider's prompt cache and costs more than doing nothing.
+Prepares at 70 % and acts at 85 % of the window less the output reserve, down to 40 %. Rewriting old messages a little
+before every call would break the provider's prompt cache, and cost more than doing nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tenfold.summarize.summarize import Settings
 from tenfold.trigger.triggers import Fill
 
 WRITTEN = Shares(tail=0.15, facts=0.45, narrative=0.20, names=0.12)
-"""Of the target, where a model writes the narrative."""
+"""Shares of the target where a model writes the narrative."""
 BY_CODE = Shares(tail=0.15, facts=0.65, narrative=0.05, names=0.12)
-"""Without a model: lines that code picks say little that the facts do not (docs/decisions/0010)."""
+"""Shares without a model: lines that code picks add little to the facts (docs/decisions/0010)."""
 
 
 def tenfold(counter: Counter, *, summary: Settings | None = None) -> Policy:

@@ -1,9 +1,9 @@
 """The presets `threshold` and `sliding`: a calibrated threshold, and a summary with a continuation.
 
-The design's words and Tenfold's: a *strategy* is a policy; *contents* are the messages of the view; the *real tokens*
-and the *last heuristic* are the newest report and the estimate that belongs to it (`meter.estimators`, `ratio`); the
-*buffer* is `trigger.CalibratedBuffer`; the *watermark* is the last entry that the newest summary covers, found in the
-log; a *turn* of the sliding window is an entry: a message, or the results of one step. The *summarizer* is the model of
+The design's words: a *strategy* is a policy, and *contents* are the messages of the view. The *real tokens* and the
+*last heuristic* are the newest report and the estimate that belongs to it (`meter.estimators`, `ratio`). The *buffer*
+is that of `CalibratedBufferTrigger`. The *watermark* is the last entry that the newest summary covers, found in the
+log. A *turn* of the sliding window is an entry: a message, or the results of one step. The *summarizer* is the model of
 the summary settings. Its names as code: `tenfold.designs.threshold`.
 """
 
@@ -23,7 +23,9 @@ from tenfold.trigger.triggers import CalibratedBuffer
 OPENING = "[Previous conversation summary]"
 CLOSING = "[End of summary - conversation continues below]"
 DEFAULT_FACTOR = 2.0
-"""Tokens per estimated token until usage was reported: the published one. 2.5 is safer where no usage ever comes."""
+"""Tokens per estimated token until usage is reported: the published value. 2.5 is safer where no usage is ever
+reported.
+"""
 MAX_ATTEMPTS = 3
 MAX_TURNS = 20
 
@@ -37,7 +39,7 @@ def threshold(
 ) -> Policy:
     """At window - buffer: everything but an open step becomes a summary and a continuation that quotes the request.
 
-    `max_compaction_attempts` bounds the calls for one summary (0 and less: 3).
+    `max_compaction_attempts` limits the model calls for one summary (0 or less: 3).
     """
     attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
     return _made("threshold", (WholeConversation(),), counter, summary, Briefing(attempts, default_factor))
@@ -53,8 +55,8 @@ def sliding(
 ) -> Policy:
     """At window - buffer, or when more than `max_turns` entries follow the newest summary: older ones become a summary.
 
-    Three tenths of `max_turns` stay, at least 3, and the continuation stands behind them. 0 and less: 20 turns, 3
-    attempts.
+    Three tenths of `max_turns` entries stay, at least 3, and the continuation stands after them. 0 or less means 20
+    entries, and 3 attempts.
     """
     attempts = max_compaction_attempts if max_compaction_attempts > 0 else MAX_ATTEMPTS
     turns = max_turns if max_turns > 0 else MAX_TURNS

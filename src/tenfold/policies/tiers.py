@@ -1,9 +1,9 @@
 """The preset `tiers`: truncate large tool outputs, then blank old ones, then summarize what is older than the newest.
 
-Each tier runs over all that it is meant for, then the view is measured; at the target the rest is left undone. Where
-no usable summary comes, what the first two tiers did is kept. The design's words: a *tier* is a stage, *protected
-messages* are the newest ones, the *trigger* and *target thresholds* are shares of what the window leaves after the
-output reserve, and *pruning* is the first two tiers. Its names as code: `tenfold.designs.tiers`.
+Each tier treats every output it is meant for, and then the view is measured. Once it is at the target, the remaining
+tiers do not run. Where no usable summary can be had, what the first two tiers did is kept. The design's words: a *tier*
+is a stage, *protected messages* are the newest ones, and *pruning* is the first two tiers. The *trigger* and *target
+thresholds* are shares of what the window leaves after the output reserve. Its names as code: `tenfold.designs.tiers`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
 ) -> Policy:
     """Truncate, then clear, then summarize: three tiers that stop as soon as the target is reached.
 
-    `summary_role` is the role of the message that carries a summary: "user", or "system" as the design has it, which
-    many providers refuse in the middle of a list. Raises `UsageError` for settings that contradict each other.
+    `summary_role` is the role of the message that carries a summary: "user", or "system" as in the design, which many
+    providers refuse in the middle of a list. Raises `UsageError` for settings that contradict each other.
     """
     if not 0 < target_threshold < trigger_threshold <= 1:
         raise UsageError(

@@ -1,1 +1,1 @@
-"""Finding, reading and expanding what no view shows any more."""
+"""Finds, reads and expands what the view no longer shows, for the user and for the model itself."""

@@ -1,7 +1,7 @@
-"""Search by words or by a question: messages that hold all of the words, and behind them those that answer best.
+"""Searches by words or by a question.
 
-A store finds what holds every word it is given, and what holds some of a question's words in any of their endings. A
-model asks in sentences, of which hardly a message holds every word.
+A model asks in sentences, and hardly any message contains every word of a sentence. So two searches are put together:
+one for messages that contain all the words, and one for passages that answer the question best.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from tenfold.log.base import Hit, Store
 from tenfold.log.words import parse
 
 ANSWERS = 40
-"""Passages that answer a question in part, at most: what ranks below is no answer, and reading it takes time."""
+"""The most hits taken from the second search. Lower ones answer nothing, and reading them takes time."""
 
 
 def asked(store: Store, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-    """The best hits for words or a question. Those that hold all the words come first, the best answers among them.
+    """Finds the best hits for words or a question.
 
-    Double quotes group a phrase, which is looked for as it stands, and so is a single word that some message holds.
-    Raises `UsageError` where there is no word.
+    Hits that contain all the words come first, and among them those that also answer best. A phrase in double quotes is
+    searched for exactly as it is, and so is a single word that some message contains. Raises `UsageError` without a
+    word.
     """
     exact = store.search(namespace, words, session=session, limit=limit)
     if exact and len(parse(words)) == 1:
         return exact
-    whole = {hit.entry: hit for hit in exact}
-    some = {hit.entry: hit for hit in store.ask(namespace, words, session=session, limit=min(limit, ANSWERS))}
-    both = [hit for entry, hit in some.items() if entry in whole]
-    more = [hit for entry, hit in whole.items() if entry not in some]
-    rest = [hit for entry, hit in some.items() if entry not in whole]
+    all_words = {hit.entry: hit for hit in exact}
+    some_words = {hit.entry: hit for hit in store.ask(namespace, words, session=session, limit=min(limit, ANSWERS))}
+    both = [hit for entry, hit in some_words.items() if entry in all_words]
+    more = [hit for entry, hit in all_words.items() if entry not in some_words]
+    rest = [hit for entry, hit in some_words.items() if entry not in all_words]
     return [*both, *more, *rest][:limit]

@@ -1,4 +1,4 @@
-"""Walks a Block down to what it covers: one level, or all the way to the originals, byte for byte."""
+"""Expands a Block to what it covers: one level down, or all the way to the originals, byte for byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tenfold.view.path import Path
 
 
 class Line(Struct, frozen=True):
-    """One message behind a Block: an original with its entry, or (one level down) what an older Block showed there."""
+    """One message behind a Block.
+
+    It is an original with its entry, or, one level down, what an older Block showed in its place.
+    """
 
     position: int
     entry: str
@@ -23,7 +26,7 @@ class Line(Struct, frozen=True):
 
 
 def path_to(store: Store, namespace: str, located: Located) -> Path:
-    """The path from the root to a located entry, loaded as it is read."""
+    """Opens the path from the root to an entry. Its entries are loaded when they are read."""
     leaf = located.entry.id
 
     def load(first: int, last: int) -> list[Entry]:
@@ -33,28 +36,29 @@ def path_to(store: Store, namespace: str, located: Located) -> Path:
 
 
 def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "") -> list[Line]:
-    """What lies behind the Block `id`, oldest first. An id of a message gives that message alone.
+    """Returns what lies behind the Block `id`, oldest first. The id of a message gives that message alone.
 
-    With `deep` every level is opened, down to the originals; without it, older Blocks inside the range are given as
-    they were shown. A Block with an archive of batches gives those of its top level; the id of a batch,
-    `<block id>/<index>`, its sources, or its messages. Raises `NotFound`, also where `session` is given and the id lies
-    in another one.
+    With `deep`, every level is opened, down to the originals. Otherwise older Blocks inside the range are returned as
+    they were shown. A Block with an archive of batches gives the batches of its top level.
+
+    The id of a batch, `<block id>/<index>`, gives its sources or its messages. Raises `NotFound`, also if `session` is
+    given and the id is in another session.
     """
     block, slash, number = id.rpartition("/")
-    located = store.locate(namespace, block if slash else id)
-    if session and located.session != session:
+    target = store.locate(namespace, block if slash else id)
+    if session and target.session != session:
         raise NotFound(f"no entry {id} in this session: a search gives the ids there are")
-    entry = located.entry
+    entry = target.entry
     if not isinstance(entry, Block):
         message = message_of(entry)
         if message is None:
             raise NotFound(f"{id} is neither a Block nor a message but a {type(entry).__name__.lower()} entry")
-        return [Line(located.position, entry.id, message, original=True)]
-    path = path_to(store, namespace, located)
+        return [Line(target.position, entry.id, message, original=True)]
+    path = path_to(store, namespace, target)
     if slash:
-        return _batch(path, located, number, deep=deep)
+        return _batch(path, target, number, deep=deep)
     if entry.standing and not deep:
-        return [_line(path, slot) for slot, _ in standing(path, located.position)]
+        return [_line(path, slot) for slot, _ in standing(path, target.position)]
     lines: list[Line] = []
     inner_ones = {c.index for r in entry.replacements for c in r.covers if isinstance(c, Rep) and c.block == OWN}
     outer = [r for i, r in enumerate(entry.replacements) if i not in inner_ones]
@@ -83,7 +87,7 @@ def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session
 
 
 def _batch(path: Path, located: Located, number: str, *, deep: bool) -> list[Line]:
-    """What lies behind one batch: its sources, or (`deep`, and where it has none) the originals of its range."""
+    """Returns the sources of a batch, or the originals of its range with `deep` or if it has no sources."""
     entry = located.entry
     if not isinstance(entry, Block) or not number.isdecimal() or int(number) >= len(entry.batches):
         count = len(entry.batches) if isinstance(entry, Block) else 0

@@ -1,7 +1,7 @@
-"""Recall as tools for the model itself: schemas for every wire, and one handler that answers the calls.
+"""Tools with which the model itself can look up earlier messages: schemas for every wire, and a handler.
 
-Answers are bounded in tokens and come in parts, and are redacted never: what is read back is exact. Search snippets
-are redacted.
+Every answer is limited in tokens, and a long one comes in parts. What is read back is exact and never redacted. Search
+snippets are redacted.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
 }
 PART = "Which part of a long answer, from 1; its last line says how many there are."
 HITS = 5
-"""Messages that one search names: those after them seldom hold what was looked for."""
+"""Messages that one search returns. Those ranked lower seldom contain what was looked for."""
 FOUND = 1_000
-"""Tokens of one search's answer, at most: little enough to search twice."""
+"""The token budget of one search's answer: small enough to search twice."""
 Count = Callable[[Sequence[str]], list[int]]
 
 
 class RecallTools:
-    """Schemas and handler over one session of a store. Offer both to the model, or neither."""
+    """The schemas and the handler for one session of a store. Offer both to the model, or neither."""
 
     def __init__(self, store: Store, namespace: str, session: str, *, count: Count, cap: int = 4_000) -> None:
-        """`cap` bounds each answer, in tokens as `count` counts them; what is longer is given in parts."""
+        """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts."""
         self._store, self._namespace, self._session, self._count, self._cap = store, namespace, session, count, cap
 
     def described(self) -> dict[str, str]:
-        """What each tool is for, by its name."""
+        """Returns what each tool is for, by its name."""
         return {name: description for name, (_, description, _) in _DESCRIPTIONS.items()}
 
     def schemas(self, wire: str = "openai-chat") -> list[dict[str, object]]:
-        """The tool definitions as that wire's request wants them. Raises `UsageError` for an unknown wire."""
+        """Builds the tool definitions for a request of that wire. Raises `UsageError` for an unknown wire."""
         out: list[dict[str, object]] = []
         for name, (key, description, meaning) in _DESCRIPTIONS.items():
             properties = {key: {"type": "string", "description": meaning}}
@@ -62,7 +62,10 @@ class RecallTools:
         return out
 
     def handle(self, name: str, arguments: Mapping[str, object]) -> str:
-        """The answer to one call, as text for the tool result. Wrong names and ids are answered, not raised."""
+        """Answers one call, as text for the tool result.
+
+        A wrong name or id gives an answer that says so, not an exception.
+        """
         if name not in _DESCRIPTIONS:
             return f"there is no tool {name!r}; there are {', '.join(_DESCRIPTIONS)}"
         key = _DESCRIPTIONS[name][0]
@@ -72,32 +75,33 @@ class RecallTools:
         if name == SEARCH:
             return self.search(value) or f"nothing in this conversation holds {value!r}"
         try:
-            found = expand(self._store, self._namespace, value, session=self._session)
+            messages = expand(self._store, self._namespace, value, session=self._session)
         except NotFound as exc:
             return str(exc)
-        parts = self._parts("\n\n".join(rendered(line) for line in found))
-        wanted = arguments.get("part", 1)
-        if not isinstance(wanted, int) or not 1 <= wanted <= len(parts):
-            return f"{name}: 'part' is a number from 1 to {len(parts)}, and not {wanted!r}"
+        parts = self._parts("\n\n".join(rendered(line) for line in messages))
+        number = arguments.get("part", 1)
+        if not isinstance(number, int) or not 1 <= number <= len(parts):
+            return f"{name}: 'part' is a number from 1 to {len(parts)}, and not {number!r}"
         if len(parts) == 1:
             return parts[0]
-        more = f'; {name}({key}="{value}", part={wanted + 1}) goes on' if wanted < len(parts) else ""
-        return f"{parts[wanted - 1]}\n[part {wanted} of {len(parts)}{more}]"
+        more = f'; {name}({key}="{value}", part={number + 1}) goes on' if number < len(parts) else ""
+        return f"{parts[number - 1]}\n[part {number} of {len(parts)}{more}]"
 
     def search(self, words: str) -> str:
-        """What one search brings back: a line for each of the `HITS` best hits, `FOUND` tokens in all; "" for none.
+        """Returns the result of one search, or "" if there are no hits.
 
-        Raises `UsageError` where there is no word.
+        It has a line for each of the `HIT_LIMIT` best hits, within `SEARCH_BUDGET` tokens in all. Raises `UsageError`
+        without a word.
         """
         hits = asked(self._store, self._namespace, words, session=self._session, limit=HITS)
         heads = [f"{h.entry} ({h.kind}, position {h.position}): " for h in hits]
         text = "\n".join(head + hit.snippet for head, hit in zip(heads, hits, strict=True))
         lines = self._start(text, min(FOUND, self._cap)).split("\n")
-        cut = bool(hits) and len(lines[-1]) <= len(heads[len(lines) - 1])  # an id cut in two names nothing
+        cut = bool(hits) and len(lines[-1]) <= len(heads[len(lines) - 1])  # an id that was cut is of no use
         return "\n".join(lines[:-1] if cut else lines)
 
     def _parts(self, text: str) -> list[str]:
-        """The text in parts of at most `cap` tokens each, room for a last line included."""
+        """Splits the text into parts of at most `cap` tokens, which leave space for a last line."""
         if self._count([text])[0] <= self._cap:
             return [text]
         parts: list[str] = []
@@ -107,7 +111,7 @@ class RecallTools:
         return parts
 
     def _start(self, text: str, room: int) -> str:
-        """As much of the text's beginning as that many tokens hold."""
+        """Returns as much of the beginning of the text as fits the token budget."""
         part = text[: room * _LONGEST]
         while (size := self._count([part])[0]) > room and len(part) > 1:
             part = part[: max(1, len(part) * room // (size + 1))]
@@ -115,12 +119,12 @@ class RecallTools:
 
 
 _LAST_LINE = 60
-"""Tokens of the line under a part: two ids of 36 characters at most two to a token, and some words."""
+"""Tokens of the line under a part: two ids of 36 characters, at two characters a token, and some words."""
 _LONGEST = 40
-"""Characters that one token stands for at most, runs of spaces and rules apart."""
+"""The most characters that one token stands for, apart from runs of spaces and rules."""
 
 
 def rendered(line: Line) -> str:
-    """One line of an expansion as text: where it stands, who said it, what was said and called."""
+    """Renders one expanded message: its position, entry and role, its text, and its tool calls."""
     calls = "".join(f"\n[call {c.name} {c.arguments}]" for c in calls_of(line.message))
     return f"[{line.position} {line.entry} {line.message.role}]\n{text_of(line.message)}{calls}"

@@ -1,1 +1,4 @@
-"""Nouns of the log as frozen values, and their bytes. No behaviour beyond themselves."""
+"""The values that the log stores: messages, entries and Blocks, frozen, and their encoding to bytes.
+
+Nothing here does any work on them. This package imports only `tenfold.errors`.
+"""

@@ -1,7 +1,7 @@
-"""The effects the engine asks for, and the answers it is given.
+"""What the engine asks its driver to do, and the answers it gets back.
 
-The engine yields a tuple of independent Asks and receives a tuple of Answers in the same order. A failed Ask is an
-`Answer` that holds the error as text, never an exception.
+The engine itself does no I/O. It yields a tuple of independent Asks and receives a tuple of Answers in the same order.
+When an Ask fails, its `Answer` holds the error as text; no exception is raised.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from tenfold.record.block import Spent
 from tenfold.record.entry import Entry
 
 TIMEOUT = 120.0
-"""Seconds that a model call may take unless the policy says otherwise: `clip`'s compaction_timeout, for all."""
+"""Default time limit of a model call in seconds. The value is the `compaction_timeout` of the `clip` preset."""
 Effort = Literal["", "high"]
-"""How hard a model that can reason is to think before it answers; "" for as little as it can."""
+"""How much a reasoning model should think before it answers. "" means as little as possible."""
 TRIES = 3
-"""How often a call that fails for the moment is made in all: `clip`'s max_retries of 2, for all."""
+"""Default number of attempts for a model call that fails temporarily: 1 + the `max_retries` of 2 of `clip`."""
 
 
 class Summarize(Struct, frozen=True, tag="summarize"):
-    """Asks a model for the text that stands for a range. `model` "" means the first configured one.
+    """Asks a model for the text that replaces a range. This is the only Ask that calls a model.
 
-    `system` and `prompt` are complete; `max_tokens` is the allotment of the answer. A call that gives none within
-    `timeout` seconds has failed; what fails for the moment is called up to `tries` times, one that was late only
-    with `repeat_late`. `temperature` None is the model's own. What a model thinks takes nothing of `max_tokens`.
-    Nothing else calls a model.
+    `system` and `prompt` are the complete texts to send. `model` "" means the first configured model. `max_tokens`
+    limits the answer; the model's thinking does not count towards it. A call without an answer after `timeout` seconds
+    has failed. A call that fails temporarily is made up to `tries` times; one that timed out is repeated only if
+    `can_retry_timeout` is set. `temperature` None leaves the model's own default.
     """
 
     system: str
@@ -43,10 +43,10 @@ class Summarize(Struct, frozen=True, tag="summarize"):
 
 
 class Consult(Struct, frozen=True, tag="consult"):
-    """Asks the before-hooks: they may cancel, supply a summary text, or add a focus.
+    """Asks the before-hooks. A hook may cancel the compaction, supply the summary text, or add a focus.
 
-    `plan` is the printed Plan, `focus` what the caller asked to dwell on; `purpose` tells a compaction from a branch
-    that is about to be left.
+    `plan` is the printed Plan. `focus` is what the caller asked the summary to concentrate on. `purpose` says whether
+    a compaction is about to run or a branch is about to be left.
     """
 
     plan: str
@@ -57,7 +57,7 @@ class Consult(Struct, frozen=True, tag="consult"):
 
 
 class Read(Struct, frozen=True, tag="read"):
-    """Asks for the original entries at `positions`, which an O(view) opening has not loaded."""
+    """Asks for the original entries at `positions`. A session is opened without loading entries hidden by Blocks."""
 
     positions: tuple[int, ...]
 
@@ -66,12 +66,14 @@ Ask = Summarize | Consult | Read
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
-    """The answer to one Ask. `error` is set, and all else empty, when it could not be answered.
+    """The answer to one Ask. If the Ask failed, `error` is set and the result fields are empty.
 
-    Summarize: `text`, `finish` ("stop", "length", "tool", "refusal") and `spent`. Consult: `cancel`, `text` (a
-    supplied summary, "" if none), `focus`; with `supplied`, what the hook says of it as JSON, the text stands word for
-    word and without facts of ours. Read: `entries`, in the order asked. A failed call may be `retryable`, after
-    `retry_after` seconds where the provider said so; `timed_out` is one that gave no answer in time.
+    A `SummaryAsk` is answered with `text`, `finish_reason` ("stop", "length", "tool", "refusal") and `spent`.
+    A `ConsultAsk` is answered with `cancel`, `focus` and `text` (the summary supplied by the hook, "" if none). If the
+    hook also sets `supplied_details` (its own data as JSON), the text is used word for word and no facts are added.
+    A `ReadAsk` is answered with `entries`, in the order of its positions.
+    A failed call may be `retryable`, after `retry_after` seconds if the provider gave a delay. `timed_out` marks a call
+    that gave no answer in time.
     """
 
     text: str = ""
@@ -88,10 +90,11 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
-    """What came of a compaction. Tokens by the policy's counter over the view.
+    """The result of a compaction. Token numbers are sizes of the view, by the policy's counter.
 
-    `facts` maps a kind to (kept in view, total); `itemised` maps what the least size is made of to its tokens;
-    `target_missed` says that the least was above the target; `violations` are rule violations found in the view.
+    `facts` maps each kind of fact to (number kept in view, total number). `itemised` lists the parts of the least
+    size with their tokens. `target_missed` says that the least size was above the target. `violations` are rule
+    violations found in the view.
     """
 
     status: Literal["compacted", "nothing", "cancelled", "unsatisfiable", "superseded", "failed"]
@@ -113,7 +116,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What the engine hands to `drive`: the Outcome, and the entry to append (a Block, an Attempt, or nothing)."""
+    """What the engine returns to `drive`: the Outcome, and the entry to append (a Block, an Attempt, or None)."""
 
     outcome: Outcome
     entry: Entry | None = None

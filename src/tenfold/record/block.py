@@ -1,7 +1,7 @@
-"""The compaction entry: what it covers, and what is shown instead.
+"""The Block, the entry that a compaction appends: which part of the view it covers, and what is shown instead.
 
-Positions are depths on a path (root = 0). Every entry that a Block covers is its ancestor, so a position is
-unambiguous on every path that contains the Block.
+A position is the depth of an entry on its path (the root is 0). A Block covers only entries before it on its path, so
+a position means the same entry on every path that contains the Block.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ FactKind = Literal[
 MUST_KEEP: frozenset[FactKind] = frozenset(
     {"request", "rule", "correction", "file_modified", "file_created", "file_deleted", "file_renamed", "error", "todo"}
 )
-"""Kinds every compaction must keep in view (resolved errors are not must-keep: see `Fact.live`)."""
+"""The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
 
 
 class Run(Struct, frozen=True, tag="run", array_like=True):
-    """A stretch of original entries in view, positions `first` to `last` inclusive."""
+    """A range of original entries that are in view, at positions `first` to `last` inclusive."""
 
     first: int
     last: int
 
 
 OWN = -1
-"""Stands in `Rep.block` for the position of the Block that the `covers` belongs to, not known before it is appended."""
+"""Used as `BlockPart.block` for the Block itself, whose position is not known before it is appended."""
 
 
 class Rep(Struct, frozen=True, tag="rep", array_like=True):
-    """The `index`-th replacement of the Block at position `block`, standing for `first` to `last` inclusive.
+    """Names the `index`-th replacement of the Block at position `block`, which covers `first` to `last` inclusive.
 
-    In a Block's own `covers`, `block` is `OWN` where a later replacement covers an earlier one of the same Block.
+    If one replacement of a Block covers an earlier replacement of the same Block, `block` is `OWN_BLOCK`.
     """
 
     block: int
@@ -62,13 +62,13 @@ Ref = Run | Rep
 
 
 class Keep(Struct, frozen=True, tag="keep", array_like=True):
-    """Shows the original message at `position` again, untouched."""
+    """Shows the original message at `position` unchanged."""
 
     position: int
 
 
 class Say(Struct, frozen=True, tag="say", array_like=True):
-    """Shows `message`. `of` is the position of the original that it stands for, when it is a stub of one message."""
+    """Shows `message`. If it is a stub of a single message, `original_position` is the position of that message."""
 
     message: Message
     of: int | None = None
@@ -78,11 +78,11 @@ Show = Keep | Say
 
 
 class Replacement(Struct, frozen=True, omit_defaults=True):
-    """`first`..`last` are shown as `show` (empty: hidden). `covers` is exactly the slice of the view replaced.
+    """Shows `shown_items` in place of the positions `first` to `last`. If it is empty, the range is hidden.
 
-    `covers` is at once the conflict check, the undo record and the expand tree. `level` is how many Blocks lie
-    under this replacement. `sizes` are the tokens of each `show`, by the Block's `counter`. `why` is the sentence
-    that `explain()` printed for it.
+    `covered_ranges` is exactly the slice of the view that is replaced. It serves three purposes: to detect conflicts,
+    to undo, and to expand. `level` is how many Blocks lie under this replacement. `sizes` are the tokens of each shown
+    item, by the Block's `counter`. `reason` is the sentence that `explain()` printed for it.
     """
 
     first: int
@@ -96,12 +96,12 @@ class Replacement(Struct, frozen=True, omit_defaults=True):
 
 
 class Fact(Struct, frozen=True, omit_defaults=True):
-    """Something taken from a range by code, without a model.
+    """One piece of information that code, not a model, extracted from a range.
 
-    `text` is the fact as it is shown. `key` is what makes two facts of one kind the same (a path, a command, a
-    normalised name): the later one wins. `at` is the position of the entry it came from. `live` is False for what
-    is settled (an error that was resolved, an earlier request), which is then no longer must-keep. What was read from
-    a summary has the summary's position; its `line` then counts from 1, and is 0 where a message itself was read.
+    `text` is the fact as it is shown. Two facts of the same kind with the same `key` (a path, a command, a normalised
+    name) are the same fact, and the later one wins. `position` is that of the entry it came from. `live` is False for
+    settled facts (a resolved error, an earlier request), which need not be kept. A fact read from a summary has the
+    summary's position and a `line` from 1; `line` is 0 for a fact read from a message.
     """
 
     kind: FactKind
@@ -114,12 +114,12 @@ class Fact(Struct, frozen=True, omit_defaults=True):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Grows with the time at which the fact was last met."""
+        """Sort key: the later the fact was last seen, the larger."""
         return self.at, self.line
 
 
 class Spent(Struct, frozen=True, omit_defaults=True):
-    """What the model calls of a Block or Attempt cost. Tokens as reported; `price` in US dollars, None if unknown."""
+    """The cost of the model calls of a Block or Attempt. Tokens as reported; `price` in US dollars, None if unknown."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -129,18 +129,18 @@ class Spent(Struct, frozen=True, omit_defaults=True):
 
 
 class Slot(Struct, frozen=True, array_like=True):
-    """The `index`-th batch of the Block at position `block`; `OWN` stands for the Block that says so."""
+    """Names the `index`-th batch of the Block at position `block`, or of the Block itself if that is `OWN_BLOCK`."""
 
     block: int
     index: int
 
 
 class Batch(Struct, frozen=True, omit_defaults=True):
-    """One summary of a clip-archive: `text` stands for the entries at positions `first` to `last`.
+    """One summary in the archive of the `clip` preset: `text` summarizes the entries at positions `first` to `last`.
 
-    `depth` is 0 over messages, and one more than the deepest of its `sources` over other batches, which stay stored.
-    `start` and `end` are the times of its first and last message (microseconds UTC), None where not known; `count`
-    is how many messages went into it, `cycle` the compaction it came from, from 1.
+    `depth` is 0 if it summarizes messages. If it merges other batches, its `sources`, it is one more than the deepest
+    of them; the sources stay stored. `start` and `end` are the times of its first and last message (microseconds UTC),
+    None if unknown. `count` is the number of messages in it. `cycle` numbers the compaction that made it, from 1.
     """
 
     text: str
@@ -155,14 +155,16 @@ class Batch(Struct, frozen=True, omit_defaults=True):
 
 
 class Block(Struct, frozen=True, tag="block", omit_defaults=True):
-    """One compaction. `under` is the id of the newest live Block when this one was made: the undo chain.
+    """One compaction.
 
-    `tokens_before` and `tokens_after` are the view's size by the policy's counter. `facts` are those of the covered
-    range and of the Blocks it absorbs; `unshown` counts must-keep facts that did not fit their share of the view, and
-    `dropped` those, over all Blocks before, that are not even carried any more: search still finds their originals.
-    `batches` are the summaries that this Block adds to the archive, `standing` the archive's top level after it,
-    oldest first; both are empty for policies without batches. A batch's id is `<block id>/<index>`.
-    `supplied` marks a text that a before-hook gave word for word: what it said of it besides, as JSON.
+    `previous_block` is the id of the newest live Block when this one was made; undo follows this chain.
+    `tokens_before` and `tokens_after` are the size of the view by the policy's counter. `facts` are those of the
+    covered range and of the Blocks it absorbs. `unshown_facts` counts the must-keep facts that did not fit their share
+    of the view. `dropped_facts` counts those, over all Blocks so far, that are no longer stored in `facts` either;
+    search still finds their originals. `batches` are the summaries that this Block adds to the archive, and
+    `top_batches` the top level of the archive afterwards, oldest first; policies without batches leave both empty. The
+    id of a batch is `<block id>/<index>`. `supplied_details` is set if a before-hook supplied the text: the hook's own
+    data as JSON.
     """
 
     id: str

@@ -1,8 +1,8 @@
-"""Entries to bytes and back. Every schema version ever written keeps loading.
+"""Encodes entries to bytes and decodes them. Every schema version ever written can still be read.
 
-A body is one version byte followed by MessagePack of the tagged struct. `SCHEMA` names the version this release
-writes; `_UPGRADES` holds one function per older version. Unknown or missing data in our own records is a
-`RecordError` with the path inside the record, never a default.
+The stored bytes of an entry, its body, are one version byte followed by the tagged struct as MessagePack.
+`SCHEMA_VERSION` is the version this release writes; `_UPGRADES` holds one function for each older version. Unknown or
+missing data in Tenfold's own records raises `RecordError` with the path inside the record; nothing is defaulted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MARK = bytes([SCHEMA])
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The canonical bytes of an entry: equal entries give equal bytes."""
+    """Encodes an entry to its canonical bytes: equal entries give equal bytes."""
     return _MARK + _encoder.encode(entry)
 
 
 def decode_entry(data: bytes) -> Entry:
-    """The entry in `data`. Raises `RecordError` with the path when the bytes are not as Tenfold writes them."""
+    """Decodes an entry. Raises `RecordError`, with the path inside the record, if the bytes are not valid."""
     if not data:
         raise RecordError("empty record: the store holds a row without a body; run `tenfold verify`")
     version, body = data[0], data[1:]
@@ -44,11 +44,11 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def body_hash(body: bytes) -> bytes:
-    """SHA-256 of canonical bytes: what a tombstone keeps of a purged entry."""
+    """Returns the SHA-256 of canonical bytes, which is all that a tombstone keeps of a purged entry."""
     return hashlib.sha256(body).digest()
 
 
 def chain_hash(parent: bytes, entry: Entry, body: bytes) -> bytes:
-    """Hash = SHA-256(parent hash + SHA-256(canonical bytes)). A tombstone contributes the hash of what it was."""
+    """Returns SHA-256(parent hash + SHA-256(canonical bytes)). For a tombstone, the body hash it kept is used."""
     own = entry.body_hash if isinstance(entry, Tombstone) else hashlib.sha256(body).digest()
     return hashlib.sha256(parent + own).digest()

@@ -1,7 +1,7 @@
-"""The lines of the log.
+"""The entries of the log.
 
-Each has an id (UUIDv7 text), the id of its parent, a run id, and a time in integer microseconds UTC (None where the
-source had none: never invented at import).
+Each entry has an id (UUIDv7 text), the id of its parent, a run id, and a time in integer microseconds UTC. The time is
+None if an imported file gave none; it is never made up.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tenfold.record.message import Message, Native
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """What a provider reported for one request. `prompt` is the whole prompt, cached tokens included.
+    """The tokens that a provider reported for one request. `prompt` is the whole prompt, cached tokens included.
 
-    `apart` is our own count of what that request held besides the view (system prompt and tools given apart).
+    `overhead` is our own count of what the request held besides the view: a separate system prompt and the tools.
     """
 
     prompt: int
@@ -29,7 +29,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Said(Struct, frozen=True, tag="said", omit_defaults=True):
-    """A message. `usage` on an answer is what its request took. `source` is the id the foreign file gave it."""
+    """A message. `usage` is set on an answer: the tokens of its request. `source_id` is its id in an imported file."""
 
     id: str
     parent: str | None
@@ -41,7 +41,7 @@ class Said(Struct, frozen=True, tag="said", omit_defaults=True):
 
 
 class Attempt(Struct, frozen=True, tag="attempt", omit_defaults=True):
-    """A compaction that did not come to a Block but cost a model call, or proved fruitless or unsatisfiable."""
+    """A compaction that made no Block, but cost a model call or turned out fruitless or unsatisfiable."""
 
     id: str
     parent: str | None
@@ -56,7 +56,10 @@ class Attempt(Struct, frozen=True, tag="attempt", omit_defaults=True):
 
 
 class Branch(Struct, frozen=True, tag="branch", omit_defaults=True):
-    """A summary of a branch that was left, shown to the model on the branch that goes on."""
+    """The summary of a branch that was left. The model sees it on the branch that goes on.
+
+    `previous_leaf` is the id of the last entry of the branch that was left.
+    """
 
     id: str
     parent: str | None
@@ -68,7 +71,7 @@ class Branch(Struct, frozen=True, tag="branch", omit_defaults=True):
 
 
 class Retraction(Struct, frozen=True, tag="retraction", omit_defaults=True):
-    """Undo: the view is the fold of the same path without the Block `block` (an id)."""
+    """Undoes the Block with the id `block`: the view is computed as if that Block were not on the path."""
 
     id: str
     parent: str | None
@@ -78,7 +81,7 @@ class Retraction(Struct, frozen=True, tag="retraction", omit_defaults=True):
 
 
 class Pin(Struct, frozen=True, tag="pin", omit_defaults=True):
-    """Pins the entry `entry` at position `at` (`on`), so that no compaction hides or shortens it, or unpins it."""
+    """Pins or unpins the entry with id `entry` at `position`. No compaction hides or shortens a pinned entry."""
 
     id: str
     parent: str | None
@@ -90,7 +93,7 @@ class Pin(Struct, frozen=True, tag="pin", omit_defaults=True):
 
 
 class Setting(Struct, frozen=True, tag="setting", omit_defaults=True):
-    """A change of setting on this path: `key` is for instance `model` or `thinking`, `value` its new value."""
+    """A changed setting on this path. `key` is for example `model` or `thinking`, `value` the new value."""
 
     id: str
     parent: str | None
@@ -103,7 +106,7 @@ class Setting(Struct, frozen=True, tag="setting", omit_defaults=True):
 
 
 class Custom(Struct, frozen=True, tag="custom", omit_defaults=True):
-    """Anything a session file holds that is not a message: kept as bytes, counted and shown, never sent."""
+    """Anything else in a session file. It is kept as bytes, counted and shown, but never sent to a model."""
 
     id: str
     parent: str | None
@@ -115,7 +118,7 @@ class Custom(Struct, frozen=True, tag="custom", omit_defaults=True):
 
 
 class Tombstone(Struct, frozen=True, tag="tombstone", omit_defaults=True):
-    """What `purge` leaves: the body's hash still verifies the chain, the body is gone."""
+    """What `purge` leaves of an entry. The body is gone; its hash is kept, so that the hash chain still verifies."""
 
     id: str
     parent: str | None
@@ -131,7 +134,7 @@ Entry = Said | Block | Attempt | Branch | Retraction | Pin | Setting | Custom | 
 
 
 def message_of(entry: Entry) -> Message | None:
-    """The message an entry puts before the model when nothing replaces it, None for the silent kinds."""
+    """Returns the message that an entry shows to the model if nothing replaces it. None if it shows nothing."""
     if isinstance(entry, Said | Branch):
         return entry.message
     if isinstance(entry, Tombstone):

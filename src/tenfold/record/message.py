@@ -1,6 +1,6 @@
-"""What a model reads or writes. Frozen values; nothing here has behaviour.
+"""Messages, which a model reads or writes, and their parts, as frozen values.
 
-`Native` keeps the exact bytes a message arrived as, so that what a caller gave us is what a caller gets back.
+`NativeBytes` keeps the exact bytes in which a message arrived, so that a caller gets back exactly what it gave us.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Text(Struct, frozen=True, tag="text"):
 
 
 class Thinking(Struct, frozen=True, tag="thinking", omit_defaults=True):
-    """A model's reasoning. With a `signature` (or encrypted content) a provider accepts it only unedited."""
+    """A model's reasoning. If it has a `signature` (or encrypted content), a provider accepts it only unchanged."""
 
     text: str
     signature: str = ""
 
 
 class ToolCall(Struct, frozen=True, tag="call", omit_defaults=True):
-    """A call of a tool. `arguments` is the raw text of the arguments, normally a JSON object, never re-encoded."""
+    """A tool call. `arguments` is the raw text of the arguments, normally a JSON object; it is never re-encoded."""
 
     id: str
     name: str
@@ -36,7 +36,7 @@ class ToolCall(Struct, frozen=True, tag="call", omit_defaults=True):
 
 
 class Image(Struct, frozen=True, tag="image", omit_defaults=True):
-    """An image by base64 `data` or by `url`. Width and height in pixels where known, else 0."""
+    """An image, as base64 `data` or as a `url`. Width and height are in pixels, 0 if unknown."""
 
     media: str = ""
     data: str = ""
@@ -46,7 +46,7 @@ class Image(Struct, frozen=True, tag="image", omit_defaults=True):
 
 
 class Document(Struct, frozen=True, tag="document", omit_defaults=True):
-    """An attached file: inline `text`, base64 `data`, or a `url`. `pages` where known, else 0."""
+    """An attached file, as inline `text`, base64 `data` or a `url`. `pages` is 0 if unknown."""
 
     name: str = ""
     media: str = ""
@@ -57,10 +57,11 @@ class Document(Struct, frozen=True, tag="document", omit_defaults=True):
 
 
 class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
-    """A part no reader understands, kept as its raw JSON. `kind` is its native type name.
+    """A part of a type we do not know, kept as raw JSON. `kind` is its native type name.
 
-    `bound` names the wire whose provider alone can read it: it stands for all that came before it in a conversation
-    which that provider compacted itself. It is never shortened, split or summarized, and goes to no other provider.
+    `bound_wire` is set if a provider compacted the conversation itself into this part, which replaces all that came
+    before it. It names the wire of the only provider that can read the part. Such a part is never shortened, split or
+    summarized, and is sent to no other provider.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
 
 
 class ToolResult(Struct, frozen=True, tag="result", omit_defaults=True):
-    """What a tool gave back for the call with id `call`."""
+    """The result of the tool call with id `call_id`."""
 
     call: str
     name: str = ""
@@ -81,12 +82,12 @@ Part = Text | Thinking | ToolCall | ToolResult | Image | Document | Opaque
 
 
 class Native(Struct, frozen=True, omit_defaults=True):
-    """The bytes a message arrived as: `lead + head + body + tail`.
+    """The bytes in which a message arrived: `lead + head + body + tail`.
 
-    A native message that mixes tool results and user text is split into several messages with one `group`,
-    `index` 0..`count`-1; `body` is then this message's own block, and `head`/`tail` the envelope and separators
-    around it, so that the bytes of a whole group, concatenated, are the native message.
-    `lead` is what stood before the native message in its container (an array's opening, a comma, white space).
+    A native message that mixes tool results and user text is split into several of our messages. They share one
+    `group` and have the `index` 0 to `count` - 1. The `body` is then the message's own blocks, and `head` and `tail`
+    are the envelope and separators around them. The bytes of a whole group, concatenated, are the native message.
+    `lead` is what stood before the native message in its container: an array's opening, a comma, white space.
     """
 
     format: str
@@ -100,9 +101,9 @@ class Native(Struct, frozen=True, omit_defaults=True):
 
 
 class Message(Struct, frozen=True, omit_defaults=True):
-    """One message. `origin` is the trust label: a tool's output written as a user line is still `tool`.
+    """One message. `origin` says whose words it holds: a tool's output in a user message still has the origin `tool`.
 
-    A message with role `tool` holds exactly one `ToolResult`. `status` is the provider's end state of an answer.
+    A message with the role `tool` holds exactly one `ToolResult`. `status` says whether an answer was finished.
     """
 
     role: Role
@@ -113,7 +114,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
 
 def text_of(message: Message) -> str:
-    """The message's readable text: text parts, tool output and inline documents, joined by newlines."""
+    """Returns the readable text: text parts, tool results and inline documents, joined by newlines."""
     out: list[str] = []
     for part in message.parts:
         if isinstance(part, Text):
@@ -126,22 +127,22 @@ def text_of(message: Message) -> str:
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
-    """The tool calls of an assistant message, in order."""
+    """Returns the tool calls of an assistant message, in order."""
     return tuple([p for p in message.parts if isinstance(p, ToolCall)])
 
 
 def native_compaction(message: Message) -> Opaque | None:
-    """The part by which a provider compacted the conversation itself, None for other messages."""
+    """Returns the part into which a provider compacted the conversation itself. None if there is no such part."""
     return next((p for p in message.parts if isinstance(p, Opaque) and p.bound), None)
 
 
 def refers(message: Message) -> bool:
-    """Whether a message names items that only the provider has: calls may be among them."""
+    """Whether a message refers to items that only the provider has stored. Tool calls may be among them."""
     return any(isinstance(p, Opaque) and p.kind == "item_reference" for p in message.parts)
 
 
 def result_of(message: Message) -> ToolResult | None:
-    """The tool result that a tool message holds, None for other messages."""
+    """Returns the tool result of a tool message, None for other messages."""
     if message.role != "tool":
         return None
     return next((p for p in message.parts if isinstance(p, ToolResult)), None)

@@ -1,1 +1,1 @@
-"""The text that stands for a range: facts by code, a narrative by a model or without one, checks, and the ladder."""
+"""Writes the text that stands for a range: prompts, writers with and without a model, checks, and the ladder."""

@@ -1,7 +1,7 @@
-"""The headings of a summary: whether they are all there and in order, and how a text is brought under them.
+"""Headings of a summary: whether all are there and in order, and how a text is arranged under them.
 
-A heading counts where its line reads as the prompt wrote it. `tidied` restores it where a model only wrote it in
-other marks ("**Goal:**", "# goal"); `arranged` sorts, and fills what is missing by code.
+A heading counts if its line reads exactly as in the prompt. `restore_headings` repairs headings that a model wrote in
+other marks ("**Goal:**", "# goal"). `arrange_sections` sorts the sections and fills missing ones by code.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from tenfold.summarize.section import Count, quoted
 from tenfold.summarize.structure import KINDS
 
 NONE = "none"
-"""What stands under a heading that nothing is known of."""
+"""The text under a heading that nothing is known of."""
 _FILLED, _CHARACTERS = 3, 160
 
 
 def misplaced(text: str, headings: Sequence[str]) -> list[str]:
-    """What is wrong with the headings of a text: those that are missing, and those that stand before an earlier one."""
-    places = {line.strip().lower(): number for number, line in reversed(list(enumerate(text.split("\n"))))}
-    found: list[str] = []
+    """Returns what is wrong with the headings of a text: those that are missing, and those out of order."""
+    line_numbers = {line.strip().lower(): number for number, line in reversed(list(enumerate(text.split("\n"))))}
+    errors: list[str] = []
     last = -1
     for heading in headings:
-        place = places.get(heading.lower())
-        if place is None:
-            found.append(f"{heading} is missing")
-        elif place < last:
-            found.append(f"{heading} is out of order")
+        index = line_numbers.get(heading.lower())
+        if index is None:
+            errors.append(f"{heading} is missing")
+        elif index < last:
+            errors.append(f"{heading} is out of order")
         else:
-            last = place
-    return found
+            last = index
+    return errors
 
 
 def tidied(text: str, headings: Sequence[str]) -> str:
-    """The text with each heading as it was asked for, where a line holds its words in other marks and nothing else."""
+    """Restores headings written in other marks. A line counts as a heading if it holds its words and nothing else."""
     by_words = {_words(heading): heading for heading in headings}
     lines = text.split("\n")
     return "\n".join(by_words.get(_words(line), line) for line in lines) if headings else text
@@ -45,29 +45,29 @@ def _words(line: str) -> str:
 
 
 def arranged(text: str, headings: Sequence[str], facts: Sequence[Fact], *, allotment: int, count: Count) -> str:
-    """The text under all the headings in order, within its allotment; what is missing is filled from the facts.
+    """Returns the text under all the headings in order, within its allotment. Fills missing sections from the facts.
 
-    Where that takes too much it is `none`, and then the longest parts lose their last lines. "" when not even the
-    headings fit.
+    If that is too long, missing sections get "none", and then the longest sections lose their last lines. Returns "" if
+    not even the headings fit.
     """
     lead, bodies = _parts(text, headings)
     filled = {h: bodies.get(h) or from_facts(h, facts) or [NONE] for h in headings}
-    whole = _joined(lead, filled)
-    if count([whole])[0] > allotment:
+    result = _joined(lead, filled)
+    if count([result])[0] > allotment:
         filled = {h: bodies.get(h) or [NONE] for h in headings}
-        whole = _fitted(lead, filled, allotment, count)
-    return whole
+        result = _fitted(lead, filled, allotment, count)
+    return result
 
 
 def from_facts(heading: str, facts: Sequence[Fact]) -> list[str]:
-    """The newest facts of the kinds that belong under a heading, a line each; [] when there are none."""
+    """Returns the newest facts of the kinds that belong under a heading, one line each; [] if there are none."""
     kinds: frozenset[FactKind] = KINDS.get(heading, frozenset())
     live = sorted((f for f in facts if f.live and f.kind in kinds), key=lambda fact: fact.at)
     return [quoted(fact, _CHARACTERS) for fact in live[-_FILLED:]]
 
 
 def _parts(text: str, headings: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """What stands before the first heading, and the lines under each: those of a repeated one together."""
+    """Returns the lines before the first heading, and the lines under each heading. Repeated headings are merged."""
     exact = {heading.lower(): heading for heading in headings}
     lead: list[str] = []
     bodies: dict[str, list[str]] = {}
@@ -91,19 +91,19 @@ def _joined(lead: Sequence[str], bodies: Mapping[str, Sequence[str]]) -> str:
 
 
 def _fitted(lead: list[str], bodies: dict[str, list[str]], allotment: int, count: Count) -> str:
-    """The parts joined, without the last lines of the largest ones until all fits. "" when that cannot be."""
-    stores = [lead, *bodies.values()]
-    sizes = [count([line + "\n" for line in store]) if store else [] for store in stores]
-    whole = _joined(lead, bodies)
-    while (over := count([whole])[0] - allotment) > 0:
-        while over > 0:
-            largest = max(range(len(stores)), key=lambda number: sum(sizes[number]))
-            if not stores[largest] or stores[largest] == [NONE]:
+    """Joins the sections, cutting the last lines of the longest until all fit. Returns "" if they cannot fit."""
+    parts = [lead, *bodies.values()]
+    sizes = [count([line + "\n" for line in part]) if part else [] for part in parts]
+    text = _joined(lead, bodies)
+    while (excess := count([text])[0] - allotment) > 0:
+        while excess > 0:
+            largest = max(range(len(parts)), key=lambda number: sum(sizes[number]))
+            if not parts[largest] or parts[largest] == [NONE]:
                 return ""
-            stores[largest].pop()
-            over -= sizes[largest].pop()
-            if largest and not stores[largest]:
-                stores[largest].append(NONE)
+            parts[largest].pop()
+            excess -= sizes[largest].pop()
+            if largest and not parts[largest]:
+                parts[largest].append(NONE)
                 sizes[largest].append(count([NONE + "\n"])[0])
-        whole = _joined(lead, bodies)
-    return whole
+        text = _joined(lead, bodies)
+    return text

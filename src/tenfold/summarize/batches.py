@@ -1,7 +1,7 @@
-"""The batches of a clip-archive as text: labels, headers, and the archive itself as the model sees it.
+"""Batches of a clip-archive as text: labels, headers, and the archive as the model sees it.
 
-The forms are those of the published design, wherever they are shown. What a batch is, the record says in typed fields;
-the texts are made from those and read back only where a log is not at hand: on import.
+The forms are those of the published design. The record holds each batch in typed fields and the texts are made from
+them. They are parsed only where no log is at hand: on import.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFIX = "[Context Summary"
 """What every clip-archive begins with."""
 EARLIEST, RECENT = "## Earliest context", "## Recent context"
 UNKNOWN = "unknown"
-"""Stands for a time that the log does not hold: none is ever made up."""
+"""Stands for a time that the log does not hold. Times are never made up."""
 _LABEL = "compaction-batch-{}-{}"
 _DAY = 86_400_000
 _TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
@@ -36,11 +36,14 @@ _OURS = re.compile(
 
 
 def iso(time: int | None) -> str:
-    """Microseconds UTC as ISO 8601 in milliseconds with Z; `UNKNOWN` for none. Proleptic Gregorian, without a clock."""
+    """Formats microseconds UTC as ISO 8601 in milliseconds with Z, in the proleptic Gregorian calendar.
+
+    None gives `UNKNOWN_TIME`. No clock is read.
+    """
     if time is None:
         return UNKNOWN
     days, rest = divmod(time // 1_000, _DAY)
-    shifted = days + 719_468  # days since 0000-03-01, so that a leap day is the last of its year
+    shifted = days + 719_468  # days since 0000-03-01: a leap day then ends its year
     era, day_of_era = divmod(shifted, 146_097)
     year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
@@ -56,7 +59,7 @@ def iso(time: int | None) -> str:
 
 
 def micros(text: str) -> int | None:
-    """The time that `iso` wrote, back in microseconds; None for `UNKNOWN`."""
+    """Parses a time that `format_time` wrote, into microseconds UTC; None for `UNKNOWN_TIME`."""
     if text == UNKNOWN:
         return None
     date, _, clock = text.removesuffix("Z").partition("T")
@@ -71,22 +74,22 @@ def micros(text: str) -> int | None:
 
 
 def label(conversation: str, batch: Batch) -> str:
-    """The label of a batch. It names, it does not identify: two batches may end in the same millisecond."""
+    """Returns the label of a batch. It need not be unique: two batches may end in the same millisecond."""
     return _LABEL.format(conversation, iso(batch.end))
 
 
 def header(batch: Batch) -> str:
-    """The line that a stored batch begins with."""
+    """Returns the line that a stored batch begins with."""
     return f"[depth:{batch.depth}|start:{iso(batch.start)}|end:{iso(batch.end)}|count:{batch.count}]"
 
 
 def stored(batch: Batch) -> str:
-    """A batch as it is archived: header, newline, summary."""
+    """Returns a batch as it is archived: header, newline, summary."""
     return f"{header(batch)}\n{batch.text}"
 
 
 def parse_stored(content: str) -> Batch:
-    """A batch from its archived text, for imports. Raises `BadInput` where header or dates are malformed."""
+    """Parses a batch from its archived text, for imports. Raises `BadInput` if header or dates are malformed."""
     found = _HEADER.fullmatch(content)
     if found is None or any(iso(micros(time)) != time for time in found.group(2, 3)):
         line = opening(content.split("\n", 1)[0], 100)
@@ -99,14 +102,14 @@ def parse_stored(content: str) -> Batch:
 
 
 def tidy(text: str) -> str:
-    """A model's text that cannot pass for a line of the archive itself."""
+    """Rewrites lines of a model's text that look like lines of the archive itself."""
     return _OURS.sub(lambda found: "(" if found.group() == "[" else "", text)
 
 
 def rendered(batches: Sequence[Batch], *, first: int, last: int) -> str:
-    """The clip-archive: the earliest `first` and the latest `last` batches, and how many lie between.
+    """Renders the clip-archive: the earliest `first` and the latest `last` batches, and how many are omitted between.
 
-    N counts the messages of all batches together, and C the compactions that made them.
+    The first line states the number of messages of all batches together, and the number of compactions that made them.
     """
     if not batches:
         return f"{PREFIX} — 0 messages compressed]"
@@ -125,9 +128,9 @@ def rendered(batches: Sequence[Batch], *, first: int, last: int) -> str:
 
 
 def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count: Count) -> str:
-    """The clip-archive within `room` tokens: fewer batches where all do not fit, then one shortened, then none.
+    """Renders the clip-archive within `budget` tokens: with fewer batches, then with one shortened, then with none.
 
-    Nothing is lost by that: every batch stands whole in the log.
+    Nothing is lost: every batch is whole in the log.
     """
     first, last = min(first, len(batches)), min(last, len(batches))
     while True:
@@ -139,28 +142,28 @@ def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count:
         if first + last > len(batches):
             first = len(batches) - last
         first, last = (first - 1, last) if first >= last else (first, last - 1)
-    shown = 0 if first else len(batches) - 1
-    whole = batches[shown].text if first + last else ""
-    size = len(whole)
+    index = 0 if first else len(batches) - 1
+    full_text = batches[index].text if first + last else ""
+    size = len(full_text)
     while size:
         size = size * 3 // 4
-        shorter = replace(batches[shown], text=head_of(whole, size).rstrip() + " ...")
-        text = rendered((*batches[:shown], shorter, *batches[shown + 1 :]), first=first, last=last)
+        shorter = replace(batches[index], text=head_of(full_text, size).rstrip() + " ...")
+        text = rendered((*batches[:index], shorter, *batches[index + 1 :]), first=first, last=last)
         if size and count([text])[0] <= room:
             return text
-    bare = rendered(batches, first=0, last=0)
-    return bare if count([bare])[0] <= room else ""
+    count_line = rendered(batches, first=0, last=0)
+    return count_line if count([count_line])[0] <= room else ""
 
 
 def parse_rendered(text: str) -> tuple[Batch, ...]:
-    """The batches that a clip-archive shows, where no log holds them; () for any other text.
+    """Parses the batches that a clip-archive shows, where no log holds them; () for any other text.
 
-    Positions are not known. The first one's count is that of all messages the archive stands for.
+    Positions are not known. The first batch's count is that of all messages in the archive.
     """
     total = _TOTAL.match(text)
     if total is None:
         return ()
-    found = list(_LINE.finditer(text))  # none where there was room for the count alone
+    found = list(_LINE.finditer(text))  # empty if only the count fitted
     out: list[Batch] = []
     for line, following in zip_longest(found, found[1:]):
         body = text[line.end() : following.start() if following is not None else len(text)].strip()
@@ -173,19 +176,19 @@ def parse_rendered(text: str) -> tuple[Batch, ...]:
 
 
 def resolved(slot: Slot, position: int) -> Slot:
-    """A slot that a Block at `position` speaks of, with its own position in place of `OWN`."""
+    """Returns the slot with `position`, that of the Block that names the slot, in place of `OWN`."""
     return Slot(position, slot.index) if slot.block == OWN else slot
 
 
 def batch_at(path: Path, slot: Slot) -> Batch:
-    """The batch that a resolved slot names."""
+    """Returns the batch that a resolved slot names."""
     block = path.at(slot.block)
     assert isinstance(block, Block)
     return block.batches[slot.index]
 
 
 def standing(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:
-    """The archive's top level after the Block at `position`, oldest first."""
+    """Returns the archive's top level after the Block at `position`, oldest first."""
     block = path.at(position)
     slots = (resolved(s, position) for s in block.standing) if isinstance(block, Block) else ()
     return tuple((slot, batch_at(path, slot)) for slot in slots)

@@ -1,6 +1,7 @@
-"""The preset `tiers`: one text by one call, of an input that gives tool work little room.
+"""The writer of the preset `tiers`: one text by one call, with tool work cut short in the input.
 
-Reasoning and tool outputs are cut to 500 bytes, arguments to 200: what was said is worth more than what was printed.
+Reasoning and tool outputs are cut to 500 bytes and arguments to 200, because what was said is worth more than what was
+printed.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ P = TypeVar("P", bound=Part)
 
 
 class Brief(Struct, frozen=True):
-    """Like `Prose`, but parts are cut to `output` bytes (reasoning, tool outputs) and `arguments` bytes.
+    """Writes one text by one call. Reasoning and tool outputs are cut to `output_bytes`, arguments to `argument_bytes`.
 
-    `most` bounds the answer in tokens, whatever its share of the target.
+    `max_tokens` bounds the answer, whatever its share of the target.
     """
 
     output: int = 500
@@ -35,8 +36,8 @@ class Brief(Struct, frozen=True):
         return (yield from write(task, job.settings, job.count))
 
     def brief(self, message: Message) -> Message:
-        """The message with its tool work and reasoning cut; what was said stays whole."""
-        if message.origin == "tool" and message.role != "tool":  # an output that its format wrote as a user line
+        """Returns the message with its tool work and reasoning cut. What was said stays whole."""
+        if message.origin == "tool" and message.role != "tool":  # tool output in a user message
             return replace(message, parts=tuple(_texts_cut(message.parts, self.output)), native=None)
         return replace(message, parts=tuple(self._part(part) for part in message.parts), native=None)
 
@@ -53,7 +54,7 @@ class Brief(Struct, frozen=True):
 
 
 def _texts_cut(parts: tuple[P, ...], limit: int) -> list[P]:
-    """The parts with their texts cut to `limit` bytes together."""
+    """Cuts the texts of the parts to `limit` bytes together."""
     out: list[P] = []
     for part in parts:
         text = part.text if isinstance(part, Text | Document) else ""
@@ -63,7 +64,7 @@ def _texts_cut(parts: tuple[P, ...], limit: int) -> list[P]:
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, or its head and tail of `limit` bytes together, cut between characters, with the gap stated."""
+    """Returns the text cut to `limit` bytes of head and tail, between characters. The gap is stated."""
     data = text.encode(errors="replace")
     if len(data) <= limit:
         return text

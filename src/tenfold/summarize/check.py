@@ -1,7 +1,7 @@
-"""Checks a model's summary against its source before it is used, and mends by code what a repair did not.
+"""Checks a model's summary against its source before it is used, and mends by code what a repair left wrong.
 
-Must-keep facts are not looked for here: the facts section carries them by code. This is about what a summariser may
-get wrong: nothing, an error text, a tool call, a cut-off answer, missing headings, invented paths, too many words.
+Must-keep facts are not checked here, since code adds them in the facts section. The checks find what a model may get
+wrong: an empty answer, an error text, a tool call, a cut-off answer, missing headings, invented paths, too much text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ What = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "headin
 
 
 class Failure(Struct, frozen=True):
-    """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes. `line` is from 0, -1: all."""
+    """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes. `line` is from 0, or -1."""
 
     what: What
     detail: str
@@ -32,12 +32,12 @@ class Failure(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """What a summary was made of, as one text that paths and identifiers are looked up in."""
+    """What a summary was made of, as one text in which paths and identifiers are looked up."""
 
     text: str
 
     def holds(self, word: str) -> bool:
-        """Whether `word` occurs as a whole word, or as the end of a longer path."""
+        """Tells whether `word` occurs as a whole word, or as the end of a longer path."""
         for form in (word, word.removeprefix("./"), word.replace("\\", "/")):
             start = self.text.find(form)
             while form and start >= 0:
@@ -54,7 +54,7 @@ def _part_of_word(edge: str, inner: str) -> bool:
 
 
 class Expected(Struct, frozen=True):
-    """What a summary is held against: its source, the tokens it may take, and the headings the prompt asked for."""
+    """What a summary is checked against: its source, its allotment in tokens, and the headings the prompt asked for."""
 
     source: Source
     allotment: int
@@ -62,7 +62,7 @@ class Expected(Struct, frozen=True):
 
 
 def source_of(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], previous: str) -> Source:
-    """Everything a summary may speak of: messages with their calls and reasoning, facts, the earlier summary."""
+    """Builds the source: messages with their calls and reasoning, facts, and the earlier summary."""
     parts: list[str] = [previous]
     for _, message in items:
         parts.append(text_of(message))
@@ -77,7 +77,7 @@ def source_of(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], previ
 
 
 def check(text: str, *, finish: str, expected: Expected, count: Count) -> tuple[Failure, ...]:
-    """All that is wrong with a summary, () when it may be used. `finish` is how the model's answer ended."""
+    """Returns everything wrong with a summary; () if it may be used. `finish` is how the model's answer ended."""
     stripped = text.strip()
     if finish == "tool":
         return (Failure(what="tool_call", detail="the answer is a tool call"),)
@@ -85,26 +85,26 @@ def check(text: str, *, finish: str, expected: Expected, count: Count) -> tuple[
         return (Failure(what="refusal", detail="the model refused"),)
     if not stripped:
         return (Failure(what="empty", detail="the answer is empty"),)
-    found: list[Failure] = []
+    failures: list[Failure] = []
     if finish == "length":
-        found.append(Failure(what="cut_off", detail="the answer was cut off at the token limit"))
+        failures.append(Failure(what="cut_off", detail="the answer was cut off at the token limit"))
     if _CALL.search(stripped[:400]) or (
         stripped[0] == "{" and '"name"' in stripped[:200] and '"arguments"' in stripped
     ):
-        found.append(Failure(what="tool_call", detail="the text is written as a tool call"))
+        failures.append(Failure(what="tool_call", detail="the text is written as a tool call"))
     if _ERROR.match(stripped) and len(stripped) < 600:
-        found.append(Failure(what="error_text", detail=stripped[:120]))
-    found.extend(Failure(what="heading", detail=what) for what in misplaced(stripped, expected.headings))
+        failures.append(Failure(what="error_text", detail=stripped[:120]))
+    failures.extend(Failure(what="heading", detail=problem) for problem in misplaced(stripped, expected.headings))
     for number, line in enumerate(text.split("\n")):
-        found.extend(
+        failures.extend(
             Failure(what="unknown", detail=word, line=number)
             for word in claims(line)
             if not expected.source.holds(word)
         )
     size = count([text])[0]
     if size > expected.allotment:
-        found.append(Failure(what="too_long", detail=f"{size} tokens, allowed are {expected.allotment}"))
-    return tuple(found)
+        failures.append(Failure(what="too_long", detail=f"{size} tokens, allowed are {expected.allotment}"))
+    return tuple(failures)
 
 
 _CALL = re.compile(r"<(?:tool_call|function_call|invoke|function=|tool_use)\b|\[TOOL_CALLS\]|^<\|tool", re.IGNORECASE)
@@ -132,27 +132,27 @@ _COMMON = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js", "e.g",
 
 
 def claims(line: str) -> list[str]:
-    """The paths and identifiers a line speaks of: urls, file paths, hashes, versions, ids, addresses."""
+    """Returns the paths and identifiers named in a line: URLs, file paths, hashes, versions, ids, addresses."""
     found = (match.group().rstrip(".,;:!?)") for match in _CLAIM.finditer(line))
     return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON and len(word) > 2]
 
 
 FATAL: frozenset[What] = frozenset({"empty", "tool_call", "error_text", "refusal"})
-"""What no mending can save."""
+"""Failures that cannot be mended."""
 
 
 def mend(text: str, failures: Sequence[Failure]) -> str:
-    """The text without the sentences that name unknown things, and without a cut-off last line.
+    """Removes sentences that name unknown things, and a cut-off last line. Returns "" if a failure is fatal.
 
-    "" when a failure is fatal. Headings and size are not its business: see `arrange`.
+    Headings and size are handled in `headings.py`.
     """
     if any(failure.what in FATAL for failure in failures):
         return ""
-    bad: dict[int, set[str]] = {}
+    unknown_words: dict[int, set[str]] = {}
     for failure in failures:
         if failure.what == "unknown":
-            bad.setdefault(failure.line, set()).add(failure.detail)
-    lines = [_without(line, bad.get(number, set())) for number, line in enumerate(text.split("\n"))]
+            unknown_words.setdefault(failure.line, set()).add(failure.detail)
+    lines = [_without(line, unknown_words.get(number, set())) for number, line in enumerate(text.split("\n"))]
     kept = [line for line in lines if line is not None]
     if any(failure.what == "cut_off" for failure in failures) and len(kept) > 1:
         kept = kept[:-1]
@@ -163,7 +163,7 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[\u3002\uff01\uff1f])")
 
 
 def _without(line: str, words: set[str]) -> str | None:
-    """The line without the sentences that hold one of the words; None when nothing is left of it."""
+    """Removes the sentences that hold one of the words. Returns None if nothing is left of the line."""
     if not words:
         return line
     kept = [each for each in _SENTENCES.split(line) if not words & set(claims(each))]
@@ -171,7 +171,7 @@ def _without(line: str, words: set[str]) -> str | None:
 
 
 def shortened(text: str, allotment: int, count: Count) -> str:
-    """The text without its last lines until it fits its allotment; headings stay as long as a line under them does."""
+    """Cuts lines from the end until the text fits its allotment. A heading goes with the last line under it."""
     lines = text.split("\n")
     sizes = count([line + "\n" for line in lines])
     total = 0
@@ -190,27 +190,27 @@ _LEFT_OUT = re.compile(r"\[\.\.\. (\d+) lines left out \.\.\.\]")
 
 
 def thinned(text: str, allotment: int, count: Count) -> str:
-    """The text without lines of its middle until it fits: a third of the room for its beginning, the rest for its end.
+    """Cuts lines from the middle until the text fits: a third of the budget for the beginning, the rest for the end.
 
-    The gap says how many lines are missing, those of earlier gaps included. "" where not even a gap would fit.
+    The gap states how many lines are missing, including those of earlier gaps. Returns "" if not even a gap would fit.
     """
     if count([text])[0] <= allotment:
         return text
     lines = text.split("\n")
     sizes = count([line + "\n" for line in lines])
-    room = allotment - count([f"[... {len(text)} lines left out ...]\n"])[0] - 1
+    available = allotment - count([f"[... {len(text)} lines left out ...]\n"])[0] - 1
     first, last, used = 0, len(lines), 0
-    while first < last and used + sizes[first] <= room // 3:
+    while first < last and used + sizes[first] <= available // 3:
         used += sizes[first]
         first += 1
-    while last > first and used + sizes[last - 1] <= room:
+    while last > first and used + sizes[last - 1] <= available:
         last -= 1
         used += sizes[last]
     while first and _LEFT_OUT.fullmatch(lines[first - 1]):
         first -= 1
     while last < len(lines) and _LEFT_OUT.fullmatch(lines[last]):
         last += 1
-    gone = lines[first:last]
-    missing = sum(int(gap[1]) if (gap := _LEFT_OUT.fullmatch(line)) else 1 for line in gone)
+    removed = lines[first:last]
+    missing = sum(int(gap[1]) if (gap := _LEFT_OUT.fullmatch(line)) else 1 for line in removed)
     out = "\n".join([*lines[:first], f"[... {missing} lines left out ...]", *lines[last:]])
     return out if (first or last < len(lines)) and count([out])[0] <= allotment else ""

@@ -1,6 +1,6 @@
-"""The edge of the summariser: reads the prompt files that ship with the package. The core receives their text.
+"""Loads the prompt files that ship with the package. Everything else receives their text.
 
-This module, and no other of this package, reads files (through importlib.resources).
+This is the only module of this package that reads files (through importlib.resources).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHARED = ("told", "directive")
 
 @cache
 def load_prompts() -> dict[str, str]:
-    """The packaged prompt texts by name, with the shared paragraphs put in: `PROMPTS`, and `directive`."""
+    """Returns the packaged prompt texts by name, with shared paragraphs filled in: `PROMPT_FIELDS`, and `directive`."""
     folder = files("tenfold.summarize.prompts")
 
     def text(name: str) -> str:
@@ -29,7 +29,7 @@ def load_prompts() -> dict[str, str]:
 
 
 def with_prompts(settings: Settings) -> Settings:
-    """The settings with the packaged text wherever a prompt is empty; the same value where none is."""
+    """Returns the settings with the packaged text for each empty prompt; the same object if none is empty."""
     if all(getattr(settings, name) for name in PROMPTS):
         return settings
     texts = load_prompts()
@@ -37,5 +37,8 @@ def with_prompts(settings: Settings) -> Settings:
 
 
 def with_structure(name: str) -> Settings:
-    """Settings with the packaged prompts for one structure: "four", "six", "seven", "prefix", "branch", "" (prose)."""
+    """Returns settings with the packaged prompts for one structure.
+
+    The structures are "four", "six", "seven", "prefix", "branch" and "" (free prose).
+    """
     return with_prompts(Settings(structure=name))

@@ -1,7 +1,7 @@
-"""A summary without a model: the story of a range in chronological lines, finer towards its end.
+"""Summaries without a model: a range as chronological lines, with more detail towards its end.
 
-`extractive` tells as much as its budget holds; `mechanical` states only counts and positions and never fails.
-Neither uses a word that the messages do not hold, apart from counts, roles and outcomes.
+`write_extractive` tells as much as its token budget holds. `write_mechanical` states only counts and positions, and
+never fails. Neither uses a word that the messages do not hold, apart from counts, roles and outcomes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tenfold.summarize.steps import Moment, moments, tell, tell_run
 from tenfold.text import flat, opening
 
 RUNS = (6, 15, 40, 100)
-"""Steps told by one line where the story is coarse; the first that fits."""
+"""Steps that one coarse line may cover. The first number that makes the text fit is used."""
 
 
 class _Piece(Struct, frozen=True):
-    """A user's words, or a run of steps, with its lines from the finest to the coarsest."""
+    """A user's message or a group of steps, with its text from the most to the least detailed."""
 
     first: int
     last: int
@@ -30,14 +30,14 @@ class _Piece(Struct, frozen=True):
 
 
 def extractive(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
-    """The story of `items` in at most `budget` tokens: every piece short first, then refined from the newest back."""
-    story = moments(items)
-    pieces, sizes = _fitting(story, budget, count)
+    """Writes `items` in at most `budget` tokens: every piece short at first, then more detail from the newest back."""
+    narrative = moments(items)
+    pieces, sizes = _fitting(narrative, budget, count)
     if not pieces:
         return mechanical(items, budget=budget, count=count)
-    chosen, left = _coarse(pieces, sizes, budget)
-    for level, room in ((0, left // 2), (1, left), (0, left)):
-        left -= _refine(chosen, sizes, level, min(room, left))
+    chosen, remaining = _coarse(pieces, sizes, budget)
+    for level, limit in ((0, remaining // 2), (1, remaining), (0, remaining)):
+        remaining -= _refine(chosen, sizes, level, min(limit, remaining))
     text = _text(pieces, chosen)
     for number in range(len(pieces)):
         if not text or count([text])[0] <= budget:
@@ -48,7 +48,7 @@ def extractive(items: Sequence[tuple[int, Message]], *, budget: int, count: Coun
 
 
 def _fitting(story: Sequence[Moment], budget: int, count: Count) -> tuple[list[_Piece], list[list[int]]]:
-    """The story in pieces, with longer runs where its shortest form would not fit otherwise."""
+    """Splits the narrative into pieces. The groups of steps get longer if the shortest form would not fit otherwise."""
     pieces: list[_Piece] = []
     sizes: list[list[int]] = []
     for longest in RUNS:
@@ -96,32 +96,35 @@ def _sizes(pieces: Sequence[_Piece], count: Count) -> list[list[int]]:
 
 
 def _coarse(pieces: Sequence[_Piece], sizes: Sequence[Sequence[int]], budget: int) -> tuple[list[int | None], int]:
-    """Every piece at its shortest. When even that is too much the oldest go without, and two fifths stay for detail."""
-    left = budget - _mark_room(budget)
-    kept_back = 0 if sum(size[2] for size in sizes) <= left else left * 2 // 5
-    left -= kept_back
+    """Chooses each piece's shortest form, and returns the tokens left for detail.
+
+    If not even those fit, the oldest pieces are left out and two fifths of the budget are kept for detail.
+    """
+    remaining = budget - _mark_room(budget)
+    reserve = 0 if sum(size[2] for size in sizes) <= remaining else remaining * 2 // 5
+    remaining -= reserve
     chosen: list[int | None] = [None] * len(pieces)
     for number in range(len(pieces) - 1, -1, -1):
-        if sizes[number][2] > left:
+        if sizes[number][2] > remaining:
             break
         chosen[number] = 2
-        left -= sizes[number][2]
-    return chosen, left + kept_back
+        remaining -= sizes[number][2]
+    return chosen, remaining + reserve
 
 
 def _mark_room(budget: int) -> int:
-    """Tokens set aside for the one line that stands for what is not told piece by piece."""
+    """Returns the tokens reserved for the line that stands for the pieces left out."""
     return min(90, budget // 4)
 
 
 def _refine(chosen: list[int | None], sizes: Sequence[Sequence[int]], level: int, room: int) -> int:
-    """Tells pieces at a finer level, from the newest back until one does not fit. Returns the tokens that took."""
+    """Chooses a more detailed level, from the newest piece back until one does not fit. Returns the tokens spent."""
     spent = 0
     for number in range(len(chosen) - 1, -1, -1):
-        now = chosen[number]
-        if now is None or now <= level:
+        current = chosen[number]
+        if current is None or current <= level:
             continue
-        more = sizes[number][level] - sizes[number][now]
+        more = sizes[number][level] - sizes[number][current]
         if spent + more > room:
             break
         chosen[number] = level
@@ -130,27 +133,29 @@ def _refine(chosen: list[int | None], sizes: Sequence[Sequence[int]], level: int
 
 
 def _text(pieces: Sequence[_Piece], chosen: Sequence[int | None]) -> str:
-    told = [(piece, level) for piece, level in zip(pieces, chosen, strict=True) if level is not None]
-    lines = [piece.levels[level] for piece, level in told]
-    if not told:
+    chosen_pieces = [(piece, level) for piece, level in zip(pieces, chosen, strict=True) if level is not None]
+    lines = [piece.levels[level] for piece, level in chosen_pieces]
+    if not chosen_pieces:
         return ""
-    if told[0][0] is not pieces[0]:
+    if chosen_pieces[0][0] is not pieces[0]:
         lines.insert(0, _untold(pieces[: next(n for n, level in enumerate(chosen) if level is not None)]))
     return "\n".join(lines)
 
 
 def _untold(pieces: Sequence[_Piece]) -> str:
-    """One line for the oldest pieces, where there is no room to tell them apart."""
-    every = [moment for piece in pieces for moment in piece.told]
-    asked = sum(moment.who == "user" for moment in every)
-    acted = [moment for moment in every if moment.who == "assistant"]
-    head = f"[{pieces[0].first}-{pieces[-1].last}] earlier, in short: {asked} user messages, {len(acted)} answers"
-    did = tell_run(acted).partition(" | ")[2] if acted else ""
-    return opening(f"{head} | {did}" if did else head, 320)
+    """Describes the oldest pieces in one line, where they do not fit one by one."""
+    items = [moment for piece in pieces for moment in piece.told]
+    user_count = sum(moment.who == "user" for moment in items)
+    answers = [moment for moment in items if moment.who == "assistant"]
+    head = (
+        f"[{pieces[0].first}-{pieces[-1].last}] earlier, in short: {user_count} user messages, {len(answers)} answers"
+    )
+    actions = tell_run(answers).partition(" | ")[2] if answers else ""
+    return opening(f"{head} | {actions}" if actions else head, 320)
 
 
 def mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
-    """Counts, tool names, first and last position. Fits any budget of 1 token or more by leaving parts out."""
+    """States counts, tool names, first and last position. Leaves parts out to fit any budget of at least 1 token."""
     if not items:
         return _shortest(["No messages.", "-"], budget, count)
     roles = Counter(message.role for _, message in items)

@@ -1,4 +1,4 @@
-"""Text of others inside a request: as data between marks that it cannot close, and cut down with the gap stated."""
+"""Puts foreign text into a request as data, between marks that it cannot close, and shortens it with a stated gap."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ FENCE = "untrusted-data"
 
 
 def fenced(text: str, limit: int, label: str) -> str:
-    """Text as data: between marks that the text itself cannot close."""
+    """Returns the text as data, between marks that the text itself cannot close."""
     body = bounded(text, limit).replace(f"</{FENCE}", f"<\\/{FENCE}").replace(f"<{FENCE}", f"<\\{FENCE}")
     safe = "".join(c if c.isalnum() or c in " _-." else "_" for c in label)[:60]
     return f'<{FENCE} from="{safe}">\n{body}\n</{FENCE}>'
 
 
 def bounded(text: str, limit: int) -> str:
-    """Head and tail of at most `limit` characters together, the gap stated in lines (or characters in one line)."""
+    """Keeps head and tail of at most `limit` characters together. The gap is stated in lines, or in characters."""
     if len(text) <= limit:
         return plain(text)
     first, last = limit * 2 // 3, len(text) - limit // 3

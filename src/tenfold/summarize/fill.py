@@ -1,7 +1,7 @@
-"""From a Plan to what a Block shows: facts by code, text by Ask, one facts section in the newest summary.
+"""Fills a Plan: writes what its Block shows. Facts come from code, texts from Asks.
 
-Nothing here appends or measures. A Plan's allotments are upper bounds that every text written here keeps; what a
-narrative leaves of them goes to the facts.
+There is one facts section, in the newest summary. Nothing here appends or measures. The allotments of a Plan are upper
+bounds for every text written here; tokens that a narrative leaves over go to the facts.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from tenfold.wire.marks import render_summary, summary_mark, summary_text
 Count = Callable[[Sequence[str]], list[int]]
 _TELLS = (SUMMARY, BATCHES)
 LEAST_NARRATIVE = 30
-"""Tokens below which a narrative says nothing that the facts do not: it is left out."""
+"""A narrative of fewer tokens says nothing beyond the facts and is left out."""
 
 
 class Filled(Struct, frozen=True):
     """A Plan with its summaries written.
 
-    `known` are the facts of all that is covered, `facts` those that go on with the Block, `kept` those in view.
-    `failed` says why there is no usable text, "" when there is.
+    `all_facts` are the facts of all that is covered, `carried_facts` those stored in the Block, `visible_facts` those
+    in view. `failure` says why there is no usable text, "" if there is one.
     """
 
     replacements: tuple[Replacement, ...]
@@ -61,9 +61,10 @@ class Filled(Struct, frozen=True):
 
 
 class Writing(Struct, frozen=True):
-    """What the texts of one Block need besides the Plan: its id, the facts, how to write, what hooks gave.
+    """What is needed to write the texts of one Block besides the Plan: its id, the facts, settings, texts from hooks.
 
-    `given` is what a hook says of the text it supplied (`Answer.supplied`): that text then stands word for word.
+    `supplied_details` is what a hook says about the text it supplied (`Answer.supplied_details`). That text is then
+    used word for word.
     """
 
     block: str
@@ -77,25 +78,25 @@ class Writing(Struct, frozen=True):
 
 
 def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Filled]:
-    """Writes every summary of the Plan, the facts section into the newest one."""
+    """Writes every summary of the Plan, and the facts section into the newest one."""
     facts = writing.facts
-    replaced = (p.last for p in plan.draft.pieces if p.changed or p.units[0].ref is not None)
-    covered = max(replaced)  # older Blocks' ranges too: only the newest Block's facts are carried on
+    replaced_ends = (p.last for p in plan.draft.pieces if p.changed or p.units[0].ref is not None)
+    covered = max(replaced_ends)  # with older Blocks' ranges, since only the newest Block keeps its facts
     filled = Filled((), tuple(f for f in facts if f.at <= covered or f.kind in STATES), supplied=writing.given)
     newest = max((p.first for p in plan.changed if p.allotment), default=-1)
     pieces = {p.first: p for p in plan.changed}
     out: list[Replacement] = []
-    for each in (_signed(plan.draft, made, writing.block) for made in replacements(plan.draft)):
-        piece = pieces[each.first]
+    for planned in (_signed(plan.draft, replacement, writing.block) for replacement in replacements(plan.draft)):
+        piece = pieces[planned.first]
         if piece.allotment:
             section = None
             if piece.first == newest:
                 budget = min(plan.goal.facts, piece.allotment - plan.goal.frame)
                 section = section_of(plan, facts, budget=budget, count=writing.count)
                 section = _told(plan, filled.known, writing.supplied) if writing.given else section
-            made, written = yield from _summary(plan, piece, each, section, writing)
+            replacement, written = yield from _summary(plan, piece, planned, section, writing)
             if section is not None and not writing.given:
-                made, section = _topped_up(plan, piece, each, (made, section), writing, written.text)
+                replacement, section = _topped_up(plan, piece, planned, (replacement, section), writing, written.text)
             filled = replace(
                 filled,
                 rung=written.rung,
@@ -107,10 +108,10 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
             )
             if section is not None:
                 filled = replace(filled, kept=section.kept, unshown=len(section.unshown))
-            out.append(made)
+            out.append(replacement)
         else:
-            out.append(each)
-    if newest < 0:  # no summary that could carry a section: what is not in view anyway is counted
+            out.append(planned)
+    if newest < 0:  # without a summary to hold a section, count the facts not in view
         hidden = section_of(plan, facts, budget=0, count=writing.count)
         filled = replace(filled, unshown=len(hidden.unshown))
     carried = carry(filled.known, filled.kept)
@@ -119,25 +120,25 @@ def fill(plan: Plan, writing: Writing) -> Generator[tuple[Ask, ...], tuple[Answe
 
 
 STATES = WRITTEN | {"todo"}
-"""Kinds whose latest fact sums up the earlier ones: it is carried even where the latest change is still in view."""
+"""Kinds whose latest fact sums up the earlier ones. It is carried even if the latest change is still in view."""
 CARRIED, CARRIED_BESIDE = 300, 150
-"""Must-keep facts, and others, that a Block carries beyond those it shows: the newest. A Block is read at every
-opening, so it must not grow with the session; 1,000 facts decode in about 1 ms."""
+"""How many must-keep facts, and how many others, a Block stores beyond those it shows: the newest. A Block is read
+at every opening, so it must not grow with the session; 1,000 facts decode in about 1 ms."""
 
 
 def carry(facts: Sequence[Fact], shown: Sequence[Fact]) -> tuple[Fact, ...]:
-    """The facts that go on with a Block: all that it shows, and the newest of the rest."""
-    sure = {id(f) for f in shown}
-    room = {True: CARRIED, False: CARRIED_BESIDE}
-    taken: set[int] = set()
+    """Selects the facts stored in a Block: all that it shows, and the newest of the others."""
+    shown_ids = {id(f) for f in shown}
+    remaining = {True: CARRIED, False: CARRIED_BESIDE}
+    chosen: set[int] = set()
     for fact in sorted(facts, key=lambda f: f.order, reverse=True):
-        kind = must_keep(fact)
-        if id(fact) in sure or fact.kind == "name":  # of names there is a bound of their own
-            taken.add(id(fact))
-        elif room[kind]:
-            room[kind] -= 1
-            taken.add(id(fact))
-    return tuple(f for f in facts if id(f) in taken)
+        is_must = must_keep(fact)
+        if id(fact) in shown_ids or fact.kind == "name":  # the number of names is limited elsewhere
+            chosen.add(id(fact))
+        elif remaining[is_must]:
+            remaining[is_must] -= 1
+            chosen.add(id(fact))
+    return tuple(f for f in facts if id(f) in chosen)
 
 
 def _dropped_before(draft: Draft) -> int:
@@ -147,16 +148,17 @@ def _dropped_before(draft: Draft) -> int:
 
 
 def known_facts(draft: Draft) -> tuple[Fact, ...]:
-    """The facts of everything in view: those of the newest live Block, and those of the originals since."""
+    """Collects the facts of everything in view: those of the newest live Block, and of the original messages since."""
     marks = draft.view.marks
     newest = draft.view.path.at(marks.live[-1]) if marks.live else None
     older = newest.facts if isinstance(newest, Block) else ()
     for shown in (s for p in draft.pieces for s in p.shown() if s.original and s.message.origin == "tenfold"):
         older = merge(older, tuple(replace(f, at=shown.at) for f in parse(summary_text(text_of(shown.message)) or "")))
-    said = [s for p in draft.pieces if p.units[0].ref is None for s in p.shown()]
-    originals = [(s.at, s.message) for s in said if s.original]
-    late = [s.at for s in said if not s.original and s.message.origin == "tool"]  # results that came after their step
-    originals += [(at, m) for at in late if (m := message_of(draft.view.path.at(at))) is not None]
+    visible = [s for p in draft.pieces if p.units[0].ref is None for s in p.shown()]
+    originals = [(s.at, s.message) for s in visible if s.original]
+    # tool results that arrived after their step was closed
+    late_positions = [s.at for s in visible if not s.original and s.message.origin == "tool"]
+    originals += [(at, m) for at in late_positions if (m := message_of(draft.view.path.at(at))) is not None]
     originals.sort(key=lambda item: item[0])
     if draft.view.step is not None:
         originals += [(p, m) for p, e in draft.view.step.entries if (m := message_of(e)) is not None]
@@ -164,7 +166,7 @@ def known_facts(draft: Draft) -> tuple[Fact, ...]:
 
 
 def standing(plan: Plan) -> str:
-    """The words that stay in view under the Plan: untouched messages and stubs, without what is yet to be written."""
+    """Returns the text that stays in view under the Plan: unchanged messages and stubs, no summaries to be written."""
     words: list[str] = []
     for piece in plan.draft.pieces:
         if not piece.changed:
@@ -178,24 +180,24 @@ def standing(plan: Plan) -> str:
 
 
 def flat(text: str) -> str:
-    """The text with every run of white space as one space: quoting and indenting do not make it another text."""
+    """Replaces every run of white space by one space, so that quoting and indenting make no difference."""
     return " ".join(text.split())
 
 
 def is_section(message: Message) -> bool:
-    """Whether a message in view is a facts section and nothing else: what an elision left, and the next one renews."""
+    """Tells whether a message in view is only a facts section. An elision leaves one; the next compaction renews it."""
     text = summary_text(text_of(message)) if message.origin == "tenfold" else None
     return text is not None and text.startswith(TITLE) and not narrative(text)
 
 
 NEW = "01234567-89ab-7cde-8f01-23456789abcd"
-"""Stands in a Plan for the id of the Block that is about to be made."""
+"""Stands in a Plan for the id of the Block to be made."""
 
 
 def beside_newer(message: Message, settings: Settings) -> Message | None:
-    """A message in view as it stands beside a newer facts section: a summary keeps its text, and loses its own section.
+    """Removes the facts section of a message in view, since a newer one replaces it. The rest of a summary stays.
 
-    The message itself where it has none, None where nothing else is in it.
+    Returns the message itself if it has no section, None if nothing else is in it.
     """
     text = summary_text(text_of(message)) if message.origin == "tenfold" else None
     if text is None or TITLE not in text:
@@ -206,7 +208,7 @@ def beside_newer(message: Message, settings: Settings) -> Message | None:
 
 
 def shown_again(view: View, made: Replacement) -> bool:
-    """Whether a replacement shows what an older one showed, but for its facts section: it tells nothing anew."""
+    """Tells whether a replacement shows the same as the older one it covers, apart from the facts section."""
     ref = made.covers[0]
     if not isinstance(ref, Rep) or len(made.covers) > 1:
         return False
@@ -228,7 +230,7 @@ def _apart_from_facts(show: Sequence[Show]) -> list[Show | str]:
 
 
 def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> Section:
-    """The facts section under the Plan: must-keep facts that stand in view verbatim anyway are not repeated."""
+    """Builds the facts section for the Plan. Must-keep facts and identifiers already in view are not repeated."""
     text = standing(plan)
 
     def hidden(fact: Fact) -> bool:
@@ -239,13 +241,13 @@ def section_of(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) 
 
 
 def _stands_in(fact: Fact, text: str) -> bool:
-    """Whether a fact stands in a text on one line; of one that was clipped, both of its ends."""
+    """Tells whether a fact is in a text that has single spaces; of a shortened fact, whether all its parts are."""
     head, *rest = CLIPPED.split(flat(fact.text))
     return stands(head, text) if not rest else all(part in text for part in (head, *rest))
 
 
 def stands(words: str, text: str) -> bool:
-    """Whether `words` occur in `text` for themselves: not as a part of a longer word or path."""
+    """Tells whether `words` occur in `text` by themselves, not as part of a longer word or path."""
     start = text.find(words) if words else -1
     while start >= 0:
         before, after = text[start - 1 : start], text[start + len(words) : start + len(words) + 2]
@@ -256,7 +258,7 @@ def stands(words: str, text: str) -> bool:
 
 
 def _goes_on(edge: str, inner: str) -> bool:
-    """Whether a word or path goes on over the edge of what was found. A full stop before white space ends it."""
+    """Tells whether a word or path continues across the edge of a match. A full stop before white space ends it."""
     if not (inner.isalnum() or inner == "_"):
         return False
     near = edge[:1]
@@ -264,26 +266,26 @@ def _goes_on(edge: str, inner: str) -> bool:
 
 
 def kept_facts(plan: Plan, filled: Filled) -> dict[str, tuple[int, int]]:
-    """How many facts of each kind stand in the view that the Plan leads to, and how many there are.
+    """Counts, for each kind, the facts visible in the view that the Plan leads to, and all facts.
 
-    Only what still holds is counted: resolved errors, earlier to-do states and earlier requests are not; nor are the
-    names in use, of which a view shows as many as fit.
+    Only valid facts count: no resolved errors, earlier to-do lists or earlier requests. Names in use do not count
+    either, since a view shows as many as fit.
     """
     text = standing(plan)
-    sure = {id(f) for f in filled.kept}
+    visible_ids = {id(f) for f in filled.kept}
     out: dict[str, tuple[int, int]] = {}
     for fact in filled.known:
         if fact.live and fact.kind != "name":
             kept, total = out.get(fact.kind, (0, 0))
-            out[fact.kind] = (kept + (id(fact) in sure or _stands_in(fact, text)), total + 1)
+            out[fact.kind] = (kept + (id(fact) in visible_ids or _stands_in(fact, text)), total + 1)
     return out
 
 
 def _told(plan: Plan, facts: Sequence[Fact], text: str) -> Section:
-    """Which facts a supplied text tells, or the view beside it: reported, not mended."""
-    words = flat(f"{standing(plan)} {text}")
-    kept = tuple(f for f in facts if _stands_in(f, words))
-    return Section("", kept, tuple(f for f in facts if must_keep(f) and f not in kept), 0)
+    """Returns the facts that a supplied text or the view beside it contains. Missing facts are reported, not added."""
+    visible_text = flat(f"{standing(plan)} {text}")
+    visible = tuple(f for f in facts if _stands_in(f, visible_text))
+    return Section("", visible, tuple(f for f in facts if must_keep(f) and f not in visible), 0)
 
 
 def _words(message: Message) -> str:
@@ -296,37 +298,39 @@ def _summary(
 ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Replacement, Written]]:
     draft, frame = plan.draft, plan.goal.frame
     facts = section.text if section else ""
-    room = piece.allotment - frame - (section.tokens if section else 0)
+    budget = piece.allotment - frame - (section.tokens if section else 0)
     if piece.kind == BATCHES:
-        job = job_of(draft.view, plan.goal, piece, room, writing)
+        job = job_of(draft.view, plan.goal, piece, budget, writing)
         written = yield from writing.writer.write(replace(job, supplied=writing.supplied))
-    elif piece.kind != SUMMARY or (room < LEAST_NARRATIVE and not (writing.supplied or writing.given)):
+    elif piece.kind != SUMMARY or (budget < LEAST_NARRATIVE and not (writing.supplied or writing.given)):
         written = Written(text="", rung="none" if piece.kind != SUMMARY else "mechanical")
     elif writing.supplied or writing.given:
         written = Written(text=clean(writing.supplied), rung="none")
     else:
-        written = yield from writing.writer.write(job_of(draft.view, plan.goal, piece, room, writing))
-    said = partial(_saying, plan, piece, writing, facts)
-    message, size = said(written.text)
-    others = sum(each.sizes) - piece.allotment
-    if writing.given and (size + others >= piece.before or not written.text.strip()):
-        what = f"it takes {size:,} tokens in place of {piece.before - others:,}"
-        what = what if written.text.strip() else "it is empty"
-        written = replace(written, text="", failed=f"the summary that a before-hook supplied cannot be used: {what}")
+        written = yield from writing.writer.write(job_of(draft.view, plan.goal, piece, budget, writing))
+    build = partial(_saying, plan, piece, writing, facts)
+    message, size = build(written.text)
+    other_tokens = sum(each.sizes) - piece.allotment
+    if writing.given and (size + other_tokens >= piece.before or not written.text.strip()):
+        problem = f"it takes {size:,} tokens in place of {piece.before - other_tokens:,}"
+        problem = problem if written.text.strip() else "it is empty"
+        written = replace(written, text="", failed=f"the summary that a before-hook supplied cannot be used: {problem}")
     elif size > piece.allotment and writing.supplied and not writing.given:
         note = f"the supplied summary takes {size:,} tokens; it was cut to its allotment of {piece.allotment:,}"
         written = replace(written, notes=(*written.notes, note))
     while size > piece.allotment and written.text and not writing.given:
-        fits = writing.count([written.text])[0] - (size - piece.allotment) - 1
-        shorter = shortened(written.text, fits, writing.count)
+        limit = writing.count([written.text])[0] - (size - piece.allotment) - 1
+        shorter = shortened(written.text, limit, writing.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
-        message, size = said(written.text)
+        message, size = build(written.text)
     at = place_to_write(each.show)
     show, sizes = list(each.show), list(each.sizes)
-    if piece.kind == SUMMARY and summary_text(text_of(message)) == "":  # no room for a text: at least how much it was
-        counted, least = said(f"({len(piece.shown()) - len(each.show) + 1:,} messages are not shown here)")
-        message, size = (counted, least) if least <= piece.allotment else (message, size)
-    if piece.kind not in _TELLS and not facts:  # all of them stand in view after all: an empty section says nothing
+    if piece.kind == SUMMARY and summary_text(text_of(message)) == "":  # too short for a text: say how many
+        placeholder, placeholder_size = build(
+            f"({len(piece.shown()) - len(each.show) + 1:,} messages are not shown here)"
+        )
+        message, size = (placeholder, placeholder_size) if placeholder_size <= piece.allotment else (message, size)
+    if piece.kind not in _TELLS and not facts:  # all facts are in view anyway: show no empty section
         del show[at], sizes[at]
     else:
         show[at], sizes[at] = Say(message), size
@@ -334,8 +338,8 @@ def _summary(
 
 
 def _saying(plan: Plan, piece: Piece, writing: Writing, facts: str, story: str) -> tuple[Message, int]:
-    """The summary's message with its size."""
-    settings = writing.settings  # a facts section alone is no summary, so nothing is said around it
+    """Builds the message of a summary and counts its tokens."""
+    settings = writing.settings  # a facts section alone gets no opening and closing
     if piece.kind not in _TELLS:
         settings = replace(settings, opening="", closing="")
     return _said(plan.draft, (story, facts), writing.block, plan.goal.recall, settings)
@@ -344,27 +348,27 @@ def _saying(plan: Plan, piece: Piece, writing: Writing, facts: str, story: str) 
 def _topped_up(
     plan: Plan, piece: Piece, each: Replacement, made: tuple[Replacement, Section], writing: Writing, story: str
 ) -> tuple[Replacement, Section]:
-    """The summary with the further facts for which its allotment leaves room, once the narrative took its own.
+    """Adds further facts to the summary if the narrative left tokens of the allotment.
 
-    Only of a policy that shows names in use: those take what is left. Others keep a facts section to its share.
+    Only for a policy that shows names in use, which fill the rest. Others keep the facts section to its share.
     """
-    wrote, section = made
-    told = section.tokens + writing.count([story])[0] + plan.goal.frame
-    left = piece.allotment - told - max(plan.tokens_after - plan.goal.target, 0)
-    if not plan.goal.names or left < LEAST_NARRATIVE or len(wrote.show) < len(each.show):
+    written_replacement, section = made
+    used = section.tokens + writing.count([story])[0] + plan.goal.frame
+    remaining = piece.allotment - used - max(plan.tokens_after - plan.goal.target, 0)
+    if not plan.goal.names or remaining < LEAST_NARRATIVE or len(written_replacement.show) < len(each.show):
         return made
-    fuller = section_of(plan, writing.facts, budget=section.tokens + left, count=writing.count)
-    message, size = _saying(plan, piece, writing, fuller.text, story)
-    if size > piece.allotment or fuller.tokens <= section.tokens:
+    larger = section_of(plan, writing.facts, budget=section.tokens + remaining, count=writing.count)
+    message, size = _saying(plan, piece, writing, larger.text, story)
+    if size > piece.allotment or larger.tokens <= section.tokens:
         return made
     at = place_to_write(each.show)
-    show, sizes = list(wrote.show), list(wrote.sizes)
+    show, sizes = list(written_replacement.show), list(written_replacement.sizes)
     show[at], sizes[at] = Say(message), size
-    return replace(wrote, show=tuple(show), sizes=tuple(sizes)), fuller
+    return replace(written_replacement, show=tuple(show), sizes=tuple(sizes)), larger
 
 
 def _signed(draft: Draft, made: Replacement, block: str) -> Replacement:
-    """The replacement with this Block's id under what it shows of older summaries in another form."""
+    """Puts the Block's id into older summaries that the replacement shows in another form."""
     show, sizes = list(made.show), list(made.sizes)
     for at, each in enumerate(made.show):
         if isinstance(each, Say) and (mark := summary_mark(text_of(each.message))) and mark.block == NEW:
@@ -375,7 +379,7 @@ def _signed(draft: Draft, made: Replacement, block: str) -> Replacement:
 
 
 def frame_of(draft: Draft, recall: Recall, settings: Settings) -> int:
-    """What a summary takes without any text in it, by this draft's counter; ids and hashes vary, so with a margin."""
+    """Counts the tokens of a summary without any text, with a margin because ids and hashes vary."""
     _, size = _said(draft, ("", ""), NEW, recall, settings)
     return max(FRAME, size * 5 // 4)
 
@@ -386,29 +390,29 @@ def _said(draft: Draft, texts: tuple[str, str], block: str, recall: Recall, sett
 
 
 def carrier(block: str, texts: Sequence[str], settings: Settings) -> Message:
-    """The message that carries a summary: its delimiter, the policy's opening and closing, and the texts between."""
+    """Builds the message that carries a summary: delimiter, the policy's opening, the texts, the policy's closing."""
     text = "\n\n".join(t for t in texts if t)
-    whole = "\n".join(t for t in (settings.opening, text, settings.closing) if t)
-    return Message(settings.role, (Text(render_summary(block, whole)),), "tenfold")
+    content = "\n".join(t for t in (settings.opening, text, settings.closing) if t)
+    return Message(settings.role, (Text(render_summary(block, content)),), "tenfold")
 
 
 def story_of(text: str, settings: Settings) -> str:
-    """The narrative of a summary in view: without facts section, opening and closing."""
+    """Returns the narrative of a summary in view, without facts section, opening and closing."""
     return narrative(text).removeprefix(settings.opening).removesuffix(settings.closing).strip()
 
 
 def job_of(view: View, goal: Goal, piece: Piece, room: int, writing: Writing) -> Job:
-    """What a writer is given for a piece of a plan on this view."""
+    """Builds what a writer receives for one piece of a Plan on this view."""
     items: list[tuple[int, Message]] = []
     previous: list[str] = []
-    kept = {s.position for s in piece.show if not isinstance(s, Say)}
+    kept_positions = {s.position for s in piece.show if not isinstance(s, Say)}
     reads = dict(piece.reads)
     for unit in piece.units:
         for shown in unit.shown:
             text = summary_text(text_of(shown.message)) if shown.message.origin == "tenfold" else None
             if text is not None:
-                previous.extend([story] if (story := story_of(text, writing.settings)) else [])
-            elif not (shown.original and shown.at in kept and shown.message.role == "user"):
+                previous.extend([narrative_text] if (narrative_text := story_of(text, writing.settings)) else [])
+            elif not (shown.original and shown.at in kept_positions and shown.message.role == "user"):
                 items.append((shown.at if shown.of is None else shown.of, reads.get(shown.key, shown.message)))
     return Job(
         piece=piece,

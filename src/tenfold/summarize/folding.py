@@ -1,8 +1,8 @@
-"""Chunk and fold: a range is written as batches of its own, which stand beside those of earlier compactions.
+"""The writer of the preset `clip`: it writes a range as batches, which are added to those of earlier compactions.
 
-Each chunk is told once, in a batch of its own; what was told before is given to the model to understand it by, never to
-be told again. Where a level of the omitted middle holds more than `BUFFER` batches, a parent is put over them; the
-sources stay in the log. The text that results is the clip-archive: the earliest and the latest batches.
+Each chunk becomes one batch. Earlier batches are given to the model as context only and are never written again. If a
+level of the omitted middle holds more than `MAX_LEVEL_BATCHES` batches, a parent batch replaces them in the archive;
+the sources stay in the log. The resulting text is the clip-archive: the earliest and the latest batches.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tenfold.view.units import Unit
 from tenfold.wire.marks import summary_text
 
 BUFFER = 2
-"""Batches that a level of the middle may hold: with the shown ones, the published `clip_first + clip_last + 2`."""
+"""Batches that a level of the middle may hold. With those shown, this is the published `clip_first + clip_last + 2`."""
 LEAST_BATCH = 150
-"""Tokens of the least useful batch: where so many do not fit for each that is shown, fewer are shown."""
+"""Tokens of the smallest useful batch. If the shown batches cannot have as many each, fewer are shown."""
 FLOOR_MESSAGES, FLOOR_TOKENS = 2, 1_000
-"""How small a chunk is made after time-outs, in messages or in tokens."""
+"""Smallest chunk after time-outs, in messages and in tokens."""
 _RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
 
 Told = tuple[Slot, Batch]
@@ -36,7 +36,7 @@ Items = tuple[tuple[int, Message], ...]
 
 
 class Stretch(Struct, frozen=True):
-    """A unit that is to be told: up to position `last`, with its messages and the tokens of their content."""
+    """One unit to be summarized: its last position, its messages, and the tokens of their content."""
 
     last: int
     items: Items
@@ -44,7 +44,7 @@ class Stretch(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """An earlier summary that no archive of this log holds, up to position `last`."""
+    """An earlier summary, up to position `last`, that no archive of this log holds."""
 
     last: int
     text: str
@@ -53,9 +53,9 @@ class Text(Struct, frozen=True):
 class Folding(Struct, frozen=True):
     """The writer of `clip`.
 
-    A chunk has at most `chunk_size` messages or, where that is set, `max_chunk_tokens`; a unit is never split.
-    A batch takes at most `max_summary_tokens`. The archive shows the earliest `clip_first` and the latest `clip_last`.
-    After a call that was not answered in time, what is left is told in chunks half as large, up to `max_retries` times.
+    A chunk has at most `chunk_size` messages or, if it is set, `max_chunk_tokens`; a unit is never split. A batch takes
+    at most `max_summary_tokens`. The archive shows the earliest `clip_first` and the latest `clip_last` batches. After
+    a call that timed out, the rest is written in chunks half as large, up to `max_retries` times.
     """
 
     chunk_size: int = 20
@@ -66,26 +66,26 @@ class Folding(Struct, frozen=True):
     max_retries: int = 2
 
     def write(self, job: Job) -> Effect:
-        """See `Writer.write`. A merge that fails is put off, and noted; a chunk that fails spoils the whole."""
-        fold = _Fold(self, job, told_before(job))
-        yield from fold.tell(parts_of(job))
-        if fold.failed:
-            return Written("", fold.rung, tuple(fold.notes), fold.spent, fold.failed)
-        yield from fold.merge()
-        archive = [batch for _, batch in fold.told]
+        """See `Writer.write`. A failed merge is noted and left for later; a failed chunk fails the whole text."""
+        builder = _Fold(self, job, told_before(job))
+        yield from builder.tell(parts_of(job))
+        if builder.failed:
+            return Written("", builder.rung, tuple(builder.notes), builder.spent, builder.failed)
+        yield from builder.merge()
+        archive = [batch for _, batch in builder.told]
         text = fitted(archive, first=self.clip_first, last=self.clip_last, room=job.room, count=job.count)
         return Written(
             text,
-            fold.rung,
-            tuple(fold.notes),
-            fold.spent,
-            batches=tuple(fold.made),
-            standing=tuple(slot for slot, _ in fold.told),
+            builder.rung,
+            tuple(builder.notes),
+            builder.spent,
+            batches=tuple(builder.made),
+            standing=tuple(slot for slot, _ in builder.told),
         )
 
 
 class _Fold:
-    """One archive on its way: what stands in it, what was added, and what that took."""
+    """Builds one archive: its batches so far, those that are new, and what they cost."""
 
     def __init__(self, how: Folding, job: Job, told: Sequence[Told]) -> None:
         self.how, self.job = how, job
@@ -96,18 +96,18 @@ class _Fold:
         self.spent = Spent()
         self.failed = ""
         self.cycle = max((b.cycle for _, b in told), default=0) + 1
-        shown = how.clip_first + how.clip_last
-        share = (job.room - 40 - 60 * shown) // shown if shown else how.max_summary_tokens
+        shown_count = how.clip_first + how.clip_last
+        share = (job.room - 40 - 60 * shown_count) // shown_count if shown_count else how.max_summary_tokens
         self.allotment = max(LEAST_BATCH, min(how.max_summary_tokens, share))
         self.cursor = max((b.last for _, b in told), default=job.piece.first - 1) + 1
 
     def add(self, batch: Batch) -> Told:
-        """The batch with the slot it will have."""
+        """Adds a new batch and returns it with the slot it will have."""
         self.made.append(batch)
         return Slot(OWN, len(self.made) - 1), batch
 
     def tell(self, parts: Sequence[list[Stretch] | Text]) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
-        """A batch for each chunk, oldest first, and one for each text that is taken over as it is."""
+        """Writes a batch for each chunk, oldest first, and takes over each earlier summary as it is."""
         end = self.job.piece.last
         if self.job.supplied:
             items = tuple(item for part in parts if isinstance(part, list) for unit in part for item in unit.items)
@@ -120,26 +120,26 @@ class _Fold:
                 yield from self._tell(part, part[-1].last if number < len(parts) else end)
 
     def _tell(self, units: list[Stretch], until: int) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
-        """Chunk after chunk, the last one up to `until`; after a time-out what is left is cut into smaller ones."""
+        """Writes chunk after chunk, the last one up to `until`. After a time-out the chunks get smaller."""
         size, budget, retries = self.how.chunk_size, self.how.max_chunk_tokens, self.how.max_retries
-        left = units
-        while left:
-            chunks = chunked(left, size=size, budget=budget, most=self._bound())
+        remaining = units
+        while remaining:
+            chunks = chunked(remaining, size=size, budget=budget, most=self._bound())
             items = tuple(item for unit in chunks[0] for item in unit.items)
-            written, late = yield from _watched(self._effort(items))
+            written, is_late = yield from _watched(self._effort(items))
             self._spend(written)
-            if written.failed and late and retries:
+            if written.failed and is_late and retries:
                 retries -= 1
                 size, budget = max(FLOOR_MESSAGES, size // 2), max(FLOOR_TOKENS, budget // 2) if budget else 0
-                self.notes.append(f"no answer in time: {len(left)} units are told in chunks half as large")
+                self.notes.append(f"no answer in time: {len(remaining)} units are told in chunks half as large")
                 continue
             if written.failed:
                 self.failed = written.failed
                 return
             last = chunks[0][-1].last
-            left = left[len(chunks[0]) :]
+            remaining = remaining[len(chunks[0]) :]
             self.rung = max(self.rung, written.rung, key=_RUNGS.index)
-            self._put(items, last if left else until, written.text)
+            self._put(items, last if remaining else until, written.text)
 
     def _bound(self) -> int:
         models = self.job.settings.models
@@ -147,11 +147,11 @@ class _Fold:
 
     def _effort(self, items: Items) -> Effect:
         job = self.job
-        takes = sum(job.count([_content(message) for _, message in items]))
+        tokens = sum(job.count([_content(message) for _, message in items]))
         task = Task(
             items,
             job.facts,
-            allotment=max(LEAST_BATCH // 2, min(self.allotment, takes)),
+            allotment=max(LEAST_BATCH // 2, min(self.allotment, tokens)),
             purpose="batch",
             focus=job.focus,
             context=self._context(),
@@ -159,7 +159,7 @@ class _Fold:
         return write(task, job.settings, job.count)
 
     def _context(self) -> str:
-        """What stands in the archive so far, as it would be shown: to understand the next chunk by."""
+        """Renders the archive so far, as it would be shown, as context for the next chunk."""
         if not self.told:
             return ""
         return rendered([b for _, b in self.told], first=self.how.clip_first, last=max(1, self.how.clip_last))
@@ -171,11 +171,11 @@ class _Fold:
         self.cursor = last + 1
 
     def _take_over(self, text: str, until: int) -> None:
-        """Batches from a summary that another policy, or a log that is not at hand, left in view."""
-        held = parse_rendered(text)
-        self.cycle = max((self.cycle, *(batch.cycle + 1 for batch in held)))
+        """Takes over batches from a summary left in view by another policy, or by a log that is not at hand."""
+        parsed = parse_rendered(text)
+        self.cycle = max((self.cycle, *(batch.cycle + 1 for batch in parsed)))
         own = Batch(tidy(text), 0, self.cursor, until, count=until - self.cursor + 1, cycle=self.cycle)
-        for batch in held or (own,):
+        for batch in parsed or (own,):
             self.told.append(self.add(replace(batch, first=self.cursor, last=until)))
         self.cursor = until + 1
 
@@ -188,15 +188,15 @@ class _Fold:
 
     def merge(self) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
         """Puts parents over full levels of the middle, the lowest level first, until none is full."""
-        while (found := full_level([b for _, b in self.told], self.how)) is not None:
-            first, last = found
+        while (level := full_level([b for _, b in self.told], self.how)) is not None:
+            first, last = level
             last = self._within(first, last)
             retries = self.how.max_retries
             while True:
                 sources = self.told[first:last]
-                written, late = yield from _watched(self._merging([b for _, b in sources]))
+                written, is_late = yield from _watched(self._merging([b for _, b in sources]))
                 self._spend(written)
-                if not (written.failed and late and retries and last - first > FLOOR_MESSAGES):
+                if not (written.failed and is_late and retries and last - first > FLOOR_MESSAGES):
                     break
                 retries, last = retries - 1, first + max(FLOOR_MESSAGES, (last - first) // 2)
             if written.failed:
@@ -206,7 +206,7 @@ class _Fold:
             self.told[first:last] = [self.add(parent(sources, tidy(written.text), self.cycle))]
 
     def _within(self, first: int, last: int) -> int:
-        """As many of these as the model can be sent; at least two."""
+        """Returns the end of the slice that the model can be sent; it holds at least two batches."""
         bound = self._bound() * 3 // 4
         sizes = self.job.count([b.text for _, b in self.told[first:last]])
         while bound and last - first > FLOOR_MESSAGES and sum(sizes[: last - first]) > bound:
@@ -215,11 +215,11 @@ class _Fold:
 
     def _merging(self, sources: Sequence[Batch]) -> Effect:
         job = self.job
-        takes = sum(job.count([b.text for b in sources]))
+        tokens = sum(job.count([b.text for b in sources]))
         task = Task(
             (),
             job.facts,
-            allotment=max(LEAST_BATCH // 2, min(self.how.max_summary_tokens, takes * 2 // 3)),
+            allotment=max(LEAST_BATCH // 2, min(self.how.max_summary_tokens, tokens * 2 // 3)),
             purpose="merge",
             focus=job.focus,
             parts=tuple(b.text for b in sources),
@@ -228,7 +228,7 @@ class _Fold:
 
 
 def parent(sources: Sequence[Told], text: str, cycle: int) -> Batch:
-    """The batch over these: one deeper than the deepest, from the start of the first to the end of the last."""
+    """Builds the parent of these batches: one deeper than the deepest, from the first's start to the last's end."""
     batches = [batch for _, batch in sources]
     return Batch(
         text,
@@ -244,9 +244,9 @@ def parent(sources: Sequence[Told], text: str, cycle: int) -> Batch:
 
 
 def full_level(archive: Sequence[Batch], how: Folding) -> tuple[int, int] | None:
-    """The lowest full level of the omitted middle, as the slice of its neighbouring batches; None if none is full.
+    """Returns the lowest full level of the omitted middle, as a slice of neighbouring batches; None if none is full.
 
-    A level holds batches of equal depth, so depth grows with the logarithm of what was told.
+    A level holds batches of equal depth, so the depth grows with the logarithm of the number of messages.
     """
     first, last = how.clip_first, len(archive) - how.clip_last
     runs: list[tuple[int, int]] = []
@@ -261,8 +261,8 @@ def full_level(archive: Sequence[Batch], how: Folding) -> tuple[int, int] | None
 
 
 def told_before(job: Job) -> list[Told]:
-    """The batches of the archives in the range, oldest first."""
-    return [told for unit in job.piece.units for told in _archive(job, unit)]
+    """Returns the batches of the archives in the range, oldest first."""
+    return [entry for unit in job.piece.units for entry in _archive(job, unit)]
 
 
 def _archive(job: Job, unit: Unit) -> tuple[Told, ...]:
@@ -270,12 +270,12 @@ def _archive(job: Job, unit: Unit) -> tuple[Told, ...]:
 
 
 def parts_of(job: Job) -> list[list[Stretch] | Text]:
-    """The range in order, as stretches of units that are to be told and texts to be taken over; archives left out.
+    """Splits the range, in order, into units to be summarized and earlier summaries to be taken over, without archives.
 
-    What stood verbatim beside an archive, and no longer does, is told with what follows it.
+    Messages that stood verbatim beside an archive, and no longer do, are summarized with the messages after them.
     """
     out: list[list[Stretch] | Text] = []
-    kept = {show.position for show in job.piece.show if isinstance(show, Keep)}
+    kept_positions = {show.position for show in job.piece.show if isinstance(show, Keep)}
     items: list[tuple[int, Message]] = []
     for unit in job.piece.units:
         texts: list[str] = []
@@ -283,11 +283,11 @@ def parts_of(job: Job) -> list[list[Stretch] | Text]:
             text = summary_text(text_of(shown.message)) if shown.message.origin == "tenfold" else None
             if text is not None:
                 texts.append(narrative(text))
-            elif not (shown.original and shown.at in kept):
+            elif not (shown.original and shown.at in kept_positions):
                 at = shown.at if shown.original else unit.first
                 items.append((at if shown.of is None else shown.of, shown.message))
-        archive = bool(_archive(job, unit))
-        if items and not archive:
+        has_archive = bool(_archive(job, unit))
+        if items and not has_archive:
             size = sum(job.count([_content(message) for _, message in items]))
             if not out or isinstance(out[-1], Text):
                 out.append([])
@@ -295,7 +295,7 @@ def parts_of(job: Job) -> list[list[Stretch] | Text]:
             assert isinstance(group, list)
             group.append(Stretch(unit.last, tuple(items), size))
             items = []
-        if any(texts) and not archive:
+        if any(texts) and not has_archive:
             out.append(Text(unit.last, "\n\n".join(t for t in texts if t)))
     return out
 
@@ -305,17 +305,17 @@ def _content(message: Message) -> str:
 
 
 def chunked(units: Sequence[Stretch], *, size: int, budget: int = 0, most: int = 0) -> list[list[Stretch]]:
-    """Units as chunks: greedily within `budget` tokens, or else within `size` messages and `most` tokens.
+    """Splits units into chunks: greedily within `budget` tokens, or else within `size` messages and `max_tokens`.
 
-    What is larger by itself is a chunk of its own.
+    A unit larger than that is a chunk of its own.
     """
     out: list[list[Stretch]] = []
     messages = tokens = 0
     bound = budget or most
     for unit in units:
-        over = bool(bound) and tokens + unit.tokens > bound
-        over = over or (not budget and messages + len(unit.items) > size)
-        if over or not out:
+        is_over = bool(bound) and tokens + unit.tokens > bound
+        is_over = is_over or (not budget and messages + len(unit.items) > size)
+        if is_over or not out:
             out.append([])
             messages = tokens = 0
         out[-1].append(unit)
@@ -325,17 +325,17 @@ def chunked(units: Sequence[Stretch], *, size: int, budget: int = 0, most: int =
 
 
 def _watched(effort: Effect) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Written, bool]]:
-    """The effort, and whether one of its Asks was not answered in time.
+    """Runs a writing and tells whether one of its Asks timed out.
 
-    A late call is not made again as it is: that is what smaller chunks are for.
+    A late call is not repeated as it is: smaller chunks are tried instead.
     """
-    late = False
+    is_late = False
     answers: tuple[Answer, ...] | None = None
     while True:
         try:
             asks = next(effort) if answers is None else effort.send(answers)
         except StopIteration as stop:
             written: Written = stop.value
-            return written, late
+            return written, is_late
         answers = yield tuple(replace(ask, repeat_late=False) if isinstance(ask, Summarize) else ask for ask in asks)
-        late = late or any(answer.timed_out for answer in answers)
+        is_late = is_late or any(answer.timed_out for answer in answers)

@@ -1,7 +1,7 @@
-"""The rendering of the preset `tail`: a label before each message's thinking, text, calls and results, in that order.
+"""Renders messages as in the preset `tail`: a label before each thinking, text, calls and results, in that order.
 
-Tool outputs keep their first `RESULT` characters and say how many more there were. Pictures are dropped; nothing that
-is empty gets a label. What tools printed and programs put in is fenced as data, as in every rendering.
+Tool outputs keep their first `MAX_RESULT_CHARS` characters and say how many more there were. Pictures are dropped, and
+empty parts get no label. Tool output and injected text are fenced as data, as in every rendering.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tenfold.summarize.fence import bounded, fenced
 from tenfold.text import head_of, plain
 
 RESULT = 2_000
-"""Characters that are kept of a tool's output."""
+"""Most characters kept of a tool's output."""
 
 
 def labelled(message: Message, limit: int) -> str:
-    """The message as labelled paragraphs, a blank line between them; each text of at most about `limit` characters."""
+    """Returns the message as labelled paragraphs, a blank line between them. Each text has about `limit` characters."""
     return redacted("\n\n".join(f"[{label}]: {text}" for label, text in _paragraphs(message, limit) if text.strip()))
 
 
@@ -58,15 +58,15 @@ def _paragraphs(message: Message, limit: int) -> Iterator[tuple[str, str]]:
 
 
 def _call(call: ToolCall, limit: int) -> str:
-    """`name(key=json, ...)`; arguments that are no JSON object stand as they were written."""
+    """Returns `name(key=json, ...)`. Arguments that are not a JSON object stay as they were written."""
     try:
-        given = msgspec.json.decode(call.arguments)
+        arguments = msgspec.json.decode(call.arguments)
     except msgspec.DecodeError:
-        given = None
-    if not isinstance(given, dict):
+        arguments = None
+    if not isinstance(arguments, dict):
         return f"{call.name}({bounded(call.arguments, limit)})"
-    named = ", ".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in given.items())
-    return f"{call.name}({bounded(named, limit)})"
+    pairs = ", ".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in arguments.items())
+    return f"{call.name}({bounded(pairs, limit)})"
 
 
 def _beside(part: Part, limit: int) -> Iterator[tuple[str, str]]:
@@ -84,8 +84,8 @@ def _beside(part: Part, limit: int) -> Iterator[tuple[str, str]]:
 
 
 def _printed(text: str, label: str, limit: int) -> str:
-    """A tool's output: its beginning, and how much more there was."""
+    """Returns the beginning of a tool's output, and how much more there was."""
     text = plain(text)
-    kept = min(limit, RESULT)
-    more = f"\n\n[... {len(text) - kept} more characters left out]" if len(text) > kept else ""
-    return fenced(head_of(text, kept), kept, label) + more if text else ""
+    length = min(limit, RESULT)
+    more = f"\n\n[... {len(text) - length} more characters left out]" if len(text) > length else ""
+    return fenced(head_of(text, length), length, label) + more if text else ""

@@ -1,4 +1,7 @@
-"""The rungs of a summary: model, stricter budget, next model, extractive, mechanical. Only values; no Ask is made."""
+"""Settings of the summarizer and the rungs of its ladder. Only values; no Ask is made here.
+
+The rungs are: model, stricter budget, next model, extractive, mechanical.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,26 @@ from tenfold.summarize.transcript import Style
 OnFailure = Literal["ladder", "keep_stages", "abort"]
 
 SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
-"""What an error says when the request was too big: then the same model gets a smaller one."""
+"""What an error says if the request was too big. The same model then gets a smaller one."""
 
 
 class Settings(Struct, frozen=True):
-    """How summaries are written. No `models`: by code alone, without any Ask.
+    """How summaries are written. Without `models` they are written by code alone, without any Ask.
 
-    `structure` names the headings a summary is written under (`structure.STRUCTURES`; "": free prose); explicit
-    `headings` stand in their place. `system` to `repair` are prompt texts, in which `{allotment}`, `{structure}`,
-    `{focus}` and `{failures}` are replaced; `sections` says what belongs under each heading, `told` what prose tells.
-    `briefing` is put behind `system` by the writer of `threshold` and `sliding`, with `{headings}` and `{words}`.
-    Texts left empty are filled at the edge. `instructions` is the policy's own wish, put beside the caller's focus.
-    A model is sent at most `input_tokens`; 0: `input_share` of its window where that is known, else `INPUT_TOKENS`.
-    Messages beyond that are summarised in at most `chunks` pieces, each folded into the text of those before it.
-    A call may take `timeout` seconds and is made `tries` times in all while it fails for the moment; `temperature` is
-    the model's where none is given. `effort` is how hard a model that can reason is to think, "" for not at all where
-    that can be turned off. `style` is how the messages are written down for the model.
-    The message that carries a summary has `role`, and `opening` and `closing` stand in it around what was written.
+    `structure` names the headings a summary is written under (`structure.STRUCTURES`; "": free prose). Explicit
+    `headings` replace them. `system` to `repair` are prompt texts, in which `{allotment}`, `{structure}`, `{focus}` and
+    `{failures}` are replaced. `sections` says what belongs under each heading, `told` what free prose covers.
+    `briefing` follows `system` for the writer of `threshold` and `sliding`, with `{headings}` and `{words}`. Empty
+    texts are filled from the package by `with_prompts`. `instructions` is the policy's own wish, put beside the
+    caller's focus.
+
+    A model is sent at most `input_tokens`. If that is 0, it is `input_share` of its window if known, else
+    `DEFAULT_INPUT_TOKENS`. Longer input is summarized in at most `chunks` pieces, each folded into the text so far. A
+    call may take `timeout` seconds and is made up to `tries` times if it fails for the moment. `temperature` None
+    leaves it to the model. `effort` is how hard a reasoning model thinks; "" turns thinking off where possible. `style`
+    is how messages are rendered for the model.
+
+    The message that carries a summary has `role`, and `opening` and `closing` around the text.
     """
 
     models: tuple[str, ...] = ()
@@ -64,14 +70,17 @@ class Settings(Struct, frozen=True):
     style: Style = "numbered"
 
     def wanted(self, purpose: str) -> tuple[str, ...]:
-        """The headings that a text of this purpose must hold, in order. Raises `UsageError` for no known structure."""
+        """Returns the headings that a text of this purpose must hold, in order.
+
+        Raises `UsageError` for an unknown structure.
+        """
         if purpose in ("prefix", "branch"):
             prompt = self.prefix if purpose == "prefix" else self.branch
             return STRUCTURES[purpose] if not prompt or "{structure}" in prompt else ()
         return self.headings or headings_of(self.structure)
 
     def input_bound(self, model: str, answer: int) -> int:
-        """The most tokens that `model` is sent, so that an answer of `answer` tokens still fits its window."""
+        """Returns the most tokens to send to `model` so that an answer of `answer` tokens still fits its window."""
         window = window_of(model) if model else None
         if window is None:
             return self.input_tokens or INPUT_TOKENS
@@ -80,13 +89,13 @@ class Settings(Struct, frozen=True):
 
 
 PROMPTS = ("system", "first", "update", "prefix", "batch", "merge", "branch", "repair", "sections", "told", "briefing")
-"""The fields of `Settings` that hold a packaged text unless one is given."""
+"""The fields of `SummarySettings` that hold a packaged text unless one is given."""
 INPUT_TOKENS = 60_000
-"""What a model is sent at most where its window is not known: fits every hosted model of today with its answer."""
+"""The most tokens sent to a model whose window is not known. With the answer it fits every hosted model of today."""
 
 
 class Step(Struct, frozen=True):
-    """One try with a model. `share` of the allotment and of the input is used."""
+    """One try with a model. It uses `share` of the allotment and of the input."""
 
     rung: Rung
     model: str
@@ -94,9 +103,9 @@ class Step(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """A summary's text and how it came about. `failed` is the reason when none is to be used (then `text` is "").
+    """A summary's text and how it was written. `failure` is the reason if no text may be used (then `text` is "").
 
-    `batches` and `standing` are what a writer of batches adds to the Block and leaves at the archive's top level.
+    `batches` are what a writer of batches adds to the Block, and `top_batches` the archive's top level after it.
     """
 
     text: str
@@ -109,7 +118,7 @@ class Written(Struct, frozen=True):
 
 
 def steps_of(settings: Settings) -> tuple[Step, ...]:
-    """The tries with models, in order: the first one, the first one again with less, then each further model."""
+    """Returns the tries with models, in order: the first model, that one again with less, then each further model."""
     if not settings.models:
         return ()
     first, *others = settings.models
@@ -121,7 +130,7 @@ def steps_of(settings: Settings) -> tuple[Step, ...]:
 
 
 def worth_trying(step: Step, error: str) -> bool:
-    """Whether a step makes sense after the one before it failed with `error` ("" when it answered, but badly)."""
+    """Tells whether a step makes sense after the one before failed with `error` ("" if it answered, but badly)."""
     if step.rung != "stricter" or not error:
         return True
     lowered = error.lower()
@@ -129,7 +138,7 @@ def worth_trying(step: Step, error: str) -> bool:
 
 
 def added(before: Spent, after: Spent) -> Spent:
-    """What two lots of model calls cost together; the price is unknown as soon as one price is."""
+    """Adds the costs of two lots of model calls. The price is unknown if one of them is."""
     prices = (before.price if before.calls else 0.0, after.price)
     price = None if None in prices else sum(price for price in prices if price is not None)
     return Spent(

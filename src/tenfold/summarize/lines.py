@@ -1,6 +1,6 @@
-"""A summary as lines, one for each step and each user message: how the preset `blocks` writes without a model.
+"""The writer of the preset `blocks`: a summary as lines, one for each step and each user message.
 
-With a model it writes one text; when that comes to nothing, the lines stand in its place.
+With a model it asks for one text; if that fails, the lines are used.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from tenfold.summarize.writer import Effect, Job
 
 
 class Lines(Struct, frozen=True):
-    """Asks a model, if there is one; lines where there is none, or no usable text comes and the policy lets them in."""
+    """Asks a model, if there is one. Writes lines if there is none, or if it fails and the policy allows them."""
 
     def write(self, job: Job) -> Effect:
         """See `Writer.write`."""
         notes: tuple[str, ...] = ()
         spent = Spent()
         if job.settings.models:
-            wanted = job.settings.on_failure
-            asking = "keep_stages" if wanted == "ladder" else wanted
-            tried = yield from write(job.task, replace(job.settings, on_failure=asking), job.count)
-            if not tried.failed or wanted != "ladder":
-                return tried
-            notes, spent = tried.notes, tried.spent
+            on_failure = job.settings.on_failure
+            model_failure = "keep_stages" if on_failure == "ladder" else on_failure
+            result = yield from write(job.task, replace(job.settings, on_failure=model_failure), job.count)
+            if not result.failed or on_failure != "ladder":
+                return result
+            notes, spent = result.notes, result.spent
         return written_lines(job, notes, spent)
 
 
 def written_lines(job: Job, notes: tuple[str, ...] = (), spent: Spent = Spent()) -> Written:  # noqa: B008 - a frozen value
-    """The job's messages as lines within its room, after the earlier summary, which takes at most half of it."""
-    before = "\n\n".join(job.previous).strip()
-    kept = thinned(before, job.room // 2, job.count) if before else ""
-    room = job.room - (job.count([kept + "\n"])[0] + 1 if kept else 0)
-    story = lines_of([m for _, m in job.items], room, job.count, focus=f"{job.focus} {job.settings.instructions}")
-    text = clean("\n".join(t for t in (kept, story) if t))
+    """Writes the job's messages as lines within its budget, after the earlier summary in at most half of it."""
+    previous = "\n\n".join(job.previous).strip()
+    earlier = thinned(previous, job.room // 2, job.count) if previous else ""
+    budget = job.room - (job.count([earlier + "\n"])[0] + 1 if earlier else 0)
+    lines = lines_of([m for _, m in job.items], budget, job.count, focus=f"{job.focus} {job.settings.instructions}")
+    text = clean("\n".join(t for t in (earlier, lines) if t))
     if text and job.count([text])[0] <= job.room:
         return Written(text, "extractive", notes, spent)
     return Written(mechanical(job.items, budget=job.room, count=job.count), "mechanical", notes, spent)
 
 
 def lines_of(messages: Sequence[Message], room: int, count: Count, *, focus: str = "") -> str:
-    """A line for each step and each message of the user in at most `room` tokens, if there is any way."""
-    told = [line for m in messages if (line := _told(m)) is not None]
-    return "\n".join(each.line for each in fitted(told, room, lambda lines: _sizes(lines, count), focus=focus))
+    """Renders a line for each step and each user message in at most `budget` tokens, if that is possible at all."""
+    step_lines = [line for m in messages if (line := _told(m)) is not None]
+    return "\n".join(each.line for each in fitted(step_lines, room, lambda lines: _sizes(lines, count), focus=focus))
 
 
 def _sizes(lines: Sequence[str], count: Count) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reads a rendered facts section back, and tells a summary's text from it."""
+"""Parses a rendered facts section, and separates the rest of a summary's text from it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CAUSE = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
 
 
 def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
-    """The facts of a rendered section, wherever it stands in `text`, in order.
+    """Parses the facts of a rendered section, wherever it is in `text`, in order.
 
-    All get position `at` (before any message), and a `line` that tells their order.
+    All get `position` (default: before any message) and a `line` that gives their order.
     """
     _, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
     if not found:
@@ -44,38 +44,38 @@ def parse(text: str, *, at: int = -1) -> tuple[Fact, ...]:
 
 
 def narrative(text: str) -> str:
-    """What stands in a summary's text before its facts section."""
+    """Returns the text of a summary before its facts section."""
     before, _, _ = ("\n" + text).partition("\n" + TITLE + "\n")
     return before.strip()
 
 
 def sectionless(text: str) -> str:
-    """A summary's text without its facts section: what stands before it, and what stands after its last item."""
+    """Returns a summary's text without its facts section: the text before it, and the text after its last item."""
     before, found, body = ("\n" + text).partition("\n" + TITLE + "\n")
     if not found:
         return text
     lines = body.split("\n")
-    ours = (n for n, line in enumerate(lines) if line not in BY_LINE and not line.startswith(("- ", "  ")))
-    after = lines[next(ours, len(lines)) :]
+    outside = (n for n, line in enumerate(lines) if line not in BY_LINE and not line.startswith(("- ", "  ")))
+    after = lines[next(outside, len(lines)) :]
     return "\n".join((before.strip("\n"), *after)).strip("\n")
 
 
 def _told(heading: Heading, item: str, at: int) -> Iterator[Fact]:
-    """The facts of one item: the errors of one command each for itself, with a failed command what it said."""
+    """Yields the facts of one item: each error of a command by itself, and with a failed command the error it names."""
     for each in _apart(heading, item):
         fact = _read(heading, each, at)
-        how, _, cause = fact.note.partition(": ")
-        if fact.kind == "command" and cause and not went_well(how):
+        outcome, _, cause = fact.note.partition(": ")
+        if fact.kind == "command" and cause and not went_well(outcome):
             yield Fact("error", cause, key_of(cause), at, live=False, note=fact.key)
         yield fact
 
 
 def _apart(heading: Heading, item: str) -> list[str]:
-    """The errors of one command as items of their own; any other item as it is."""
+    """Splits an item that holds several errors of one command. Any other item stays as it is."""
     if heading.kind != "error" or heading.live or f'"{ALSO}"' not in item:
         return [item]
-    told, note = _untail(item)
-    texts = told.removeprefix('tool: "').removesuffix('"').split(f'"{ALSO}"')
+    quoted, note = _untail(item)
+    texts = quoted.removeprefix('tool: "').removesuffix('"').split(f'"{ALSO}"')
     return [f'tool: "{text}"' + (f" (from: {note})" if note else "") for text in texts]
 
 
@@ -88,8 +88,8 @@ def _read(heading: Heading, item: str, at: int) -> Fact:
         case "command":
             note, _, item = item.removeprefix("[").partition("] ")
             ends = item.removesuffix("\n").endswith('")')
-            if ends and not went_well(note) and (said := _CAUSE.search(item)):
-                item, note = item[: said.start()], f"{note}: {said['cause']}"
+            if ends and not went_well(note) and (cause := _CAUSE.search(item)):
+                item, note = item[: cause.start()], f"{note}: {cause['cause']}"
         case "identifier":
             note = "tool" if item.startswith("tool: ") else "model"
             item = item.removeprefix("tool: ")
@@ -110,7 +110,7 @@ def _untail(item: str) -> tuple[str, str]:
 
 
 def _key(kind: FactKind, text: str) -> str:
-    """The key a fact of this text has when it is extracted, as far as the text still tells."""
+    """Rebuilds the key that a fact has when it is extracted, as far as its text shows it."""
     match kind:
         case "file_renamed":
             return text.rpartition(" -> ")[2]

@@ -1,8 +1,8 @@
-"""The facts section: what a summary carries by code, as plain text within a budget.
+"""Renders the facts section: the facts that code adds to a summary, as plain text within a token budget.
 
-Must-keep facts come first, and the newest values with what the user said in passing; the rest shares what room is
-left. Text that came from tools stands on one line behind
-`tool:`, so that it never reads as the user's instruction. `summarize/parse.py` reads it back.
+Must-keep facts come first, with the newest values and what the user said in passing; the rest shares what is left. Text
+from tools is on one line after `tool:`, so that it never reads as the user's instruction. `facts/parse.py` reads the
+section back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TITLE = "# Facts (carried word for word; lines marked `tool:` quote tool output,
 
 
 class Heading(Struct, frozen=True):
-    """One part of the section: its line, and the kind and liveness of the facts under it."""
+    """One part of the section: its heading line, and the kind and liveness of the facts under it."""
 
     line: str
     kind: FactKind
@@ -56,8 +56,8 @@ HEADINGS: tuple[Heading, ...] = (
     Heading("## Files read", "file_read"),
     Heading("## Names in use, by file or program (data, most used first)", "name", quoted=True),
 )
-"""In the order of reading: errors before the to-do list, or its last item seems to be what they are of. What is settled
-and has no heading (earlier to-do lists, changes taken back) is left out."""
+"""In reading order. Errors come before the to-do list, or they would seem to belong to its last item. Settled facts
+without a heading (earlier to-do lists, reverted changes) are left out."""
 _PLACE = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 BY_LINE = {heading.line: heading for heading in HEADINGS}
 _MULTILINE: frozenset[FactKind] = frozenset({"request", "rule", "correction", "todo"})
@@ -66,8 +66,8 @@ _MULTILINE: frozenset[FactKind] = frozenset({"request", "rule", "correction", "t
 class Section(Struct, frozen=True):
     """A rendered section of `tokens` tokens.
 
-    `kept` are the facts in view, by this text or because the view shows them anyway; `unshown` are the must-keep
-    facts that did not fit.
+    `visible` are the facts in view, in this text or elsewhere in the view. `unshown` are must-keep facts that did not
+    fit.
     """
 
     text: str
@@ -77,7 +77,7 @@ class Section(Struct, frozen=True):
 
 
 LEAST_SHOWN = 160
-"""Characters of a long rule or request below which what is left says nothing: it then counts as not shown."""
+"""A long rule or request is not shortened below this many characters, since the rest would say nothing."""
 
 
 def _nothing(_fact: Fact) -> bool:
@@ -94,56 +94,60 @@ def render(  # noqa: PLR0913  what a section holds, and how much of it
     depth: float = 1.0,
     beside: str = "",
 ) -> Section:
-    """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by worth and recency.
+    """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by rank and recency.
 
-    `hidden(fact)` keeps a fact out of the section because the view shows it anyway; such facts count as kept.
-    A request too long for its share is shown by head and tail. Of the budget, `names` tokens are kept for the names in
-    use that stand neither in the section nor in `beside`; with 0 there are none. They take what else is left, too;
-    what was only looked at comes after them, since they tell of it already.
-    A to-do list gets the less the larger `depth` is (`Goal.depth`).
+    `is_visible(fact)` is True for a fact that the view shows anyway: it is left out and counts as visible. A request
+    too long for its share is shown by head and tail. `names` tokens of the budget are kept for names in use that are
+    neither in the section nor in `visible_text`; 0 means no names. Names also fill what is left at the end, and
+    commands that only looked at something come after them. The larger `depth` is (`Goal.depth`), the less a to-do list
+    gets.
     """
     visible: list[Fact] = []
-    wanted: list[Fact] = []
+    candidates: list[Fact] = []
     for fact in _telling(facts):
         if fact.kind == "name":
             continue
         if hidden(fact):
             visible.append(fact)
         elif (fact.kind, fact.live) in _PLACE:
-            wanted.append(fact)
-    pairs = _fitted(wanted, budget, count, depth)
-    stands = _stand_ins(pairs)
-    values = _newest_values(wanted)
-    ranked = sorted((pair for pair in pairs if id(pair[0]) not in stands), key=lambda pair: _rank(pair[0], values))
-    places = {id(fact): number for number, (fact, _) in enumerate(pairs)}
-    looks = [pair for pair in ranked if names and _looked(pair[0])]
+            candidates.append(fact)
+    fact_lines = _fitted(candidates, budget, count, depth)
+    covered = _stand_ins(fact_lines)
+    values = _newest_values(candidates)
+    ranked = sorted(
+        (pair for pair in fact_lines if id(pair[0]) not in covered), key=lambda pair: _rank(pair[0], values)
+    )
+    places = {id(fact): number for number, (fact, _) in enumerate(fact_lines)}
+    reading_commands = [pair for pair in ranked if names and _looked(pair[0])]
     ranked = [pair for pair in ranked if not (names and _looked(pair[0]))]
     chosen, text, size = _within(ranked, budget, places, count)
     if names:
-        met, known = ranked_names(tuple(f for f in facts if f.kind == "name")), names_shown(beside)
-        spare = min(names, count([_assembled(_names(met, known | names_shown(text), names, count), places)])[0])
-        chosen, text, size = _within(ranked, budget, places, count, spare=spare)
-        chosen = [*chosen, *_names(met, known | names_shown(text), budget - size, count)]
-        chosen, text, size = _within([*chosen, *looks], budget, places, count)
+        names_by_rank, shown_names = ranked_names(tuple(f for f in facts if f.kind == "name")), names_shown(beside)
+        reserve = min(
+            names, count([_assembled(_names(names_by_rank, shown_names | names_shown(text), names, count), places)])[0]
+        )
+        chosen, text, size = _within(ranked, budget, places, count, spare=reserve)
+        chosen = [*chosen, *_names(names_by_rank, shown_names | names_shown(text), budget - size, count)]
+        chosen, text, size = _within([*chosen, *reading_commands], budget, places, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
         text, size = _assemble(chosen, places, count)
     shown = {id(fact) for fact, _ in chosen}
-    shown |= {fact for fact, other in stands.items() if other in shown}
+    shown |= {fact for fact, other in covered.items() if other in shown}
     kept = tuple(fact for fact in facts if id(fact) in shown) + tuple(visible)
-    unshown = tuple(fact for fact in wanted if must_keep(fact) and id(fact) not in shown)
+    unshown = tuple(fact for fact in candidates if must_keep(fact) and id(fact) not in shown)
     return Section(text=text, kept=kept, unshown=unshown, tokens=size)
 
 
 def _telling(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts without most lines of a settled run, and without what a command's line says anyway.
+    """Removes most lines of a settled run of errors, and what a command's line says anyway.
 
-    Of a run its first and its last line stay: the rest says that it was wrong often. Lines that speak of an error come
-    before a linter's; one that only roots its path elsewhere is told once.
+    The first and the last line of a run stay. Lines that name an error come before a linter's. Lines that differ only
+    in the folder of their path count once.
     """
     commands = [fact for fact in facts if fact.kind == "command"]
-    told = {text for fact in commands for text in (fact.note.removeprefix("ok: "), fact.text)}
-    facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in told)]
+    command_texts = {text for fact in commands for text in (fact.note.removeprefix("ok: "), fact.text)}
+    facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in command_texts)]
     causes = {(fact.at, _how(fact.note)[1]) for fact in commands}
     runs: dict[tuple[tuple[int, int], str], list[Fact]] = {}
     for fact in facts:
@@ -151,8 +155,8 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
             runs.setdefault((fact.order, fact.note), []).append(fact)
     kept: set[int] = set()
     for run in runs.values():
-        once = {_unrooted(fact.text): fact for fact in reversed(run)}
-        lines = sorted(once.values(), key=run.index)
+        unique = {_unrooted(fact.text): fact for fact in reversed(run)}
+        lines = sorted(unique.values(), key=run.index)
         errors = [fact for fact in lines if "rror" in fact.text]
         best = errors if len(errors) > 1 else [*errors, *(fact for fact in lines if fact not in errors)][:2]
         kept |= {id(best[0]), id(best[-1])}
@@ -161,46 +165,46 @@ def _telling(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def _how(note: str) -> tuple[str, str]:
-    """How a command ended, and what it said of it where it did not go well."""
-    how, _, cause = (note, "", "") if went_well(note) else note.partition(": ")
-    return how, cause
+    """Splits a command's note into how it ended and, if it failed, the error line."""
+    outcome, _, cause = (note, "", "") if went_well(note) else note.partition(": ")
+    return outcome, cause
 
 
 def _briefly(fact: Fact) -> Fact:
-    """A command without what it said."""
+    """Returns a command's fact without its error line; any other fact as it is."""
     return replace(fact, note=_how(fact.note)[0]) if fact.kind == "command" else fact
 
 
 def _unrooted(line: str) -> str:
-    """An error line without the folders of the path it begins with."""
-    place, space, said = line.partition(" ")
-    return place.rpartition("/")[2] + space + said
+    """Returns an error line without the folders of the path it begins with."""
+    place, space, rest = line.partition(" ")
+    return place.rpartition("/")[2] + space + rest
 
 
 def _looked(fact: Fact) -> bool:
-    """Whether a command only looked at something, and saw it."""
+    """Tells whether a command only looked at something, and succeeded."""
     return fact.kind == "command" and only_looks(fact.key) and went_well(fact.note)
 
 
 def must_keep(fact: Fact) -> bool:
-    """Whether a compaction must keep this fact in view: a must-keep kind that is not settled."""
+    """Tells whether a compaction must keep this fact in view: a must-keep kind that is not settled."""
     return fact.live and fact.kind in MUST_KEEP
 
 
 VALUES = 9
-"""The model's newest sentences with a figure: where things stand (prices, counts, limits) is often told there only."""
+"""How many of the model's newest sentences with a number rank high. Prices, counts and limits are often only there."""
 
 
 def _newest_values(facts: Iterable[Fact]) -> set[int]:
-    """The `VALUES` newest sentences in which the model states a figure, by `id`."""
-    told = sorted((f for f in facts if _tells_a_value(f) and figures(f.text)), key=lambda f: f.order)
-    return {id(fact) for fact in told[-VALUES:]}
+    """Returns the `id`s of the `MAX_VALUE_SENTENCES` newest sentences in which the model states a number."""
+    sentences = sorted((f for f in facts if _tells_a_value(f) and figures(f.text)), key=lambda f: f.order)
+    return {id(fact) for fact in sentences[-VALUES:]}
 
 
 def _rank(fact: Fact, values: Container[int]) -> tuple[int, int, int]:
-    """Order of admission: lower goes first, and within a group the newest.
+    """Ranks a fact for admission: lower first, and within a rank the newest.
 
-    The newest `values` come with what the user said in passing (`WEAK`): of these an old one tells less.
+    The newest `values` rank with what the user said in passing (`WEAK_NOTE`); older values say less.
     """
     newest = -fact.at, -fact.line
     if id(fact) in values:
@@ -211,9 +215,9 @@ def _rank(fact: Fact, values: Container[int]) -> tuple[int, int, int]:
             group = 27 if only_looks(fact.key) else 21 if not went_well(fact.note) or tells(fact.key) else 22
         group += 4 if (fact.kind == "identifier" and fact.note == "tool") or fact.note == ACK else 0
         return group, *newest
-    weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
-    wish = fact.kind == "rule" and not weak and not firm(fact.text)
-    return (_IN_PASSING if weak else _WISHED if wish else _ORDER.get(fact.kind, 5)), *newest
+    is_weak = fact.note == WEAK and fact.kind in {"rule", "correction"}
+    is_wish = fact.kind == "rule" and not is_weak and not firm(fact.text)
+    return (_IN_PASSING if is_weak else _WISHED if is_wish else _ORDER.get(fact.kind, 5)), *newest
 
 
 _WISHED = 2
@@ -230,19 +234,20 @@ _SPARE: dict[tuple[FactKind, bool], int] = {
 
 
 def _fitted(facts: Iterable[Fact], budget: int, count: Count, depth: float) -> list[tuple[Fact, str]]:
-    """Each fact with its line; what alone would take more than its share is shortened with a visible gap.
+    """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap.
 
-    A command does not say again what an unresolved error says.
+    A command does not repeat an unresolved error.
     """
     facts = list(facts)
-    said = {(fact.at, cause_of(fact.text)) for fact in facts if fact.kind == "error" and fact.live}
-    pairs = [
-        (fact, _line(_briefly(fact) if (fact.at, _how(fact.note)[1]) in said else fact, fact.text)) for fact in facts
+    error_causes = {(fact.at, cause_of(fact.text)) for fact in facts if fact.kind == "error" and fact.live}
+    fact_lines = [
+        (fact, _line(_briefly(fact) if (fact.at, _how(fact.note)[1]) in error_causes else fact, fact.text))
+        for fact in facts
     ]
-    sizes = count([line for _, line in pairs]) if pairs else []
+    sizes = count([line for _, line in fact_lines]) if fact_lines else []
     out: list[tuple[Fact, str]] = []
-    for (fact, whole), size in zip(pairs, sizes, strict=True):
-        line = whole
+    for (fact, full_line), size in zip(fact_lines, sizes, strict=True):
+        line = full_line
         share = int(budget * _share(fact, depth) / 20)
         if size > share and fact.kind in _MULTILINE:
             text = (
@@ -256,7 +261,7 @@ def _fitted(facts: Iterable[Fact], budget: int, count: Count, depth: float) -> l
 
 
 def _share(fact: Fact, depth: float) -> float:
-    """Twentieths of the section that one fact may take."""
+    """Returns how many twentieths of the section one fact may take."""
     if fact.kind == "todo":
         return 6 / depth
     if fact.kind != "request":
@@ -265,33 +270,33 @@ def _share(fact: Fact, depth: float) -> float:
 
 
 def _open_items(text: str, share: int, size: int) -> str:
-    """A long list by its open items first, with the number of what was left out."""
+    """Shortens a long list: open items first, and the number of items left out."""
     lines = text.split("\n")
-    todo = [line for line in lines if "[x]" not in line[:8].lower()]
-    room = max(len(text) * share // size - 40, 40)
+    open_lines = [line for line in lines if "[x]" not in line[:8].lower()]
+    available = max(len(text) * share // size - 40, 40)
     kept: list[str] = []
-    for line in todo:
-        if room < len(line):
+    for line in open_lines:
+        if available < len(line):
             break
         kept.append(line)
-        room -= len(line) + 1
-    done = len(lines) - len(todo)
-    return "\n".join([*kept, f"({done} done and {len(todo) - len(kept)} open items not shown)"])
+        available -= len(line) + 1
+    done_count = len(lines) - len(open_lines)
+    return "\n".join([*kept, f"({done_count} done and {len(open_lines) - len(kept)} open items not shown)"])
 
 
 def _stand_ins(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
-    """Facts that need no line of their own, each with the one whose line holds its words (by `id`).
+    """Returns facts that need no line of their own, each with the fact whose line holds its words (both by `id`).
 
     Those are rules within the current request, and earlier requests that are kept as rules.
     """
-    whole = [fact for fact, line in pairs if fact.kind == "request" and fact.live and line == _line(fact, fact.text)]
-    said = {key_of(fact.text): fact for fact, _ in pairs if fact.kind in {"rule", "correction"}}
+    requests = [fact for fact, line in pairs if fact.kind == "request" and fact.live and line == _line(fact, fact.text)]
+    rules = {key_of(fact.text): fact for fact, _ in pairs if fact.kind in {"rule", "correction"}}
     out: dict[int, int] = {}
     for fact, _ in pairs:
         if fact.kind in {"rule", "correction"}:
-            holder = next((other for other in whole if other.at == fact.at and fact.text in other.text), None)
+            holder = next((other for other in requests if other.at == fact.at and fact.text in other.text), None)
         elif fact.kind == "request" and not fact.live:
-            holder = said.get(key_of(fact.text))
+            holder = rules.get(key_of(fact.text))
             holder = None if holder is None or holder.at != fact.at else holder
         else:
             continue
@@ -301,27 +306,31 @@ def _stand_ins(pairs: Sequence[tuple[Fact, str]]) -> dict[int, int]:
 
 
 def _names(met: Sequence[tuple[str, Fact]], known: Container[str], room: int, count: Count) -> list[tuple[Fact, str]]:
-    """The best of the names met that are not known from elsewhere, by owner, within `room` tokens."""
+    """Returns the best names that are not visible elsewhere, by owner, within `budget` tokens."""
     fresh = ((name, fact) for name, fact in met if name not in known and name not in _short(fact.key).split())
-    ranked = list(islice(fresh, max(room, 0) // 2))  # none takes less than two
+    ranked = list(islice(fresh, max(room, 0) // 2))  # each name takes at least two tokens
     sizes = count([f" {name}" for name, _ in ranked]) if ranked else []
     owners = {id(fact): fact for _, fact in ranked}
-    opening = dict(zip(owners, count([f"- {fact.key}: \n" for fact in owners.values()]), strict=True)) if owners else {}
-    left = room - count([HEADINGS[_PLACE["name", True]].line + "\n"])[0]
-    under: dict[int, list[str]] = {}
+    owner_sizes = (
+        dict(zip(owners, count([f"- {fact.key}: \n" for fact in owners.values()]), strict=True)) if owners else {}
+    )
+    remaining = room - count([HEADINGS[_PLACE["name", True]].line + "\n"])[0]
+    names_by_owner: dict[int, list[str]] = {}
     for (name, fact), size in zip(ranked, sizes, strict=True):
-        cost = size + (0 if id(fact) in under else opening[id(fact)])
-        if cost > left:
+        cost = size + (0 if id(fact) in names_by_owner else owner_sizes[id(fact)])
+        if cost > remaining:
             break
-        left -= cost
-        under.setdefault(id(fact), []).append(name)
-    return [(owners[key], _line(with_names(owners[key], names), " ".join(names))) for key, names in under.items()]
+        remaining -= cost
+        names_by_owner.setdefault(id(fact), []).append(name)
+    return [
+        (owners[key], _line(with_names(owners[key], names), " ".join(names))) for key, names in names_by_owner.items()
+    ]
 
 
 def _within(
     ranked: Sequence[tuple[Fact, str]], budget: int, places: Mapping[int, int], count: Count, *, spare: int = 0
 ) -> tuple[list[tuple[Fact, str]], str, int]:
-    """What of the ranked facts fits, its text, and its tokens; `spare` tokens are left, unless for must-keep facts."""
+    """Returns the ranked facts that fit, their text and its tokens. `reserve` tokens are for must-keep facts only."""
     text, size = _assemble(ranked, places, count)
     if size + spare <= budget:
         return list(ranked), text, size
@@ -330,24 +339,24 @@ def _within(
 
 
 def _choose(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count, *, spare: int) -> list[tuple[Fact, str]]:
-    """Greedy by rank while the lines and the headings they open still fit.
+    """Chooses facts by rank as long as their lines, and the headings they open, fit.
 
-    What is spare is taken by must-keep facts, and by sentences that tell a value: they say more than names do.
+    The reserve may be used by must-keep facts and by sentences with a value, since they say more than names do.
     """
     sizes = count([line + "\n" for _, line in ranked]) if ranked else []
-    opening = dict(zip(BY_LINE, count([line + "\n" for line in BY_LINE]), strict=True))
-    left = budget - count([TITLE + "\n"])[0]
+    heading_sizes = dict(zip(BY_LINE, count([line + "\n" for line in BY_LINE]), strict=True))
+    remaining = budget - count([TITLE + "\n"])[0]
     chosen: list[tuple[Fact, str]] = []
-    opened: set[str] = set()
+    open_headings: set[str] = set()
     for (fact, line), size in zip(ranked, sizes, strict=True):
         heading = HEADINGS[_PLACE[fact.kind, fact.live]].line
-        cost = size + (0 if heading in opened else opening[heading])
+        cost = size + (0 if heading in open_headings else heading_sizes[heading])
         run = f"{heading} {fact.note}"
-        if _joins(fact) and run in opened:
+        if _joins(fact) and run in open_headings:
             cost = count([ALSO + _quoted(redact(fact.text))])[0]
-        if cost <= left - (0 if must_keep(fact) or _tells_a_value(fact) else spare):
-            left -= cost
-            opened |= {heading, run}
+        if cost <= remaining - (0 if must_keep(fact) or _tells_a_value(fact) else spare):
+            remaining -= cost
+            open_headings |= {heading, run}
             chosen.append((fact, line))
     return chosen
 
@@ -357,9 +366,9 @@ def _tells_a_value(fact: Fact) -> bool:
 
 
 ALSO = " | "
-"""Between the settled errors of one command, which is named once a line."""
+"""Separates the settled errors of one command on one line, so that the command is named once."""
 _LINE = 480
-"""Characters of such a line: an error further from its command is no longer read with it."""
+"""Longest such line, in characters. An error further from its command is no longer read with it."""
 
 
 def _joins(fact: Fact) -> bool:
@@ -367,16 +376,16 @@ def _joins(fact: Fact) -> bool:
 
 
 def _joined(pairs: Sequence[tuple[Fact, str]]) -> list[str]:
-    """The lines of facts in their order; settled errors of one command stand on the line of its first."""
-    places: dict[str, int] = {}
+    """Returns the lines in order. Settled errors of one command are put on the line of its first."""
+    first_lines: dict[str, int] = {}
     lines: list[str] = []
     for fact, line in pairs:
-        at = places.get(fact.note, -1) if _joins(fact) else -1
+        at = first_lines.get(fact.note, -1) if _joins(fact) else -1
         if at >= 0 and len(lines[at]) + len(more := ALSO + _quoted(redact(fact.text))) <= _LINE:
             end = len(lines[at]) - len(_from(fact.note))
             lines[at] = lines[at][:end] + more + lines[at][end:]
             continue
-        places[fact.note] = len(lines)
+        first_lines[fact.note] = len(lines)
         lines.append(line)
     return lines
 
@@ -402,14 +411,14 @@ def _assembled(chosen: Sequence[tuple[Fact, str]], places: Mapping[int, int]) ->
 
 
 def _line(fact: Fact, text: str) -> str:
-    """One fact as a list item. A further line of a user's text is indented, so it cannot open a heading."""
+    """Renders one fact as a list item. Further lines of a user's text are indented, so they cannot form a heading."""
     if fact.kind == "name":
         return f"- {redact(_short(flat(fact.key)))}: {redact(text)}"
     return _item(text, fact.kind, fact.note)
 
 
 def _short(owner: str) -> str:
-    """A path's folder and name: they tell it from its namesakes, and the whole of it is a name of its own."""
+    """Returns a path's folder and name, enough to tell it from files of the same name."""
     return owner if " " in owner else "/".join(owner.split("/")[-2:])
 
 
@@ -424,14 +433,14 @@ def _item(text: str, kind: FactKind, note: str) -> str:
         case "identifier":
             return f"- {'tool: ' if note == 'tool' else ''}{flat(text)}"
         case "command":
-            how, cause = _how(note)
-            return f"- [{flat(how) or 'unknown'}] {flat(text)}" + (f" (tool: {_quoted(cause)})" if cause else "")
+            outcome, cause = _how(note)
+            return f"- [{flat(outcome) or 'unknown'}] {flat(text)}" + (f" (tool: {_quoted(cause)})" if cause else "")
         case _:
             return f"- {flat(text)}" + (f" (note: {flat(note)})" if note else "")
 
 
 _SOURCE = 110
-"""Characters of the command or file that an error is said to come from."""
+"""Most characters of the command or file that an error is said to come from."""
 
 
 def _from(note: str) -> str:
@@ -439,7 +448,7 @@ def _from(note: str) -> str:
 
 
 def quoted(fact: Fact, limit: int) -> str:
-    """A fact as one line of at most about `limit` characters of its text, labelled as in the section."""
+    """Renders a fact as one line, labelled as in the section, with at most about `limit` characters of its text."""
     return _line(fact, clip(flat(fact.text), limit))
 
 

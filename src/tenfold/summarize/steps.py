@@ -1,9 +1,7 @@
-"""Messages as lines of a story: what was asked, what the assistant said and did, what came of it.
+"""Turns messages into the lines of a narrative: what was asked, what the assistant said and did, and how it ended.
 
-Injected context and demonstrations (origin harness) are no part of the story.
-
-Shared by the extractive summary and its coarser forms; nothing here invents a word that is not in the messages,
-apart from counts and the names of roles.
+Injected context and demonstrations (origin harness) are left out. The extractive summary uses it in full and in coarser
+forms. Every word comes from the messages, apart from counts and the names of roles.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from tenfold.text import clip, flat, is_prose, opening
 
 
 class Done(Struct, frozen=True):
-    """One tool call and what came of it: `note` is "ok", "exit 1", "failed" and the like, "" without a result."""
+    """One tool call and how it ended: `note` is "ok", "exit 1", "failed" and the like, "" without a result."""
 
     doing: Doing
     note: str = ""
@@ -32,7 +30,7 @@ class Done(Struct, frozen=True):
 
 
 class Moment(Struct, frozen=True):
-    """One line's worth of story: somebody's words, or one step of the assistant with its calls."""
+    """One item of a narrative: somebody's words, or one step of the assistant with its calls."""
 
     at: int
     last: int
@@ -42,27 +40,31 @@ class Moment(Struct, frozen=True):
 
 
 def moments(items: Iterable[tuple[int, Message]]) -> list[Moment]:
-    """The story of a range: user messages as they come, each assistant answer with the results of its calls."""
+    """Returns the narrative of a range: user messages, and each assistant answer with the results of its calls."""
     out: list[Moment] = []
     open_at: dict[str, tuple[int, int]] = {}
     calls: dict[int, list[Done]] = {}
-    acting: int | None = None
-    opened = ""
+    acting_item: int | None = None
+    open_file = ""
     for at, message in items:
         if message.origin == "harness":
             continue
         result = result_of(message)
         if message.role == "assistant":
-            done = [Done(doing=read_call(call)) for call in calls_of(message)]
+            narrated = [Done(doing=read_call(call)) for call in calls_of(message)]
             for number, call in enumerate(calls_of(message)):
                 open_at[call.id] = (len(out), number)
-            action = None if done else text_action(message)
-            acting = len(out) if action else None
-            calls[len(out)] = [Done(doing=read_call(action, opened))] if action else done
+            text_call = None if narrated else text_action(message)
+            acting_item = len(out) if text_call else None
+            calls[len(out)] = [Done(doing=read_call(text_call, open_file))] if text_call else narrated
             out.append(Moment(at=at, last=at, who="assistant", said=retold(_words(message))))
         elif result is not None or message.origin == "tool":
             place = (
-                open_at.pop(result.call, None) if result is not None else (acting, 0) if acting is not None else None
+                open_at.pop(result.call, None)
+                if result is not None
+                else (acting_item, 0)
+                if acting_item is not None
+                else None
             )
             if place is not None:
                 step, number = place
@@ -70,8 +72,8 @@ def moments(items: Iterable[tuple[int, Message]]) -> list[Moment]:
                 out[step] = Moment(at=out[step].at, last=at, who="assistant", said=out[step].said)
             else:
                 out.append(Moment(at=at, last=at, who="tool", said=text_of(message)))
-            acting = None
-            opened = opened_by(text_of(message), opened)
+            acting_item = None
+            open_file = opened_by(text_of(message), open_file)
         elif message.role == "user":
             out.append(
                 Moment(at=at, last=at, who="summary" if message.origin == "tenfold" else "user", said=text_of(message))
@@ -95,7 +97,7 @@ def _came(doing: Doing, message: Message, at: int) -> Done:
 
 @remembered
 def first_sentence(text: str, limit: int) -> str:
-    """The first line of words in a text (not code, not a heading's marks), at most `limit` characters, on one line."""
+    """Returns the first sentence of prose in a text, at most `limit` characters, on one line."""
     lines = [line for line in text.split("\n") if line.strip()]
     chosen = next((line for line in lines if is_prose(line)), lines[0] if lines else "")
     chosen = flat(chosen.replace("**", "")).lstrip("#*- ")
@@ -104,7 +106,7 @@ def first_sentence(text: str, limit: int) -> str:
 
 
 def tell_call(done: Done, limit: int = 150) -> str:
-    """One call: its name or command, its outcome, its first error line; tool output is quoted."""
+    """Renders one call: its name or command, how it ended, its first error line. Tool output is quoted."""
     label = opening(flat(done.doing.label), limit)
     if not done.note:
         return f"{label} -> (no result)"
@@ -114,16 +116,16 @@ def tell_call(done: Done, limit: int = 150) -> str:
 
 
 def tell(moment: Moment) -> str:
-    """One moment in full: one line for the words and one for each call."""
-    where = f"[{moment.at}]"
+    """Renders one item in full: one line for the words and one for each call."""
+    label = f"[{moment.at}]"
     match moment.who:
         case "user":
-            lines = [f"{where} User: {clip(flat(clip(moment.said, 4_000)), 500)}"]
+            lines = [f"{label} User: {clip(flat(clip(moment.said, 4_000)), 500)}"]
         case "tool" | "summary":
-            lines = [f'{where} {moment.who}: "{opening(flat(moment.said[:2_000]), 160)}"']
+            lines = [f'{label} {moment.who}: "{opening(flat(moment.said[:2_000]), 160)}"']
         case _:
-            said = first_sentence(moment.said, 240)
-            lines = [f"{where} Assistant: {said}" if said else f"{where} Assistant:"]
+            sentence = first_sentence(moment.said, 240)
+            lines = [f"{label} Assistant: {sentence}" if sentence else f"{label} Assistant:"]
             lines.extend(f"  - {tell_call(done)}" for done in moment.calls)
     return redacted("\n".join(lines))
 
@@ -142,7 +144,7 @@ _VERBS: dict[Verb, str] = {
 
 
 def tell_run(run: Sequence[Moment]) -> str:
-    """Several steps as one line: calls grouped by what they do, with counts, names and how many failed."""
+    """Renders several steps as one line: calls grouped by what they do, with counts, names and failures."""
     groups: dict[str, list[Done]] = {}
     for moment in run:
         for done in moment.calls:
@@ -150,13 +152,13 @@ def tell_run(run: Sequence[Moment]) -> str:
     parts: list[str] = []
     for verb, group in groups.items():
         names = list(dict.fromkeys(_name(done) for done in group))
-        bad = sum(1 for done in group if done.note and not went_well(done.note))
+        failed_count = sum(1 for done in group if done.note and not went_well(done.note))
         shown = ", ".join(names[:5]) + (f", +{len(names) - 5} more" if len(names) > 5 else "")
         times = f" {len(group)}x" if len(group) > 1 else ""
-        parts.append(f"{verb}{times}: {shown}" + (f" ({bad} with errors)" if bad else ""))
-    said = next((first_sentence(m.said, 120) for m in reversed(run) if m.said.strip()), "")
+        parts.append(f"{verb}{times}: {shown}" + (f" ({failed_count} with errors)" if failed_count else ""))
+    sentence = next((first_sentence(m.said, 120) for m in reversed(run) if m.said.strip()), "")
     span = f"[{run[0].at}-{run[-1].last}]" if run[-1].last > run[0].at else f"[{run[0].at}]"
-    return redacted(f"{span} Assistant: {said}{' | ' if said and parts else ''}{'; '.join(parts)}".rstrip())
+    return redacted(f"{span} Assistant: {sentence}{' | ' if sentence and parts else ''}{'; '.join(parts)}".rstrip())
 
 
 def _name(done: Done) -> str:

@@ -1,7 +1,7 @@
-"""The headings a summary is written under, by the name a policy gives its structure.
+"""The headings a summary is written under, by the name that a policy gives its structure.
 
-The names and their order are here, once; what belongs under each heading stands in `prompts/sections.md`, once, and
-arrives in `Settings.sections` as text.
+The names and their order are defined here. The text about each heading is in `prompts/sections.md`, and arrives in
+`SummarySettings.sections`.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
 
 
 def headings_of(name: str) -> tuple[str, ...]:
-    """The headings of a structure, in order. Raises `UsageError` that names the nearest valid one."""
+    """Returns the headings of a structure, in order. Raises `UsageError` that names the nearest valid name."""
     found = STRUCTURES.get(name)
     if found is None:
-        near = get_close_matches(name, STRUCTURES, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        close_matches = get_close_matches(name, STRUCTURES, n=1)
+        suggestion = f"; did you mean {close_matches[0]!r}?" if close_matches else ""
         known = ", ".join(repr(each) for each in STRUCTURES)
-        raise UsageError(f"no structure of summaries is called {name!r}{meant} There are: {known}")
+        raise UsageError(f"no structure of summaries is called {name!r}{suggestion} There are: {known}")
     return found
 
 
 def guide(headings: tuple[str, ...], sections: str) -> str:
-    """What a prompt says of these headings: how to use them, then each with what belongs under it.
+    """Returns the part of a prompt about these headings: how to use them, then what belongs under each.
 
-    `sections` is the text of `prompts/sections.md`; a heading it does not know stands alone. "" without headings.
+    `sections` is the text of `prompts/sections.md`. A heading it does not know gets no text. "" without headings.
     """
     if not headings:
         return ""
-    told: dict[str, list[str]] = {"": []}
+    text_by_heading: dict[str, list[str]] = {"": []}
     current = ""
     for line in sections.split("\n"):
         current = line.strip() if line.startswith("## ") else current
-        told.setdefault(current, []).append(line)
-    preamble = "\n".join(told[""]).strip()
-    parts = ["\n".join(told.get(heading, [heading])).strip() for heading in headings]
+        text_by_heading.setdefault(current, []).append(line)
+    preamble = "\n".join(text_by_heading[""]).strip()
+    parts = ["\n".join(text_by_heading.get(heading, [heading])).strip() for heading in headings]
     return "\n\n".join(part for part in (preamble, "\n".join(parts)) if part)

@@ -1,7 +1,7 @@
-"""The input of a summarising model: a range of messages as chronological text, bounded per part.
+"""Renders the input of a summarizing model: a range of messages as chronological text, with a bound for each part.
 
-Its own renderer, apart from what the model sees in the conversation and from what people see in a terminal. Every
-part keeps its head and tail with the gap stated in lines; what tools printed is fenced as data.
+It is separate from what the model sees in the conversation and from what people see in a terminal. Each part keeps its
+head and tail with the gap stated in lines. Tool output is fenced as data.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from tenfold.summarize.labelled import labelled
 from tenfold.summarize.section import Count
 
 Style = Literal["numbered", "labelled"]
-"""How messages are written down: under their number and role, or as the paragraphs of the preset `tail`."""
+"""How messages are rendered: under their number and role, or as the labelled paragraphs of the preset `tail`."""
 _LARGEST, _SHORT, _SMALLEST = 8_000, 1_000, 120
-"""Characters of one part: at most, before a conversation is cut into pieces instead, and at least."""
+"""Characters of one part: the most, the fewest before a conversation is split instead, and the fewest of all."""
 
 Items = Sequence[tuple[int, Message]]
 
 
 class Pieces(Struct, frozen=True):
-    """A range cut into stretches that a model can be sent one at a time, and the oldest messages that had no room."""
+    """A range split into chunks that fit a model one at a time, and the oldest messages that did not fit."""
 
     pieces: tuple[tuple[tuple[int, Message], ...], ...]
     left_out: tuple[tuple[int, Message], ...] = ()
 
 
 class Transcript(Struct, frozen=True):
-    """A range as text, and the oldest messages that had no room in it."""
+    """A range as text, and the oldest messages that did not fit."""
 
     text: str
     left_out: tuple[tuple[int, Message], ...] = ()
 
 
 def pieces(items: Items, *, budget: int, most: int, count: Count, style: Style = "numbered") -> Pieces:
-    """The range in one piece where it fits `budget` tokens without its parts being cut short; else in several.
+    """Splits the range: one chunk if it fits `budget` tokens without cutting its parts short, else several.
 
-    At most `most` pieces: parts are shortened further until that is enough, then the oldest messages are left out.
-    A piece begins with a result only where a single step is larger than the budget.
+    There are at most `max_chunks`: parts are shortened until that is enough, then the oldest messages are left out. A
+    chunk begins with a tool result only if a single step is larger than the budget.
     """
     limit = _LARGEST
     sizes = _sizes(items, limit, count, style)
     while limit > _SHORT and sum(sizes) > budget:
         limit //= 2
         sizes = _sizes(items, limit, count, style)
-    found = _cut(items, sizes, budget)
-    while len(found) > most and limit > _SMALLEST:
+    chunks = _cut(items, sizes, budget)
+    while len(chunks) > most and limit > _SMALLEST:
         limit = max(limit // 2, _SMALLEST)
         sizes = _sizes(items, limit, count, style)
-        found = _cut(items, sizes, budget)
-    if len(found) <= most:
-        return Pieces(tuple(found))
-    kept = found[len(found) - most :]
-    return Pieces(tuple(kept), tuple(item for piece in found[: len(found) - most] for item in piece))
+        chunks = _cut(items, sizes, budget)
+    if len(chunks) <= most:
+        return Pieces(tuple(chunks))
+    kept = chunks[len(chunks) - most :]
+    return Pieces(tuple(kept), tuple(item for piece in chunks[: len(chunks) - most] for item in piece))
 
 
 def _sizes(items: Items, limit: int, count: Count, style: Style) -> list[int]:
@@ -66,14 +66,14 @@ def _sizes(items: Items, limit: int, count: Count, style: Style) -> list[int]:
 
 
 def _blocks(items: Items, limit: int, style: Style) -> list[str]:
-    """One text a message, "" for what the style leaves out."""
+    """Renders each message as one text, "" for what the style leaves out."""
     if style == "labelled":
         return [labelled(message, limit) for _, message in items]
     return [_block(at, message, limit) for at, message in items]
 
 
 def _cut(items: Items, sizes: Sequence[int], budget: int) -> list[tuple[tuple[int, Message], ...]]:
-    """Greedy, in order; where a piece is full it ends before the step that did not fit."""
+    """Cuts greedily, in order. A full chunk ends before the step that did not fit."""
     out: list[tuple[tuple[int, Message], ...]] = []
     start, total, open_step = 0, 0, 0
     for index, size in enumerate(sizes):
@@ -88,7 +88,7 @@ def _cut(items: Items, sizes: Sequence[int], budget: int) -> list[tuple[tuple[in
 
 
 def transcript(items: Items, *, budget: int, count: Count, style: Style = "numbered") -> Transcript:
-    """The messages as text of at most `budget` tokens: parts are shortened alike until all fits, then the oldest go."""
+    """Renders the messages in at most `budget` tokens. All parts get shorter first, then the oldest messages go."""
     limit = _LARGEST
     blocks = _blocks(items, limit, style)
     while limit > _SMALLEST and sum(count(blocks)) > budget:
@@ -96,8 +96,8 @@ def transcript(items: Items, *, budget: int, count: Count, style: Style = "numbe
         blocks = _blocks(items, limit, style)
     sizes = count([block + "\n\n" for block in blocks]) if blocks else []
     first, total = len(blocks), 0
-    room = budget - 30
-    while first > 0 and total + sizes[first - 1] <= room:
+    available = budget - 30
+    while first > 0 and total + sizes[first - 1] <= available:
         first -= 1
         total += sizes[first]
     text = _without(blocks, first)

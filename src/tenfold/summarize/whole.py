@@ -1,7 +1,7 @@
-"""The writer of `threshold` and `sliding`: one briefing that stands for all that came before.
+"""The writer of `threshold` and `sliding`: one briefing that replaces everything before.
 
-Where the model's text is too long it is asked again over the same messages with half the words; a summary is never
-summarised. Where a call fails, or gives nothing that can be used, the text is made mechanically: there always is one.
+If the model's text is too long, it is asked again over the same messages for half the words; a summary is never
+summarized. If a call fails or gives nothing usable, the text is written mechanically, so there always is one.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ TODO_ORDER = (
     "restores the list from it with the todos tool."
 )
 _EXCERPTS = (8_000, 2_000, 500)
-"""Characters of one part that the model is sent: fewer before any message is left out."""
+"""Characters of one part sent to the model. Fewer are tried before any message is left out."""
 _FEWEST = 2
 """Messages that are always sent, as published."""
 
 
 class Briefing(Struct, frozen=True):
-    """One text of at most half the buffer, asked for up to `attempts` times.
+    """Writes one text of at most half the buffer, asking up to `attempts` times.
 
-    What the model is sent is bounded by its window, `factor` being how far a count of it may be off.
+    The input is bounded by the model's window; `factor` is how far a token count may be off.
     """
 
     attempts: int = 3
@@ -71,18 +71,18 @@ class Briefing(Struct, frozen=True):
         return Written(text, "mechanical", tuple(notes), spent)
 
     def allowed(self, job: Job) -> int:
-        """Tokens of the answer: half the buffer of the window, and never more than there is room for."""
+        """Returns the tokens of the answer: half the buffer of the window, and never more than the job's budget."""
         return job.room if job.goal.window is None else min(self.buffer.summary(job.goal.window), job.room)
 
     def _asked(self, job: Job, items: Items, model: str) -> Generator[tuple[Ask, ...], tuple[Answer, ...], Written]:
-        """What one model makes of it; no text where it gave none that can be used."""
-        room = int(job.settings.input_bound(model, self.allowed(job)) / self.factor)
-        sent = fitting(items, budget=room, count=job.count)
-        notes = [_unsent(sent, room)] if sent.left_out else []
+        """Asks one model. The result has no text if the model gave none that can be used."""
+        budget = int(job.settings.input_bound(model, self.allowed(job)) / self.factor)
+        transcript = fitting(items, budget=budget, count=job.count)
+        notes = [_unsent(transcript, budget)] if transcript.left_out else []
         expected = _expected(job, items)
         spent, rejected = Spent(), _Answered()
         for attempt in range(max(1, self.attempts)):
-            ask = self._ask(job, sent.text, model, attempt=attempt, rejected=rejected)
+            ask = self._ask(job, transcript.text, model, attempt=attempt, rejected=rejected)
             (answer,) = yield (ask,)
             spent = added(spent, _cost(answer, model))
             if answer.error:
@@ -123,8 +123,8 @@ class Briefing(Struct, frozen=True):
                 .strip()
             )
 
-        room = int(settings.input_bound(model, allowed) / self.factor) // 2
-        before = f"<previous-summary>\n{thinned(earlier, room, job.count)}\n</previous-summary>" if earlier else ""
+        limit = int(settings.input_bound(model, allowed) / self.factor) // 2
+        before = f"<previous-summary>\n{thinned(earlier, limit, job.count)}\n</previous-summary>" if earlier else ""
         again = ""
         if rejected.text and not rejected.only_long:
             again = f"<rejected-summary>\n{rejected.text}\n</rejected-summary>\n\n{filled(settings.repair)}"
@@ -142,7 +142,7 @@ class Briefing(Struct, frozen=True):
 
 
 class _Answered(Struct, frozen=True):
-    """A text that was not accepted, and why."""
+    """A text that was rejected, and why."""
 
     text: str = ""
     failures: tuple[Failure, ...] = ()
@@ -156,13 +156,13 @@ def _expected(job: Job, items: Items) -> Expected:
     headings = job.settings.wanted("first")
     if headings and job.count(["\n".join(f"{heading}\n{NONE}\n" for heading in headings)])[0] > job.room // 2:
         headings = ()
-    asked = (text_of(s.message) for s in job.piece.show if isinstance(s, Say) and is_continuation(s.message))
-    known = "\n".join((*job.previous, *asked, job.focus, job.settings.instructions))
+    requests = (text_of(s.message) for s in job.piece.show if isinstance(s, Say) and is_continuation(s.message))
+    known = "\n".join((*job.previous, *requests, job.focus, job.settings.instructions))
     return Expected(source_of(items, job.facts, known), allotment=job.room, headings=headings)
 
 
 def _mended(answered: _Answered, job: Job, expected: Expected) -> str:
-    """The text by code: without lines that name unknown things, under its headings, cut to its room. "" where not."""
+    """Mends the text by code: no lines with unknown names, under its headings, within its budget. "" if it fails."""
     mended = mend(answered.text, answered.failures)
     if mended and expected.headings:
         mended = arranged(mended, expected.headings, job.facts, allotment=expected.allotment, count=job.count)
@@ -176,13 +176,13 @@ def _cost(answer: Answer, model: str) -> Spent:
 
 
 def _todos(job: Job) -> str:
-    """The latest to-do list that the log holds, for the model to carry on."""
+    """Renders the latest to-do list of the facts, for the model to carry on; "" if there is none."""
     lists = [fact for fact in job.facts if fact.kind == "todo" and fact.live]
     return todo_block(max(lists, key=lambda fact: fact.at).text.split("\n")) if lists else ""
 
 
 def todo_block(lines: Sequence[str]) -> str:
-    """A to-do list, one line an item, and the order to keep it; "" where there is none."""
+    """Renders a to-do list, one line an item, and the instruction to keep it; "" if there is none."""
     items = [line.strip() for line in lines if line.strip()]
     listed = "\n".join(item if item.startswith(("-", "*")) else f"- {item}" for item in items)
     return f"<todos>\n{listed}\n</todos>\n{TODO_ORDER}" if items else ""
@@ -192,14 +192,14 @@ def todo_block(lines: Sequence[str]) -> str:
 
 
 class Sent(Struct, frozen=True):
-    """The conversation as text, and the oldest messages that had no room in it."""
+    """The conversation as text, and the oldest messages that did not fit."""
 
     text: str
     left_out: tuple[tuple[int, Message], ...] = ()
 
 
 def fitting(items: Items, *, budget: int, count: Count) -> Sent:
-    """The messages as lines of at most `budget` tokens as they are sent: long parts get shorter, then the oldest go.
+    """Renders the messages in at most `budget` tokens: long parts get shorter, then the oldest messages go.
 
     At least the last two stay, however long.
     """
@@ -228,20 +228,20 @@ def _unsent(sent: Sent, room: int) -> str:
 
 
 def _lines(message: Message, limit: int) -> str:
-    """One message: what was said after its role, each call and each result by name with an excerpt."""
-    who = speaker(message)
+    """Renders one message: texts after their role, each call and each result by name with an excerpt."""
+    label = speaker(message)
     out: list[str] = []
     for part in message.parts:
         match part:
             case Text(text=text) if text.strip():
                 foreign = message.origin in ("tool", "harness")
-                said = fenced(text, limit, message.origin) if foreign else bounded(text, limit)
-                out.append(f"{who}: {said}")
+                shown_text = fenced(text, limit, message.origin) if foreign else bounded(text, limit)
+                out.append(f"{label}: {shown_text}")
             case ToolCall(name=name, arguments=arguments):
-                out.append(f"{who}: [called tool: {name}] {bounded(arguments, limit // 2)}")
+                out.append(f"{label}: [called tool: {name}] {bounded(arguments, limit // 2)}")
             case ToolResult(name=name):
                 failed = " (an error)" if part.error else ""
-                out.append(f"{who}: [tool {name or 'unknown'} returned a result]{failed}")
+                out.append(f"{label}: [tool {name or 'unknown'} returned a result]{failed}")
                 body = text_of(Message("tool", (part,), "tool"))
                 out.extend([fenced(body, limit, name or "result")] if body else [])
             case _:
@@ -253,18 +253,18 @@ _SPEAKERS = {"human": "user", "model": "assistant", "tool": "tool", "harness": "
 
 
 def speaker(message: Message) -> str:
-    """Whose words a message holds, as the briefing names them: by origin, since a tool may write user lines."""
+    """Returns whose words a message holds, as the briefing names them: by origin, since a tool may write user lines."""
     return _SPEAKERS[message.origin]
 
 
 def _spoken(job: Job) -> Items:
-    """The messages to be told, an older continuation as the request that it quotes, unless that is still quoted."""
-    now = {quoted(s.message) for s in job.piece.show if isinstance(s, Say) and is_continuation(s.message)}
+    """Returns the messages to summarize. An older continuation becomes the request it quotes, if no other quotes it."""
+    quoted_requests = {quoted(s.message) for s in job.piece.show if isinstance(s, Say) and is_continuation(s.message)}
     out: list[tuple[int, Message]] = []
     for at, message in job.items:
         if not is_continuation(message):
             out.append((at, message))
-        elif (request := quoted(message)) and request not in now:
+        elif (request := quoted(message)) and request not in quoted_requests:
             out.append((at, Message("user", (Text(request),), "human")))
     return out
 
@@ -273,29 +273,29 @@ def _spoken(job: Job) -> Items:
 
 
 def fallback(previous: str, items: Items, *, budget: int, count: Count) -> str:
-    """The mechanical summary in at most `budget` tokens: the earlier one, then how each text begins, with its role.
+    """Writes the mechanical summary in at most `budget` tokens: the earlier one, then how each text begins.
 
-    The earlier summary takes at most half, its beginning and end; of the texts the newest stay. Tool calls and their
-    results have no lines here: what matters of them are facts.
+    Each text has its role. The earlier summary takes at most half, as beginning and end; of the texts the newest stay.
+    Tool calls and results have no lines here, since what matters of them is in the facts.
     """
     before = thinned(previous.strip(), budget // 2, count) if previous.strip() else ""
     head = before + DIVIDER if before else ""
     lines = [line for _, message in items for line in _beginnings(message)]
-    room = budget - (count([head])[0] + 1 if head else 0)
+    available = budget - (count([head])[0] + 1 if head else 0)
     sizes = count([line + "\n" for line in lines]) if lines else []
     gap = "({} earlier texts are left out here)"
     first, total = 0, sum(sizes)
     reserve = count([gap.format(len(lines)) + "\n"])[0] + 1
-    while first < len(lines) and total + (reserve if first else 0) > room:
+    while first < len(lines) and total + (reserve if first else 0) > available:
         total -= sizes[first]
         first += 1
-    kept = [gap.format(first), *lines[first:]] if first else lines
-    text = clean(head + "\n".join(kept))
+    shown_lines = [gap.format(first), *lines[first:]] if first else lines
+    text = clean(head + "\n".join(shown_lines))
     return text if count([text])[0] <= budget else shortened(text, budget, count)
 
 
 def _beginnings(message: Message) -> list[str]:
-    """Each text of a message: its role and its first characters, on one line so that it cannot pass for another."""
+    """Returns the first characters of each text with its role, on one line so that it cannot look like another."""
     if message.origin == "tool":
         return []
     texts = [flat(redact(part.text)) for part in message.parts if isinstance(part, Text) and part.text.strip()]

@@ -1,8 +1,8 @@
-"""How the text of a summary comes about: the one place where a policy may put a way of its own.
+"""How the text of a summary is written: the one place where a policy may use its own way.
 
-A `Writer` is given a `Job` and is a generator: it yields Asks and receives Answers, so that the same writer serves
-sync, async and replayed runs. `Prose`, one text by one call, is what most policies use. Facts are not its business:
-the section with them is rendered by code and put under whatever a writer gives.
+A `Writer` gets a `WritingJob` and is a generator: it yields Asks and receives Answers, so the same writer serves sync,
+async and replayed runs. Most policies use `SingleTextWriter`: one text by one call. Facts are not a writer's business:
+code renders their section and puts it under the writer's text.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Effect = Generator[tuple[Ask, ...], tuple[Answer, ...], Written]
 
 
 class Job(Struct, frozen=True):
-    """One text to write, in at most `room` tokens.
+    """One text to write, in at most `budget` tokens.
 
-    `items` are the messages it stands for with their positions, without those that stay verbatim and without earlier
-    summaries, whose texts are `previous`, oldest first. `piece.cuts` says where the plan wants it written in parts.
-    `view` is the view the plan was made on: for times, and for what older Blocks hold. `supplied` is a text that a
-    hook gave, for writers that keep more of it than the text.
+    `items` are the messages it replaces, with their positions, without those that stay verbatim and without earlier
+    summaries. The texts of those are in `previous`, oldest first. `piece.cuts` says where the plan wants the text in
+    parts. `view` is the view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a
+    text from a hook, for writers that keep more than the text.
     """
 
     piece: Piece
@@ -48,7 +48,7 @@ class Job(Struct, frozen=True):
 
     @property
     def task(self) -> Task:
-        """The whole of it as one text: first-time, an update of what went before, or earlier texts merged into one."""
+        """The job as one task: a first text, an update of earlier texts, or earlier texts merged into one."""
         merging = bool(self.previous) and not self.items
         return Task(
             items=self.items,
@@ -62,15 +62,15 @@ class Job(Struct, frozen=True):
 
 
 class Writer(Protocol):
-    """A way to write. Returns a `Written` within `job.room`, and never raises for what a model did."""
+    """A way to write. Returns a `SummaryResult` within `job.budget`, and never raises for what a model did."""
 
     def write(self, job: Job) -> Effect:
-        """Yields Asks, receives Answers, returns the text and how it came about."""
+        """Yields Asks, receives Answers, and returns the text and how it was written."""
         ...
 
 
 class Prose(Struct, frozen=True):
-    """One text by one call, checked, repaired once, and down the ladder."""
+    """Writes one text by one call, checked, repaired once, and then down the ladder."""
 
     def write(self, job: Job) -> Effect:
         """See `Writer.write`."""
@@ -78,7 +78,7 @@ class Prose(Struct, frozen=True):
 
 
 def together(*efforts: Effect) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Written, ...]]:
-    """Runs independent writings side by side: their Asks go out as one tuple, so that drivers work on them at once."""
+    """Runs independent writings side by side. Their Asks go out as one tuple, so that drivers work on them at once."""
     done: dict[int, Written] = {}
     waiting: dict[int, tuple[Ask, ...]] = {}
     for index, effort in enumerate(efforts):

@@ -1,6 +1,7 @@
-"""Session files of other tools as logs, and views back into the same formats.
+"""Reads session files of other tools into a log, and renders a log or a view in the same formats.
 
-`read_file` recognises the format; `READERS` names them all; `write_file` writes a container whole.
+`read_file` recognizes the format, `FORMATS` holds all formats by name, and `render_sessions` returns the bytes of a
+file.
 """
 
 from __future__ import annotations

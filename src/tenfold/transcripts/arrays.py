@@ -1,4 +1,4 @@
-"""Files that hold a session's messages as the elements of an array somewhere in a JSON document."""
+"""Parses JSON documents that hold a session's messages as the elements of an array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenfold.transcripts.spans import Span, elements, member
 
 
 class Slot(Struct, frozen=True):
-    """An element: `lead` is the separator before it, `raw` its bytes, `number` its place in the array from 0."""
+    """One element: `lead` is the separator before it, `raw` its bytes, and `number` its index in the array."""
 
     number: int
     lead: bytes
@@ -21,18 +21,18 @@ class Slot(Struct, frozen=True):
     value: Any
 
     def native(self, format: str) -> Native:
-        """The element's bytes as they are kept."""
+        """Converts the element to the bytes that an entry keeps."""
         return Native(format, self.raw, self.lead)
 
     def fields(self, file: str) -> dict[str, Any]:
-        """The element as an object. Raises `BadInput` with its place when it is something else."""
+        """Returns the element's JSON object. Raises `BadInput` with its index if it is not an object."""
         if not isinstance(self.value, dict):
             raise BadInput(f"{file}: element {self.number} of the messages is {self.text[:40]!r}, not an object")
         return self.value
 
 
 class Array(Struct, frozen=True):
-    """An array in a text: `before` ends with its '[', `after` begins behind its last element."""
+    """An array in a text. `before` ends with its '[', and `after` begins behind its last element."""
 
     before: bytes
     slots: tuple[Slot, ...]
@@ -40,20 +40,20 @@ class Array(Struct, frozen=True):
 
 
 def array(text: str, at: int, *, start: int = 0, end: int | None = None) -> Array:
-    """The array whose '[' stands at `at`, within `text[start:end]`."""
-    found = elements(text, at)
+    """Parses the array whose '[' is at `position`, within `text[start:end]`."""
+    spans = elements(text, at)
     slots = []
-    here = at + 1
-    for number, span in enumerate(found):
+    offset = at + 1
+    for number, span in enumerate(spans):
         raw = text[span.start : span.end]
-        slots.append(Slot(number, text[here : span.start].encode(), raw.encode(), raw, span.value))
-        here = span.end
-    return Array(text[start : at + 1].encode(), tuple(slots), text[here:end].encode())
+        slots.append(Slot(number, text[offset : span.start].encode(), raw.encode(), raw, span.value))
+        offset = span.end
+    return Array(text[start : at + 1].encode(), tuple(slots), text[offset:end].encode())
 
 
 def array_of(text: str, top: Span, key: str, file: str) -> Span:
-    """The array under `key` of the document's object. Raises `BadInput` that names the key when it is missing."""
-    found = member(text, top.start, key) if isinstance(top.value, dict) else None
-    if found is None or not isinstance(found.value, list):
+    """Finds the array under `key` of an object. Raises `BadInput` that names the key if there is none."""
+    span = member(text, top.start, key) if isinstance(top.value, dict) else None
+    if span is None or not isinstance(span.value, list):
         raise BadInput(f"{file}: there is no array under {key!r}; is this the right --format?")
-    return found
+    return span

@@ -1,8 +1,8 @@
-"""What every reader of another tool's session files promises, and the values they exchange.
+"""The interface of a session format, and the values that formats exchange with the rest of the library.
 
-Entries carry session-local keys as ids; whoever stores them maps the keys to UUIDv7, keeping the order. Every entry
-keeps the exact bytes it came from, so the bytes of all entries, in file order, are the file. Nothing here touches a
-disk: `files.py` does.
+The ids of parsed entries are keys local to the session; `import_sessions` replaces them by UUIDv7 and keeps the order.
+Every entry keeps the exact bytes it came from, so the bytes of all entries, in file order, are the file. Nothing here
+reads or writes a file: `session_files` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tenfold.record.message import Message
 
 
 class Recorded(Struct, frozen=True):
-    """One session as a file holds it. Parents come before their children; `problems` say what was skipped or odd."""
+    """One session as read from a file. Parents come before children; `problems` say what was skipped or unusual."""
 
     info: SessionInfo
     entries: tuple[Entry, ...]
@@ -26,10 +26,10 @@ class Recorded(Struct, frozen=True):
 
 
 class Replaced(Struct, frozen=True):
-    """A shown message that stands for something a view hides or shortens.
+    """A message of a view that stands in for entries that are hidden or shortened.
 
-    `source` is the foreign id of the last entry it stands for, so that the next untouched line's parent pointer
-    still resolves; `parent` the foreign id of what came before. Both may be empty where a format has no ids.
+    `source_id` is the foreign id of the last entry it replaces, so that the parent id of the next untouched line is
+    still valid. `parent` is the foreign id of the entry before. Both are empty if the format has no ids.
     """
 
     message: Message
@@ -41,25 +41,28 @@ Item = Entry | Replaced
 
 
 class Reader(Protocol):
-    """One session format. Readers keep no state and raise only `BadInput` and what descends from it."""
+    """One format of session files. It keeps no state and raises only `BadInput` and its subclasses."""
 
     name: str
 
     def sniff(self, head: bytes, name: str) -> bool:
-        """Whether the file that begins with `head` and is called `name` is of this format, and of no other.
+        """Returns whether the file named `name` that begins with `head` has this format and no other.
 
-        Give the whole file where it is at hand: a part may not be enough to tell.
+        Pass the whole file if you have it: a part may not be enough to tell.
         """
         ...
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
-        """The sessions in `data`. `file` is for messages only. Raises `BadInput` with the place and the next step."""
+        """Parses the sessions in `data`. `file` is only used in error messages.
+
+        Raises `BadInput`, which says where the problem is and what to do.
+        """
         ...
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The session's own bytes as they stand in its file: `info.before`, the items, `info.after`."""
+        """Renders the session's own part of a file: `info.prefix`, the items, `info.suffix`."""
         ...
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A whole file of this format that holds just this session; of untouched entries, their very bytes."""
+        """Renders a whole file that holds only this session. Untouched entries keep their original bytes."""
         ...

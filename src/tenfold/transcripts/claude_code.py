@@ -1,6 +1,7 @@
-"""Claude Code session files: JSON lines that form a tree by `uuid` and `parentUuid`, Anthropic messages inside.
+"""Claude Code session files: JSON lines with Anthropic messages, which form a tree by `uuid` and `parentUuid`.
 
-See docs/formats/claude-code.md for the mapping. Sidechains become sessions of their own, linked by `info.parent`.
+docs/formats/claude-code.md describes the mapping. Each sidechain becomes a session of its own; its `info.parent` names
+the main session.
 """
 
 from __future__ import annotations
@@ -54,22 +55,22 @@ class ClaudeCode:
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """Lines with a `uuid` and a `sessionId`, or one of the lines that come before the first of them."""
-        seen = peek(head).lines
-        if any("uuid" in v and "sessionId" in v and "type" in v for v in seen):
+        """Looks for lines with a `uuid` and a `sessionId`, or for a line that may come before the first of them."""
+        objects = peek(head).lines
+        if any("uuid" in v and "sessionId" in v and "type" in v for v in objects):
             return True
-        first = seen[0] if seen else {}
+        first = objects[0] if objects else {}
         return (first.get("type") == "summary" and "leafUuid" in first) or (
             first.get("type") == "file-history-snapshot" and "messageId" in first
         )
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
-        """The session of the file, then one session a sidechain."""
-        before, found, after = lines(data, file=file, skip_damaged=skip_damaged)
+        """Parses the main session, then one session for each sidechain."""
+        before, parsed, after = lines(data, file=file, skip_damaged=skip_damaged)
         if skip_damaged:
-            found = [_role_checked(line, file, skip_damaged=True) for line in found]
+            parsed = [_role_checked(line, file, skip_damaged=True) for line in parsed]
         ordered = (
-            skipped(found, _names, file=file) if skip_damaged else arranged(found, _names, file=file, rootless=True)
+            skipped(parsed, _names, file=file) if skip_damaged else arranged(parsed, _names, file=file, rootless=True)
         )
         if not skip_damaged:
             for line in ordered:
@@ -77,24 +78,24 @@ class ClaudeCode:
         return _Reading(ordered).sessions(SessionInfo("", FORMAT, file, before=before, after=after))
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The session's lines."""
-        found = linked(pieces(items, (FORMAT,)), _POINTERS, lambda piece, parent: _render(info, piece, parent))
-        return joined_lines(info.before, found, info.after)
+        """Renders the session's lines."""
+        output = linked(pieces(items, (FORMAT,)), _POINTERS, lambda piece, parent: _render(info, piece, parent))
+        return joined_lines(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A session file with this one session or sidechain."""
+        """Renders a session file with this one session or sidechain."""
         if info.format != FORMAT:
             info = SessionInfo(info.id, FORMAT, closing=b"\n")
         return info.opening + self.body(info, items) + info.closing
 
 
 def _role_checked(line: Line, file: str, *, skip_damaged: bool) -> Line:
-    """A spoken line whose message has an unknown role is an error; any other unknown thing is kept as it is."""
+    """Checks the role of a line's message. An unknown role is an error, or marks the line as damaged."""
     value = line.value
-    said = value.get("message")
-    if value.get("type") not in _SPOKEN or not isinstance(said, dict):
+    message = value.get("message")
+    if value.get("type") not in _SPOKEN or not isinstance(message, dict):
         return line
-    role = said.get("role")
+    role = message.get("role")
     if role in ("user", "assistant", "system"):
         return line
     problem = f"line {line.number}: {role!r} is not a role of the claude-code format"
@@ -104,7 +105,7 @@ def _role_checked(line: Line, file: str, *, skip_damaged: bool) -> Line:
 
 
 class _Spoken(Struct, frozen=True):
-    """A line's message: its bytes, and what stands around them in the line."""
+    """The bytes of a line's message, and the bytes before and after them in the line."""
 
     prefix: bytes
     raw: bytes
@@ -112,7 +113,7 @@ class _Spoken(Struct, frozen=True):
 
 
 class _Reading:
-    """The state of reading one file: a draft for the session and one for each sidechain."""
+    """Parses one file. It keeps a draft for the main session and one for each sidechain."""
 
     def __init__(self, ordered: Sequence[Line]) -> None:
         self.lines = ordered
@@ -122,10 +123,10 @@ class _Reading:
         self.title = self.session = self.model = ""
 
     def sessions(self, info: SessionInfo) -> list[Recorded]:
-        """All sessions of the file."""
-        spoken = [(i, s) for i, line in enumerate(self.lines) if (s := _spoken(line)) is not None]
-        messages = dict(zip((i for i, _ in spoken), decoded("anthropic", [s.raw for _, s in spoken]), strict=True))
-        around = dict(spoken)
+        """Parses all sessions of the file."""
+        pairs = [(i, s) for i, line in enumerate(self.lines) if (s := _spoken(line)) is not None]
+        messages = dict(zip((i for i, _ in pairs), decoded("anthropic", [s.raw for _, s in pairs]), strict=True))
+        slices = dict(pairs)
         for index, line in enumerate(self.lines):
             chain = self._chain(line)
             draft = self.drafts.setdefault(chain, Draft())
@@ -134,7 +135,7 @@ class _Reading:
             if line.problem:
                 damaged(draft, line, FORMAT)
             elif index in messages:
-                self._said(draft, index, messages[index], around[index])
+                self._said(draft, index, messages[index], slices[index])
             else:
                 self._silent(draft, line)
             self._last = (chain, index, _message_id(line))
@@ -142,24 +143,24 @@ class _Reading:
 
     def _finished(self, info: SessionInfo) -> list[Recorded]:
         names = list(self.drafts) or [""]
-        several = len(names) > 1
+        has_sidechains = len(names) > 1
         infos = []
-        for place, name in enumerate(names):
-            own = f"{self.session}/{name}" if name else self.session
+        for index, name in enumerate(names):
+            session_id = f"{self.session}/{name}" if name else self.session
             infos.append(
                 SessionInfo(
-                    own,
+                    session_id,
                     FORMAT,
                     info.file,
                     "" if name else self.title,
                     self.model,
                     parent=self.session if name else "",
-                    source=own,
-                    before=info.before if place == 0 else b"",
-                    after=b"" if several else info.after,
-                    lead=b"" if place == 0 else b"\n",
-                    trail=info.after if several and place == len(names) - 1 else b"",
-                    closing=b"\n" if several else b"",
+                    source=session_id,
+                    before=info.before if index == 0 else b"",
+                    after=b"" if has_sidechains else info.after,
+                    lead=b"" if index == 0 else b"\n",
+                    trail=info.after if has_sidechains and index == len(names) - 1 else b"",
+                    closing=b"\n" if has_sidechains else b"",
                 )
             )
         return woven([self.drafts.get(n, Draft()) for n in names], infos)
@@ -174,7 +175,7 @@ class _Reading:
                 self.model = model
 
     def _chain(self, line: Line) -> str:
-        """The sidechain a line belongs to, named by its agent or by its first line; "" for the session itself."""
+        """Finds the sidechain of a line. Its name is the agent's id or its first line's id; "" is the main session."""
         value = line.value
         if line.problem or value.get("isSidechain") is not True:
             return self._last[0] if not value.get("uuid") and self._last[0] in self.drafts else ""
@@ -188,7 +189,7 @@ class _Reading:
         value = line.value
         own, parent = _names(line)
         native = Native(FORMAT, line.raw, line.lead, group=own or f"line{line.number}")
-        made = [_meant(m, value) for m in wrapped(messages, native, spoken.prefix, spoken.suffix)]
+        wrapped_messages = [_meant(m, value) for m in wrapped(messages, native, spoken.prefix, spoken.suffix)]
         if value.get("isCompactSummary") is True and draft.knows(parent or ""):
             draft.custom(
                 "compact_summary",
@@ -198,23 +199,23 @@ class _Reading:
                 time=micros(value.get("timestamp")),
             )
             return
-        if len(made) == 1 and self._continues(draft, index, parent):
-            draft.join(made[0], source=own, usage=_usage(value))
+        if len(wrapped_messages) == 1 and self._continues(draft, index, parent):
+            draft.join(wrapped_messages[0], source=own, usage=_usage(value))
             return
         at = draft.under(parent) if draft.entries else None
-        draft.said(made, at=at, source=own, time=micros(value.get("timestamp")), usage=_usage(value))
+        draft.said(wrapped_messages, at=at, source=own, time=micros(value.get("timestamp")), usage=_usage(value))
 
     def _continues(self, draft: Draft, index: int, parent: str | None) -> bool:
-        """Whether a line goes on with the message of the line right before it."""
-        chain, before, message_id = self._last
-        mine = _message_id(self.lines[index])
+        """Returns whether a line continues the message of the line directly before it."""
+        chain, last_index, last_message_id = self._last
+        message_id = _message_id(self.lines[index])
         last = draft.entries[-1] if draft.entries else None
         return (
-            mine != ""
-            and mine == message_id
-            and before == index - 1
+            message_id != ""
+            and message_id == last_message_id
+            and last_index == index - 1
             and self.drafts.get(chain) is draft
-            and self.lines[index].number > self.lines[before].number
+            and self.lines[index].number > self.lines[last_index].number
             and isinstance(last, Said)
             and last.source == parent
             and last.message.native is not None
@@ -253,7 +254,7 @@ def _message_id(line: Line) -> str:
 
 
 def _meant(message: Message, value: dict[str, Any]) -> Message:
-    """Who really speaks: meta lines and commands are the harness, a command's output is a tool's."""
+    """Sets the true origin of a user line: the harness for meta lines and commands, a tool for command output."""
     if message.role == "assistant":
         return replace(message, status="error") if value.get("isApiErrorMessage") is True else message
     if message.role != "user":
@@ -269,21 +270,21 @@ def _meant(message: Message, value: dict[str, Any]) -> Message:
 
 def _usage(value: dict[str, Any]) -> Usage | None:
     match value.get("message"):
-        case {"usage": {"input_tokens": int(fresh), **rest}, **said}:
+        case {"usage": {"input_tokens": int(fresh), **rest}, **message}:
             read = tokens(rest.get("cache_read_input_tokens"))
             written = tokens(rest.get("cache_creation_input_tokens"))
             prompt = fresh + read + written
             output = tokens(rest.get("output_tokens"))
-            return Usage(prompt, output, read, written, str(said.get("model") or "")) if prompt > 0 else None
+            return Usage(prompt, output, read, written, str(message.get("model") or "")) if prompt > 0 else None
     return None
 
 
 def _render(info: SessionInfo, piece: Piece, parent: str) -> bytes:
-    """A line for messages of ours, with the ids that keep the chain whole."""
-    found = encoded("anthropic", piece.messages)
-    if not found:
+    """Renders a new line for messages that Tenfold wrote or changed, with ids that keep the chain intact."""
+    raw_messages = encoded("anthropic", piece.messages)
+    if not raw_messages:
         return b""
-    message = _one(found)
+    message = _one(raw_messages)
     session, _, agent = (info.source or info.id).partition("/")
     line = {
         "parentUuid": parent or None,
@@ -299,7 +300,7 @@ def _render(info: SessionInfo, piece: Piece, parent: str) -> bytes:
 
 
 def _one(found: Sequence[bytes]) -> dict[str, Any]:
-    """One message of those that a line's members were rendered to: a line holds only one."""
+    """Merges rendered messages into one, because a line holds only one message."""
     messages: list[dict[str, Any]] = [json.loads(raw) for raw in found]
     if len(messages) == 1:
         return messages[0]

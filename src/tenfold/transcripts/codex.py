@@ -1,6 +1,7 @@
-"""Codex rollouts: JSON lines of Responses items, bare (older) or as `{timestamp, type, payload}`.
+"""Codex rollout files: JSON lines of Responses items, bare (older) or as `{timestamp, type, payload}`.
 
-See docs/formats/codex.md for the mapping. Items of one answer are one message, with the event lines between them.
+docs/formats/codex.md describes the mapping. The items of one answer become one message, together with the event lines
+between them.
 """
 
 from __future__ import annotations
@@ -44,41 +45,43 @@ class Codex:
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """Lines with a type and a payload, or a first line of session data before bare items."""
-        seen = peek(head).lines
-        if any(v.get("type") in _TYPES and isinstance(v.get("payload"), dict) for v in seen):
+        """Looks for lines with a type and a payload, or for an old header line before bare items."""
+        objects = peek(head).lines
+        if any(v.get("type") in _TYPES and isinstance(v.get("payload"), dict) for v in objects):
             return True
         return (
-            bool(seen)
-            and _is_old_header(seen[0])
-            and ("instructions" in seen[0] or any(v.get("type") in _ITEMS or "record_type" in v for v in seen[1:]))
+            bool(objects)
+            and _is_old_header(objects[0])
+            and (
+                "instructions" in objects[0] or any(v.get("type") in _ITEMS or "record_type" in v for v in objects[1:])
+            )
         )
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
-        """The one session of the file."""
-        before, found, after = lines(data, file=file, skip_damaged=skip_damaged)
+        """Parses the one session of the file."""
+        before, parsed, after = lines(data, file=file, skip_damaged=skip_damaged)
         header: dict[str, Any] = {}
-        if found and (found[0].value.get("type") == "session_meta" or _is_old_header(found[0].value)):
-            payload = found[0].value.get("payload")
-            header = payload if isinstance(payload, dict) else found[0].value
-            before += found[0].raw
-            found = found[1:]
-        reading = _Reading(file, skip_damaged=skip_damaged)
-        for line in found:
-            reading.take(line)
-        reading.flush()
-        own = str(header.get("id") or "")
-        info = SessionInfo(own, FORMAT, file, "", reading.model, source=own, before=before, after=after)
-        return woven([reading.draft], [info])
+        if parsed and (parsed[0].value.get("type") == "session_meta" or _is_old_header(parsed[0].value)):
+            payload = parsed[0].value.get("payload")
+            header = payload if isinstance(payload, dict) else parsed[0].value
+            before += parsed[0].raw
+            parsed = parsed[1:]
+        parser = _Reading(file, skip_damaged=skip_damaged)
+        for line in parsed:
+            parser.take(line)
+        parser.flush()
+        session_id = str(header.get("id") or "")
+        info = SessionInfo(session_id, FORMAT, file, "", parser.model, source=session_id, before=before, after=after)
+        return woven([parser.draft], [info])
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The session's lines."""
+        """Renders the session's lines."""
         old = b'"session_meta"' not in info.before
-        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece, old=old))
-        return joined_lines(info.before, found, info.after)
+        output = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece, old=old))
+        return joined_lines(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A rollout file; a header is made where the session came from elsewhere."""
+        """Renders a rollout file. A session from another format gets a new header."""
         if info.format != FORMAT:
             meta = {"type": "session_meta", "payload": {"id": info.id}}
             info = SessionInfo(info.id, FORMAT, before=json.dumps(meta, ensure_ascii=False).encode(), after=b"\n")
@@ -90,7 +93,7 @@ def _is_old_header(value: dict[str, Any]) -> bool:
 
 
 class _Reading:
-    """The state of reading one file. Event lines wait until it is known whether an answer goes on behind them."""
+    """Parses one file. Event lines wait until it is clear whether the answer before them continues after them."""
 
     def __init__(self, file: str, *, skip_damaged: bool) -> None:
         self.file = file
@@ -100,7 +103,7 @@ class _Reading:
         self._waiting: list[Line] = []
 
     def take(self, line: Line) -> None:
-        """Reads the next line."""
+        """Adds the next line."""
         value = line.value
         kind = str(value.get("type") or value.get("record_type") or ("message" if "role" in value else "unknown"))
         if line.problem:
@@ -118,7 +121,7 @@ class _Reading:
             self._silent(line, kind)
 
     def flush(self) -> None:
-        """Adds the event lines that belong to no answer."""
+        """Adds the waiting event lines as entries of their own, because no answer continues after them."""
         for line in self._waiting:
             self._silent(line, "event_msg")
         self._waiting = []
@@ -141,17 +144,17 @@ class _Reading:
         prefix = line.text[: span.start].encode() if span is not None else b""
         suffix = line.text[span.end :].encode() if span is not None else b""
         native = Native(FORMAT, line.raw, line.lead, group=f"line{line.number}")
-        made = wrapped(messages, native, prefix, suffix)
-        if joins(self.draft, made):
+        wrapped_messages = wrapped(messages, native, prefix, suffix)
+        if joins(self.draft, wrapped_messages):
             lead = b"".join(w.lead + w.raw for w in self._waiting) + line.lead
-            joined = replace(made[0], native=replace(native, lead=lead, group=""))
+            joined = replace(wrapped_messages[0], native=replace(native, lead=lead, group=""))
             usage = next((u for w in reversed(self._waiting) if (u := _usage(w.value, self.model))), None)
             self._waiting = []
             self.draft.join(joined, usage=usage)
             return
         self.flush()
         self.draft.line = line.number
-        self.draft.said(made, at=self.draft.last, time=micros(line.value.get("timestamp")))
+        self.draft.said(wrapped_messages, at=self.draft.last, time=micros(line.value.get("timestamp")))
 
     def _silent(self, line: Line, kind: str) -> None:
         value, draft = line.value, self.draft
@@ -172,7 +175,7 @@ class _Reading:
 
 
 def _unpacked(message: Message) -> Message:
-    """A tool's text out of the JSON that Codex packs it in with its metadata; an exit code above 0 marks an error."""
+    """Unpacks a tool's text from Codex's JSON with metadata. An exit code other than 0 marks the result as an error."""
     result = result_of(message)
     if result is None or len(result.content) != 1 or not isinstance(result.content[0], Text):
         return message
@@ -190,7 +193,7 @@ def _unpacked(message: Message) -> Message:
 
 
 def _usage(value: dict[str, Any], model: str) -> Usage | None:
-    """What the newest request took, from a `token_count` event; its input tokens include the cached ones."""
+    """Parses the usage of the last request from a `token_count` event. Its input tokens include the cached ones."""
     match value.get("payload"):
         case {"type": "token_count", "info": {"last_token_usage": {"input_tokens": int(prompt), **rest}}}:
             cached = tokens(rest.get("cached_input_tokens"))
@@ -199,5 +202,5 @@ def _usage(value: dict[str, Any], model: str) -> Usage | None:
 
 
 def _render(piece: Piece, *, old: bool) -> bytes:
-    found = encoded(RESPONSES, piece.messages)
-    return b"\n".join(raw if old else b'{"type":"response_item","payload":' + raw + b"}" for raw in found)
+    raw_items = encoded(RESPONSES, piece.messages)
+    return b"\n".join(raw if old else b'{"type":"response_item","payload":' + raw + b"}" for raw in raw_items)

@@ -1,6 +1,6 @@
-"""Builds a session's entries one native piece at a time: keys, parents, runs, and the order of the bytes.
+"""Builds a session's entries while a format reads a file: their keys, parents, runs, and the order of their bytes.
 
-Readers say what a piece means; this module knows how entries hang together. It reads no JSON.
+A format decides what each line or array element means; this module knows how entries are linked. It parses no JSON.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def micros(value: object) -> int | None:
-    """A time as a file writes it (ISO text, or seconds or milliseconds as a number) in microseconds UTC.
+    """Parses a time (ISO text, or a number of seconds or milliseconds) to microseconds UTC.
 
-    Text without a zone is taken as UTC. None for anything else: times are never invented.
+    Text without a time zone is taken as UTC. Returns None for anything else: times are never invented.
     """
     if isinstance(value, bool):
         return None
@@ -40,15 +40,15 @@ def micros(value: object) -> int | None:
 
 
 def tokens(value: object) -> int:
-    """A token count as a file writes it; 0 for anything that is no count."""
+    """Returns a token count as read from a file, or 0 if the value is not a positive integer."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 class Draft:
-    """The entries of one session while a reader finds them.
+    """The entries of one session while its file is being read.
 
-    `line` is where in the file the piece stands that the next entries come from. `at` gives the key of the entry
-    to hang the next one on: `last` for formats without pointers, `find(foreign id)` for trees.
+    Set `line_number` to the place in the file that the next entries come from. The `parent_key` of an entry is
+    `last_key` in formats without parent ids; in trees `resolve_parent` returns it for a foreign id.
     """
 
     def __init__(self) -> None:
@@ -64,24 +64,25 @@ class Draft:
 
     @property
     def last(self) -> str | None:
-        """The key of the entry that was added last."""
+        """The key of the newest entry."""
         return self.entries[-1].id if self.entries else None
 
     def knows(self, source: str) -> bool:
-        """Whether an entry with that foreign id was added."""
+        """Returns whether an entry with that foreign id was added."""
         return source in self._keys
 
     def find(self, source: str | None) -> str | None:
-        """The key to hang on for a foreign parent id: that entry, or what was hung on it without a pointer."""
+        """Finds the parent key for a foreign parent id: that entry, or the last unlinked entry added behind it."""
         key = self._keys.get(source) if source else None
         while key in self._hung:
             key = self._hung[key]
         return key
 
     def under(self, parent: str | None) -> str | None:
-        """Like `find`, but a parent that is not in the file is bridged by the entry before.
+        """Does the same as `find_parent_key`, but uses the newest entry if the parent is not in the file.
 
-        That is noted, unless nothing was said yet: a resumed session begins with a parent in an earlier file.
+        That is recorded as a problem, unless there is no message yet: the first parent of a resumed session is in an
+        earlier file.
         """
         if not parent or parent in self._keys:
             return self.find(parent)
@@ -90,7 +91,7 @@ class Draft:
         return self.last
 
     def alias(self, source: str) -> None:
-        """Lets a second foreign id name the entry that was added last."""
+        """Gives the newest entry a second foreign id."""
         last = self.last
         if source and last is not None:
             self._keys[source] = last
@@ -104,18 +105,18 @@ class Draft:
         time: int | None = None,
         usage: Usage | None = None,
     ) -> None:
-        """Adds the messages of one native piece; all but the last get `source#index` as their foreign id."""
+        """Adds the messages of one native message. All but the last get the foreign id `source_id#index`."""
         self._spoken = True
         for index, message in enumerate(messages):
-            final = index == len(messages) - 1
+            is_last = index == len(messages) - 1
             key = self._key()
             run = key if message.role == "user" and message.origin == "human" else self._runs.get(at, "")
-            name = source if final or not source else f"{source}#{index}"
-            self._add(Said(key, at, run, time, self._known(message), usage if final else None, name))
+            foreign_id = source if is_last or not source else f"{source}#{index}"
+            self._add(Said(key, at, run, time, self._known(message), usage if is_last else None, foreign_id))
             at = key
 
     def join(self, message: Message, *, source: str = "", usage: Usage | None = None) -> None:
-        """Adds to the last entry, an answer: a later native piece goes on with it. Its bytes follow directly."""
+        """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly."""
         last = self.entries[-1]
         assert isinstance(last, Said)
         old, new = last.message.native, message.native
@@ -127,7 +128,7 @@ class Draft:
         self.alias(source)
 
     def answer(self) -> int | None:
-        """The index of the newest answer of the model, if no more than results of its calls follow it."""
+        """Finds the index of the newest model answer, if only the results of its tool calls follow it."""
         for index in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[index]
             if isinstance(entry, Said) and entry.message.role != "tool":
@@ -135,14 +136,14 @@ class Draft:
         return None
 
     def used(self, usage: Usage) -> None:
-        """Notes what the request of the newest answer took, where the file says so on a later line."""
+        """Sets the usage of the newest answer, for files that report it on a later line."""
         index = self.answer()
         entry = self.entries[index] if index is not None else None
         if index is not None and isinstance(entry, Said):
             self.entries[index] = replace(entry, usage=usage)
 
     def _known(self, message: Message) -> Message:
-        """The message with the tool's name on a result whose format names only the call."""
+        """Returns the message with the tool's name on its result, for formats that give only the call's id."""
         self._tools.update((call.id, call.name) for call in calls_of(message))
         result = result_of(message)
         if result is None or result.name or result.call not in self._tools:
@@ -158,19 +159,22 @@ class Draft:
         self._add(Setting(self._key(), at, self._runs.get(at, ""), time, key, value, native, source))
 
     def custom(self, kind: str, native: Native, *, at: str | None, source: str = "", time: int | None = None) -> None:
-        """Adds something that is no message; `hang` is for what names no parent in a format with pointers."""
+        """Adds an entry that is not a message. Use `add_unlinked` if only this line lacks a parent id."""
         self._add(Custom(self._key(), at, self._runs.get(at, ""), time, kind, native, source))
 
     def hang(self, kind: str, native: Native, *, time: int | None = None, source: str = "") -> None:
-        """Adds something that names no parent, behind the last entry; what names that one as parent follows it."""
-        at = self.last
-        self.custom(kind, native, at=at, source=source, time=time)
+        """Adds an entry without a parent id after the newest entry.
+
+        Children of that newest entry then become children of the added one.
+        """
+        parent_key = self.last
+        self.custom(kind, native, at=parent_key, source=source, time=time)
         last = self.last
         if last is not None:
-            self._hung[at] = last
+            self._hung[parent_key] = last
 
     def recorded(self, info: SessionInfo) -> Recorded:
-        """The finished session."""
+        """Builds the finished session."""
         return Recorded(info, tuple(self.entries), tuple(self.problems))
 
     def _key(self) -> str:
@@ -186,10 +190,13 @@ class Draft:
 
 
 def weave(drafts: Sequence[Draft]) -> tuple[tuple[int, int, int], ...]:
-    """The order of the entries' bytes in the file, as runs; () when it is the order of one session's entries."""
-    places = [(line, s, e) for s, draft in enumerate(drafts) for e, line in enumerate(draft.lines)]
-    ordered = sorted(places)
-    if ordered == places and len(drafts) == 1:
+    """Computes the order of the entries' bytes in the file as runs of (session, first entry, count).
+
+    Returns () if there is one session whose entries are in file order.
+    """
+    located = [(line, s, e) for s, draft in enumerate(drafts) for e, line in enumerate(draft.lines)]
+    ordered = sorted(located)
+    if ordered == located and len(drafts) == 1:
         return ()
     runs: list[tuple[int, int, int]] = []
     for _, session, entry in ordered:
@@ -201,7 +208,7 @@ def weave(drafts: Sequence[Draft]) -> tuple[tuple[int, int, int], ...]:
 
 
 def woven(drafts: Sequence[Draft], infos: Sequence[SessionInfo]) -> list[Recorded]:
-    """The finished sessions of one file, the byte order of their entries noted on the first."""
+    """Builds the finished sessions of one file. The first one holds the byte order of the entries."""
     order = weave(drafts)
     first = replace(infos[0], weave=order) if order else infos[0]
     return [draft.recorded(info) for draft, info in zip(drafts, [first, *infos[1:]], strict=True)]

@@ -1,4 +1,7 @@
-"""Provider messages inside session files: the wire reads and writes them, this module puts the envelope around."""
+"""Handles provider messages inside the lines of session files.
+
+The wire formats decode and encode the messages; this module adds the bytes of the envelope around them.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,29 @@ _ALONE = ("compaction", "compaction_summary", "compaction_trigger", "additional_
 
 
 def decoded(wire: str, items: Sequence[bytes]) -> list[list[Message]]:
-    """For each native message the messages it holds.
+    """Decodes native messages. Returns for each one the list of messages it holds.
 
-    Responses items are read one by one: `joins` says which belong to one answer.
+    Responses items are decoded one by one; `is_continuation` tells which of them belong to one answer.
     """
     if wire == RESPONSES:
         return [WIRES[wire].decode([item]) for item in items]
     out: list[list[Message]] = []
-    found = iter(WIRES[wire].decode(items))
+    messages = iter(WIRES[wire].decode(items))
     for _ in items:
-        first = next(found)
+        first = next(messages)
         count = first.native.count if first.native is not None else 1
-        out.append([first, *(next(found) for _ in range(count - 1))])
+        out.append([first, *(next(messages) for _ in range(count - 1))])
     return out
 
 
 def joins(draft: Draft, messages: Sequence[Message]) -> bool:
-    """Whether a Responses item goes on with the answer that the draft ends with."""
+    """Returns whether a Responses item continues the answer that the draft ends with."""
     last = draft.entries[-1] if draft.entries else None
     if not isinstance(last, Said) or len(messages) != 1:
         return False
     old = last.message
-    one = old.native is not None and old.native.count == 1
-    return one and old.role == messages[0].role == "assistant" and not (_alone(old) or _alone(messages[0]))
+    is_single = old.native is not None and old.native.count == 1
+    return is_single and old.role == messages[0].role == "assistant" and not (_alone(old) or _alone(messages[0]))
 
 
 def _alone(message: Message) -> bool:
@@ -47,9 +50,9 @@ def _alone(message: Message) -> bool:
 
 
 def wrapped(messages: Sequence[Message], native: Native, prefix: bytes = b"", suffix: bytes = b"") -> list[Message]:
-    """The messages of one native message with the bytes of its envelope.
+    """Returns the messages of one native message with the bytes of its envelope added.
 
-    `native` gives the format, the lead, the group's name and, as body, the whole: `prefix`, message, `suffix`.
+    `native` gives the format, the lead, the group's name and, as body, the whole line: `prefix`, message, `suffix`.
     """
     if len(messages) == 1:
         return [replace(messages[0], native=replace(native, group=""))]
@@ -76,11 +79,13 @@ def wrapped(messages: Sequence[Message], native: Native, prefix: bytes = b"", su
 
 
 def encoded(wire: str, messages: Sequence[Message]) -> list[bytes]:
-    """The messages rendered by the wire, one JSON text a native message.
+    """Encodes messages in a wire format. Returns one JSON text for each native message.
 
-    System messages become user messages where the wire would take them out of the list; what the wire adds at the
-    beginning of a list is left out.
+    System messages become user messages if the wire format keeps them outside the list. Messages that the wire format
+    would add at the beginning of a list are left out.
     """
-    apart = wire in ("anthropic", "gemini")
-    plain = [replace(m, native=None, role="user" if apart and m.role == "system" else m.role) for m in messages]
+    has_system_field = wire in ("anthropic", "gemini")
+    plain = [
+        replace(m, native=None, role="user" if has_system_field and m.role == "system" else m.role) for m in messages
+    ]
     return [item.raw for item in WIRES[wire].encode(plain).items if item.of]

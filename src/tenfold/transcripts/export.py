@@ -1,4 +1,4 @@
-"""What of a session goes into a file: the originals as they came, or the view with stubs where something is hidden."""
+"""Collects what a session writes to a file: all original entries, or the view with stubs for what it hides."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _FOREIGN = (Said, Branch, Setting, Custom)
 
 
 def originals(store: Store, namespace: str, session: str) -> list[Item]:
-    """Every entry that came from outside, in the order it came, over all branches."""
+    """Returns every entry that can come from a file, in the order it was appended, over all branches."""
     return [e for e in store.original(namespace, session) if isinstance(e, _FOREIGN)]
 
 
 def view_items(view: View) -> list[Item]:
-    """The view as a file would hold it: untouched entries, stubs, and the silent entries of what is not hidden."""
+    """Returns the view as a file would hold it.
+
+    These are the untouched entries, stubs for what is hidden, and entries without a message from the visible ranges.
+    """
     items: list[Item] = []
     for unit in view.units:
         items.extend(_hidden(view, unit) if unit.ref is not None else _plain(view, unit.first, unit.last, unit.shown))
@@ -43,9 +46,9 @@ def _plain(view: View, first: int, last: int, shown: tuple[Shown, ...]) -> Itera
 
 
 def _hidden(view: View, unit: Unit) -> Iterator[Item]:
-    """What is shown for a replaced range. A summary takes the place, and the foreign id, of the last entry it hides."""
-    shown = {s.at if s.original else s.of for s in unit.shown}
-    hidden = (p for p in range(unit.last, unit.first - 1, -1) if p not in shown)
+    """Yields what a replaced range shows. A summary gets the position and foreign id of the last entry it hides."""
+    visible = {s.at if s.original else s.of for s in unit.shown}
+    hidden = (p for p in range(unit.last, unit.first - 1, -1) if p not in visible)
     source = next((s for p in hidden if (s := _source(view.path.at(p)))), "")
     for each in unit.shown:
         if each.original:

@@ -1,4 +1,4 @@
-"""Reading and writing session files: which reader a file needs, and whole containers of several sessions."""
+"""Reads session files and renders them again: recognizes the format, and handles files with several sessions."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def _is_request(seen: Peek) -> bool:
 
 
 class _Plain(Messages):
-    """A plain list of messages: what no session format of a tool claims."""
+    """A plain list of messages in one wire format, in a file that is not in the format of any tool."""
 
     def __init__(self, wire: str) -> None:
         super().__init__(wire, wire, self._tells)
 
     def sniff(self, head: bytes, name: str) -> bool:
-        """Messages of this wire, in a file that is no tool's."""
+        """Looks for messages of this wire format in a file that is not in the format of any tool."""
         return not any(reader.sniff(head, name) for reader in _TOOLS) and super().sniff(head, name)
 
     def _tells(self, seen: Peek) -> bool:
-        found = [v for v in listed(seen) if isinstance(v, dict)]
-        if not found or not all("role" in v or "parts" in v or "type" in v for v in found):
+        objects = [v for v in listed(seen) if isinstance(v, dict)]
+        if not objects or not all("role" in v or "parts" in v or "type" in v for v in objects):
             return False
         try:
-            return detect(found) == self.name
+            return detect(objects) == self.name
         except UnknownFormat:
             return False
 
@@ -65,11 +65,11 @@ _TOOLS: tuple[Reader, ...] = (
 )
 _ALL: tuple[Reader, ...] = (*_TOOLS, *map(_Plain, WIRES))
 READERS: Mapping[str, Reader] = {reader.name: reader for reader in _ALL}
-"""Every session format by its name, the particular ones before the plain lists of messages."""
+"""Every session format by its name. The formats of tools come before the plain lists of messages."""
 
 
 def reader_of(name: str) -> Reader:
-    """The reader of that format. Raises `UnknownFormat` naming those there are."""
+    """Returns the format of that name. Raises `UnknownFormat`, which lists the known formats."""
     try:
         return READERS[name]
     except KeyError:
@@ -77,9 +77,9 @@ def reader_of(name: str) -> Reader:
 
 
 def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool = False) -> list[Recorded]:
-    """The sessions of a file, its format recognised by its content unless named.
+    """Reads the sessions of a file. The format is recognized by the content unless it is named.
 
-    Raises `UnknownFormat`, and `BadInput` with the place and the next step for a file that cannot be read.
+    Raises `UnknownFormat`, and `BadInput` for a file that cannot be read; the error says where and what to do.
     """
     try:
         data = Path(path).read_bytes()
@@ -89,7 +89,7 @@ def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool
 
 
 def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged: bool = False) -> list[Recorded]:
-    """Like `read_file`, for bytes already at hand. `file` names them in messages."""
+    """Does the same as `read_file` for bytes in memory. `file` names them in error messages."""
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n"):
         raise BadInput(f"{file}: the file is empty; a session file holds at least one message")
     try:
@@ -100,40 +100,42 @@ def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged
 
 def _read(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> list[Recorded]:
     name = Path(file).name
-    known = next((r for r in _ALL if r.sniff(data, name)), None)
+    recognized = next((r for r in _ALL if r.sniff(data, name)), None)
     if format is None:
-        if known is None:
+        if recognized is None:
             raise UnknownFormat(_unknown(data, file))
-        return _distinct(known.read(data, file=file, skip_damaged=skip_damaged))
-    reader = reader_of(format)
-    other = known.name if known is not None and known.name != format and not reader.sniff(data, name) else ""
+        return _distinct(recognized.read(data, file=file, skip_damaged=skip_damaged))
+    named = reader_of(format)
+    other = (
+        recognized.name if recognized is not None and recognized.name != format and not named.sniff(data, name) else ""
+    )
     try:
-        found = reader.read(data, file=file, skip_damaged=skip_damaged)
+        sessions = named.read(data, file=file, skip_damaged=skip_damaged)
     except BadInput as exc:
         if other:
             raise BadInput(f"{file} is not a {format} file, it looks like {other}; pass --format {other}") from exc
         raise
-    if other and not any(hasattr(entry, "message") for recorded in found for entry in recorded.entries):
+    if other and not any(hasattr(entry, "message") for session in sessions for entry in session.entries):
         raise BadInput(f"{file} holds no {format} message, it looks like {other}; pass --format {other}")
-    return _distinct(found)
+    return _distinct(sessions)
 
 
 def _distinct(found: Sequence[Recorded]) -> list[Recorded]:
-    """The sessions of one file with an id each: one that is missing or used before gets the session's number."""
-    seen: set[str] = set()
+    """Gives the sessions of one file unique ids: an id that is missing or used before gets the session's number."""
+    used: set[str] = set()
     out: list[Recorded] = []
-    for number, recorded in enumerate(found):
-        info = recorded.info
-        if len(found) > 1 and (not info.id or info.id in seen):
-            own = f"{info.id}#{number}"
-            info = replace(info, id=own, source=own)
-        seen.add(info.id)
-        out.append(replace(recorded, info=info))
+    for number, session in enumerate(found):
+        info = session.info
+        if len(found) > 1 and (not info.id or info.id in used):
+            unique = f"{info.id}#{number}"
+            info = replace(info, id=unique, source=unique)
+        used.add(info.id)
+        out.append(replace(session, info=info))
     return out
 
 
 def _unknown(data: bytes, file: str) -> str:
-    """The message for a file that no reader knows; raises what is wrong with one that is damaged JSON instead."""
+    """Returns the error message for a file of no known format. Raises `DamagedLine` if it is damaged JSON instead."""
     begin = decoded(data, file).lstrip("\ufeff \t\r\n")[:40]
     if begin.startswith(("{", "[")) and len(peek(data).lines) < 2:
         document(data, file)
@@ -141,25 +143,25 @@ def _unknown(data: bytes, file: str) -> str:
 
 
 def write_file(sessions: Sequence[tuple[SessionInfo, Sequence[Item]]]) -> bytes:
-    """A container with these sessions, in the order they were read; of untouched entries, the very bytes of the file.
+    """Renders a file with these sessions, in the order they were read. Untouched entries keep their original bytes.
 
-    All must be of one file. Raises `UnknownFormat` for a format that has no reader.
+    All sessions must come from one file. Raises `UnknownFormat` if their format is not known.
     """
     if not sessions:
         return b""
-    reader = reader_of(sessions[0][0].format)
+    format_ = reader_of(sessions[0][0].format)
     order = sessions[0][0].weave
-    if order and (whole := _woven(sessions, order)) is not None:
-        return whole
+    if order and (content := _woven(sessions, order)) is not None:
+        return content
     if len(sessions) == 1 and not sessions[0][0].lead and not sessions[0][0].trail:
-        return reader.write(*sessions[0])
-    return b"".join(info.lead + reader.body(info, items) for info, items in sessions) + sessions[-1][0].trail
+        return format_.write(*sessions[0])
+    return b"".join(info.lead + format_.body(info, items) for info, items in sessions) + sessions[-1][0].trail
 
 
 def _woven(
     sessions: Sequence[tuple[SessionInfo, Sequence[Item]]], order: Sequence[tuple[int, int, int]]
 ) -> bytes | None:
-    """The bytes in file order, None unless every entry is there and untouched."""
+    """Renders all sessions in file order. Returns None unless every entry is present and untouched."""
     counts = [0] * len(sessions)
     for session, _, count in order:
         if session >= len(sessions):

@@ -1,6 +1,6 @@
-"""Gemini CLI: checkpoints and scenarios are plain contents; session files have records with the tool results inside.
+"""Gemini CLI files: checkpoints and scenarios are plain contents; session files hold records with tool results inside.
 
-See docs/formats/gemini-cli.md for the mapping.
+docs/formats/gemini-cli.md describes the mapping.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _NOTES = ("info", "error", "warning")
 
 
 def _contents(seen: Peek) -> bool:
-    """A contents array, or an object with a `history` of contents."""
-    found = seen.items or seen.top.get("history") or ()
-    return bool(found) and all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in found)
+    """Returns whether the file is a contents array, or an object with a `history` of contents."""
+    contents = seen.items or seen.top.get("history") or ()
+    return bool(contents) and all(isinstance(c, dict) and isinstance(c.get("parts"), list) for c in contents)
 
 
 def _records(seen: Peek) -> bool:
@@ -58,70 +58,73 @@ class GeminiCli:
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """Contents, or an object with the records of a session."""
-        seen = peek(head)
-        return _records(seen) or (len(seen.lines) < 2 and _contents(seen))
+        """Looks for contents, or for an object with the records of a session."""
+        shape = peek(head)
+        return _records(shape) or (len(shape.lines) < 2 and _contents(shape))
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
-        """The one session of the file."""
+        """Parses the one session of the file."""
         if not _records(peek(data)):
             return _PLAIN.read(data, file=file, skip_damaged=skip_damaged)
         text, top = document(data, file)
-        found = array(text, array_of(text, top, "messages", file).start)
+        records = array(text, array_of(text, top, "messages", file).start)
         draft = Draft()
-        for slot in found.slots:
-            draft.line = slot.number
-            _add(draft, slot, file)
-        own = str(top.value.get("sessionId") or "")
+        for element in records.slots:
+            draft.line = element.number
+            _add(draft, element, file)
+        session = str(top.value.get("sessionId") or "")
         title = str(top.value.get("summary") or "")
         return woven(
-            [draft], [SessionInfo(own, FORMAT, file, title, source=own, before=found.before, after=found.after)]
+            [draft],
+            [SessionInfo(session, FORMAT, file, title, source=session, before=records.before, after=records.after)],
         )
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The session's document."""
+        """Renders the session's document."""
         if b'"projectHash"' not in info.before + info.after:
             return _PLAIN.body(info, items)
-        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
-        return joined_array(info.before, found, info.after)
+        output = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
+        return joined_array(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A session file, or a contents array where the session came from elsewhere."""
+        """Renders a session file, or a contents array if the session came from another format."""
         return self.body(info, items) if info.format == FORMAT else _PLAIN.write(info, items)
 
 
 def _add(draft: Draft, slot: Slot, file: str) -> None:
     value = slot.fields(file)
-    own, time = str(value.get("id") or ""), micros(value.get("timestamp"))
-    if own and draft.knows(own):
-        raise BadInput(f"{file}: record {slot.number}: the id {own!r} was already used; remove one of the two")
+    source, time = str(value.get("id") or ""), micros(value.get("timestamp"))
+    if source and draft.knows(source):
+        raise BadInput(f"{file}: record {slot.number}: the id {source!r} was already used; remove one of the two")
     native = slot.native(FORMAT)
     match value.get("type"):
         case "user":
             parts = _parts(value.get("content"))
             text = parts[0].text if parts and isinstance(parts[0], Text) else ""
-            draft.said([Message("user", parts, text_origin(text), native=native)], at=draft.last, source=own, time=time)
+            draft.said(
+                [Message("user", parts, text_origin(text), native=native)], at=draft.last, source=source, time=time
+            )
         case "gemini":
-            draft.said(_answer(slot, value, own), at=draft.last, source=own, time=time)
+            draft.said(_answer(slot, value, source), at=draft.last, source=source, time=time)
             _note(draft, value)
         case kind if kind in _NOTES:
-            draft.custom(str(kind), native, at=draft.last, source=own, time=time)
+            draft.custom(str(kind), native, at=draft.last, source=source, time=time)
         case role if "content" in value:
             raise UnknownRole(f"{file}: record {slot.number}: {role!r} is not a type of the gemini-cli format")
         case kind:
-            draft.custom(str(kind or "unknown"), native, at=draft.last, source=own, time=time)
+            draft.custom(str(kind or "unknown"), native, at=draft.last, source=source, time=time)
 
 
 def _parts(content: object) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),) if content else ()
-    found = content if isinstance(content, list) else [content]
-    texts = [p if isinstance(p, str) else p.get("text") for p in found if isinstance(p, str | dict)]
+    parts = content if isinstance(content, list) else [content]
+    texts = [p if isinstance(p, str) else p.get("text") for p in parts if isinstance(p, str | dict)]
     return tuple(Text(t) for t in texts if isinstance(t, str) and t)
 
 
 def _answer(slot: Slot, value: dict[str, Any], own: str) -> list[Message]:
-    """The answer, and after it the results that the record keeps inside its tool calls."""
+    """Parses an answer record to the answer and the tool results that the record holds inside its tool calls."""
     thoughts = [t for t in value.get("thoughts") or () if isinstance(t, dict)]
     thinking = tuple(Thinking(f"{t.get('subject', '')}: {t.get('description', '')}") for t in thoughts)
     calls = [c for c in value.get("toolCalls") or () if isinstance(c, dict)]
@@ -130,12 +133,12 @@ def _answer(slot: Slot, value: dict[str, Any], own: str) -> list[Message]:
     if span is None or all(_result(call) is None for call in calls):
         return [Message("assistant", parts, "model", native=slot.native(FORMAT))]
     inner = array(slot.text, span.start)
-    found = [(each, _result(each.value) if isinstance(each.value, dict) else None) for each in inner.slots]
-    group, count = own or f"{slot.number}", 1 + sum(result is not None for _, result in found)
+    results = [(each, _result(each.value) if isinstance(each.value, dict) else None) for each in inner.slots]
+    group, count = own or f"{slot.number}", 1 + sum(result is not None for _, result in results)
     answer = Native(FORMAT, inner.before, slot.lead, group=group, index=0, count=count)
     out = [Message("assistant", parts, "model", native=answer)]
     gap = b""
-    for each, result in found:
+    for each, result in results:
         gap += each.lead
         if result is None:
             gap += each.raw
@@ -155,11 +158,11 @@ def _call(call: dict[str, Any]) -> ToolCall:
 
 
 def _result(call: dict[str, Any]) -> ToolResult | None:
-    given = call.get("result")
-    if given is None:
+    result = call.get("result")
+    if result is None:
         return None
-    found = given if isinstance(given, list) else [given]
-    texts = [_response(part) for part in found]
+    parts = result if isinstance(result, list) else [result]
+    texts = [_response(part) for part in parts]
     content = tuple(Text(t) for t in texts if t)
     return ToolResult(str(call.get("id") or ""), str(call.get("name") or ""), content, call.get("status") == "error")
 
@@ -174,7 +177,7 @@ def _response(part: object) -> str:
 
 
 def _note(draft: Draft, value: dict[str, Any]) -> None:
-    """The usage stands on the record, so on the answer and not on the results behind it."""
+    """Sets the record's usage on the answer, not on the tool results that follow it."""
     match value.get("tokens"):
         case {"input": int(prompt), "output": int(output), **rest} if prompt > 0:
             usage = Usage(prompt, output, tokens(rest.get("cached")), 0, str(value.get("model") or ""))

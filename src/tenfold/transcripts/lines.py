@@ -1,4 +1,4 @@
-"""Files of one JSON object a line: finding the lines, saying which is damaged, and putting trees in order."""
+"""Parses files with one JSON object per line: splits the lines, reports damaged ones, and sorts trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SKIP = "fix the line, or pass --skip-damaged to read the file without it"
 
 
 class Line(Struct, frozen=True):
-    """A line: `lead` is the line end and blank space before it, `raw` its bytes. A damaged one has a `problem`."""
+    """A line: `lead` is the line end and white space before it, `raw` its bytes. A damaged line has a `problem`."""
 
     number: int
     lead: bytes
@@ -27,15 +27,15 @@ class Line(Struct, frozen=True):
     problem: str = ""
 
     def native(self, format: str) -> Native:
-        """The line's bytes as they are kept."""
+        """Converts the line to the bytes that an entry keeps."""
         return Native(format, self.raw, self.lead)
 
 
 def lines(data: bytes, *, file: str, skip_damaged: bool) -> tuple[bytes, list[Line], bytes]:
-    """What stands before the first line, the lines, and what follows the last one.
+    """Parses all lines. Returns the bytes before the first line, the lines, and the bytes after the last one.
 
-    Raises `DamagedLine` at the first line that is no JSON object unless `skip_damaged`; the damaged line then has
-    its `problem` set.
+    Raises `DamagedLine` at the first line that is not a JSON object. With `skip_damaged` that line has its `problem`
+    set instead.
     """
     out: list[Line] = []
     lead, start, number = b"", 0, 0
@@ -43,22 +43,22 @@ def lines(data: bytes, *, file: str, skip_damaged: bool) -> tuple[bytes, list[Li
     size = len(data)
     while start < size:
         number += 1
-        found = data.find(b"\n", start)
-        end = size if found < 0 else found
-        whole = data[start:end]
-        raw = whole.strip(b" \t\r")
+        line_end = data.find(b"\n", start)
+        end = size if line_end < 0 else line_end
+        unstripped = data[start:end]
+        raw = unstripped.strip(b" \t\r")
         if raw.startswith(b"\xef\xbb\xbf") and not out:
             raw = raw[3:]
         if raw:
-            at = start + whole.find(raw)
-            lead += data[start:at]
+            offset = start + unstripped.find(raw)
+            lead += data[start:offset]
             if before is None:
                 before, lead = lead, b""
-            line = _line(number, lead, raw, at, last=found < 0)
+            line = _line(number, lead, raw, offset, last=line_end < 0)
             if line.problem and not skip_damaged:
                 raise DamagedLine(f"{file}: {line.problem}; {SKIP}", line=number)
             out.append(line)
-            lead = data[at + len(raw) : end + 1]
+            lead = data[offset + len(raw) : end + 1]
         else:
             lead += data[start : end + 1]
         start = end + 1
@@ -87,37 +87,38 @@ Names = Callable[[Line], tuple[str, str | None]]
 
 
 def arranged(found: Sequence[Line], names: Names, *, file: str, rootless: bool) -> list[Line]:
-    """The lines with parents before children. `names` gives a line's own id and its parent's ('' and None if none).
+    """Sorts lines so that parents come before children.
 
-    Raises `BadInput` for an id used twice, a cycle, and, unless `rootless`, a parent that is not in the file.
+    `id_getter` returns a line's own id ("" if it has none) and its parent's id (or None). Raises `BadInput` for an id
+    that is used twice, for a cycle, and, unless `can_lack_parents`, for a parent that is not in the file.
     """
-    seen: dict[str, int] = {}
-    named = [names(line) for line in found]
-    for line, (own, _) in zip(found, named, strict=True):
-        if own and own in seen:
+    line_numbers: dict[str, int] = {}
+    ids = [names(line) for line in found]
+    for line, (own, _) in zip(found, ids, strict=True):
+        if own and own in line_numbers:
             raise DamagedLine(
-                f"{file}: line {line.number}: the id {own!r} was already used on line {seen[own]}; {SKIP}",
+                f"{file}: line {line.number}: the id {own!r} was already used on line {line_numbers[own]}; {SKIP}",
                 line=line.number,
             )
         if own:
-            seen[own] = line.number
+            line_numbers[own] = line.number
     out: list[Line] = []
     placed: set[str] = set()
     waiting: dict[str, list[tuple[Line, str]]] = {}
-    for line, (own, parent) in zip(found, named, strict=True):
-        if parent and parent not in seen and not rootless:
+    for line, (own, parent) in zip(found, ids, strict=True):
+        if parent and parent not in line_numbers and not rootless:
             raise DamagedLine(
                 f"{file}: line {line.number}: the parent {parent!r} is not in the file; {SKIP}", line=line.number
             )
-        if parent and parent in seen and parent not in placed:
+        if parent and parent in line_numbers and parent not in placed:
             waiting.setdefault(parent, []).append((line, own))
             continue
         ready = [(line, own)]
         while ready:
-            each, name = ready.pop()
-            out.append(each)
-            placed.add(name)
-            ready.extend(reversed(waiting.pop(name, []) if name else []))
+            ready_line, ready_id = ready.pop()
+            out.append(ready_line)
+            placed.add(ready_id)
+            ready.extend(reversed(waiting.pop(ready_id, []) if ready_id else []))
     if waiting:
         first = min((line for group in waiting.values() for line, _ in group), key=lambda line: line.number)
         raise BadInput(
@@ -128,45 +129,46 @@ def arranged(found: Sequence[Line], names: Names, *, file: str, rootless: bool) 
 
 
 def skipped(found: Sequence[Line], names: Names, *, file: str) -> list[Line]:
-    """Like `arranged`, but lines with an id used twice or in a cycle come back marked as damaged.
+    """Sorts lines as `sort_parents_first` does, but marks lines as damaged instead of raising.
 
-    An unknown parent is left for the reader to bridge.
+    Lines are marked if their id was used before or if they are part of a cycle. A parent that is not in the file is
+    left for the format to handle.
     """
-    seen: set[str] = set()
+    used: set[str] = set()
     parents: dict[str, str] = {}
-    once: list[Line] = []
+    unique: list[Line] = []
     for line in found:
         own, parent = names(line)
-        if own and own in seen:
-            once.append(_marked(line, f"line {line.number}: the id {own!r} was already used"))
+        if own and own in used:
+            unique.append(_marked(line, f"line {line.number}: the id {own!r} was already used"))
             continue
-        seen.add(own)
+        used.add(own)
         if own and parent:
             parents[own] = parent
-        once.append(line)
-    bad = _circular(parents)
+        unique.append(line)
+    in_cycle = _circular(parents)
     out = [
-        _marked(line, f"line {line.number}: its parent ids form a cycle") if names(line)[0] in bad else line
-        for line in once
+        _marked(line, f"line {line.number}: its parent ids form a cycle") if names(line)[0] in in_cycle else line
+        for line in unique
     ]
     return arranged(out, names, file=file, rootless=True)
 
 
 def _circular(parents: dict[str, str]) -> set[str]:
-    """The ids that lie on a cycle, in time proportional to their number."""
+    """Finds the ids that are part of a cycle, in time proportional to their number."""
     done: set[str] = set()
-    bad: set[str] = set()
+    in_cycle: set[str] = set()
     for start in parents:
         path: dict[str, None] = {}
-        here = start
-        while here in parents and here not in done and here not in path:
-            path[here] = None
-            here = parents[here]
-        if here in path:
+        current = start
+        while current in parents and current not in done and current not in path:
+            path[current] = None
+            current = parents[current]
+        if current in path:
             walked = list(path)
-            bad.update(walked[walked.index(here) :])
+            in_cycle.update(walked[walked.index(current) :])
         done.update(path)
-    return bad
+    return in_cycle
 
 
 def _marked(line: Line, problem: str) -> Line:
@@ -174,6 +176,6 @@ def _marked(line: Line, problem: str) -> Line:
 
 
 def damaged(draft: Draft, line: Line, format: str) -> None:
-    """Keeps a damaged line's bytes as a silent entry and notes the problem."""
+    """Keeps a damaged line's bytes as an entry without a message, and records the problem."""
     draft.hang("damaged", line.native(format))
     draft.problems.append(line.problem)

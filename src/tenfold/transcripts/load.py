@@ -1,6 +1,7 @@
-"""Puts what a reader found into a store: new sessions as they are, known ones by what is new in the file.
+"""Imports parsed sessions into a store. A session that is already there only gets the entries that are new.
 
-A file that grew gives only its new entries; one that diverged gives a branch. Ids become UUIDv7, order and bytes stay.
+If the file has grown, its new entries are appended; if it has diverged, they become a branch. Entry ids become UUIDv7;
+the order and the bytes stay as they were.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ Foreign = Said | Branch | Setting | Custom
 
 
 def load(recorded: Sequence[Recorded], store: Store, namespace: str, counter: Counter) -> list[str]:
-    """Stores each session, atomically one by one, and returns their ids in the order given.
+    """Imports the sessions, each atomically, and returns their ids in the given order.
 
-    Raises what the store raises; sessions stored before that stay.
+    Raises what the store raises. Sessions imported before the error stay.
     """
-    known = {_identity(row.info): row.info.id for row in store.sessions(namespace)}
+    stored = {_identity(row.info): row.info.id for row in store.sessions(namespace)}
     ids: dict[str, str] = {}
-    for each in recorded:
-        identity = _identity(each.info)
-        session = known.get(identity) or IDS.new()
-        ids[each.info.id] = session
-        parent = ids.get(each.info.parent, each.info.parent)
-        store.create(namespace, replace(each.info, id=session, parent=parent))
-        _append(each, store, namespace, session=session, counter=counter, fresh=identity not in known)
+    for parsed in recorded:
+        identity = _identity(parsed.info)
+        session = stored.get(identity) or IDS.new()
+        ids[parsed.info.id] = session
+        parent = ids.get(parsed.info.parent, parsed.info.parent)
+        store.create(namespace, replace(parsed.info, id=session, parent=parent))
+        _append(parsed, store, namespace, session=session, counter=counter, fresh=identity not in stored)
     return list(ids.values())
 
 
 def _identity(info: SessionInfo) -> tuple[str, str, str]:
-    """What makes two readings one session: its own id in the file; where it has none, the file."""
+    """Returns what identifies a session across imports: its own id in the file, or the file's name if it has none."""
     return (info.format, info.source or info.id, "" if info.source else info.file)
 
 

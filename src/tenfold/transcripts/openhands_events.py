@@ -1,7 +1,7 @@
-"""OpenHands event streams: a history of actions and observations, one instance a line or one in a document.
+"""OpenHands event streams: a history of actions and observations, one instance per line or one per document.
 
-See docs/formats/openhands-events.md for the mapping. An agent's action and the observation that names it as `cause`
-are a tool call and its result; messages are text; the rest is kept silently.
+docs/formats/openhands.md describes the mapping. An agent's action and the observation that names it as `cause` become
+a tool call and its result, and messages become text. Everything else is kept as entries without a message.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ def _event(value: object) -> bool:
 
 
 class OpenHandsEvents:
-    """Reads and writes evaluation outputs (one instance a line) and single event lists."""
+    """Reads and writes evaluation outputs (one instance per line) and single event lists."""
 
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """A `history` of events, or a list of them."""
-        seen = peek(head)
-        history = seen.lines[0].get("history") if seen.lines else None
+        """Looks for a `history` of events, or for a list of events."""
+        shape = peek(head)
+        history = shape.lines[0].get("history") if shape.lines else None
         if isinstance(history, list) and history and _event(history[0]):
             return True
-        return bool(seen.items) and all(map(_event, seen.items))
+        return bool(shape.items) and all(map(_event, shape.items))
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
-        """One session an instance."""
+        """Parses one session for each instance."""
         if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             text, top = document(data, file)
             return [_session(array(text, top.start), {}, SessionInfo("", file=file), ())]
         out: list[Recorded] = []
-        before, found, after = lines(data, file=file, skip_damaged=True)
+        before, parsed, after = lines(data, file=file, skip_damaged=True)
         problems: list[str] = []
         gap = before
-        whole = len(found) > 1 and all(line.problem for line in found)
-        if whole:
+        is_document = len(parsed) > 1 and all(line.problem for line in parsed)
+        if is_document:
             text, top = document(data, file)
             return [
                 _session(
                     array(text, array_of(text, top, "history", file).start), top.value, SessionInfo("", file=file), ()
                 )
             ]
-        for line in found:
+        for line in parsed:
             if line.problem and not skip_damaged:
                 raise DamagedLine(f"{file}: {line.problem}; {SKIP}", line=line.number)
             if line.problem:
                 problems.append(line.problem)
                 gap += line.lead + line.raw
                 continue
-            place = array_of(line.text, value_at(line.text, 0), "history", f"{file}, line {line.number}")
+            history = array_of(line.text, value_at(line.text, 0), "history", f"{file}, line {line.number}")
             info = SessionInfo("", file=file, lead=gap + line.lead, closing=b"\n")
-            out.append(_session(array(line.text, place.start), line.value, info, tuple(problems)))
+            out.append(_session(array(line.text, history.start), line.value, info, tuple(problems)))
             gap, problems = b"", []
         if out:
             last = out[-1]
@@ -80,12 +80,12 @@ class OpenHandsEvents:
         return out
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The instance's object."""
-        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
-        return joined_array(info.before, found, info.after)
+        """Renders the instance's object."""
+        output = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
+        return joined_array(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A file with this one instance."""
+        """Renders a file with this one instance."""
         if info.format != FORMAT:
             start = json.dumps({"instance_id": info.id or "tenfold", "history": []}, ensure_ascii=False)
             info = SessionInfo(info.id, before=start[:-2].encode(), after=b"]}", closing=b"\n")
@@ -107,13 +107,13 @@ def _session(found: Array, top: dict[str, Any], info: SessionInfo, problems: tup
             _observed(draft, slot, event, actions)
         else:
             _acted(draft, slot, event, actions, caused)
-    own = str(top.get("instance_id") or top.get("id") or "")
+    instance = str(top.get("instance_id") or top.get("id") or "")
     return draft.recorded(
         replace(
             info,
-            id=own,
-            source=own,
-            title=own,
+            id=instance,
+            source=instance,
+            title=instance,
             format=FORMAT,
             model=_model(top),
             before=found.before,
@@ -123,15 +123,15 @@ def _session(found: Array, top: dict[str, Any], info: SessionInfo, problems: tup
 
 
 def _check(events: Sequence[dict[str, Any]], file: str) -> None:
-    seen: dict[object, int] = {}
+    numbers: dict[object, int] = {}
     for number, event in enumerate(events):
-        own = event.get("id")
-        if own is not None and own in seen:
+        event_id = event.get("id")
+        if event_id is not None and event_id in numbers:
             raise BadInput(
-                f"{file}: event {number}: the id {own!r} was already used by event {seen[own]}; "
+                f"{file}: event {number}: the id {event_id!r} was already used by event {numbers[event_id]}; "
                 "remove one of the two and read the file again"
             )
-        seen[own] = number
+        numbers[event_id] = number
 
 
 def _model(top: dict[str, Any]) -> str:
@@ -149,15 +149,15 @@ def _acted(draft: Draft, slot: Slot, event: dict[str, Any], actions: dict[object
     args = event.get("args")
     args = args if isinstance(args, dict) else {}
     action, native = str(event.get("action") or "unknown"), slot.native(FORMAT)
-    source, time, person = _source(event), micros(event.get("timestamp")), event.get("source") == "user"
-    words = Text(str(args.get("content") or event.get("message") or ""))
+    source, time, is_user = _source(event), micros(event.get("timestamp")), event.get("source") == "user"
+    text = Text(str(args.get("content") or event.get("message") or ""))
     if action == "system":
-        message = Message("system", (words,), "harness", native=native)
+        message = Message("system", (text,), "harness", native=native)
         draft.said([message], at=draft.last, source=source, time=time)
-    elif action in _SILENT or (person and action not in _WORDS):
+    elif action in _SILENT or (is_user and action not in _WORDS):
         draft.custom(f"action:{action}", native, at=draft.last, source=source, time=time)
-    elif person:
-        draft.said([Message("user", (words,), "human", native=native)], at=draft.last, source=source, time=time)
+    elif is_user:
+        draft.said([Message("user", (text,), "human", native=native)], at=draft.last, source=source, time=time)
     elif action in _WORDS and event.get("id") not in caused:
         thought = args.get("final_thought") or args.get("content") or args.get("thought") or event.get("message") or ""
         message = Message("assistant", (Text(str(thought)),) if thought else (), "model", native=native)
@@ -184,18 +184,18 @@ def _called(
 
 
 def _same_answer(before: Said, native: Native) -> bool:
-    """Whether two actions in a row come from one response of the model, which called several tools at once."""
+    """Returns whether two consecutive actions come from one model response that called several tools."""
     old = before.message.native
     if before.message.role != "assistant" or old is None or not calls_of(before.message):
         return False
-    return (mine := _response(native.body)) != "" and mine == _response(b"[" + old.body + b"]")
+    return (response := _response(native.body)) != "" and response == _response(b"[" + old.body + b"]")
 
 
 def _response(raw: bytes) -> str:
     value = json.loads(raw)
     match value[-1] if isinstance(value, list) else value:
-        case {"tool_call_metadata": {"model_response": {"id": str(own)}}}:
-            return own
+        case {"tool_call_metadata": {"model_response": {"id": str(response)}}}:
+            return response
     return ""
 
 
@@ -207,7 +207,7 @@ def _call(event: dict[str, Any], args: dict[str, Any]) -> ToolCall:
 
 
 def _raw_arguments(response: object, call: str) -> str:
-    """The arguments as the model wrote them, from the response that the event carries along."""
+    """Finds the arguments as the model wrote them, in the model response that the event includes."""
     match response:
         case {"choices": [{"message": {"tool_calls": [*calls]}}, *_]}:
             for each in calls:
@@ -276,8 +276,8 @@ def _render(piece: Piece) -> bytes:
 
 
 def _cause(call: str) -> object:
-    own = call.removeprefix("event-")
-    return int(own) if own != call and own.isdigit() else call
+    number = call.removeprefix("event-")
+    return int(number) if number != call and number.isdigit() else call
 
 
 def _called_event(call: ToolCall, thought: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""A first look at a file's shape, shared by every reader's `sniff`: lines of objects, one object, or an array."""
+"""Finds out the shape of a file from its beginning: lines of objects, one object, or an array.
+
+Every format uses it in `can_read`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ _ITEMS = 10_000
 class Peek(Struct, frozen=True):
     """What a file begins with.
 
-    `lines` are the first objects of a file with one a line, `top` the members of a file that is one object (also in
-    `lines`: it may be a file of one line), `items` the first elements of one that is an array.
+    `lines` holds the first objects of a file with one object per line. `members` holds the members of a file that is
+    one object; that object is in `lines` too, because the file may have only one line. `items` holds the first
+    elements of a file that is an array.
     """
 
     lines: tuple[dict[str, Any], ...] = ()
@@ -28,7 +32,7 @@ class Peek(Struct, frozen=True):
 
 @lru_cache(maxsize=2)
 def peek(head: bytes) -> Peek:
-    """The shape of a file, or as much of it as the bytes show: damage is for `read` to report."""
+    """Returns the shape of a file, as far as the given bytes show it. Damage is ignored here; `read` reports it."""
     text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     if text.startswith("["):
         return Peek(items=tuple(_items(text)))
@@ -74,7 +78,7 @@ def _items(text: str) -> list[Any]:
 
 
 def _begun(text: str) -> dict[str, Any]:
-    """The members of an object that breaks off, as far as they are whole; the last key with None."""
+    """Parses the complete members of an object that is cut off. The last key has the value None."""
     out: dict[str, Any] = {}
     at = 1
     while True:

@@ -1,7 +1,7 @@
-"""pi session files: JSON lines, a header and then a chain (version 1) or a tree (2 and 3) of entries.
+"""pi session files: JSON lines with a header and then a chain (version 1) or a tree (2 and 3) of entries.
 
-See docs/formats/pi.md for the mapping. pi's own compactions stay silent entries: the messages they hid are in the
-file, and the view of a session is Tenfold's to make.
+docs/formats/pi.md describes the mapping. pi's own compactions become entries without a message: the messages they hid
+are still in the file, and Tenfold computes its own view.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Pi:
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """A first line of type `session` with a working directory."""
-        seen = peek(head)
-        return bool(seen.lines) and seen.lines[0].get("type") == "session" and "cwd" in seen.lines[0]
+        """Looks for a first line of type `session` with a working directory."""
+        shape = peek(head)
+        return bool(shape.lines) and shape.lines[0].get("type") == "session" and "cwd" in shape.lines[0]
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:
-        """The one session of the file."""
-        before, found, after = lines(data, file=file, skip_damaged=skip_damaged)
+        """Parses the one session of the file."""
+        before, parsed, after = lines(data, file=file, skip_damaged=skip_damaged)
         header: dict[str, Any] = {}
-        if found and found[0].value.get("type") == "session":
-            header = found[0].value
-            before += found[0].raw
-            found = found[1:]
+        if parsed and parsed[0].value.get("type") == "session":
+            header = parsed[0].value
+            before += parsed[0].raw
+            parsed = parsed[1:]
         ordered = (
-            skipped(found, _names, file=file) if skip_damaged else arranged(found, _names, file=file, rootless=False)
+            skipped(parsed, _names, file=file) if skip_damaged else arranged(parsed, _names, file=file, rootless=False)
         )
         draft = Draft()
         for line in ordered:
@@ -80,16 +80,16 @@ class Pi:
         return woven([draft], [info])
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The session's lines."""
-        found = pieces(items, (FORMAT,))
-        if any(b'"parentId"' in p.raw for p in found if p.exact):
-            found = linked(found, _POINTERS, _render)
+        """Renders the session's lines."""
+        output = pieces(items, (FORMAT,))
+        if any(b'"parentId"' in p.raw for p in output if p.exact):
+            output = linked(output, _POINTERS, _render)
         else:
-            found = rendered(found, lambda piece, _: _render(piece, None))
-        return joined_lines(info.before, found, info.after)
+            output = rendered(output, lambda piece, _: _render(piece, None))
+        return joined_lines(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A session file; a header is made where the session came from elsewhere."""
+        """Renders a session file. A session from another format gets a new header."""
         if info.format != FORMAT:
             info = SessionInfo(info.id, before=_dump({"type": "session", "id": info.id, "cwd": ""}), after=b"\n")
         return self.body(info, items)
@@ -121,30 +121,33 @@ def _add(draft: Draft, line: Line, file: str) -> None:
 
 def _add_message(draft: Draft, line: Line, file: str, at: str | None, time: int | None) -> None:
     own = _names(line)[0]
-    said: dict[str, Any] = line.value["message"]
+    fields: dict[str, Any] = line.value["message"]
     native = line.native(FORMAT)
     usage = None
-    match said.get("role"):
+    match fields.get("role"):
         case "user":
-            message = Message("user", _content(said.get("content")), "human", native=native)
+            message = Message("user", _content(fields.get("content")), "human", native=native)
         case "assistant":
-            reason = said.get("stopReason")
+            reason = fields.get("stopReason")
             status: Status = "aborted" if reason == "aborted" else "error" if reason == "error" else "ok"
-            message = Message("assistant", _content(said.get("content")), "model", status, native)
-            usage = _usage(said)
+            message = Message("assistant", _content(fields.get("content")), "model", status, native)
+            usage = _usage(fields)
         case "toolResult":
-            content = tuple(p for p in _content(said.get("content")) if isinstance(p, Text | Image | Opaque))
+            content = tuple(p for p in _content(fields.get("content")) if isinstance(p, Text | Image | Opaque))
             result = ToolResult(
-                str(said.get("toolCallId", "")), str(said.get("toolName", "")), content, said.get("isError") is True
+                str(fields.get("toolCallId", "")),
+                str(fields.get("toolName", "")),
+                content,
+                fields.get("isError") is True,
             )
             message = Message("tool", (result,), "tool", native=native)
-        case "bashExecution" if said.get("excludeFromContext"):
+        case "bashExecution" if fields.get("excludeFromContext"):
             draft.custom("bashExecution", native, at=at, source=own, time=time)
             return
         case "bashExecution":
-            message = Message("user", (Text(_bash(said)),), "tool", native=native)
+            message = Message("user", (Text(_bash(fields)),), "tool", native=native)
         case role if role in _INJECTED:
-            content_parts = _content(said.get("content") if "content" in said else said.get("summary"))
+            content_parts = _content(fields.get("content") if "content" in fields else fields.get("summary"))
             message = Message("user", content_parts, "harness", native=native)
         case role:
             raise UnknownRole(f"{file}: line {line.number}: {role!r} is not a role of the pi format; {SKIP}")
@@ -184,12 +187,12 @@ def _usage(said: dict[str, Any]) -> Usage | None:
 
 
 def _bash(said: dict[str, Any]) -> str:
-    lines_ = [f"$ {said.get('command', '')}", str(said.get("output") or "")]
+    output_lines = [f"$ {said.get('command', '')}", str(said.get("output") or "")]
     if said.get("cancelled"):
-        lines_.append("[cancelled]")
+        output_lines.append("[cancelled]")
     elif said.get("exitCode") not in (0, None):
-        lines_.append(f"[exit code {said.get('exitCode')}]")
-    return "\n".join(lines_)
+        output_lines.append(f"[exit code {said.get('exitCode')}]")
+    return "\n".join(output_lines)
 
 
 def _dump(value: object) -> bytes:
@@ -197,21 +200,21 @@ def _dump(value: object) -> bytes:
 
 
 def _render(piece: Piece, parent: str | None) -> bytes:
-    """A pi line for messages of ours. `parent` None writes a line without pointers, as version 1 has them."""
+    """Renders a pi line for a message that Tenfold wrote or changed. With `parent` None it has no ids (version 1)."""
     line: dict[str, Any] = {"type": "message"}
     if parent is not None:
         line |= {"id": piece.source, "parentId": parent or None}
     message = piece.messages[0]
     blocks = [block for part in message.parts for block in _blocks(part)]
     roles: dict[Role, str] = {"system": "user", "user": "user", "assistant": "assistant", "tool": "toolResult"}
-    said: dict[str, Any] = {"role": roles[message.role], "content": blocks}
+    fields: dict[str, Any] = {"role": roles[message.role], "content": blocks}
     result = next((p for p in message.parts if isinstance(p, ToolResult)), None)
     if message.role == "tool" and result is not None:
-        said |= {"toolCallId": result.call, "toolName": result.name, "isError": result.error}
+        fields |= {"toolCallId": result.call, "toolName": result.name, "isError": result.error}
     elif message.role == "assistant":
         calls = any(isinstance(p, ToolCall) for p in message.parts)
-        said["stopReason"] = message.status if message.status != "ok" else "toolUse" if calls else "stop"
-    line["message"] = said
+        fields["stopReason"] = message.status if message.status != "ok" else "toolUse" if calls else "stop"
+    line["message"] = fields
     return _dump(line)
 
 

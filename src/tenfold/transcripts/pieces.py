@@ -1,7 +1,8 @@
-"""From items back to bytes: untouched native pieces as they were, everything else rendered anew.
+"""Turns items back into bytes: untouched lines and elements keep their bytes, everything else is rendered anew.
 
-A `Piece` is one line or array element of the output. Members of one native piece that are all present and untouched
-are that piece's bytes; if one of them was dropped or replaced, the rest is rendered together with it.
+An `OutputPiece` is one line or array element of the output. A native message may have been split into several
+messages. If all of them are present and untouched, its original bytes are used. If one was dropped or replaced, the
+others are rendered together.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from tenfold.transcripts.base import Item, Replaced
 
 
 class Piece(Struct, frozen=True):
-    """`raw` with the separator `lead` before it. `exact` says that these are the bytes of the file.
+    """One line or element: its bytes `raw`, with the separator `lead` before it.
 
-    `source` is the foreign id the piece answers to, `cut` that what it was hung on is not among the items. `messages`
-    are what a piece has to be rendered from while `raw` is still empty.
+    `exact` says that these are the bytes of the original file. `source_id` is the foreign id of the piece. `is_orphan`
+    says that its parent is not among the items. `messages` are what it is rendered from while `raw` is still empty.
     """
 
     lead: bytes
@@ -34,7 +35,7 @@ Render = Callable[[Piece, str], bytes]
 
 
 def native_of(item: Item) -> Native | None:
-    """The bytes an item arrived as, None for what Tenfold made."""
+    """Returns the bytes an item had in its file, None for items that Tenfold made."""
     if isinstance(item, Custom | Setting):
         return item.native
     if isinstance(item, Said | Branch):
@@ -49,58 +50,58 @@ def _message(item: Item) -> Message | None:
 
 
 def pieces(items: Sequence[Item], formats: Sequence[str]) -> list[Piece]:
-    """The items as pieces, in order. Only bytes whose `Native.format` is one of `formats` are taken as they are."""
+    """Builds the pieces of the items, in order. Only bytes whose format is one of `formats` are kept."""
     out: list[Piece] = []
     present = {item.id for item in items if not isinstance(item, Replaced)}
     for group in _groups(items, formats):
         natives = [n for n in map(native_of, group) if n is not None and n.format in formats]
         first = group[0]
         source = getattr(group[-1], "source", "")
-        cut = not isinstance(first, Replaced) and first.parent is not None and first.parent not in present
+        is_orphan = not isinstance(first, Replaced) and first.parent is not None and first.parent not in present
         lead = natives[0].lead if natives else b""
         if natives and [n.index for n in natives] == list(range(natives[0].count)):
             raw = b"".join(n.head + n.body + n.tail for n in natives)
-            out.append(Piece(lead, raw, True, source, cut))
+            out.append(Piece(lead, raw, True, source, is_orphan))
             continue
         messages = tuple(m for m in map(_message, group) if m is not None)
         if messages:
-            out.append(Piece(lead, b"", False, source, cut, messages))
+            out.append(Piece(lead, b"", False, source, is_orphan, messages))
     return out
 
 
 def _groups(items: Iterable[Item], formats: Sequence[str]) -> Iterable[list[Item]]:
-    """Consecutive members of one native piece together, everything else alone."""
+    """Groups consecutive items of one native message; every other item is a group of its own."""
     group: list[Item] = []
     name, index = "", -1
     for item in items:
         native = native_of(item)
-        split = native is not None and native.count > 1 and native.format in formats
-        if group and split and native is not None and native.group == name and native.index > index:
+        is_split = native is not None and native.count > 1 and native.format in formats
+        if group and is_split and native is not None and native.group == name and native.index > index:
             group.append(item)
             index = native.index
             continue
         if group:
             yield group
         group = [item]
-        name, index = (native.group, native.index) if native is not None and split else ("", -1)
+        name, index = (native.group, native.index) if native is not None and is_split else ("", -1)
     if group:
         yield group
 
 
 def rendered(found: Sequence[Piece], render: Render) -> list[Piece]:
-    """The same pieces with bytes for those that have none. `render` is also given the id of the piece before."""
+    """Renders the pieces that have no bytes yet. `render` receives the piece and the id of the piece before it."""
     out: list[Piece] = []
-    before = ""
+    previous_id = ""
     for piece in found:
-        raw = piece.raw or render(piece, before)
+        raw = piece.raw or render(piece, previous_id)
         if raw:
             out.append(Piece(piece.lead, raw, piece.exact, piece.source, piece.cut, piece.messages))
-            before = piece.source or before
+            previous_id = piece.source or previous_id
     return out
 
 
 def joined_lines(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
-    """Lines: each piece on its own, whatever was dropped before it."""
+    """Joins pieces as lines. Each piece gets a line of its own, whatever was dropped before it."""
     out = bytearray(before)
     blank = not before.strip(b"\xef\xbb\xbf \t\r\n")
     for index, piece in enumerate(found):
@@ -114,7 +115,7 @@ def joined_lines(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
 
 
 def joined_array(before: bytes, found: Sequence[Piece], after: bytes) -> bytes:
-    """Array elements: exactly one comma between two, none before the first, whatever was dropped."""
+    """Joins pieces as array elements, with one comma between two and none before the first, whatever was dropped."""
     usual = next((p.lead for p in found if b"," in p.lead), b", ")
     out = [before]
     for index, piece in enumerate(found):

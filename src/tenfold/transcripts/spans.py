@@ -1,7 +1,7 @@
-"""Where in a JSON text its values stand, so that they can be lifted out and put back without re-encoding.
+"""Finds the position of values in a JSON text, so that they can be taken out and put back without re-encoding.
 
-Positions are characters of the decoded text. The standard library's scanner does the parsing; this module only
-remembers where each value began and ended.
+Positions count characters of the decoded text. The standard library's scanner does the parsing; this module only
+records where each value begins and ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _decoder = json.JSONDecoder()
 
 
 class Span(Struct, frozen=True):
-    """A value of a JSON text: `text[start:end]` is its spelling, `value` what it means, `key` its key in an object."""
+    """A value in a JSON text: `text[start:end]` is its text, `value` the parsed value, `key` its key in an object."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Span(Struct, frozen=True):
 
 
 def decoded(data: bytes, file: str) -> str:
-    """The text of a UTF-8 file. Raises `BadInput` with the offset of the first byte that is not UTF-8."""
+    """Decodes a UTF-8 file. Raises `BadInput` with the offset of the first byte that is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -44,7 +44,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def value_at(text: str, at: int) -> Span:
-    """The value that begins at or after `at`. Raises `ValueError` (a `JSONDecodeError`) where there is none."""
+    """Parses the value that begins at or after `position`. Raises `JSONDecodeError` if there is none."""
     start = _skip(text, at)
     try:
         value, end = _decoder.raw_decode(text, start)
@@ -56,7 +56,7 @@ def value_at(text: str, at: int) -> Span:
 
 
 def _whole(value: object) -> object:
-    """The value with unpaired surrogates replaced: they cannot be stored as UTF-8. The bytes keep them."""
+    """Replaces unpaired surrogates, which cannot be stored as UTF-8. The original bytes still hold them."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
@@ -67,7 +67,7 @@ def _whole(value: object) -> object:
 
 
 def _next(text: str, at: int, close: str) -> int | None:
-    """The place after a comma, or None when `close` ends the container."""
+    """Returns the position after the next comma, or None if `closing` ends the array or object."""
     at = _skip(text, at)
     mark = text[at : at + 1]
     if mark == close:
@@ -78,42 +78,42 @@ def _next(text: str, at: int, close: str) -> int | None:
 
 
 def elements(text: str, at: int) -> list[Span]:
-    """The elements of the array whose '[' stands at `at`."""
+    """Parses the elements of the array whose '[' is at `position`."""
     out: list[Span] = []
-    here: int | None = at + 1
+    current: int | None = at + 1
     if text[_skip(text, at + 1) :][:1] == "]":
         return out
-    while here is not None:
-        span = value_at(text, here)
+    while current is not None:
+        span = value_at(text, current)
         out.append(span)
-        here = _next(text, span.end, "]")
+        current = _next(text, span.end, "]")
     return out
 
 
 def members(text: str, at: int) -> list[Span]:
-    """The members of the object whose '{' stands at `at`, each with its key, in order."""
+    """Parses the members of the object whose '{' is at `position`, each with its key, in order."""
     out: list[Span] = []
-    here: int | None = _skip(text, at + 1)
+    current: int | None = _skip(text, at + 1)
     if text[_skip(text, at + 1) :][:1] == "}":
         return out
-    while here is not None:
-        here = _skip(text, here)
-        if text[here : here + 1] != '"':
-            raise json.JSONDecodeError("a key in quotes was expected", text, here)
-        named = value_at(text, here)
-        here = _skip(text, named.end)
-        if text[here : here + 1] != ":":
-            raise json.JSONDecodeError("':' was expected", text, here)
-        span = value_at(text, here + 1)
-        out.append(Span(span.start, span.end, span.value, str(named.value)))
-        here = _next(text, span.end, "}")
+    while current is not None:
+        current = _skip(text, current)
+        if text[current : current + 1] != '"':
+            raise json.JSONDecodeError("a key in quotes was expected", text, current)
+        key = value_at(text, current)
+        current = _skip(text, key.end)
+        if text[current : current + 1] != ":":
+            raise json.JSONDecodeError("':' was expected", text, current)
+        span = value_at(text, current + 1)
+        out.append(Span(span.start, span.end, span.value, str(key.value)))
+        current = _next(text, span.end, "}")
     return out
 
 
 def member(text: str, at: int, key: str) -> Span | None:
-    """The value of `key` in the object at `at`; of several, the last, as JSON parsers take it."""
-    found = [span for span in members(text, at) if span.key == key]
-    return found[-1] if found else None
+    """Finds the value of `key` in the object at `position`. If the key is repeated, the last value counts."""
+    spans = [span for span in members(text, at) if span.key == key]
+    return spans[-1] if spans else None
 
 
 def _must_end(text: str, at: int) -> None:
@@ -122,11 +122,14 @@ def _must_end(text: str, at: int) -> None:
 
 
 def document(data: bytes, file: str) -> tuple[str, Span]:
-    """The text of a JSON file and its one value. Raises `DamagedLine` with the line, or `BadInput` if not UTF-8."""
+    """Parses a file that is one JSON value. Returns its text and the value.
+
+    Raises `DamagedLine` with the line number, or `BadInput` if the file is not UTF-8.
+    """
     text = decoded(data, file)
-    at = 1 if text.startswith("\ufeff") else 0
+    start = 1 if text.startswith("\ufeff") else 0
     try:
-        span = value_at(text, at)
+        span = value_at(text, start)
         _must_end(text, _skip(text, span.end))
     except json.JSONDecodeError as exc:
         raise DamagedLine(
@@ -138,7 +141,7 @@ def document(data: bytes, file: str) -> tuple[str, Span]:
 
 
 def loose(text: str) -> object:
-    """A call's arguments as a JSON value; text that is none as a JSON object that holds it under `_raw`."""
+    """Parses a tool call's arguments. Text that is not JSON becomes an object that holds it under `_raw`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
 """SWE-agent trajectories: the `history` of a run, as text (0.x) or with native tool calls (1.x).
 
-See docs/formats/swe-agent.md for the mapping. `trajectory`, which says the same things once more, is kept as bytes.
+docs/formats/swe-agent.md describes the mapping. The `trajectory`, which repeats the same content, is kept as bytes.
 """
 
 from __future__ import annotations
@@ -28,42 +28,45 @@ class SweAgent:
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:
-        """An object with a `trajectory` of actions; `history` may follow where the head does not reach."""
+        """Looks for an object with a `trajectory` of actions. The `history` may come later than `head` reaches."""
         top = peek(head).top
         if "trajectory" not in top:
             return False
         return isinstance(top.get("history"), list) or (name.endswith(".traj") and top["trajectory"] is None)
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:  # noqa: ARG002 - one JSON value: all or nothing
-        """The one run of the file."""
+        """Parses the one run of the file."""
         text, top = document(data, file)
-        found = array(text, array_of(text, top, "history", file).start)
+        history = array(text, array_of(text, top, "history", file).start)
         draft = Draft()
-        issue = True
-        for slot in found.slots:
-            draft.line = slot.number
-            message = _message(slot, file, issue=issue)
-            issue = issue and message.origin != "human"
+        is_task_pending = True
+        for element in history.slots:
+            draft.line = element.number
+            message = _message(element, file, issue=is_task_pending)
+            is_task_pending = is_task_pending and message.origin != "human"
             draft.said([message], at=draft.last)
         value = top.value
         title = str(value.get("environment") or "")
-        info = SessionInfo("", FORMAT, file, title, before=found.before, after=found.after)
+        info = SessionInfo("", FORMAT, file, title, before=history.before, after=history.after)
         return woven([draft], [info])
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The run's document."""
-        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
-        return joined_array(info.before, found, info.after)
+        """Renders the run's document."""
+        output = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
+        return joined_array(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A trajectory file; its other members are empty where the session came from elsewhere."""
+        """Renders a trajectory file. For a session from another format its other members are empty."""
         if info.format != FORMAT:
             info = SessionInfo(info.id, before=b'{"trajectory": [], "history": [', after=b"]}\n")
         return self.body(info, items)
 
 
 def _message(slot: Slot, file: str, *, issue: bool) -> Message:
-    """`issue` says that no person has spoken yet: the first user line outside a demonstration states the task."""
+    """Parses one element. `is_task_pending` says that the user line with the task has not come yet.
+
+    The task is the first user line outside a demonstration. User lines after it are tool output.
+    """
     value = slot.fields(file)
     native = slot.native(FORMAT)
     demo = value.get("is_demo") is True or value.get("message_type") == "demonstration"
@@ -94,8 +97,8 @@ def _text(content: object) -> tuple[Part, ...]:
         return (Text(content),) if content else ()
     if not isinstance(content, list):
         return ()
-    found = [str(b.get("text") or "") for b in content if isinstance(b, dict) and b.get("type") == "text"]
-    return tuple(Text(t) for t in found if t)
+    texts = [str(b.get("text") or "") for b in content if isinstance(b, dict) and b.get("type") == "text"]
+    return tuple(Text(t) for t in texts if t)
 
 
 def _call(call: dict[str, Any]) -> ToolCall:

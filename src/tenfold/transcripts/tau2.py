@@ -1,7 +1,7 @@
-"""tau2 results: a container of simulations, each a session of a customer and an agent with tools.
+"""tau2 results: one file of simulations, each a session between a customer and an agent with tools.
 
-See docs/formats/tau2.md for the mapping. Tools that the simulated user calls on his own device are the user's: the
-agent never saw them, so they are silent entries.
+docs/formats/tau2.md describes the mapping. The simulated user can call tools on their own device. The agent never saw
+those calls, so they become entries without a message.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ class Tau2:
     name = FORMAT
 
     def sniff(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """An object with `simulations`, or that begins like one: run information, then tasks."""
+        """Looks for an object with `simulations`, or that begins like one: run information, then tasks."""
         top = peek(head).top
         info = top.get("info")
         return "simulations" in top or ("tasks" in top and isinstance(info, dict) and "environment_info" in info)
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[Recorded]:  # noqa: ARG002 - one JSON value: all or nothing
-        """One session a simulation."""
+        """Parses one session for each simulation."""
         text, top = document(data, file)
-        place = array_of(text, top, "simulations", file)
-        found = elements(text, place.start)
+        array_span = array_of(text, top, "simulations", file)
+        simulations = elements(text, array_span.start)
         opening = _opening(text, top)
         out: list[Recorded] = []
-        here = 0
-        for number, span in enumerate(found):
-            lead = text[here : span.start].encode()
-            here = span.end
-            trail = text[here:].encode() if number == len(found) - 1 else b""
+        offset = 0
+        for number, span in enumerate(simulations):
+            lead = text[offset : span.start].encode()
+            offset = span.end
+            trail = text[offset:].encode() if number == len(simulations) - 1 else b""
             out.append(_session(text, span, file, SessionInfo("", lead=lead, trail=trail, opening=opening)))
         return out
 
     def body(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """The simulation's object."""
-        found = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
-        return joined_array(info.before, found, info.after)
+        """Renders the simulation's object."""
+        output = rendered(pieces(items, (FORMAT,)), lambda piece, _: _render(piece))
+        return joined_array(info.before, output, info.after)
 
     def write(self, info: SessionInfo, items: Sequence[Item]) -> bytes:
-        """A results file with this one simulation."""
+        """Renders a results file with this one simulation."""
         if info.format != FORMAT:
             start = json.dumps({"id": info.id or "tenfold", "task_id": "", "messages": []}, ensure_ascii=False)
             info = SessionInfo(info.id, before=start[:-2].encode(), after=b"]}", opening=b'{"simulations": [')
@@ -64,30 +64,30 @@ class Tau2:
 
 
 def _opening(text: str, top: Span) -> bytes:
-    """What a file with one of the simulations begins with: all run information, no tasks."""
+    """Renders the beginning of a file with one simulation: all run information, but no tasks."""
     kept = [m for m in members(text, top.start) if m.key not in ("simulations", "tasks")]
-    shown = [f"{json.dumps(m.key, ensure_ascii=False)}: {text[m.start : m.end]}, " for m in kept]
-    return ("{" + "".join(shown) + '"tasks": [], "simulations": [').encode("utf-8", "replace")
+    kept_texts = [f"{json.dumps(m.key, ensure_ascii=False)}: {text[m.start : m.end]}, " for m in kept]
+    return ("{" + "".join(kept_texts) + '"tasks": [], "simulations": [').encode("utf-8", "replace")
 
 
 def _session(text: str, span: Span, file: str, info: SessionInfo) -> Recorded:
-    own = span.value.get("id") if isinstance(span.value, dict) else None
-    place = array_of(text, span, "messages", f"{file}, simulation {own or span.start}")
-    found = array(text, place.start, start=span.start, end=span.end)
+    simulation = span.value.get("id") if isinstance(span.value, dict) else None
+    array_span = array_of(text, span, "messages", f"{file}, simulation {simulation or span.start}")
+    messages = array(text, array_span.start, start=span.start, end=span.end)
     draft = Draft()
-    for slot in found.slots:
-        draft.line = slot.number
-        _add(draft, slot, file)
+    for element in messages.slots:
+        draft.line = element.number
+        _add(draft, element, file)
     task = str(span.value.get("task_id") or "")
     return draft.recorded(
         SessionInfo(
-            str(own or ""),
+            str(simulation or ""),
             FORMAT,
             file,
             f"task {task}" if task else "",
-            source=str(own or ""),
-            before=found.before,
-            after=found.after,
+            source=str(simulation or ""),
+            before=messages.before,
+            after=messages.after,
             lead=info.lead,
             trail=info.trail,
             opening=info.opening,
@@ -129,25 +129,25 @@ def _add(draft: Draft, slot: Slot, file: str) -> None:
 
 
 def _add_results(draft: Draft, slot: Slot, file: str) -> None:
-    """A message that wraps several results: each becomes its own, with its share of the bytes."""
-    place = next(m for m in members(slot.text, 0) if m.key == "tool_messages")
-    found = array(slot.text, place.start)
+    """Adds a message that wraps several tool results. Each becomes its own message, with its share of the bytes."""
+    array_span = next(m for m in members(slot.text, 0) if m.key == "tool_messages")
+    results = array(slot.text, array_span.start)
     group = f"{slot.number}"
     out = []
-    count = len(found.slots)
-    for index, inner in enumerate(found.slots):
+    count = len(results.slots)
+    for index, inner in enumerate(results.slots):
         native = Native(
             FORMAT,
             inner.raw,
             slot.lead if index == 0 else b"",
-            head=(found.before if index == 0 else b"") + inner.lead,
-            tail=found.after if index == count - 1 else b"",
+            head=(results.before if index == 0 else b"") + inner.lead,
+            tail=results.after if index == count - 1 else b"",
             group=group,
             index=index,
             count=count,
         )
         out.append(Message("tool", (_result(inner.fields(file)),), "tool", native=native))
-    if out and not all(s.fields(file).get("requestor") == "user" for s in found.slots):
+    if out and not all(s.fields(file).get("requestor") == "user" for s in results.slots):
         draft.said(out, at=draft.last)
     else:
         draft.custom("user_tool_result", slot.native(FORMAT), at=draft.last)

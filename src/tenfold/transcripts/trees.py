@@ -1,4 +1,4 @@
-"""Writing formats whose lines point at their parents: pointers whose target was dropped go to the line before."""
+"""Renders formats whose lines name their parents. If a parent was dropped, the line before takes its place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tenfold.transcripts.spans import members
 
 
 class Pointers(Struct, frozen=True):
-    """The keys of a format's own id and parent id, and how long an id of its making is (36: a UUID)."""
+    """The JSON keys of a line's own id and its parent's id, and the length of a new id (36: a UUID)."""
 
     own: str
     parent: str
@@ -31,44 +31,43 @@ def _ids(raw: bytes, key: str) -> list[str]:
 
 
 def _fresh(piece: Piece, taken: set[str], digits: int) -> str:
-    """An id for a line of ours: the foreign id it stands for, or where that is taken or absent, one from its text."""
+    """Chooses an id for a new line: the foreign id it stands for, or one hashed from its text if that is not free."""
     if piece.source and piece.source not in taken:
         return piece.source
     text = repr((piece.source, piece.messages, len(taken))).encode()
-    found = hashlib.sha256(text).hexdigest()
-    parts = (found[:8], found[8:12], found[12:16], found[16:20], found[20:32])
-    return "-".join(parts) if digits > 32 else found[:digits]
+    digest = hashlib.sha256(text).hexdigest()
+    parts = (digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32])
+    return "-".join(parts) if digits > 32 else digest[:digits]
 
 
 def linked(found: Sequence[Piece], pointers: Pointers, render: Render) -> list[Piece]:
-    """The pieces with bytes for those that have none, and every pointer to what was dropped set to the line before.
+    """Renders the pieces that have no bytes yet, and repairs parent ids so that the chain stays intact.
 
-    So is the pointer of a line that would pass over one of ours which stands for nothing in the file (`passed` is then
-    what it points at): the chain must go through it. Nothing else in the line changes.
-
-    `render(piece, parent)` gets the piece with the id it shall carry as `source`.
+    A parent id is set to the line before in two cases: the parent was dropped, or a new line that stands for nothing
+    in the file was inserted between parent and child (`bypassed` is then the id of that parent). Nothing else in a
+    line changes. `render(piece, parent)` gets the piece with its new id as `source_id`.
     """
     exact = [_ids(p.raw, pointers.own) if p.exact and _is_json(p.raw) else [] for p in found]
-    taken = {i for ids in exact for i in ids}
+    used_ids = {i for ids in exact for i in ids}
     out: list[Piece] = []
-    before = ""
-    passed = ""
+    previous_id = ""
+    bypassed = ""
     for piece, ids in zip(found, exact, strict=True):
         if not piece.exact:
-            named = replace(piece, source=_fresh(piece, taken, pointers.digits))
-            taken.add(named.source)
-            raw = render(named, before)
+            named = replace(piece, source=_fresh(piece, used_ids, pointers.digits))
+            used_ids.add(named.source)
+            raw = render(named, previous_id)
             if raw:
                 out.append(replace(named, raw=raw))
-                passed = "" if piece.source == named.source else passed or before
-                before = named.source
+                bypassed = "" if piece.source == named.source else bypassed or previous_id
+                previous_id = named.source
             continue
         raw = piece.raw
-        if ids and (piece.cut or passed):
-            raw = _repointed(raw, pointers.parent, before, taken - {passed})
+        if ids and (piece.cut or bypassed):
+            raw = _repointed(raw, pointers.parent, previous_id, used_ids - {bypassed})
         out.append(replace(piece, raw=raw))
         if ids:
-            before, passed = ids[-1], ""
+            previous_id, bypassed = ids[-1], ""
     return out
 
 

@@ -1,1 +1,1 @@
-"""When to compact, and down to what; guards derived from the log."""
+"""When to compact, and down to what; with guards that are derived from the log."""

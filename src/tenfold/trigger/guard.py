@@ -1,14 +1,14 @@
-"""Whether to act now: a trigger's limits, held against what the log says was already tried.
+"""Decides whether to act now: a trigger's limits, compared with what the log says was already tried.
 
-Pure: the history is derived from Blocks, retractions and attempts on the path; none of it is hidden state. Every
-policy is under the same guards:
+Pure: the history is derived from the Blocks, retractions and attempts on the path, and nothing is hidden state. Every
+policy has the same guards:
 
 - an unknown window never triggers;
-- nothing is done again where nothing followed and the same was asked (law 6);
-- no second attempt unless the path grew; after two fruitless ones, or a Block, or an undo, only when it grew by the
-  minimum growth (the breaker half-opens);
-- the hard limit overrides these, except that a third attempt on an unchanged path is refused and that an unsatisfiable
-  limit is said once.
+- nothing is repeated if no message followed and the same was asked (law 6);
+- there is no second attempt unless the path grew. After two fruitless ones, a Block or an undo, it must have grown by
+  the minimum growth (the breaker then half-opens);
+- the hard limit overrides these guards. But a third attempt on an unchanged path is refused, and a limit that cannot
+  be satisfied is reported once.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ FRUITLESS_MOST = 2
 class History(Struct, frozen=True):
     """What happened on this path since the newest live Block or retraction.
 
-    `messages_since` counts the messages after it (all, if there is none). `grown` is the tokens of the view that came
-    after the newest Block, retraction or attempt (None: there was none). `attempts` lie after that Block or
-    retraction. `retracted`: it was a retraction. `same`: policy, target and demand equal the newest live Block's.
+    `messages_since` counts the messages after it (all messages, if there is none). `growth` is the tokens of the view
+    that came after the newest Block, retraction or attempt (None: there was none). `attempts` lie after that Block or
+    retraction. `retracted` says that it was a retraction. `is_repeat` says that policy, target and demand equal those
+    of the newest live Block.
     """
 
     messages_since: int = 0
@@ -50,10 +51,10 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     least: int,
     minimum_growth: int,
 ) -> Decision:
-    """Whether to compact a view of this Reading, and down to what.
+    """Decides whether to compact a view of this Reading, and down to what.
 
-    `to` is an explicit target, in the Reading's tokens, and goes before `limits` (None: the window is not known).
-    `least` is what nothing can go below, in the same tokens. `minimum_growth` is the policy's.
+    `to` is an explicit target, in the Reading's tokens, and overrides `limits` (None: the window is unknown). `least`
+    is what nothing can go below, in the same tokens. `minimum_growth` is the policy's.
     """
     tokens = reading.tokens
     need: Need = "soft"
@@ -70,9 +71,9 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
         return replace(idle, reason="the newest Block did just this and no message followed it")
     if limits is not None and least > limits.hard:
         return _unsatisfiable(idle, reading, demand, history, least=least)
-    aim = max(idle.target, least)
-    idle = replace(idle, target=aim, target_missed=aim > idle.target)
-    if tokens <= aim:
+    target = max(idle.target, least)
+    idle = replace(idle, target=target, target_missed=target > idle.target)
+    if tokens <= target:
         return replace(idle, reason=_small(reading, idle, least))
     refusal = "" if to is not None else _guarded(demand, need, history, minimum_growth)
     if refusal:
@@ -82,14 +83,14 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
 
 
 def _aim(limits: Limits, demand: Demand, tokens: int) -> int:
-    """The target. Where the provider refused what we read as fitting, it shrinks as far as the reading was off."""
+    """Returns the target. If the provider refused what we read as fitting, it is lowered by as much as we misread."""
     if demand != "overflow" or tokens >= limits.hard:
         return limits.target
     return max(1, limits.target * tokens // limits.hard)
 
 
 def _guarded(demand: Demand, need: Need, history: History, minimum_growth: int) -> str:
-    """Why another try would be in vain, "" where it may be made. A person who asks is not held back."""
+    """Explains why another try would be in vain, "" if it may be made. A person's request is not held back."""
     attempts, grown = len(history.attempts), history.grown
     if grown is None or demand == "manual":
         return ""
@@ -112,13 +113,13 @@ def _guarded(demand: Demand, need: Need, history: History, minimum_growth: int) 
 
 
 def _unsatisfiable(idle: Decision, reading: Reading, demand: Demand, history: History, *, least: int) -> Decision:
-    said = demand != "manual" and any(a.status == "unsatisfiable" for a in history.attempts)
+    already_recorded = demand != "manual" and any(a.status == "unsatisfiable" for a in history.attempts)
     reason = (
         f"nothing can bring the view under {idle.limit:,} tokens: system prompt, current request, open step, pins and "
         f"a minimal summary take {least:,}, {least - idle.limit:,} too many (the view has {reading.tokens:,}); "
         "use a larger window, a smaller output reserve, or unpin entries"
     )
-    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, known=said)
+    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, known=already_recorded)
 
 
 def _unknown(reading: Reading, demand: Demand) -> Decision:

@@ -1,8 +1,8 @@
-"""When to compact and down to what: triggers turn a window into limits, and a Decision says what follows from them.
+"""When to compact and down to what. Triggers turn a window into limits, and a Decision says what follows from them.
 
-A trigger is a frozen value with one method, `limits`. Published numbers are upper bounds for large windows: all sizes
-are clamped so that one compaction leaves at least a fifth of the window free, in a small window as well. Whether to
-act now, and whether acting again could help, is `guard.py`'s job.
+A trigger is a frozen value with one method, `get_limits`. Published numbers are upper bounds for large windows. All
+sizes are clamped, so that one compaction leaves at least a fifth of the window free in a small window as well. Whether
+to act now, and whether acting again could help, is decided in `guard.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from tenfold.errors import UsageError
 
 Demand = Literal["check", "manual", "tool", "overflow"]
-"""Who asks: an automatic check, a person, the model by a tool, or a provider that refused the request as too long."""
+"""Who asks: an automatic check, a person, the model by a tool, or a provider that refused a request as too long."""
 Need = Literal["none", "warn", "soft", "hard"]
 
 DEFAULT_WINDOW = 100_000
@@ -22,10 +22,10 @@ DEFAULT_WINDOW = 100_000
 
 
 class Limits(Struct, frozen=True):
-    """The sizes a view is held against, in tokens as a Reading gives them (its floor included).
+    """The sizes a view is compared with, in tokens as a Reading gives them (its floor included).
 
-    `warn` <= `soft` <= `hard`, and `target` lies below `soft`. Above `hard` the view and the answer exceed the window.
-    `at_soft` says that a view of exactly `soft` tokens fires; without it only a larger one does.
+    `warning` <= `soft` <= `hard`, and `target` lies below `soft`. Above `hard`, view and answer exceed the window. With
+    `inclusive`, a view of exactly `soft` tokens triggers; without it, only a larger one does.
     """
 
     soft: int
@@ -35,7 +35,7 @@ class Limits(Struct, frozen=True):
     at_soft: bool = True
 
     def need(self, tokens: int) -> Need:
-        """How badly a view of this size needs a compaction."""
+        """Returns how urgently a view of this size needs a compaction."""
         if tokens > self.hard:
             return "hard"
         if tokens > self.soft or (self.at_soft and tokens == self.soft):
@@ -44,11 +44,12 @@ class Limits(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """Whether to act, how badly, and down to which size. `reason` is one sentence that carries the arithmetic.
+    """Whether to act, how urgently, and down to which size. `reason` is one sentence that carries the arithmetic.
 
-    `status` says why nothing is done although something was asked for. `target_missed`: the least possible size lies
-    above the target, so the compaction aims at that. `known`: the same refusal was already recorded, say it no more.
-    `fires` is the size from which it would act again, in the same tokens as the target.
+    `status` says why nothing is done although something was asked for. `target_missed` means that the least possible
+    size lies above the target, so the compaction aims at that size. `already_recorded` means that the log has the same
+    refusal, and it is not recorded again. `next_trigger` is the size from which it would act again, in the same tokens
+    as the target.
     """
 
     act: bool
@@ -66,19 +67,19 @@ class Trigger(Protocol):
     """When a policy acts."""
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """The limits in a window. `output_reserve` is kept free for the answer; `floor` cannot be compacted away."""
+        """Returns the limits in a window. `output_reserve` is kept free for the answer; `floor` cannot be compacted."""
         ...
 
 
 class Fill(Struct, frozen=True):
-    """`tenfold`: shares of (window - output reserve). Prepare at `prepare`, act at `act`, aim at `target`."""
+    """`tenfold`: shares of (window - output reserve) at which to prepare, to act, and to aim."""
 
     prepare: float = 0.70
     act: float = 0.85
     target: float = 0.40
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
-        """Fires at the limit. The floor needs no allowance: the target is a share of the whole."""
+        """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
         usable = _usable(window, output_reserve)
         return _clamped(
             window,
@@ -90,26 +91,26 @@ class Fill(Struct, frozen=True):
 
 
 class Reserve(Struct, frozen=True):
-    """`tail`: keeps `reserve_tokens` of the window free and the newest `keep_recent_tokens` of the conversation."""
+    """`tail`: keeps `reserve_tokens` of the window free, and the newest `keep_recent_tokens` of the conversation."""
 
     reserve_tokens: int = 8_192
     keep_recent_tokens: int = 16_384
 
     def reserve(self, window: int) -> int:
-        """The reserve in this window: at most half of it."""
+        """Returns the reserve in this window: at most half of it."""
         return min(self.reserve_tokens, window // 2)
 
     def keep_recent(self, window: int, floor: int) -> int:
-        """The recent tail in this window: at most half of what reserve and floor leave."""
+        """Returns the recent tail in this window: at most half of what reserve and floor leave."""
         return min(self.keep_recent_tokens, max(0, window - self.reserve(window) - floor) // 2)
 
     def summary(self, window: int, floor: int) -> int:
-        """The summary's cap: 0.8 of the reserve, at most half of what reserve, floor and tail leave."""
+        """Returns the summary's budget: 0.8 of the reserve, at most half of what reserve, floor and tail leave."""
         rest = window - self.reserve(window) - floor - self.keep_recent(window, floor)
         return min(int(0.8 * self.reserve(window)), max(0, rest) // 2)
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Fires above window - reserve, not at it. Aims at floor + tail + summary + a quarter of it all for facts."""
+        """Triggers above window - reserve, not at it. Aims at floor + 4/3 x (tail + summary): a third for facts."""
         target = floor + (self.keep_recent(window, floor) + self.summary(window, floor)) * 4 // 3
         soft = window - self.reserve(window)
         return _clamped(window, _usable(window, output_reserve), soft=soft, target=target, at_soft=False)
@@ -124,7 +125,7 @@ class Fraction(Struct, frozen=True):
     output_reserve: int = 16_000
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
-        """Fires at the limit. The reserve takes at most half the window, so that something is always available."""
+        """Triggers at the limit. The reserve takes at most half the window, so some of it is always available."""
         available = _usable(window, max(self.output_reserve, output_reserve))
         return _clamped(
             window,
@@ -136,9 +137,9 @@ class Fraction(Struct, frozen=True):
 
 
 class Headroom(Struct, frozen=True):
-    """`blocks`: fires when headroom = compact_at - system share - messages' share falls below `least_headroom`.
+    """`blocks`: triggers when headroom = compact_at - system share - messages' share falls below `least_headroom`.
 
-    In IEEE doubles, as published: with 100,000 and 4,000 tokens of system prompt, 80,999 stays and 81,000 fires.
+    In IEEE doubles, as published: with 100,000 and 4,000 tokens of system prompt, 80,999 stays and 81,000 triggers.
     """
 
     compact_at: float = 0.90
@@ -147,10 +148,10 @@ class Headroom(Struct, frozen=True):
     target: float = 0.40
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Fires at the limit, the first size whose headroom is too small.
+        """Triggers at the limit, the first size whose headroom is too small.
 
-        A known floor stands for the system prompt, and then counts on both sides; else `system_prompt_tokens` does,
-        at most a quarter of the window.
+        A known floor takes the place of the system prompt, and then counts on both sides. Without one, the system
+        prompt is `system_prompt_tokens`, at most a quarter of the window.
         """
         system = floor if floor > 0 else min(self.system_prompt_tokens, window // 4)
         usable = _usable(window, output_reserve)
@@ -175,42 +176,42 @@ class CalibratedBuffer(Struct, frozen=True):
     share: float = 0.20
 
     def buffer(self, window: int) -> int:
-        """What is kept free in this window. The cliff at 200,000 (39,999 below it, 20,000 from it on) is published."""
+        """Returns the buffer in this window. The jump at 200,000 (39,999 below, 20,000 from it on) is published."""
         return min(self.large_buffer, window // 2) if window >= self.large_window else _share(self.share, window)
 
     def summary(self, window: int) -> int:
-        """The summary's allotment: half the buffer."""
+        """Returns the summary's budget: half the buffer."""
         return int(self.buffer(window) * 0.50)
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Fires at the limit. Aims at floor + buffer: half of it the summary, half facts and the continuation."""
+        """Triggers at the limit. Aims at floor + buffer: one half for the summary, one for facts and continuation."""
         buffer = self.buffer(window)
         return _clamped(window, _usable(window, output_reserve), soft=window - buffer, target=floor + buffer)
 
 
 class Budget(Struct, frozen=True):
-    """`clip`: fires above a share of the window less the overhead of system prompt, tools and answer.
+    """`clip`: triggers above a share of the window less the overhead of system prompt, tools and answer.
 
-    A Reading's tokens already hold system prompt and tools, so only the answer is taken off here.
+    A Reading's tokens already include system prompt and tools, so only the answer is subtracted here.
     """
 
     context_budget: float = 0.80
     target: float = 0.40
 
     def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
-        """Fires above the limit, not at it."""
+        """Triggers above the limit, not at it."""
         usable = _usable(window, output_reserve)
         soft = _share(self.context_budget, window) - (window - usable)
         return _clamped(window, usable, soft=soft, target=_share(self.target, usable), at_soft=False)
 
 
 def _share(share: float, whole: int) -> int:
-    """The whole tokens of a share; 0.7 of 184,000 is 128,800, whatever binary fractions make of it."""
+    """Returns a share in whole tokens: 0.7 of 184,000 is 128,800, whatever the binary fractions are."""
     return int(share * whole + 1e-6)
 
 
 def _usable(window: int, output_reserve: int) -> int:
-    """The window less the output reserve, which takes at most half of it."""
+    """Returns the window less the output reserve, which takes at most half of it."""
     if window < 1:
         raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
     return window - min(max(0, output_reserve), window // 2)
@@ -219,8 +220,8 @@ def _usable(window: int, output_reserve: int) -> int:
 def _clamped(
     window: int, hard: int, *, soft: int, target: int, warn: int | None = None, at_soft: bool = True
 ) -> Limits:
-    """Limits in order: soft within the hard limit, the target at most four fifths of soft, the warning below soft."""
+    """Puts limits in order: soft within the hard limit, target at most four fifths of soft, warning below soft."""
     soft = max(1, min(soft, hard))
     target = max(1, min(target, soft * 4 // 5, window * 4 // 5))
-    early = soft * 14 // 17 if warn is None else warn
-    return Limits(soft, hard, target, max(0, min(early, soft)), at_soft)
+    default_warning = soft * 14 // 17 if warn is None else warn
+    return Limits(soft, hard, target, max(0, min(default_warning, soft)), at_soft)

@@ -1,4 +1,4 @@
-"""The terminal chat: an agent's session on a screen. What its commands do is in `slash`, what it draws in the rest."""
+"""The terminal chat: an agent's session on a screen. `slash_commands` does what a command says; the rest draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chat itself: draws what the agent does, and does one thing after the other of what the user typed."""
+"""The chat program: it draws what the agent does, and carries out what the user types, one thing after the other."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SCRIPTED = (
     "such as ANTHROPIC_API_KEY, brings a real one."
 )
 LEAVING = 5.0
-"""Seconds that a run may take to end when the program is left."""
+"""Seconds that a run may take to end when the user leaves the program."""
 _SHOWN = 3
-"""Lines of what waits that are shown."""
+"""Queued inputs that are shown."""
 _BLUE, _OWN = "ansi_blue", "ansi_default"
 _ANSI = BUILTIN_THEMES["ansi-dark"]
 THEME = replace(
@@ -52,16 +52,20 @@ THEME = replace(
         **{f"scrollbar-background{part}": _OWN for part in ("", "-hover", "-active")},
     },
 )
-"""The terminal's own colours on its own ground: dark where it is dark, light where it is light."""
+"""The terminal's own colours on its own background, so that it fits dark and light terminals."""
 
 __all__ = ["Chat", "Wanted", "failure", "run"]
 Part = TypeVar("Part", bound=Widget)
 Opening = Callable[["Chat"], Agent]
-"""Makes the agent, with the chat's `approve`, `extension` and `report`."""
+"""Opens the agent, with the chat's `approve`, `extension` and `report`."""
 
 
 class Chat(App[None]):
-    """The program. `agent` is what it talks to, `queued` what waits, `broken` the error that ended it, if one did."""
+    """The program.
+
+    `agent` is what the user talks to, `queue` holds the inputs that wait, and `crash_error` is the error that ended the
+    program, if one did.
+    """
 
     CSS_PATH = "chat.tcss"
     TITLE = "tenfold chat"
@@ -72,7 +76,7 @@ class Chat(App[None]):
     ]
 
     def __init__(self, opening: Opening) -> None:
-        """Raises what `opening` raises: then the terminal was not touched."""
+        """Raises what `agent_factory` raises. The terminal is untouched then."""
         super().__init__(ansi_color=True)
         self.register_theme(THEME)
         self.theme = THEME.name
@@ -85,20 +89,20 @@ class Chat(App[None]):
         self._work: asyncio.Task[None] | None = None
         self._step: asyncio.Task[None] | None = None
         self._beside: set[asyncio.Task[None]] = set()
-        self._carried = ""  # what is carried out: "" nothing, "run", or a command's name
+        self._carried = ""  # what is being done: "" nothing, "run", or a command's name
         self._compacting = self._warned = self._asks = False
         self._measuring = self._stale = False
         self.agent = opening(self)
 
     def compose(self) -> ComposeResult:
-        """The transcript, what waits, the status line, the input."""
+        """Yields the transcript, the queued inputs, the status line and the prompt."""
         yield Transcript()
         yield Waiting()
         yield StatusLine()
         yield Prompt()
 
     async def on_mount(self) -> None:
-        """Says where one is, and shows the newest part of a session that goes on."""
+        """Shows the newest part of a session that is continued, and what was reported before the screen was there."""
         self._loop = asyncio.get_running_loop()
         self._prompt.focus()
         await self._show_history()
@@ -110,7 +114,7 @@ class Chat(App[None]):
         self._measure()
 
     def _find(self, kind: type[Part]) -> Part | None:
-        """A part of the chat's own screen, whatever stands over it; None when the program is ending."""
+        """Returns a widget of the chat's own screen, even below another screen; None if the program is ending."""
         return next((part for screen in self.screen_stack[:1] for part in screen.query(kind)), None)
 
     @property
@@ -130,14 +134,14 @@ class Chat(App[None]):
         for line in await asyncio.to_thread(words.history, self.agent.session):
             self._say(line.kind, line.text)
 
-    # -- what is told by others ----------------------------------------------------------------------------------------
+    # -- events and reports --------------------------------------------------------------------------------------------
 
     def _hear(self, event: Event) -> None:
-        """A listener: told on whichever thread compacts."""
+        """Receives an event, on whichever thread it happens."""
         self._on_loop(self._heard, event)
 
     def report(self, text: str) -> None:
-        """Told of extensions that raised, and of settings that cannot be used; from any thread, at any time."""
+        """Shows a problem with an extension or with the settings. May be called from any thread, at any time."""
         if self._loop is None:
             self._early.append(text)
         else:
@@ -145,7 +149,7 @@ class Chat(App[None]):
 
     def _on_loop(self, call: Callable[..., object], *given: object) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the program has ended meanwhile: nobody is there to be told
+            with suppress(RuntimeError):  # the program has ended meanwhile
                 self._loop.call_soon_threadsafe(call, *given)
 
     def _heard(self, event: Event) -> None:
@@ -154,29 +158,29 @@ class Chat(App[None]):
         )
         if isinstance(event, RunStarted | RunEnded):
             return
-        again = isinstance(event, Warned) and self._warned  # it is told of at every check; once is enough
-        answers = isinstance(event, Skipped | Failed) and self._carried == "compact"  # the command's reply says it
+        is_repeated = isinstance(event, Warned) and self._warned  # every check sends it, and once is enough
+        has_reply = isinstance(event, Skipped | Failed) and self._carried == "compact"  # the command's reply says it
         self._warned = not isinstance(event, Ended) and (self._warned or isinstance(event, Warned))
         line = words.news(event)
-        if line is not None and not again and not answers:
+        if line is not None and not is_repeated and not has_reply:
             self._say(line.kind, line.text)
         self._draw()
         self._measure()
 
     async def approve(self, line: str, deed: Deed) -> bool:
-        """Asks the user whether this may be done. Leaving, and stopping the run, is no yes."""
+        """Asks the user for an approval. Leaving the program or stopping the run counts as no."""
         title = "The model wants to change a file" if deed == "write" else "The model wants to run a command"
-        given: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        asking = Asking(title, line, {"y": "yes", "n": "no", STAY: "no"}, sudden=True)
+        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        question = Asking(title, line, {"y": "yes", "n": "no", STAY: "no"}, sudden=True)
         self._asks = True
         self._draw()
-        self.push_screen(asking, lambda key: None if given.done() else given.set_result(key))
+        self.push_screen(question, lambda key: None if answer.done() else answer.set_result(key))
         try:
-            yes = await given == "y"
+            yes = await answer == "y"
         finally:
             self._asks = False
-            if not given.done() or given.cancelled():
-                asking.dismiss(STAY)
+            if not answer.done() or answer.cancelled():
+                question.dismiss(STAY)
             self._draw()
         self._say("note", f"{'you said yes' if yes else 'you said no'}: {line}")
         return yes
@@ -184,31 +188,31 @@ class Chat(App[None]):
     # -- what the user types -------------------------------------------------------------------------------------------
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
-        """A line is said to the model, or is a command; what needs an idle agent waits in order."""
+        """Takes a message for the model, or a command. What needs an idle agent waits in the queue."""
         self._transcript.anchor()
         self._take(event.text)
 
     def _take(self, text: str) -> None:
         try:
-            found = parsed(text)
+            parts = parsed(text)
         except UsageError as exc:
             self._say("trouble", str(exc))
             self._prompt.put(text)
             return
-        if found is None or found[0].waits(found[1]):
+        if parts is None or parts[0].waits(parts[1]):
             self.queued.append(text)
             if self._work is None or self._work.done():
                 self._work = self._aside(self._go_on())
             self._draw()
-        elif found[0].name == "quit":
+        elif parts[0].name == "quit":
             self._aside(self.action_quit())
-        elif found[0].name == "tree":
+        elif parts[0].name == "tree":
             self.push_screen(TreeScreen(self.agent.session), lambda line: self._take(line) if line else None)
         else:
-            self._aside(self._carry_out(*found, text))
+            self._aside(self._carry_out(*parts, text))
 
     def _aside(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Begins something that nobody waits for, and says how it failed if it does."""
+        """Starts a task that nobody waits for. If it fails, its error is shown."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._done)
@@ -220,12 +224,12 @@ class Chat(App[None]):
             self._say("trouble", failure(exc))
 
     async def _go_on(self) -> None:
-        """Does what waits, one after the other."""
+        """Carries out the queued inputs, one after the other."""
         while self.queued:
             text = self.queued.popleft()
-            found = parsed(text)
-            self._carried = found[0].name if found else "run"
-            self._step = asyncio.create_task(self._carry_out(*found, text) if found else self._run(text))
+            parts = parsed(text)
+            self._carried = parts[0].name if parts else "run"
+            self._step = asyncio.create_task(self._carry_out(*parts, text) if parts else self._run(text))
             self._draw()
             await asyncio.wait({self._step})
             self._over(self._step)
@@ -235,7 +239,7 @@ class Chat(App[None]):
             self._measure()
 
     def _over(self, step: asyncio.Task[None]) -> None:
-        """Says how a step ended that did not end well."""
+        """Shows that a run or a command was stopped or failed."""
         if step.cancelled():
             self._say("note", "stopped")
         elif (exc := step.exception()) is not None:
@@ -269,46 +273,46 @@ class Chat(App[None]):
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def action_stop(self) -> None:
-        """Stops the run, or aborts the compaction. What waits stays and is sent then."""
+        """Stops the run, or aborts the compaction. Queued inputs stay, and the next one is then carried out."""
         if self.agent.phase == "compaction":
             self.agent.abort_compaction()
         elif self._step is not None and self._carried == "run":
             self._step.cancel()
 
     def action_scroll_transcript(self, pages: int) -> None:
-        """Scrolls what was said."""
+        """Scrolls the transcript."""
         if pages < 0:
             self._transcript.scroll_page_up(animate=False)
         else:
             self._transcript.scroll_page_down(animate=False)
 
     def action_help_quit(self) -> None:
-        """Ctrl+C with nothing to copy."""
+        """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
         self._say("note", "Escape stops what is under way, Ctrl+D leaves")
 
     async def action_quit(self) -> None:
-        """Stops what is under way and leaves."""
+        """Stops whatever is running, and leaves."""
         self.agent.abort_compaction()
         step = {self._step} if self._step is not None else set()
-        under_way = {task for task in self._beside | step if task is not asyncio.current_task()}
-        for task in under_way:
+        tasks = {task for task in self._beside | step if task is not asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        if under_way:
-            await asyncio.wait(under_way, timeout=LEAVING)
+        if tasks:
+            await asyncio.wait(tasks, timeout=LEAVING)
         self.exit()
 
     # -- the status line -----------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        line, said = self._find(StatusLine), self._find(Waiting)
-        if line is None or said is None:
+        line, notice = self._find(StatusLine), self._find(Waiting)
+        if line is None or notice is None:
             return
         line.doing, line.queued, line.model = self._doing, tuple(self.queued), self.agent.model.model_name
         line.refresh()
-        waiting = [f"queued: {one_line(text, 200)}" for text in list(self.queued)[:_SHOWN]]
-        more = [f"and {len(self.queued) - _SHOWN} more"] if len(self.queued) > _SHOWN else []
-        said.display = bool(waiting)
-        said.say("\n".join([*waiting, *more]))
+        inputs = [f"queued: {one_line(text, 200)}" for text in list(self.queued)[:_SHOWN]]
+        overflow = [f"and {len(self.queued) - _SHOWN} more"] if len(self.queued) > _SHOWN else []
+        notice.display = bool(inputs)
+        notice.say("\n".join([*inputs, *overflow]))
 
     @property
     def _doing(self) -> str:
@@ -319,7 +323,7 @@ class Chat(App[None]):
         return {"": "idle", "run": "running"}.get(self._carried, f"/{self._carried}")
 
     def _measure(self) -> None:
-        """Has the context measured, once more if it is being measured now."""
+        """Requests a measurement of the context. If one is running, another one follows it."""
         self._stale = True
         if not self._measuring:
             self._measuring = True
@@ -344,26 +348,26 @@ class Chat(App[None]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        """Textual's own prints a traceback with the local variables in it, keys and all."""
+        """Closes quietly. Textual's own method prints a traceback with the local variables in it, keys and all."""
         self._close_messages_no_wait()
 
 
 def failure(exc: BaseException) -> str:
-    """An error in a sentence, without a traceback and without keys."""
+    """Describes an error in a sentence, without a traceback and without keys."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     if isinstance(exc, TenfoldError):
         text = without_keys(str(exc))
     else:
-        said = error_of(exc) if isinstance(exc, AgentRunError | UserError) else without_keys(str(exc))
-        text = f"{type(exc).__name__}: {said}"
+        message = error_of(exc) if isinstance(exc, AgentRunError | UserError) else without_keys(str(exc))
+        text = f"{type(exc).__name__}: {message}"
     return one_line(text, 800)
 
 
 def run(store: Store, wanted: Wanted) -> Chat:
-    """Opens the agent that is wanted and runs the program until the user leaves it.
+    """Opens the agent and runs the program until the user leaves it.
 
-    Raises what `opening.opened` raises before the terminal is touched, and `TenfoldError` where the program broke off.
+    Raises what `open_agent` raises before the terminal is touched, and `TenfoldError` if the program crashed.
     """
     chat = Chat(lambda ui: opened(store, wanted, ui.approve, extensions=(ui.extension,), report=ui.report))
     chat.run()

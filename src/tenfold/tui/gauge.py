@@ -1,4 +1,4 @@
-"""The status line: how full the context is, how near to a compaction, what is being done, what waits, which model."""
+"""The status line: how full the context is, how near a compaction, what is being done, what is queued, which model."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ STYLES: dict[Level, str] = {
     "soft": "bold ansi_bright_white on ansi_magenta",
     "hard": "bold ansi_bright_white on ansi_red",
 }
-"""Readable on a dark and on a light ground alike: where a colour alone would not be, it brings its own ground."""
+"""Readable on dark and on light backgrounds. Where a colour alone would not be, the style sets a background too."""
 PLAIN: dict[Level, str] = {"unknown": "", "none": "", "warn": "bold", "soft": "reverse", "hard": "bold reverse"}
-"""The same without colours."""
+"""The styles without colours."""
 
 
 class Fill(Struct, frozen=True):
-    """How much of the window the view takes (None: not known), and the policy's word for how badly that is."""
+    """The share of the window that the view takes (None: not known), and the policy's level for it."""
 
     share: float | None = None
     level: Level = "unknown"
 
     @property
     def text(self) -> str:
-        """As it stands in the status line."""
+        """The text in the status line."""
         return "[ctx: ?]" if self.share is None else f"[ctx: {self.share:.0%}]"
 
 
 def fill_of(agent: Agent) -> Fill:
-    """Measures the session. Counts what is new in it, so it belongs in a thread."""
+    """Measures the session. It counts what is new, so call it in a thread."""
     session, window = agent.session, agent.window
     if window is None:
         return Fill()
@@ -47,16 +47,16 @@ def fill_of(agent: Agent) -> Fill:
 
 
 def status(fill: Fill, doing: str, queued: Sequence[str], model: str, *, width: int, colours: bool = True) -> Content:
-    """The line at this width. What does not fit is left out from the right: the fill last of all."""
+    """Renders the line for this width. What does not fit is left out from the right, the fill last of all."""
     styles = STYLES if colours else PLAIN
     parts: list[tuple[str, str]] = [(fill.text, styles[fill.level])]
-    room = width - len(fill.text)
-    waiting = f"{len(queued)} queued" if queued else ""
-    for text, style in ((doing, "bold" if doing != "idle" else ""), (waiting, "")):
-        if text and len(text) + 2 <= room:
+    free_columns = width - len(fill.text)
+    queue_text = f"{len(queued)} queued" if queued else ""
+    for text, style in ((doing, "bold" if doing != "idle" else ""), (queue_text, "")):
+        if text and len(text) + 2 <= free_columns:
             parts += [("  ", ""), (text, style)]
-            room -= len(text) + 2
-    name = one_line(model, max(0, room - 2))
+            free_columns -= len(text) + 2
+    name = one_line(model, max(0, free_columns - 2))
     if name and len(name) >= min(6, len(model)):
-        parts += [(" " * (room - len(name)), ""), (name, "dim")]
+        parts += [(" " * (free_columns - len(name)), ""), (name, "dim")]
     return Content.assemble(*parts)

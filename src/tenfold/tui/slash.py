@@ -1,8 +1,8 @@
-"""What the commands of the chat do, without a terminal: each takes an agent and an argument and gives text.
+"""The commands of the chat, without a terminal: each takes an agent and an argument and returns text.
 
-    COMMANDS -> parsed("/expand 01a2") -> answered(agent, command, "01a2") -> Reply
+    COMMANDS -> parse_command("/expand 01a2") -> execute_command(agent, command, "01a2") -> CommandReply
 
-Text that a session, a store or a provider gave stands in the replies as it is: who draws it cleans it.
+Replies hold text from sessions, stores and providers as it is. Whoever draws it has to clean it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from tenfold.shown import one_line
 from tenfold.tui.trees import row_text, rows_of
 
 MOST = 20_000
-"""Characters that one reply may take: a few screens."""
+"""Maximum characters of one reply: a few screens."""
 HITS = 20
-"""Results of a search."""
+"""Maximum results of a search."""
 SUMMARY = "summary"
-"""The word after the id in `/tree ID summary`: tell the branch that is left in a summary."""
+"""The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
 _SHORT = 18
-"""Characters of an id: its time and its number within that millisecond."""
+"""Characters of a short id: its time, and its number within that millisecond."""
 _COMMAND = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
 
 
 class Reply(Struct, frozen=True):
-    """What a command says. `input` is text to be put where the user types; `moved`: the conversation is another one."""
+    """What a command answers.
+
+    `input` is text to put into the prompt. If `has_moved`, the session is now at another place of its tree.
+    """
 
     text: str
     input: str = ""
@@ -48,7 +51,7 @@ Do = Callable[[Agent, str], Awaitable[Reply]]
 
 
 class Command(Struct, frozen=True):
-    """One command. One that `alters` the conversation waits until the agent is idle; one that looks does not."""
+    """One command. If `is_altering`, it changes the conversation and waits until the agent is idle."""
 
     name: str
     argument: str
@@ -57,27 +60,27 @@ class Command(Struct, frozen=True):
     alters: bool = False
 
     def waits(self, argument: str) -> bool:
-        """Whether it has to wait for an idle agent: `/tree` alone only looks."""
+        """Returns whether it has to wait for an idle agent: `/tree` without an argument only looks."""
         return self.alters and not (self.name == "tree" and not argument)
 
 
 def parsed(line: str) -> tuple[Command, str] | None:
-    """The command that a line is, with its argument; None for a line that is said to the model.
+    """Parses a line as a command and its argument. Returns None for a line that goes to the model.
 
-    What goes on with another slash is a path. Raises `UsageError` for an unknown command, naming the nearest.
+    A word with another slash after it is a path. Raises `UsageError` for an unknown command, naming the nearest one.
     """
-    found = _COMMAND.fullmatch(line.strip())
-    if found is None:
+    matched = _COMMAND.fullmatch(line.strip())
+    if matched is None:
         return None
-    name = (found[1] or "help").lower()
+    name = (matched[1] or "help").lower()
     command = next((c for c in COMMANDS if c.name == name), None)
     if command is None:
         raise UsageError(f"no command is called /{name}{settings.nearest(name, [c.name for c in COMMANDS])}")
-    return command, (found[2] or "").strip()
+    return command, (matched[2] or "").strip()
 
 
 async def answered(agent: Agent, command: Command, argument: str) -> Reply:
-    """Carries a command out. What it refuses, and what the store refuses, is a reply too, never an exception."""
+    """Executes a command. What the command or the store refuses becomes a reply too, never an exception."""
     try:
         return await command.do(agent, argument)
     except (TenfoldError, OSError) as exc:
@@ -87,7 +90,7 @@ async def answered(agent: Agent, command: Command, argument: str) -> Reply:
 
 
 def short(id_: str) -> str:
-    """An id as a person may type it again."""
+    """Shortens an id to what a person can type."""
     return id_[:_SHORT]
 
 
@@ -95,29 +98,29 @@ def short(id_: str) -> str:
 
 
 async def compact(agent: Agent, focus: str) -> Reply:
-    """Compacts now; `focus` is what a summary dwells on."""
+    """Compacts now. `focus` says what the summary should dwell on."""
     return Reply(_outcome(await agent.run_compaction(focus)))
 
 
 def _outcome(out: Outcome) -> str:
     if out.status != "compacted":
         return f"{out.status}: {out.reason} (the view takes {out.tokens_before:,} tokens)"
-    kept = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-    must = f"; must-keep facts in view {sum(n for n, _ in kept)} of {sum(of for _, of in kept)}" if kept else ""
+    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+    facts = f"; must-keep facts in view {sum(n for n, _ in counts)} of {sum(of for _, of in counts)}" if counts else ""
     missed = " missed" if out.target_missed else ""
     return (
         f"{out.tokens_before:,} -> {out.tokens_after:,} tokens, target {out.target:,}{missed}; messages "
-        f"{out.messages_before:,} -> {out.messages_after:,}{must}\nBlock {short(out.block)}: /expand shows what it "
+        f"{out.messages_before:,} -> {out.messages_after:,}{facts}\nBlock {short(out.block)}: /expand shows what it "
         "stands for, /undo takes it back"
     )
 
 
 async def preview(agent: Agent, argument: str) -> Reply:
-    """What `/compact` would do; nothing is changed and no model is asked."""
+    """Shows what `/compact` would do. Nothing is changed, and no model is called."""
     del argument
     session = agent.session
-    known = session.call(window=agent.window)
-    call = replace(known, demand="manual", recall="tool", output_reserve=agent.output_reserve)
+    session_call = session.call(window=agent.window)
+    call = replace(session_call, demand="manual", recall="tool", output_reserve=agent.output_reserve)
     decision, plan = await asyncio.to_thread(session.preview, call)
     what = "would compact" if decision.act else decision.status or "nothing to do"
     lines = [f"{what}: {decision.reason}", *([plan.explain()] if plan is not None else []), "nothing was changed"]
@@ -125,7 +128,7 @@ async def preview(agent: Agent, argument: str) -> Reply:
 
 
 async def undo(agent: Agent, argument: str) -> Reply:
-    """Takes the newest compaction back."""
+    """Undoes the newest compaction."""
     del argument
 
     def undone() -> str:
@@ -141,21 +144,21 @@ async def undo(agent: Agent, argument: str) -> Reply:
 
 
 async def expand(agent: Agent, id_: str) -> Reply:
-    """What a Block stands for, one level down, or a message as it was; the newest Block without an id."""
+    """Shows what a Block replaced, one level down, or an original message. Without an id: the newest Block."""
     session = agent.session
     live = session.view.marks.live
     if not id_ and not live:
         return Reply("no compaction is in force here: /expand ID shows the message or the Block of that id")
-    named = id_ or session.view.path.at(live[-1]).id
-    lines = await asyncio.to_thread(session.expand, named)
+    target = id_ or session.view.path.at(live[-1]).id
+    lines = await asyncio.to_thread(session.expand, target)
     text = "\n\n".join(rendered(line) for line in lines)
     if len(text) > MOST:
         text = f"{text[:MOST]}\n... {len(text) - MOST:,} more characters; /expand ID shows one of these messages"
-    return Reply(f"{text}\n\n({len(lines):,} messages behind {short(named)})" if len(lines) != 1 else text)
+    return Reply(f"{text}\n\n({len(lines):,} messages behind {short(target)})" if len(lines) != 1 else text)
 
 
 async def search(agent: Agent, words: str) -> Reply:
-    """Finds messages and summaries of this session, hidden ones too."""
+    """Searches the messages and summaries of this session, hidden ones included."""
     if not words:
         return Reply("/search WORDS finds messages that hold all the words; quote a phrase")
     hits = await asyncio.to_thread(lambda: agent.session.search(words, limit=HITS))
@@ -167,7 +170,10 @@ async def search(agent: Agent, words: str) -> Reply:
 
 
 async def tree(agent: Agent, argument: str) -> Reply:
-    """The tree as text; with an id, goes there, and with `summary` after it tells what is left in a summary."""
+    """Shows the tree as text. With an id, goes there.
+
+    With `summary` after the id, the branch that is left is summarized for the model.
+    """
     if not argument:
         rows = await asyncio.to_thread(rows_of, agent.session)
         text = "\n".join(f"{short(row.id)}  {row.lead}{row_text(row)}" for row in rows)
@@ -175,24 +181,24 @@ async def tree(agent: Agent, argument: str) -> Reply:
     target, _, rest = argument.partition(" ")
     if rest not in ("", SUMMARY):
         raise UsageError(f"after the id only the word {SUMMARY!r} can stand, not {rest!r}")
-    wish = Wish(summarize=rest == SUMMARY, window=agent.window)
-    went = await asyncio.to_thread(navigate, agent.session, target, wish)
-    match went.status:
+    options = Wish(summarize=rest == SUMMARY, window=agent.window)
+    navigation = await asyncio.to_thread(navigate, agent.session, target, options)
+    match navigation.status:
         case "moved":
-            told = "; the branch that was left is told in a summary" if went.branch else ""
-            again = "; what was said there is in the input" if went.text else ""
-            return Reply(f"went to {short(target)}{told}{again}", went.text, moved=True)
+            summary_note = "; the branch that was left is told in a summary" if navigation.branch else ""
+            input_note = "; what was said there is in the input" if navigation.text else ""
+            return Reply(f"went to {short(target)}{summary_note}{input_note}", navigation.text, moved=True)
         case "same":
             return Reply("you are there already")
         case _:
-            return Reply(f"{went.status}, and you are where you were: {went.reason}")
+            return Reply(f"{navigation.status}, and you are where you were: {navigation.reason}")
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
 async def model(agent: Agent, name: str) -> Reply:
-    """Shows the model, or takes another one from the next run on."""
+    """Shows the model, or changes it from the next run on."""
     if name:
         await asyncio.to_thread(change, agent, name)
     window = f"{agent.window:,} tokens" if agent.window else "not known: nothing is compacted until --window names it"
@@ -201,7 +207,7 @@ async def model(agent: Agent, name: str) -> Reply:
 
 
 async def show_settings(agent: Agent, argument: str) -> Reply:
-    """The policy in force, its limits in the window, and where they come from."""
+    """Shows the policy in force, its limits for the window, and where they come from."""
     del argument
     return Reply("\n".join(await asyncio.to_thread(_settings, agent)))
 
@@ -224,23 +230,23 @@ def _settings(agent: Agent) -> list[str]:
         sizes = f"warns at {limits.warn:,}, compacts at {limits.soft:,} down to {limits.target:,}"
         lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
         lines.append(f"limits: {sizes}, must at {limits.hard:,}")
-    asks = session.answerer.model is not None or session.awaited is not None
+    has_model = session.answerer.model is not None or session.awaited is not None
     writers = ", ".join(policy.summary.models)
-    lines.append(f"summaries: {writers}" if asks and writers else "summaries: by code alone, no model is asked")
+    lines.append(f"summaries: {writers}" if has_model and writers else "summaries: by code alone, no model is asked")
     lines.append(f"session {session.place.session}")
     return lines
 
 
 async def show_help(agent: Agent, argument: str) -> Reply:
-    """The commands and the keys."""
+    """Shows the commands and the keys."""
     del agent, argument
-    wide = max(len(f"/{c.name} {c.argument}") for c in COMMANDS)
-    lines = [f"{f'/{c.name} {c.argument}'.strip():<{wide}}  {c.what}" for c in COMMANDS]
+    columns = max(len(f"/{c.name} {c.argument}") for c in COMMANDS)
+    lines = [f"{f'/{c.name} {c.argument}'.strip():<{columns}}  {c.what}" for c in COMMANDS]
     return Reply("\n".join([*lines, "", *KEYS]))
 
 
 async def leave(agent: Agent, argument: str) -> Reply:
-    """Says how to come back; leaving is the program's part."""
+    """Says how to come back. The program itself does the leaving."""
     del argument
     return Reply(f"tenfold chat --session {agent.session.place.session}")
 

@@ -1,4 +1,4 @@
-"""Draws a run as it comes: the answer piece by piece, each call on one line that its result completes."""
+"""Draws a run as it arrives: the answer piece by piece, each tool call on one line that its result completes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tenfold.tui import words
 from tenfold.tui.widgets import Said, Transcript
 
 FRAME = 0.05
-"""Seconds between two drawings of an answer that streams in."""
+"""Seconds between two updates of an answer that streams in."""
 _FAILED = frozenset({"failed", "retried"})
 
 
 class Stream:
-    """One run in the transcript. `later(seconds, call)` is a timer of the screen's."""
+    """Draws one run into the transcript. `timer(seconds, callback)` is the screen's timer."""
 
     def __init__(self, transcript: Transcript, later: Callable[[float, Callable[[], None]], object]) -> None:
         self._transcript, self._later = transcript, later
@@ -36,7 +36,7 @@ class Stream:
         self._calls: dict[str, tuple[Said, str]] = {}
 
     def show(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> bool:
-        """Draws one event, and says whether something was completed by it, so that the context is to be measured."""
+        """Draws one event. Returns whether it completed something, so that the context should be measured again."""
         match event:
             case PartStartEvent(part=TextPart(content=text)):
                 self.end()
@@ -67,10 +67,10 @@ class Stream:
 
     def _frame(self) -> None:
         self._due = False
-        # The last word may be the beginning of a secret or of a control sequence: it is shown when it is whole.
-        whole = self._text[: max(self._text.rfind(" "), self._text.rfind("\n")) + 1].rstrip()
-        if whole:
-            self._say(whole)
+        # The last word may be the beginning of a secret or of a control sequence: it is shown once it is complete.
+        complete_text = self._text[: max(self._text.rfind(" "), self._text.rfind("\n")) + 1].rstrip()
+        if complete_text:
+            self._say(complete_text)
 
     def _say(self, text: str) -> None:
         if self._answer is None:
@@ -79,13 +79,13 @@ class Stream:
             self._answer.say(text)
 
     def _completed(self, part: ToolReturnPart) -> None:
-        said, line = self._calls.pop(part.tool_call_id, (None, ""))
-        if said is not None:
+        item, line = self._calls.pop(part.tool_call_id, (None, ""))
+        if item is not None:
             text = part.content if isinstance(part.content, str) else part.model_response_str()
-            said.say(line + words.result(text, failed=part.outcome in _FAILED))
+            item.say(line + words.result(text, failed=part.outcome in _FAILED))
 
     def end(self) -> None:
-        """Draws the whole of what was streamed; what comes next stands below it. For the end of a run as well."""
+        """Draws all of the streamed text; what comes next goes below it. Call it at the end of a run too."""
         if self._text.strip():
             self._say(self._text.strip())
         self._answer, self._text = None, ""

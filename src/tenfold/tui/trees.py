@@ -1,6 +1,6 @@
-"""A session's tree as rows: what the user said, where the conversation forks, where each branch ends.
+"""A session's tree as rows: the user's messages, the forks of the conversation, and the ends of the branches.
 
-Choosing what the user said goes to before it, so that it can be said differently; choosing an end goes on from there.
+Choosing a message goes to the place before it, so that it can be said differently. Choosing an end goes on from there.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from tenfold.shown import one_line
 
 _ROOT = ""
 _TEXT = 200
-"""Characters of a row."""
+"""Maximum characters of a row's text."""
 _DEEP = 24
-"""Columns that the lines of a row's forks may take; of deeper ones the innermost are drawn."""
+"""Columns for the lines that draw a row's forks. If it lies deeper, only the innermost forks are drawn."""
 
 
 class Row(Struct, frozen=True):
-    """One row. `lead` draws the forks, `on` says that it lies on the way to where the session stands.
+    """One row of the tree.
 
-    `kind`: what the user said, the end of a branch, or the place where the session stands now; `message` is what was
-    said there, or last before it.
+    `kind` is a message of the user, the end of a branch, or the place where the session is now. `message` is the
+    message at that place, or the last one before it. `lead` draws the forks. With `is_active`, the row lies on the way
+    to where the session is now.
     """
 
     id: str
@@ -36,7 +37,7 @@ class Row(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The beginning of the message. Made when it is looked at: of a long session few rows ever are."""
+        """The beginning of the message. It is made on access, because few rows of a long session are ever shown."""
         return _brief(self.message) if self.message is not None else ""
 
 
@@ -49,7 +50,7 @@ class _Node(Struct):
 
 
 def rows_of(session: Session) -> list[Row]:
-    """Every row of the tree, a branch's own rows below the fork it begins at. Reads the whole log: O(log)."""
+    """Builds all rows of the tree, a branch's rows below the fork where it begins. Reads the whole log: O(log)."""
     place = session.place
     nodes = _nodes(place.store.original(place.namespace, place.session), session.leaf)
     return _drawn(nodes)
@@ -57,32 +58,32 @@ def rows_of(session: Session) -> list[Row]:
 
 def _nodes(entries: list[Entry], leaf: str | None) -> dict[str, _Node]:
     parent = {entry.id: entry.parent for entry in entries}
-    inner = {entry.parent for entry in entries}
+    parents = {entry.parent for entry in entries}
     nodes = {_ROOT: _Node(_ROOT, "said", None)}
-    under: dict[str | None, str] = {None: _ROOT}  # an entry to the node that it lies in
-    spoken: dict[str | None, Message | None] = {None: None}  # an entry to what was said last on its way
+    owners: dict[str | None, str] = {None: _ROOT}  # entry id -> key of the node that it belongs to
+    last_messages: dict[str | None, Message | None] = {None: None}  # entry id -> newest message on the way to it
     for entry in entries:
         message = message_of(entry)
-        above = under.get(entry.parent, _ROOT)
-        under[entry.id], spoken[entry.id] = above, spoken.get(entry.parent)
+        owner = owners.get(entry.parent, _ROOT)
+        owners[entry.id], last_messages[entry.id] = owner, last_messages.get(entry.parent)
         if message is not None and any(isinstance(part, Text | ToolCall) for part in message.parts):
-            spoken[entry.id] = message
+            last_messages[entry.id] = message
         if message is not None and message.role == "user" and message.origin == "human":
-            nodes[entry.id] = _Node(entry.id, "said", spoken[entry.id])
-            nodes[above].inner.append(entry.id)
-            under[entry.id] = entry.id
-        if entry.id == leaf or entry.id not in inner:
-            at = f"{entry.id} end"
-            nodes[at] = _Node(entry.id, "here" if entry.id == leaf else "end", spoken[entry.id])
-            nodes[under[entry.id]].inner.append(at)
+            nodes[entry.id] = _Node(entry.id, "said", last_messages[entry.id])
+            nodes[owner].inner.append(entry.id)
+            owners[entry.id] = entry.id
+        if entry.id == leaf or entry.id not in parents:
+            key = f"{entry.id} end"
+            nodes[key] = _Node(entry.id, "here" if entry.id == leaf else "end", last_messages[entry.id])
+            nodes[owners[entry.id]].inner.append(key)
     if leaf is None:
         nodes["end"] = _Node(_ROOT, "here", None, on=True)
         nodes[_ROOT].inner.append("end")
-    on = leaf
-    while on is not None:
-        if on in nodes:
-            nodes[on].on = True
-        on = parent.get(on)
+    entry_id = leaf
+    while entry_id is not None:
+        if entry_id in nodes:
+            nodes[entry_id].on = True
+        entry_id = parent.get(entry_id)
     if f"{leaf} end" in nodes:
         nodes[f"{leaf} end"].on = True
     return nodes
@@ -95,18 +96,18 @@ def _brief(message: Message) -> str:
 
 def _drawn(nodes: dict[str, _Node]) -> list[Row]:
     rows: list[Row] = []
-    # A node to be drawn: its key, what stands before its own row, and before those that follow it.
-    waiting = _children(nodes[_ROOT], "")[::-1]
-    while waiting:
-        key, lead, base = waiting.pop()
+    # Each item is a node to draw: its key, the lead of its own row, and the lead of the rows below it.
+    stack = _children(nodes[_ROOT], "")[::-1]
+    while stack:
+        key, lead, base = stack.pop()
         node = nodes[key]
         rows.append(Row(node.id, node.kind, lead, node.message, node.on))
-        waiting.extend(_children(node, base)[::-1])
+        stack.extend(_children(node, base)[::-1])
     return rows
 
 
 def _children(node: _Node, base: str) -> list[tuple[str, str, str]]:
-    """A lone child goes on below, in the same column; several are branches of a fork."""
+    """Lists a node's children. An only child goes on in the same column; several are the branches of a fork."""
     if len(node.inner) == 1:
         return [(node.inner[0], base, base)]
     last = len(node.inner) - 1
@@ -117,7 +118,7 @@ def _children(node: _Node, base: str) -> list[tuple[str, str, str]]:
 
 
 def row_text(row: Row) -> str:
-    """A row without its lead."""
+    """Renders a row without its lead."""
     text = row.text
     match row.kind:
         case "said":

@@ -1,6 +1,6 @@
-"""The parts of the screen: the transcript, the status line, the input, and a list of rows that stays quick when long.
+"""The widgets of the chat: the transcript, the status line, the prompt, and a list of rows that is fast at any length.
 
-Session text is cleaned here, where it is drawn, and never read as markup: it goes into `Content`, which parses none.
+Session text is cleaned here, where it is drawn. It is never read as markup, because `Content` parses none.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tenfold.tui.trees import Row, row_text
 from tenfold.tui.words import Kind
 
 KEPT = 400
-"""Messages that stay on the screen to be scrolled back to. Older ones are in the session: `/search` finds them."""
+"""Items that stay on the screen to be scrolled back to. Older ones are in the session, and `/search` finds them."""
 NEW_LINE = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
-"""Keys that begin a new line in the input."""
+"""Keys that begin a new line in the prompt."""
 _BATCH = 100
 _LEADS: dict[Kind, str] = {"you": "> ", "call": "* "}
 
 
 def plain(text: str) -> Content:
-    """Session text as it may be drawn."""
+    """Converts session text to content that is safe to draw."""
     return Content(told(text))
 
 
@@ -48,46 +48,46 @@ class Said(Static):
         self._lead = _LEADS.get(kind, "")
 
     def say(self, text: str) -> None:
-        """Says something else in its place."""
+        """Replaces the text."""
         self.update(plain(self._lead + text))
 
 
 class Waiting(Said):
-    """What was typed and is not sent yet; there only while something waits."""
+    """The inputs that are queued. It is visible only while there are any."""
 
     def __init__(self) -> None:
         super().__init__("note", "")
 
 
 class Transcript(VerticalScroll, can_focus=False):
-    """What was said, newest last. It stays at its end until the user scrolls up."""
+    """The conversation, newest line last. It stays at its end until the user scrolls up."""
 
     def __init__(self) -> None:
         super().__init__()
         self._kept: list[Said] = []
 
     def on_mount(self) -> None:
-        """Begins at the end."""
+        """Starts at the end."""
         self.anchor()
 
     def say(self, kind: Kind, text: str) -> Said:
-        """Adds a line or a message, and gives it: one that streams in is said again as it grows."""
-        said = Said(kind, text)
-        self._kept.append(said)
-        self.mount(said)
+        """Adds a line or a message and returns it, so that a streamed one can be updated as it grows."""
+        item = Said(kind, text)
+        self._kept.append(item)
+        self.mount(item)
         if len(self._kept) > KEPT + _BATCH:
             self.remove_children(self._kept[:_BATCH])
             del self._kept[:_BATCH]
-        return said
+        return item
 
     async def clear(self) -> None:
-        """Takes everything away."""
+        """Removes all items."""
         self._kept = []
         await self.remove_children()
 
 
 class StatusLine(Widget):
-    """One line that is always visible. Its parts are set and then drawn by `refresh`."""
+    """One line that is always visible. Set its attributes, then call `refresh` to draw it."""
 
     fill = Fill()
     doing = "idle"
@@ -95,13 +95,13 @@ class StatusLine(Widget):
     model = ""
 
     def render(self) -> Content:
-        """The line at the width there is."""
+        """Renders the line for the current width."""
         width, colours = self.size.width, not self.app.no_color
         return status(self.fill, self.doing, self.queued, self.model, width=width, colours=colours)
 
 
 class Prompt(TextArea):
-    """Where the user types. Enter sends; Ctrl+J, and where the terminal tells them apart Shift+Enter, begin a line."""
+    """Where the user types. Enter sends; Ctrl+J begins a line, and so does Shift+Enter if the terminal reports it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pageup", "app.scroll_transcript(-1)", show=False),
@@ -119,7 +119,10 @@ class Prompt(TextArea):
             self.text = text
 
     def on_key(self, event: events.Key) -> None:
-        """Enter sends what stands there. Not bindings: those are carried out after keys that came later."""
+        """Sends the text on Enter.
+
+        This is not a key binding, because bindings are carried out after keys that came later.
+        """
         if event.key not in {"enter", *NEW_LINE}:
             return
         event.stop()
@@ -132,19 +135,22 @@ class Prompt(TextArea):
             self.post_message(self.Sent(text.strip()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """What is pasted may hold control sequences as well as anything else."""
+        """Inserts what is pasted, without the control sequences it may hold."""
         event.stop()
         event.prevent_default()
         self.insert(safe(event.text))
 
     def put(self, text: str) -> None:
-        """Text to be edited and sent, before what stands there. Its secrets stay: it would be sent without them."""
+        """Puts text in front of what is typed, to be edited and sent.
+
+        Its secrets are not redacted, because it would then be sent without them.
+        """
         self.text = safe(text) + (f"\n{self.text}" if self.text.strip() else "")
         self.move_cursor(self.document.end)
 
 
 class Rows(ScrollView, can_focus=True):
-    """Rows of one line each with a cursor. Only what is on the screen is drawn, so a hundred thousand are as quick."""
+    """A list of one-line rows with a cursor. It draws only the visible rows, so it is fast with 100,000 of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "go(-1)", show=False),
@@ -169,18 +175,18 @@ class Rows(ScrollView, can_focus=True):
         self.cursor = 0
 
     def fill(self, rows: Sequence[Row]) -> None:
-        """Shows these, with the cursor where the session stands."""
+        """Shows these rows, with the cursor at the session's current place."""
         self._rows = rows
         self.virtual_size = Size(self.size.width, len(rows))
         self._to(next((at for at, row in enumerate(rows) if row.kind == "here"), len(rows) - 1))
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is on the screen."""
-        at, width = self.scroll_offset.y + y, self.size.width
-        if at >= len(self._rows):
+        """Renders one line of the screen."""
+        index, width = self.scroll_offset.y + y, self.size.width
+        if index >= len(self._rows):
             return Strip.blank(width)
-        row = self._rows[at]
-        style = Style(reverse=at == self.cursor, bold=row.on, dim=not row.on and at != self.cursor)
+        row = self._rows[index]
+        style = Style(reverse=index == self.cursor, bold=row.on, dim=not row.on and index != self.cursor)
         lead = f" {row.lead}"
         text = lead + one_line(row_text(row), max(0, width - len(lead) - 1))
         return Strip([Segment(set_cell_size(text, width), style)], width)
@@ -191,11 +197,11 @@ class Rows(ScrollView, can_focus=True):
         self.refresh()
 
     def action_go(self, by: int) -> None:
-        """Moves the cursor."""
+        """Moves the cursor by rows."""
         self._to(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        """Moves the cursor by a screen."""
+        """Moves the cursor by screens."""
         self._to(self.cursor + by * max(1, self.size.height - 1))
 
     def action_choose(self) -> None:
@@ -204,7 +210,7 @@ class Rows(ScrollView, can_focus=True):
             self.post_message(self.Chosen(self._rows[self.cursor]))
 
     def on_click(self, event: events.Click) -> None:
-        """A click moves the cursor, one on the cursor's row chooses it."""
+        """Moves the cursor to the clicked row, or chooses the row if the cursor is already there."""
         at = self.scroll_offset.y + event.y
         if at == self.cursor:
             self.action_choose()

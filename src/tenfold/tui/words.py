@@ -1,6 +1,6 @@
-"""What stands in the transcript, as lines of text: of messages, of calls, of what listeners are told.
+"""The lines of the transcript as text: messages, tool calls and events.
 
-Nothing here cleans or draws: `Transcript.say` does both, for every line there is.
+Nothing here cleans or draws text: `ChatTranscript.add_line` does both, for every line.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tenfold.session import Session
 from tenfold.shown import one_line
 
 Kind = Literal["you", "answer", "call", "mark", "note", "trouble", "told"]
-"""Who a line is from: the user, the model, a call with its result, a compaction, a remark, a failure, a command."""
+"""Where a line comes from: user, model, call with its result, compaction, remark, failure, command."""
 LAST = 40
-"""Entries of an old session that are shown when it goes on."""
+"""Entries of a continued session that are shown."""
 LONG = 4_000
-"""Characters of one old message that are shown; `/expand` prints the whole of it."""
+"""Maximum characters of one old message; `/expand` prints all of it."""
 _WIDE = 60
-"""Characters of a call's arguments, and of its result; the screen cuts the line at its edge."""
+"""Maximum characters of a call's arguments, and of its result. The screen cuts the line at its edge."""
 _VALUE = 40
-"""Characters of one argument."""
+"""Maximum characters of one argument."""
 
 
 class Line(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Line(Struct, frozen=True):
 
 
 def size(tokens: int) -> str:
-    """Tokens as a person reads them: 40, 0.9k, 1.2k, 105k, 1.2M."""
+    """Formats a token count for people: 40, 0.9k, 1.2k, 105k, 1.2M."""
     if tokens < 100:
         return str(tokens)
     unit, name = (1_000_000, "M") if tokens >= 999_500 else (1_000, "k")
@@ -46,12 +46,12 @@ def size(tokens: int) -> str:
 
 
 def compacted(before: int, after: int) -> Line:
-    """The mark that stands where a Block was appended."""
+    """Builds the mark that is shown where a Block was appended."""
     return Line("mark", f"— context compacted ({size(before)} → {size(after)} tokens) —")
 
 
 def news(event: Event) -> Line | None:
-    """What an event says in the stream; None for one that shows itself in another way."""
+    """Builds the line for an event. Returns None if the event is shown in another way."""
     match event:
         case Ended(outcome=outcome):
             return compacted(outcome.tokens_before, outcome.tokens_after)
@@ -69,14 +69,14 @@ def news(event: Event) -> Line | None:
 
 
 def call(name: str, arguments: str) -> str:
-    """A tool call on one line: its name and what it was given, shortened."""
+    """Renders a tool call on one line: its name and its arguments, shortened."""
     try:
-        given = json.loads(arguments or "{}")
+        values = json.loads(arguments or "{}")
     except ValueError:
-        given = arguments
-    if isinstance(given, dict):
-        given = " ".join(f"{key}={_value(value)}" for key, value in given.items())
-    return f"{name} {one_line(str(given), _WIDE)}".strip()
+        values = arguments
+    if isinstance(values, dict):
+        values = " ".join(f"{key}={_value(value)}" for key, value in values.items())
+    return f"{name} {one_line(str(values), _WIDE)}".strip()
 
 
 def _value(value: object) -> str:
@@ -84,7 +84,7 @@ def _value(value: object) -> str:
 
 
 def result(text: str, *, failed: bool) -> str:
-    """A tool's result in a few words: its first line, and how many there are."""
+    """Renders a tool result in a few words: its first line, and how many lines there are."""
     lines = text.strip().splitlines()
     first = one_line(next((line for line in lines if line.strip()), "nothing"), _WIDE)
     more = f" ({len(lines):,} lines)" if len(lines) > 1 else ""
@@ -92,16 +92,16 @@ def result(text: str, *, failed: bool) -> str:
 
 
 def history(session: Session, *, last: int = LAST) -> list[Line]:
-    """The newest part of the conversation as it was said, compactions included, oldest line first."""
+    """Builds the lines of the newest part of the conversation, compactions included, oldest line first."""
     path = session.view.path
     first = max(0, path.length - last)
     entries = path.span(first, path.length - 1) if path.length else []
     results: dict[str, str] = {}
     for entry in entries:
         message = message_of(entry)
-        found = result_of(message) if message is not None else None
-        if message is not None and found is not None:
-            results[found.call] = result(text_of(message), failed=found.error)
+        tool_result = result_of(message) if message is not None else None
+        if message is not None and tool_result is not None:
+            results[tool_result.call] = result(text_of(message), failed=tool_result.error)
     lines = [Line("note", f"{first:,} earlier entries: /search finds what they say, /tree lists them")] if first else []
     for entry in entries:
         match entry:
@@ -122,7 +122,7 @@ def _said(message: Message, results: dict[str, str]) -> list[Line]:
         text = f"{text[:LONG]}\n... {len(text) - LONG:,} more characters"
     match message.role:
         case "tool":
-            return []  # it stands behind its call
+            return []  # it is shown behind its call
         case "assistant":
             lines = [Line("answer", text)] if text else []
             calls = calls_of(message)

@@ -1,4 +1,4 @@
-"""The entries from the root to a leaf, addressed by position and loaded only where someone looks."""
+"""The entries from the root to a leaf, addressed by position. An entry is loaded only when someone asks for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Load = Callable[[int, int], Sequence[Entry]]
 
 
 class Path:
-    """Entries by position (root = 0). Those not yet known are fetched with `load(first, last)`, both inclusive.
+    """Entries by position (root = 0). Missing ones are fetched with `load(first, last)`, both ends inclusive.
 
-    Entries are only ever appended, so a position means the same entry for as long as the object lives.
+    Entries are only ever appended. A position therefore means the same entry for as long as the object lives.
     """
 
     __slots__ = ("_known", "_load", "length")
@@ -30,21 +30,21 @@ class Path:
         return position
 
     def drop(self) -> None:
-        """Takes back the newest entry: for a write that the store refused."""
+        """Removes the newest entry again, after the store refused to write it."""
         self.length -= 1
         del self._known[self.length]
 
     def know(self, position: int, entry: Entry) -> None:
-        """Remembers an entry that was loaded by someone else, so that it is not loaded again."""
+        """Caches an entry that was loaded elsewhere, so that it is not loaded again."""
         self._known[position] = entry
 
     def at(self, position: int) -> Entry:
-        """The entry at `position`. Raises IndexError outside the path."""
+        """Returns the entry at `position`. Raises IndexError outside the path."""
         entry = self._known.get(position)
         return entry if entry is not None else self.span(position, position)[0]
 
     def span(self, first: int, last: int) -> list[Entry]:
-        """The entries `first` to `last`, both inclusive, loading what is missing in one call per gap."""
+        """Returns the entries `first` to `last`, both inclusive. Loads missing ones with one call per gap."""
         if first < 0 or last >= self.length:
             raise IndexError(f"positions {first}..{last} are not on a path of {self.length} entries")
         known = self._known
@@ -63,7 +63,7 @@ class Path:
         return [known[p] for p in range(first, last + 1)]
 
     def fork(self, length: int) -> Path:
-        """A path of the first `length` entries that may then grow apart from this one."""
+        """Returns a path of the first `length` entries, which may then grow apart from this one."""
         twin = Path(length=length, load=self._load)
         twin._known = {p: e for p, e in self._known.items() if p < length}
         return twin

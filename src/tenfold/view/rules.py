@@ -1,7 +1,7 @@
-"""What a provider accepts, as one small rule object each. A rule names violations; it repairs nothing.
+"""The rules that providers put on a list of messages, one small object for each. Rules report and repair nothing.
 
-`validate` judges a caller's own provider messages, `check` what our messages would be sent as. What differs between
-providers is read from the profile table, never tested for here.
+`validate` checks a caller's own provider messages, `check_messages` what our messages would be sent as. Differences
+between providers are read from the profile table; no rule tests for a provider.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tenfold.wire import PROFILES, Profile, items_in, raw_of, wire_of
 
 
 class Violation(Struct, frozen=True):
-    """One broken rule. `index` is the place of the message in the list that was judged."""
+    """One broken rule. `index` is the message's index in the list that was checked."""
 
     rule: str
     index: int
@@ -24,7 +24,7 @@ class Violation(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """A call or a result without its partner, or both where they were found: positions in the list."""
+    """A tool call with its result, or one of the two without the other. Both are indexes into the list."""
 
     call: int | None
     result: int | None
@@ -45,7 +45,7 @@ class Rule(Protocol):
     name: str
 
     def find(self, scene: Scene) -> Iterator[tuple[int, str]]:
-        """The position of each offending message, and what is wrong with it."""
+        """Yields the index of each offending message, and what is wrong with it."""
         ...
 
 
@@ -62,7 +62,7 @@ class ResultHasCall:
 
 
 class CallHasResult:
-    """Every call is answered, unless its step is the open end of the list."""
+    """Every tool call is answered, unless its step is the open end of the list."""
 
     name = "call_answered"
 
@@ -74,7 +74,7 @@ class CallHasResult:
 
 
 class ResultsTogether:
-    """Parallel calls and their results are one stretch that nothing interrupts."""
+    """Parallel calls and their results form one block that no other message interrupts."""
 
     name = "results_together"
 
@@ -97,7 +97,7 @@ class ResultsTogether:
 
 
 class ThinkingKept:
-    """Signed thinking is followed by the text or call that it belongs to."""
+    """Signed thinking is followed by the text or tool call that it belongs to."""
 
     name = "thinking_with_step"
 
@@ -114,7 +114,7 @@ class ThinkingKept:
 
 
 class FirstMessage:
-    """The list opens with a message the provider accepts first."""
+    """The list opens with a message that the provider accepts first."""
 
     name = "first_message"
 
@@ -126,7 +126,7 @@ class FirstMessage:
 
 
 class NoEmptyText:
-    """No text block is empty or white space, where the provider refuses such."""
+    """No text part is empty or only white space, for providers that refuse such parts."""
 
     name = "no_empty_text"
 
@@ -140,7 +140,10 @@ class NoEmptyText:
 
 
 class NoEmptyMessage:
-    """Every message has content, where the provider refuses one without (a final assistant message may be empty)."""
+    """Every message has content, for providers that refuse empty ones.
+
+    A final assistant message may be empty.
+    """
 
     name = "no_empty_message"
 
@@ -155,7 +158,7 @@ class NoEmptyMessage:
 
 
 class Alternation:
-    """User and assistant take turns, where the provider wants it. Results count as the user's."""
+    """User and assistant messages alternate, for providers that require it. Tool results count as user."""
 
     name = "alternation"
 
@@ -171,7 +174,7 @@ class Alternation:
 
 
 class SystemPlace:
-    """System messages stand where the provider takes them."""
+    """System messages stand only where the provider accepts them."""
 
     name = "system_place"
 
@@ -199,20 +202,20 @@ RULES: tuple[Rule, ...] = (
     Alternation(),
     SystemPlace(),
 )
-"""Every rule; a new provider quirk is one more."""
+"""Every rule. A new provider quirk becomes one more."""
 
 
 def broken(messages: Sequence[Message], profile: Profile, rules: Sequence[Rule] = RULES) -> list[Violation]:
-    """The violations in messages as they stand, in their order. `index` is the place in `messages`."""
+    """Returns the violations in these messages, ordered by index into `messages`."""
     scene = Scene(tuple(messages), profile, _steps(messages))
     found = [Violation(rule.name, index, what) for rule in rules for index, what in rule.find(scene)]
     return sorted(found, key=lambda v: v.index)
 
 
 def validate(messages: Sequence[object], wire: str) -> list[Violation]:
-    """What the provider would refuse in its own messages: dicts, JSON bytes or text, or an SDK's objects.
+    """Returns what the provider would refuse in its own messages: dicts, JSON bytes or text, or an SDK's objects.
 
-    Raises `UnknownFormat` for an unknown wire, `BadInput` for what is no message, `UnknownRole`.
+    Raises `UnknownFormat` for an unknown wire, `BadInput` for something that is no message, `UnknownRole`.
     """
     decoded = wire_of(wire).decode([raw_of(m) for m in messages])
     places = _places(decoded)
@@ -220,7 +223,10 @@ def validate(messages: Sequence[object], wire: str) -> list[Violation]:
 
 
 def check(messages: Sequence[Message], wire: str) -> list[Violation]:
-    """What the provider would refuse if `messages` were sent over `wire`. `index` is the place in `messages`."""
+    """Returns what the provider would refuse if `messages` were sent over `wire`.
+
+    `Violation.index` is the index into `messages`.
+    """
     encoded = wire_of(wire).encode(messages)
     out: list[Violation] = []
     for violation in validate([item.raw for item in encoded.items], wire):
@@ -262,5 +268,5 @@ def _open_end(scene: Scene, call: int) -> bool:
 
 
 def _referred(scene: Scene, before: int) -> bool:
-    """Whether an item that only names another one stands before: the call may be the one it names."""
+    """Whether an earlier item only names another one. The call we miss may be the one it names."""
     return any(refers(m) for m in scene.messages[:before])

@@ -1,9 +1,10 @@
-"""One scan over original entries yields the units of a view, repairing what arrived broken.
+"""One scan over original entries yields the units of a view, and repairs what arrived broken.
 
-A unit is a message, a closed step with whatever was interleaved in it, or a replaced range; entries that show
-nothing are units too, so that every position lies in exactly one. A step closes when its last call is answered, or,
-with calls left dangling, at the next assistant entry. An answer that refers to items which only the provider has may
-hold calls that are not seen: its step takes all results that follow it, and closes at the next message of another kind.
+A unit is a message, a closed step together with what was interleaved in it, or a replaced range. Entries that show
+nothing are units too, so every position lies in exactly one unit. A step closes when its last tool call is answered. If
+calls stay unanswered, it closes at the next assistant entry. An answer that refers to items which only the provider has
+may contain calls that we cannot see. Its step takes all tool results that follow, and closes at the next message of
+another kind.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _ABORTED_CHARACTERS = 2_000
 
 
 class Shown(Struct, frozen=True, weakref=False):
-    """One message of a view. `at` is the position it comes from: its own, or that of the Block that shows it.
+    """One message of a view. `position` is where it comes from: its own position, or that of the Block that shows it.
 
-    `of` is the original it stands for (its own position for an untouched original, None where it stands for a
-    range). `key` identifies it for size caches. `original` says that the log's own message is shown, untouched.
+    `original_position` is the original that it stands for: its own position for an untouched original, None where it
+    stands for a range. `key` identifies the message in token caches. `is_original` means that the log's own message is
+    shown untouched.
     """
 
     message: Message
@@ -40,7 +42,7 @@ class Shown(Struct, frozen=True, weakref=False):
 
 
 class Unit(Struct, frozen=True):
-    """Positions `first`..`last` and what they show. `ref` names the replacement for a replaced range."""
+    """Positions `first` to `last` and what they show. For a replaced range, `block_part` names the replacement."""
 
     first: int
     last: int
@@ -50,7 +52,7 @@ class Unit(Struct, frozen=True):
 
 
 class OpenStep(Struct, frozen=True):
-    """A step whose calls are not all answered yet: its entries so far, and the ids still waited for."""
+    """A step with unanswered tool calls: its entries so far, and the ids of the calls that still wait."""
 
     entries: tuple[tuple[int, Entry], ...]
     waiting: tuple[str, ...]
@@ -61,14 +63,14 @@ class OpenStep(Struct, frozen=True):
         return self.entries[0][0]
 
     def goes_on(self, message: Message | None) -> bool:
-        """Whether the next entry, with or without a message, belongs to the step."""
+        """Whether the next entry belongs to this step. `message` is None for an entry without a message."""
         if message is None:
             return True
         return message.role != "assistant" if self.waiting else message.role == "tool"
 
 
 def original(position: int, message: Message) -> Shown:
-    """An untouched message at its own position."""
+    """Builds the visible form of an untouched message at its own position."""
     return Shown(message, position, position, (position, 0, -1), True)
 
 
@@ -88,28 +90,28 @@ def _aborted(position: int, message: Message) -> tuple[Shown, ...]:
     if not shows(message):
         return ()
     text = text_of(message).strip()
-    shown = text[:_ABORTED_CHARACTERS] + ("..." if len(text) > _ABORTED_CHARACTERS else "")
+    beginning = text[:_ABORTED_CHARACTERS] + ("..." if len(text) > _ABORTED_CHARACTERS else "")
     names = ", ".join(call.name for call in calls_of(message))
     marker = ABORTED.format(
         status="aborted" if message.status == "aborted" else "cut off by an error",
         dropped=DROPPED.format(names=names) if names else "",
-        began=BEGAN.format(text=shown) if shown else "",
+        began=BEGAN.format(text=beginning) if beginning else "",
     )
     return (_repair(position, Message("assistant", (Text(marker),), "tenfold")),)
 
 
 def shows(message: Message) -> bool:
-    """Whether a message stands for anything in a view: an answer that was aborted before it said anything does not."""
+    """Whether a message is visible at all. An answer that was aborted before it said anything is not."""
     if message.status == "ok" or message.role != "assistant":
         return True
     return bool(text_of(message).strip() or calls_of(message))
 
 
 def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:
-    """A step as a model may see it: the calls, the results in the order they came, then what was interleaved.
+    """Returns a step as a model may see it: tool calls, results in order of arrival, then interleaved messages.
 
-    Calls still unanswered get a visible marker when the step is `closing` or something else already follows them,
-    since a provider refuses one of a pair without the other.
+    Unanswered calls get a visible marker if the step is `closing` or if something else already follows them, because a
+    provider refuses a call without its result.
     """
     position, entry = step.entries[0]
     call_message = message_of(entry)
@@ -140,12 +142,12 @@ def shown_of(step: OpenStep, *, closing: bool) -> tuple[Shown, ...]:
 
 
 def close(step: OpenStep) -> Unit:
-    """The step as a unit, dangling calls marked."""
+    """Turns the step into a unit, with a marker for each unanswered call."""
     return Unit(step.first, step.entries[-1][0], "step", shown_of(step, closing=True))
 
 
 def scan(entries: Iterable[tuple[int, Entry]], step: OpenStep | None) -> tuple[list[Unit], OpenStep | None]:
-    """Continues a scan: the units that became closed, and the step that is open at the end."""
+    """Continues a scan. Returns the units that closed, and the step that is open at the end."""
     units: list[Unit] = []
     for position, entry in entries:
         message = message_of(entry)

@@ -1,8 +1,8 @@
 """The view: what the model sees, as a pure fold of a path through its Blocks.
 
-`View.of(path)` folds from the root, `View.opened(snapshot, path)` from the newest snapshot; both give the same view.
-A View is a value. Extending the newest one costs O(new entries): the list of closed units is shared and only ever
-appended to, and each View remembers how much of it is its own.
+`View.from_path` folds from the root, `View.from_snapshot` starts from the newest snapshot. Both give the same view. A
+View is a value. Extending the newest one costs O(new entries): all views share one list of closed units, which is only
+ever appended to, and each View remembers how many of them are its own.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _first = attrgetter("first")
 
 
 class Snapshot(Struct, frozen=True, array_like=True):
-    """What is in view right after a Block or retraction: derived, and recomputable from the log.
+    """What is in view right after a Block or retraction. It is derived data, and can be recomputed from the log.
 
-    `length` entries were folded, the Block or retraction the last of them; `refs` tile them; `live` are the positions
-    of live Blocks, oldest first; `pins` the pinned positions; `undone` tells a retraction from a Block; `meter` is the
-    estimator's state by model, as its own struct encodes it.
+    `length` entries were folded, and the Block or retraction is the last of them. `range_refs` cover these positions
+    without gaps. `live_blocks` are the positions of live Blocks, oldest first, `pins` the pinned positions. `undone` is
+    True after a retraction, False after a Block. `meter_state` is the token calibration by model, as
+    `encode_calibration` writes it.
     """
 
     length: int
@@ -41,10 +42,11 @@ class Snapshot(Struct, frozen=True, array_like=True):
 
 
 class Marks(Struct, frozen=True):
-    """What the fold remembers besides messages: live Blocks, pins, stale entries, and what followed the last change.
+    """What the fold tracks besides messages.
 
-    `live` are the positions of live Blocks, oldest first. `changed` is the position of the newest Block or retraction
-    (-1: none) and `undone` whether it was a retraction; `attempts` are the positions of attempts after it.
+    `live_blocks` are the positions of live Blocks, oldest first. `stale_entries` are Blocks and retractions that did
+    not apply. `last_change` is the position of the newest Block or retraction (-1: none), and `undone` says whether it
+    was a retraction. `attempts` are the positions of the attempts after it.
     """
 
     live: tuple[int, ...] = ()
@@ -56,7 +58,10 @@ class Marks(Struct, frozen=True):
 
 
 class View:
-    """What the model sees at one leaf. Make one with `View.of` or `View.opened`, then `extend` it."""
+    """What the model sees at one leaf.
+
+    Build one with `View.from_path` or `View.from_snapshot`, then `extend` it.
+    """
 
     __slots__ = ("_count", "_units", "length", "marks", "path", "refs", "step")
 
@@ -75,19 +80,19 @@ class View:
 
     @classmethod
     def empty(cls, path: Path) -> View:
-        """The view before the first entry of the path."""
+        """Returns the view before the first entry of the path."""
         return cls(path, 0, (), [], 0, None, Marks())
 
     @classmethod
     def of(cls, path: Path) -> View:
-        """The fold of the whole path."""
+        """Folds the whole path."""
         return cls.empty(path).extend(path.span(0, path.length - 1)) if path.length else cls.empty(path)
 
     @classmethod
     def opened(cls, snapshot: Snapshot, path: Path, *, later: bool = True) -> View:
-        """The fold of the path, starting from a snapshot of its first `snapshot.length` entries.
+        """Folds the path, starting from a snapshot of its first `snapshot.length` entries.
 
-        With `later` False, only the snapshot's own entries: the caller extends it.
+        With `include_later` False, only those entries are folded, and the caller extends the view.
         """
         marks = Marks(snapshot.live, frozenset(snapshot.pins), (), snapshot.length - 1, snapshot.undone)
         start = cls(path, snapshot.length, snapshot.refs, [], 0, None, marks)._rescanned(snapshot.refs, {})
@@ -97,32 +102,32 @@ class View:
 
     @property
     def units(self) -> Sequence[Unit]:
-        """The closed units, oldest first. The open step, if any, is `step`."""
+        """The closed units, oldest first. The open step, if any, is `open_step`."""
         return self._units[: self._count]
 
     @property
     def closed(self) -> tuple[list[Unit], int]:
-        """The shared list of units and how many of them are this view's: for incremental readers only."""
+        """The shared list of units, and how many of them are this view's. For incremental readers only."""
         return self._units, self._count
 
     def shown(self) -> Iterator[Shown]:
-        """Every message of the view in order, the open step's included."""
+        """Yields every message of the view in order, those of the open step included."""
         for index in range(self._count):
             yield from self._units[index].shown
         if self.step is not None:
             yield from shown_of(self.step, closing=False)
 
     def messages(self) -> list[Message]:
-        """What is sent: the messages of `shown()`."""
+        """Returns the messages to send: those of `get_visible_messages`."""
         return [s.message for s in self.shown()]
 
     def snapshot(self, meter: bytes = b"") -> Snapshot:
-        """This view as the few numbers from which `opened` rebuilds it."""
+        """Returns the few numbers from which `from_snapshot` rebuilds this view."""
         marks = self.marks
         return Snapshot(self.length, self.refs, marks.live, tuple(sorted(marks.pins)), marks.undone, meter)
 
     def slice(self, first: int, last: int) -> tuple[Ref, ...] | None:
-        """The references that show exactly `first`..`last`, None when an end lies inside a replaced range."""
+        """Returns the references that show exactly `first` to `last`, or None if an end lies in a replaced range."""
         out: list[Ref] = []
         for ref in self.refs:
             if ref.last < first or ref.first > last:
@@ -136,14 +141,14 @@ class View:
         return tuple(out) if out and out[0].first == first and out[-1].last == last else None
 
     def whole(self, first: int, last: int) -> bool:
-        """Whether `first`..`last` are whole closed units: what a Block may replace."""
+        """Whether `first` to `last` are whole closed units. Only such a range may be replaced by a Block."""
         units = self._units
         low = bisect_left(units, first, hi=self._count, key=_first)
         high = bisect_right(units, last, hi=self._count, key=_first) - 1
         return low < self._count and units[low].first == first and high >= low and units[high].last == last
 
     def fits(self, block: Block) -> bool:
-        """Whether the Block can be appended here: each range in turn is whole units and covers the visible slice."""
+        """Whether the Block can be appended here: its ranges are whole units, and show exactly what it covers."""
         try:
             self._applied(block, self.length)
         except StaleBlock:
@@ -151,7 +156,7 @@ class View:
         return True
 
     def extend(self, entries: Iterable[Entry]) -> View:
-        """The view after these entries, which must already be on the path, in order, right after this view's end."""
+        """Returns the view after these entries. They must be on the path already, right after this view's end."""
         view = self
         plain: list[tuple[int, Entry]] = []
         position = self.length
@@ -233,7 +238,7 @@ class View:
         units: list[Unit] = []
         step: OpenStep | None = None
         for ref in refs:
-            if step is not None:  # left dangling, and closed by the assistant entry that the next range begins with
+            if step is not None:  # unanswered, so the assistant entry that begins the next range closes it
                 units.append(close(step))
                 step = None
             if isinstance(ref, Run):

@@ -1,7 +1,8 @@
-"""Provider JSON to our messages and back, byte for byte where nothing was replaced.
+"""Turns provider JSON into our messages and back, byte for byte where nothing was replaced.
 
 `WIRES[name]` has `decode` and `encode` for a list of native messages; `decode_bytes` and `encode_bytes` do the same for
-a whole JSON array. Every loss or insertion of an encoding is a named `Adjustment`. It sends nothing anywhere.
+a whole JSON array. Every loss or insertion of an encoding is a named `Adjustment`. This package imports `record` and
+`errors`, and sends nothing anywhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Anthropic Messages: `{"role", "content": text | [blocks]}`.
 
-A user message that mixes tool results, injected reminders and a person's words is split into several of ours.
+A user message that mixes tool results, text of the harness and text of a person is split into several messages.
 """
 
 from __future__ import annotations
@@ -86,53 +86,55 @@ def _open(items: list[EncodedItem], role: Role, ledger: Ledger, batch: Batch) ->
 
 
 def _decoded(raw: bytes, index: int, native: Native, known: tuple[Names, Confirm | None]) -> list[Message]:
-    found = members(raw, index)
-    name = splice.text(found.get("role")) or ""
+    fields = members(raw, index)
+    name = splice.text(fields.get("role")) or ""
     role = _ROLES.get(name)
     if role is None:
         raise UnknownRole(f"message {index} has role {name!r}; an Anthropic message has one of {', '.join(_ROLES)}")
-    content = found.get("content")
-    plain = splice.text(content)
-    if plain is not None:
-        parts: tuple[Part, ...] = (Text(plain),) if plain else ()
-        return [Message(role, parts, origin_of(role, plain, known[1]), native=native)]
+    content = fields.get("content")
+    text = splice.text(content)
+    if text is not None:
+        parts: tuple[Part, ...] = (Text(text),) if text else ()
+        return [Message(role, parts, origin_of(role, text, known[1]), native=native)]
     chunks = [_chunk(b, role, known) for b in splice.items(content) or ()]
     return split(raw, "content", native, chunks or [Chunk(role, origin_of(role, ""), ())])
 
 
 def _chunk(block: Raw, role: Role, known: tuple[Names, Confirm | None]) -> Chunk:
     names, confirm = known
-    found = splice.fields(block)
-    kind = splice.text(found.get("type")) if found is not None else None
-    if found is None or kind is None:
+    fields = splice.fields(block)
+    kind = splice.text(fields.get("type")) if fields is not None else None
+    if fields is None or kind is None:
         return Chunk(role, origin_of(role, ""), (Opaque("", bytes(block)),))
-    if kind == "tool_result" and role == "user" and (call := splice.text(found.get("tool_use_id"))) is not None:
-        name = named if (named := names.of(call)) is not None else splice.text(found.get("name")) or ""
-        result = ToolResult(call, name, _result_content(found.get("content")), splice.truth(found.get("is_error")))
+    if kind == "tool_result" and role == "user" and (call := splice.text(fields.get("tool_use_id"))) is not None:
+        name = known_name if (known_name := names.of(call)) is not None else splice.text(fields.get("name")) or ""
+        result = ToolResult(call, name, _result_content(fields.get("content")), splice.truth(fields.get("is_error")))
         return Chunk("tool", "tool", (result,))
-    read = _READERS.get((role, kind)) or _READERS.get(("", kind))
-    part = read(found) if read is not None else None
+    decode = _READERS.get((role, kind)) or _READERS.get(("", kind))
+    part = decode(fields) if decode is not None else None
     if isinstance(part, ToolCall):
         names.add((part,))
     if part is None:
-        stands = role == "assistant" and kind in COMPACTIONS[NAME] and splice.text(found.get("content")) is not None
-        part = Opaque(kind, bytes(block), NAME if stands else "")  # with null content it is a failed one, for nothing
+        is_compaction = (
+            role == "assistant" and kind in COMPACTIONS[NAME] and splice.text(fields.get("content")) is not None
+        )
+        part = Opaque(kind, bytes(block), NAME if is_compaction else "")  # null content: it failed and has no effect
     text = part.text if isinstance(part, Text) else ""
     return Chunk(role, origin_of(role, text, confirm), (part,))
 
 
 def _result_content(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
-    plain = splice.text(raw)
-    if plain is not None:
-        return (Text(plain),) if plain else ()
+    text = splice.text(raw)
+    if text is not None:
+        return (Text(text),) if text else ()
     out: list[Text | Image | Document | Opaque] = []
     for block in splice.items(raw) or ():
-        found = splice.fields(block)
-        kind = (splice.text(found.get("type")) if found is not None else None) or ""
-        read = _READERS.get(("", kind))
-        part = read(found) if read is not None and found is not None else None
-        if found is not None and not kind and (said := splice.text(found.get("result"))) is not None:
-            part = Text(said)  # Cline writes its results as untyped objects
+        fields = splice.fields(block)
+        kind = (splice.text(fields.get("type")) if fields is not None else None) or ""
+        decode = _READERS.get(("", kind))
+        part = decode(fields) if decode is not None and fields is not None else None
+        if fields is not None and not kind and (result := splice.text(fields.get("result"))) is not None:
+            part = Text(result)  # Cline writes its results as untyped objects
         out.append(part if isinstance(part, Text | Image | Document) else Opaque(kind, bytes(block)))
     return tuple(out)
 
@@ -207,11 +209,13 @@ def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> byte
     natives: list[Native] = []
     for index in order:
         message = messages[index]
-        own = blocks(message, "content") if message.native is not None and message.native.format == NAME else None
-        if own is not None and message.native is not None:
+        raw_blocks = (
+            blocks(message, "content") if message.native is not None and message.native.format == NAME else None
+        )
+        if raw_blocks is not None and message.native is not None:
             natives.append(message.native)
             ledger.saw(message)
-        content.extend(own if own is not None else _blocks(message, index, ledger))
+        content.extend(raw_blocks if raw_blocks is not None else _blocks(message, index, ledger))
     first = messages[batch.indices[0]]
     if not content:
         ledger.note("empty_message_dropped", batch.indices[0], f"nothing is left of this {first.role} message")
@@ -220,9 +224,9 @@ def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> byte
     before, after, lost = envelope(natives, role, "content")
     if lost:
         ledger.note("envelope_dropped", batch.indices[0], "fields beside role and content of a partly replaced message")
-    sole = splice.fields(content[0]) if not natives and len(content) == 1 else None
-    if sole is not None and set(sole) == {"type", "text"} and splice.text(sole["type"]) == "text":
-        return obj(("role", quote(role)), ("content", bytes(sole["text"])))
+    only_block = splice.fields(content[0]) if not natives and len(content) == 1 else None
+    if only_block is not None and set(only_block) == {"type", "text"} and splice.text(only_block["type"]) == "text":
+        return obj(("role", quote(role)), ("content", bytes(only_block["text"])))
     return before + b",".join(content) + after
 
 

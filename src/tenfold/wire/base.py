@@ -1,6 +1,6 @@
-"""What every wire gives back: encoded items, and the list of what had to change on the way.
+"""What all wires share: the `Wire` protocol and the result of an encoding, with a list of what had to change.
 
-`Ledger` is the one place that records Adjustments and keeps call ids consistent within one encoding.
+Each encoding has one `Ledger`, which records the Adjustments and keeps the ids of tool calls consistent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AdjustmentKind = Literal[
 
 
 class Adjustment(Struct, frozen=True):
-    """One loss or insertion of an encoding. `index` is the message's place in the list that was encoded."""
+    """One loss or insertion of an encoding. `index` is the place of the message in the encoded list."""
 
     kind: AdjustmentKind
     index: int
@@ -50,9 +50,10 @@ class Adjustment(Struct, frozen=True):
 
 
 class EncodedItem(Struct, frozen=True):
-    """One native message (or Responses item). `of`: indices of the messages in it; none for an inserted one.
+    """One native message, or one item of OpenAI Responses.
 
-    `exact`: the bytes are one native message as it came, so a caller may return the very object it was given.
+    `indices` are those of our messages in it; an inserted one has none. `exact` says that the bytes are a native
+    message as it arrived, so that a caller can return the same object that it was given.
     """
 
     raw: bytes
@@ -61,7 +62,7 @@ class EncodedItem(Struct, frozen=True):
 
 
 class Encoded(Struct, frozen=True):
-    """An encoded list. `system` holds the leading system texts of wires that take the system prompt apart."""
+    """An encoded list. `system` holds the leading system texts, for wires that take the system prompt separately."""
 
     items: tuple[EncodedItem, ...]
     system: tuple[str, ...] = ()
@@ -69,9 +70,9 @@ class Encoded(Struct, frozen=True):
 
 
 class Before(Struct, frozen=True):
-    """What comes before the items that are decoded: `items` of them, the first `count` of `messages` by now.
+    """The beginning of a list, which was decoded earlier: `item_count` items, now the first `message_count` `messages`.
 
-    The last of these messages is no answer: one that is still going on is read again as a whole.
+    The last of these messages is not an answer of the model: an answer may go on, so it is decoded again as a whole.
     """
 
     items: int = 0
@@ -79,27 +80,27 @@ class Before(Struct, frozen=True):
     messages: Sequence[Message] = ()
 
     def backwards(self) -> Iterator[Message]:
-        """The messages, newest first."""
+        """Yields the messages, newest first."""
         return (self.messages[at] for at in range(self.count - 1, -1, -1))
 
 
 START = Before()
-"""Nothing comes before."""
+"""The prefix of a list that is decoded from its beginning."""
 
 
 class Names:
-    """The tools' names by call id, of all calls decoded so far; of several with one id the newest counts."""
+    """The names of the tools, by call id, of all calls decoded so far. If calls share an id, the newest counts."""
 
     def __init__(self, before: Before = START) -> None:
         self._before = before
         self._known: dict[str, str | None] = {}
 
     def add(self, parts: Iterable[Part]) -> None:
-        """Takes the calls among these parts."""
+        """Adds the tool calls among these parts."""
         self._known.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
 
     def of(self, call: str) -> str | None:
-        """The name of the tool that this call is for, None for a call that never was."""
+        """Returns the name of the tool that was called, None if there was no such call."""
         if call not in self._known:
             calls = (c for m in self._before.backwards() for c in reversed(calls_of(m)))
             self._known[call] = next((c.name for c in calls if c.id == call), None)
@@ -114,19 +115,19 @@ class Wire(Protocol):
     def decode(
         self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
     ) -> list[Message]:
-        """Native messages, each as JSON bytes, as ours. Raises `UnknownRole`, and `BadInput` for what is no object.
+        """Decodes native messages, each as JSON bytes. `prefix` is the beginning of the list if it was decoded earlier.
 
-        With `before` they go on a list whose beginning was decoded already.
+        Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object.
         """
         ...
 
     def encode(self, messages: Sequence[Message]) -> Encoded:
-        """Ours as native messages: untouched ones byte for byte, others rendered from their parts."""
+        """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""
         ...
 
 
 class Ledger:
-    """Collects the Adjustments of one encoding and maps call ids to ones the wire accepts."""
+    """Collects the Adjustments of one encoding, and maps call ids to ids that the wire accepts."""
 
     def __init__(self, wire: str, messages: Sequence[Message]) -> None:
         self.profile: Profile = PROFILES[wire]
@@ -144,16 +145,16 @@ class Ledger:
         self.adjustments.append(Adjustment(kind, index, note))
 
     def foreign(self, message: Message) -> bool:
-        """Whether the message's signatures and opaque parts are another provider's.
+        """Whether the signatures and opaque parts of a message belong to another provider.
 
-        A message without native is one of ours, made from its neighbours: it has the family of the list.
+        A message without native bytes was made by us. It counts as one of the wire that the list came from.
         """
         if message.native is None:
             return self._source not in ("", self.wire)
         return FAMILY.get(message.native.format, message.native.format) != self.wire
 
     def drops(self, part: Opaque, index: int, *, foreign: bool) -> bool:
-        """Whether a part is another provider's and left out, which is noted. `foreign` is what its message is."""
+        """Whether a part is another provider's and left out, which is recorded. `foreign`: its message is another's."""
         if part.bound and part.bound != self.wire:
             self.note("compaction_dropped", index, f"only {part.bound} can read what it compacted into this part")
         elif foreign and not part.bound:
@@ -163,22 +164,24 @@ class Ledger:
         return True
 
     def paired(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages, with a call for every result of one that another provider's list only names."""
+        """Adds the calls of tool results whose call the message list of another provider only refers to."""
         named = [at for at, m in enumerate(messages) if refers(m) and self.foreign(m)]
         if not named:
             return messages
         out = list(messages)
         for index in named:
-            own = {c.id for c in calls_of(messages[index])}
+            call_ids = {c.id for c in calls_of(messages[index])}
             results = takewhile(bool, map(result_of, islice(messages, index + 1, None)))
-            made = [ToolCall(r.call, self.named(r.call, r.name)) for r in results if r and r.call not in own]
-            if made:
-                self.note("call_made", index, f"{len(made)} calls that are only named, sent without arguments")
-                out[index] = replace(messages[index], parts=(*messages[index].parts, *made))
+            missing_calls = [
+                ToolCall(r.call, self.named(r.call, r.name)) for r in results if r and r.call not in call_ids
+            ]
+            if missing_calls:
+                self.note("call_made", index, f"{len(missing_calls)} calls that are only named, sent without arguments")
+                out[index] = replace(messages[index], parts=(*messages[index].parts, *missing_calls))
         return out
 
     def saw(self, message: Message) -> None:
-        """Remembers the calls and the result of a message that is sent as it came."""
+        """Records the ids of the calls and of the result of a message that is sent as it came."""
         for call in calls_of(message):
             self._sent(call.id, call.id)
         result = result_of(message)
@@ -186,32 +189,32 @@ class Ledger:
             self.result_id(result.call)
 
     def call_id(self, call: ToolCall, index: int) -> str:
-        """The id to send for a call that is rendered. "" where the wire needs none and the native had none.
+        """Returns the id to send for a rendered call, "" if the wire needs none and the native call had none.
 
-        In a list of this wire ids stay as they are, since results sent untouched name them.
+        If the list came from the same wire, ids stay as they are, since results that are sent untouched refer to them.
         """
-        wanted = call.id
-        if self.profile.ids_optional and (not wanted or wanted.startswith(MADE)):
+        original_id = call.id
+        if self.profile.ids_optional and (not original_id or original_id.startswith(MADE)):
             return ""
-        fits = re.fullmatch(self.profile.id_pattern, wanted) is not None and wanted not in self._taken
-        if fits or self._source == self.wire:
-            if wanted.startswith(MADE):
-                self.note("id_made", index, f"the call of {call.name} had no id; it is sent as {wanted}")
-            given = wanted
+        is_valid = re.fullmatch(self.profile.id_pattern, original_id) is not None and original_id not in self._taken
+        if is_valid or self._source == self.wire:
+            if original_id.startswith(MADE):
+                self.note("id_made", index, f"the call of {call.name} had no id; it is sent as {original_id}")
+            sent_id = original_id
         else:
-            digest = hashlib.sha256(f"{wanted}\0{len(self._taken)}".encode("utf-8", "replace")).hexdigest()
-            given = f"call_{digest[:24]}"
-            kind: AdjustmentKind = "id_changed" if wanted else "id_made"
-            self.note(kind, index, f"call id {wanted!r} of {call.name} is sent as {given}")
-        self._sent(wanted, given)
-        return given
+            digest = hashlib.sha256(f"{original_id}\0{len(self._taken)}".encode("utf-8", "replace")).hexdigest()
+            sent_id = f"call_{digest[:24]}"
+            kind: AdjustmentKind = "id_changed" if original_id else "id_made"
+            self.note(kind, index, f"call id {original_id!r} of {call.name} is sent as {sent_id}")
+        self._sent(original_id, sent_id)
+        return sent_id
 
     def _sent(self, wanted: str, given: str) -> None:
         self._waiting.setdefault(wanted, []).append(given)
         self._taken.add(given)
 
     def result_id(self, call: str) -> str:
-        """The id under which the call of a result was sent; of several, the first not answered yet."""
+        """Returns the id under which the call of a result was sent. If there are several, the first unanswered one."""
         if self.profile.ids_optional and (not call or call.startswith(MADE)):
             return ""
         if waiting := self._waiting.get(call):
@@ -219,11 +222,11 @@ class Ledger:
         return self._last.get(call, call)
 
     def named(self, call: str, name: str) -> str:
-        """The tool's name for a result: its own, else that of its call, else a word, since some wires need one."""
+        """Returns a result's tool name: its own, else that of its call, else "tool", since some wires need one."""
         return name or self._names.get(call, "") or "tool"
 
     def arguments(self, call: ToolCall, index: int) -> bytes:
-        """A call's arguments where the wire wants a JSON object: the raw text, spliced in, not re-encoded."""
+        """Renders the arguments of a call for a wire that wants a JSON object: the raw text, not re-encoded."""
         raw = call.arguments.strip()
         if not raw:
             return b"{}"
@@ -234,5 +237,5 @@ class Ledger:
         return splice.obj(("_raw", splice.quote(call.arguments)))
 
     def done(self, items: Sequence[EncodedItem], system: Sequence[str] = ()) -> Encoded:
-        """The result of the encoding."""
+        """Returns the result of the encoding."""
         return Encoded(tuple(items), tuple(system), tuple(self.adjustments))

@@ -1,4 +1,4 @@
-"""The wires by name, whole JSON arrays, and lists of which nobody said what they are."""
+"""Finds a wire by name or by the look of a list, and reads and writes whole JSON arrays of native messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIRES: Mapping[str, Wire] = {w.name: w for w in (Anthropic(), OpenAIChat(), Open
 
 @runtime_checkable
 class _Model(Protocol):
-    """An SDK's typed object."""
+    """A typed object of a provider's SDK."""
 
     def model_dump(
         self, *, mode: str, by_alias: bool, exclude_unset: bool, exclude_none: bool
@@ -32,7 +32,7 @@ class _Model(Protocol):
 
 
 def wire_of(name: str) -> Wire:
-    """The wire of that name. Raises `UnknownFormat` naming those there are."""
+    """Returns the wire with that name. Raises `UnknownFormat` with the valid names if there is none."""
     try:
         return WIRES[name]
     except KeyError:
@@ -40,7 +40,7 @@ def wire_of(name: str) -> Wire:
 
 
 def raw_of(message: object) -> bytes:
-    """One native message as JSON bytes: raw bytes or text as they are, a dict or an SDK's object encoded.
+    """Returns a native message as JSON bytes. Bytes and text are taken as they are; a dict or SDK object is encoded.
 
     Raises `BadInput` for anything else.
     """
@@ -56,7 +56,7 @@ def raw_of(message: object) -> bytes:
 
 
 def encoded(value: object) -> bytes:
-    """A value of a native message as JSON bytes. Raises `BadInput` for what JSON cannot hold."""
+    """Encodes a value of a native message as JSON. Raises `BadInput` if JSON cannot hold it."""
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except UnicodeEncodeError:
@@ -87,10 +87,10 @@ def _clean(value: object) -> object:
 
 
 def decode_bytes(data: bytes, wire: str, *, confirm: Confirm | None = None) -> list[Message]:
-    """A whole JSON array of native messages; `encode_bytes` gives the same bytes back.
+    """Decodes a whole JSON array of native messages. `encode_bytes` gives the same bytes back.
 
-    Raises `BadInput` when it is no array, `UnknownRole`, and `UnknownFormat` for an unknown wire. Of an empty array
-    the white space between its brackets is not kept.
+    The white space inside an empty array is not kept. Raises `BadInput` if it is not an array, `UnknownRole`, and
+    `UnknownFormat` for an unknown wire.
     """
     slices = splice.array(data)
     messages = wire_of(wire).decode(slices.items, confirm=confirm)
@@ -115,7 +115,7 @@ def decode_bytes(data: bytes, wire: str, *, confirm: Confirm | None = None) -> l
 
 
 def items_in(message: Message) -> int:
-    """How many native items the bytes of a message are: one, except for an answer of several Responses items."""
+    """Counts the native items of a message: one, except for an OpenAI Responses answer, which may have several."""
     native = message.native
     if native is None or native.format != openai_responses.NAME or message.role != "assistant":
         return 1
@@ -123,9 +123,9 @@ def items_in(message: Message) -> int:
 
 
 def encode_bytes(messages: Sequence[Message], wire: str) -> bytes:
-    """The messages as one JSON array, with the separators and the end they came with.
+    """Encodes messages as one JSON array, with the separators and the ending they came with.
 
-    Leading system texts of wires that take them apart are not in it: take them from `encode(...).system`.
+    For wires that take the system prompt separately, leading system texts are left out: see `encode(...).system`.
     """
     natives = [m.native for m in messages if m.native is not None]
     between = next((n.lead for n in natives if b"," in n.lead), b",")
@@ -133,26 +133,26 @@ def encode_bytes(messages: Sequence[Message], wire: str) -> bytes:
     out: list[bytes] = []
     part = 0
     leads: tuple[bytes, ...] = ()
-    before: tuple[int, ...] = ()
+    previous: tuple[int, ...] = ()
     items = wire_of(wire).encode(messages).items
     opening = messages[0].native.lead if messages and messages[0].native is not None else b""
     if items and not items[0].of and b"[" in opening:
-        items = items[1:]  # the array came opening like that, and a file is not a request
+        items = items[1:]  # a stub is needed in a request only; in the file the list began without it
     for item in items:
         native = messages[item.of[0]].native if item.exact else None
         if native is None:
-            given = b""
-        elif item.of == before:
+            lead = b""
+        elif item.of == previous:
             part += 1
-            given = leads[part]
+            lead = leads[part]
         else:
-            part, given = 0, native.lead
+            part, lead = 0, native.lead
             leads = _inner_leads(messages[item.of[0]])
-        before = item.of if item.exact else ()
+        previous = item.of if item.exact else ()
         if out:
-            out.append(given if b"," in given else between)
+            out.append(lead if b"," in lead else between)
         else:
-            out.append(given if b"[" in given else b"[" + between.replace(b",", b""))
+            out.append(lead if b"[" in lead else b"[" + between.replace(b",", b""))
         out.append(item.raw)
     if not out:
         return b"[]"
@@ -192,23 +192,24 @@ _RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input
 
 
 def detect(items: Sequence[object]) -> str:
-    """The wire of a list of native messages (dicts, JSON bytes, SDK objects), by the first item that tells.
+    """Finds the wire of a list of native messages (dicts, JSON bytes, SDK objects), by the first conclusive item.
 
-    Text-only lists look the same in three formats and count as openai-chat. Raises `UnknownFormat` with what was seen.
+    Lists of plain text look the same in three formats and count as openai-chat. Raises `UnknownFormat`, with the keys
+    and role of the first item, if no item is conclusive.
     """
     seen: list[str] = []
-    plain = False
+    has_chat_role = False
     for item in items:
-        found = splice.fields(raw_of(item))
-        if found is None:
+        fields = splice.fields(raw_of(item))
+        if fields is None:
             raise UnknownFormat(f"item {len(seen)} is no JSON object; pass a list of messages, or name the format")
-        wire = _telling(found)
+        wire = _telling(fields)
         if wire:
             return wire
-        role = splice.text(found.get("role"))
-        plain = plain or role in ("user", "assistant")
-        seen.append(f"{{{', '.join(found)}}}" + (f" with role {role!r}" if role else ""))
-    if plain or not seen:
+        role = splice.text(fields.get("role"))
+        has_chat_role = has_chat_role or role in ("user", "assistant")
+        seen.append(f"{{{', '.join(fields)}}}" + (f" with role {role!r}" if role else ""))
+    if has_chat_role or not seen:
         return "openai-chat"
     raise UnknownFormat(
         f"none of {', '.join(WIRES)} has messages like {seen[0]}; pass format= with one of these, "
@@ -217,9 +218,9 @@ def detect(items: Sequence[object]) -> str:
 
 
 def sign_of(raw: bytes) -> tuple[str, str]:
-    """The role of a native message, and the wire that only such a one can be of: "" for none, "?" for no object."""
-    found = splice.fields(raw)
-    return ("", "?") if found is None else (splice.text(found.get("role")) or "", _telling(found))
+    """Returns a native message's role and the only wire it can be of: "" if unsure, "?" if it is no object."""
+    fields = splice.fields(raw)
+    return ("", "?") if fields is None else (splice.text(fields.get("role")) or "", _telling(fields))
 
 
 def _telling(found: splice.Fields) -> str:

@@ -1,6 +1,7 @@
-"""Gemini contents: `{"role": "user" | "model", "parts": [...]}`, field names in either spelling of the SDKs.
+"""Gemini contents: `{"role": "user" | "model", "parts": [...]}`. Field names may be in camel case or snake case.
 
-Calls need no id here. A decoder's made ids pair them with their responses, by name and order, and are never sent back.
+Tool calls need no ids in this format. The decoder makes ids, which pair calls with their responses by name and order.
+They are never sent back.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class _Waiting(Struct):
 
 
 class _Pairing:
-    """Gives calls their ids and finds the call of each response: by its id, else by name and order."""
+    """Gives ids to calls and finds the call of each response: by its id, or else by name and order."""
 
     def __init__(self, before: Before = START) -> None:
         self._before = before
@@ -104,20 +105,20 @@ class _Pairing:
         self._fresh = True
 
     def answered(self) -> None:
-        """A user's content was read: the next model content starts a new step."""
+        """Ends the step when a user content was read: the next model content starts a new one."""
         self._fresh = True
 
     def call(self, own: str, name: str, place: tuple[int, int, bytes]) -> str:
-        """The id of a call; `place` is content index, part index and raw part."""
+        """Returns the id of a call. `place` is (content index, part index, raw part)."""
         if self._fresh or self._waiting is None:
             self._waiting, self._fresh = [], False
         index, part, raw = place
-        given = own or f"{MADE}{index:x}_{part:x}_{hashlib.sha256(raw).hexdigest()[:8]}"
-        self._waiting.append(_Waiting(given, name, own))
-        return given
+        call_id = own or f"{MADE}{index:x}_{part:x}_{hashlib.sha256(raw).hexdigest()[:8]}"
+        self._waiting.append(_Waiting(call_id, name, own))
+        return call_id
 
     def response(self, own: str, name: str) -> str:
-        """The id of the call that a response answers; its own when none waits for it."""
+        """Returns the id of the call that a response answers, or the response's own id if no call waits for it."""
         if self._waiting is None:
             self._waiting = _left_open(self._before)
         match = next((w for w in self._waiting if own and w.own == own), None)
@@ -129,7 +130,7 @@ class _Pairing:
 
 
 def _left_open(before: Before) -> list[_Waiting]:
-    """The calls of the newest step with any that no response has answered."""
+    """Returns the calls of the newest step that have no response yet."""
     step: list[_Waiting] = []
     answered: list[str] = []
     for message in before.backwards():
@@ -152,12 +153,12 @@ def _get(found: Fields, key: str) -> Raw | None:
 
 
 def _decoded(raw: bytes, index: int, native: Native, known: tuple[_Pairing, Confirm | None]) -> list[Message]:
-    found = members(raw, index)
-    name = splice.text(found["role"]) or "" if "role" in found and bytes(found["role"]) != b"null" else "user"
+    fields = members(raw, index)
+    name = splice.text(fields["role"]) or "" if "role" in fields and bytes(fields["role"]) != b"null" else "user"
     role = _ROLES.get(name)
     if role is None:
         raise UnknownRole(f"content {index} has role {name!r}; a Gemini content has one of {', '.join(_ROLES)}")
-    chunks = [_chunk(part, role, (index, at), known) for at, part in enumerate(splice.items(found.get("parts")) or ())]
+    chunks = [_chunk(part, role, (index, at), known) for at, part in enumerate(splice.items(fields.get("parts")) or ())]
     if role == "user":
         known[0].answered()
     return split(raw, "parts", native, chunks or [Chunk(role, "model" if role == "assistant" else "human", ())])
@@ -166,17 +167,17 @@ def _decoded(raw: bytes, index: int, native: Native, known: tuple[_Pairing, Conf
 def _chunk(part: Raw, role: Role, place: tuple[int, int], known: tuple[_Pairing, Confirm | None]) -> Chunk:
     pairing, confirm = known
     origin: Origin = "model" if role == "assistant" else "human"
-    found = splice.fields(part)
-    if found is None:
+    fields = splice.fields(part)
+    if fields is None:
         return Chunk(role, origin, (Opaque("", bytes(part)),))
-    response = splice.fields(value) if (value := _get(found, "functionResponse")) is not None else None
+    response = splice.fields(value) if (value := _get(fields, "functionResponse")) is not None else None
     if response is not None and role == "user":
         return Chunk("tool", "tool", (_response(response, pairing),))
-    body = _part(found, part, role, (*place, pairing))
+    body = _part(fields, part, role, (*place, pairing))
     if role == "user" and isinstance(body, Text):
         origin = text_origin(body.text, confirm)
-    signature = splice.text(_get(found, "thoughtSignature")) or ""
-    if splice.truth(found.get("thought")) and isinstance(body, Text):
+    signature = splice.text(_get(fields, "thoughtSignature")) or ""
+    if splice.truth(fields.get("thought")) and isinstance(body, Text):
         return Chunk(role, origin, (Thinking(body.text, signature),))
     if signature and not isinstance(body, Opaque):
         return Chunk(role, origin, (Thinking("", signature), body))
@@ -190,14 +191,14 @@ def _part(found: Fields, raw: Raw, role: Role, place: tuple[int, int, _Pairing])
     call = splice.fields(value) if (value := _get(found, "functionCall")) is not None else None
     if call is not None and role == "assistant" and (name := splice.text(call.get("name"))) is not None:
         index, at, pairing = place
-        given = pairing.call(splice.text(call.get("id")) or "", name, (index, at, bytes(raw)))
+        call_id = pairing.call(splice.text(call.get("id")) or "", name, (index, at, bytes(raw)))
         args = bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}"
-        return ToolCall(given, name, args)
+        return ToolCall(call_id, name, args)
     media = _media(found)
     if media is not None:
         return media
-    known = {"thoughtSignature", "thought_signature", "thought"}
-    return Opaque(next((k for k in found if k not in known), ""), bytes(raw))
+    signature_fields = {"thoughtSignature", "thought_signature", "thought"}
+    return Opaque(next((k for k in found if k not in signature_fields), ""), bytes(raw))
 
 
 def _media(found: Fields) -> Image | Document | None:
@@ -223,9 +224,9 @@ def _response(found: Fields, pairing: _Pairing) -> ToolResult:
     body = splice.fields(raw) if raw is not None else None
     content: list[Text | Image | Document | Opaque] = []
     error = body is not None and set(body) == {"error"}
-    sole = splice.text(next(iter(body.values()))) if body is not None and len(body) == 1 else None
-    if sole is not None and body is not None and set(body) <= {"output", "error", "result", "content"}:
-        content.extend([Text(sole)] if sole else [])
+    only_text = splice.text(next(iter(body.values()))) if body is not None and len(body) == 1 else None
+    if only_text is not None and body is not None and set(body) <= {"output", "error", "result", "content"}:
+        content.extend([Text(only_text)] if only_text else [])
     elif raw is not None and bytes(raw) not in (b"null", b"{}"):
         content.append(Text(bytes(raw).decode("utf-8", "replace")))
     for part in splice.items(found.get("parts")) or ():
@@ -250,10 +251,10 @@ def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> byte
     natives: list[Native] = []
     for index in order:
         message = messages[index]
-        own = blocks(message, "parts") if message.native is not None and message.native.format == NAME else None
-        if own is not None and message.native is not None:
+        raw_parts = blocks(message, "parts") if message.native is not None and message.native.format == NAME else None
+        if raw_parts is not None and message.native is not None:
             natives.append(message.native)
-        parts.extend(own if own is not None else _parts(message, index, ledger))
+        parts.extend(raw_parts if raw_parts is not None else _parts(message, index, ledger))
     first = messages[batch.indices[0]]
     if not parts:
         ledger.note("empty_message_dropped", batch.indices[0], f"nothing is left of this {first.role} message")
@@ -272,21 +273,21 @@ def _parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
     out: list[bytes] = []
     foreign = ledger.foreign(message)
     for part, signature in _signed(message, index, ledger, foreign=foreign):
-        own = (("thoughtSignature", quote(signature)),) if signature else ()
+        signature_field = (("thoughtSignature", quote(signature)),) if signature else ()
         if isinstance(part, Thinking):
-            out.append(obj(("text", quote(part.text)), ("thought", b"true"), *own))
+            out.append(obj(("text", quote(part.text)), ("thought", b"true"), *signature_field))
         elif isinstance(part, Opaque):
             if not ledger.drops(part, index, foreign=foreign):
                 out.append(part.raw)
         elif part == Text("") and not signature:
             ledger.note("empty_text_dropped", index, "an empty text part")
         else:
-            out.append(obj(*_part_fields(part, index, ledger, foreign=foreign), *own))
+            out.append(obj(*_part_fields(part, index, ledger, foreign=foreign), *signature_field))
     return out
 
 
 def _signed(message: Message, index: int, ledger: Ledger, *, foreign: bool) -> list[tuple[Part, str]]:
-    """The parts with the signature each carries: a signature that came with a part is a thinking part before it."""
+    """Returns each part with its signature. The decoder turned a part's signature into a thinking part before it."""
     out: list[tuple[Part, str]] = []
     pending = ""
     for part in message.parts:
@@ -311,9 +312,11 @@ def _part_fields(part: Part, index: int, ledger: Ledger, *, foreign: bool) -> tu
         case Text(text):
             return (("text", quote(text)),)
         case ToolCall():
-            given = ledger.call_id(part, index)
-            own = (("id", quote(given)),) if given else ()
-            return (("functionCall", obj(*own, ("name", quote(part.name)), ("args", ledger.arguments(part, index)))),)
+            call_id = ledger.call_id(part, index)
+            id_field = (("id", quote(call_id)),) if call_id else ()
+            return (
+                ("functionCall", obj(*id_field, ("name", quote(part.name)), ("args", ledger.arguments(part, index)))),
+            )
         case ToolResult():
             return (("functionResponse", _result(part, index, ledger, foreign=foreign)),)
         case Image() | Document():
@@ -350,11 +353,11 @@ def _result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> b
         elif piece.data or piece.url:
             media.append(obj(*_blob(piece, index, ledger)))
         else:
-            kept = isinstance(piece, Document) and piece.text
-            ledger.note("document_as_text" if kept else "image_dropped", index, "a response carries text and data")
+            has_text = isinstance(piece, Document) and piece.text
+            ledger.note("document_as_text" if has_text else "image_dropped", index, "a response carries text and data")
             texts.append(piece.text if isinstance(piece, Document) and piece.text else stand_in(piece))
-    given = ledger.result_id(part.call)
-    own = (("id", quote(given)),) if given else ()
+    call_id = ledger.result_id(part.call)
+    id_field = (("id", quote(call_id)),) if call_id else ()
     body = obj(("error" if part.error else "output", quote("\n".join(texts))))
-    more = (("parts", arr(media)),) if media else ()
-    return obj(*own, ("name", quote(ledger.named(part.call, part.name))), ("response", body), *more)
+    media_field = (("parts", arr(media)),) if media else ()
+    return obj(*id_field, ("name", quote(ledger.named(part.call, part.name))), ("response", body), *media_field)

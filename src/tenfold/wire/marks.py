@@ -1,7 +1,7 @@
-"""Text that a program wrote into a user message: our own summaries, and what harnesses inject.
+"""Recognises text that a program wrote into a user message: our own summaries, and what harnesses inject.
 
-Only the form is judged here. Whether a summary is really ours is confirmed by the store, so an unconfirmed one is
-ordinary, untrusted text.
+Only the form is judged here. The store confirms whether a summary is really ours; an unconfirmed one is ordinary,
+untrusted text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tenfold.record.message import Origin, Role
 
 Confirm = Callable[[str, str], bool]
-"""Says whether the store wrote a summary: called with the Block id and the hash of its delimiter."""
+"""A function that says whether the store wrote a summary, given the Block id and the hash in its delimiter."""
 
 OPENING = "[the start of this conversation is not shown]"
 CONTINUATION = "[System note: this conversation was compacted, because it outgrew the context window."
@@ -26,18 +26,18 @@ _SUMMARY = re.compile(
 
 
 STEP = "[step] "
-"""What the line begins with that stands for a step."""
+"""How the one-line summary of a step begins."""
 
 
 class Mark(NamedTuple):
-    """The Block id and the hash that a summary's delimiter carries."""
+    """The Block id and the hash in the delimiter of a summary."""
 
     block: str
     hash: str
 
 
 class Injected(NamedTuple):
-    """Text that begins with `start`, and ends with `end` where one is given, was written by a harness."""
+    """Describes text written by a harness: it begins with `start` and, if given, ends with `end`."""
 
     start: str
     end: str
@@ -73,7 +73,10 @@ INJECTED: tuple[Injected, ...] = (
 
 
 class Printed(NamedTuple):
-    """User text that begins with `start` and ends with `end`, where they are given, is what a tool printed."""
+    """Describes user text that is a tool's output: it begins with `start` and ends with `end`, if given.
+
+    Text that begins with `exception`, if given, is not.
+    """
 
     start: str
     end: str
@@ -87,13 +90,14 @@ PRINTED: tuple[Printed, ...] = (
     Printed("<returncode>", "</output>", "mini-swe-agent: an action's output"),
     Printed("[result of a tool call that has no place here any more", "", "Tenfold: a result that came late"),
 )
-"""Agents without tool calls are shown their tools' output in a user's place; the task itself is the user's."""
+"""Agents without tool calls receive the output of their tools as user messages. The task itself is the user's."""
 
 
 def text_origin(text: str, confirm: Confirm | None = None) -> Origin:
-    """Whose words a user text is: `harness` for injected context, `tenfold` for a summary that `confirm` knows.
+    """Finds the origin of a user text.
 
-    `tool` for what an agent without tool calls is shown of its tools.
+    It is `harness` for injected context, `tenfold` for a summary that `confirm` knows, `tool` for tool output that an
+    agent without tool calls received as a user message, and else `human`.
     """
     start = text.lstrip()
     if start.startswith("<tenfold-summary "):
@@ -106,7 +110,7 @@ def text_origin(text: str, confirm: Confirm | None = None) -> Origin:
 
 
 def typed(text: str) -> str:
-    """A user text without the tagged context that a harness put before it and behind it."""
+    """Removes the tagged context that a harness put before and after a user's text."""
     first, last = _trimmed(text, 0, len(text))
     for row in (row for row in INJECTED if row.start.startswith("<") and row.end):
         while text.startswith(row.start, first, last) and (end := text.find(row.end, first, last)) >= 0:
@@ -117,7 +121,7 @@ def typed(text: str) -> str:
 
 
 def _trimmed(text: str, first: int, last: int) -> tuple[int, int]:
-    """A part of a text, by where it begins and ends, without the blanks at its ends."""
+    """Narrows the range `first`..`last` of a text so that it neither begins nor ends with white space."""
     while first < last and text[first].isspace():
         first += 1
     while first < last and text[last - 1].isspace():
@@ -131,7 +135,7 @@ def _printed(row: Printed, text: str) -> bool:
 
 
 def origin_of(role: Role, text: str, confirm: Confirm | None = None) -> Origin:
-    """Whose words a text in a message of that role is. A tool's output is never looked at."""
+    """Finds the origin of a text by the role of its message. The text itself matters only for user and system."""
     if role == "user":
         return text_origin(text, confirm)
     if role == "system":
@@ -140,19 +144,19 @@ def origin_of(role: Role, text: str, confirm: Confirm | None = None) -> Origin:
 
 
 def summary_hash(text: str) -> str:
-    """The first 16 hex digits of the SHA-256 of a summary's inner text."""
+    """Returns the first 16 hex digits of the SHA-256 of a summary's inner text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def render_summary(block: str, text: str) -> str:
-    """A summary in its delimiter, as one whole user text. `block` is the id of the Block that shows it."""
+    """Puts a summary into its delimiter, as a complete user text. `block` is the id of the Block that shows it."""
     return f'<tenfold-summary block="{block}" hash="{summary_hash(text)}">\n{text}\n</tenfold-summary>'
 
 
 def summary_mark(text: str) -> Mark | None:
-    """The mark of a text that is wholly one summary whose hash fits its inner text, else None.
+    """Returns the mark of a text that is exactly one summary with the right hash, else None.
 
-    A fit is no proof of origin, since anyone can compute a hash: ask the store.
+    The right hash does not prove that the summary is ours, since anyone can compute it. Only the store knows.
     """
     match = _SUMMARY.fullmatch(text)
     if match is None or summary_hash(match.group(3)) != match.group(2):
@@ -161,11 +165,11 @@ def summary_mark(text: str) -> Mark | None:
 
 
 def summary_text(text: str) -> str | None:
-    """The inner text of what `summary_mark` accepts, else None."""
+    """Returns the inner text of a summary that `find_summary_mark` accepts, else None."""
     match = _SUMMARY.fullmatch(text)
     return match.group(3) if match is not None and summary_hash(match.group(3)) == match.group(2) else None
 
 
 def fold_note(text: str) -> str:
-    """A system message's text as it stands in a user message, for wires without later system messages."""
+    """Renders a system message's text for a user message, for wires that accept no later system messages."""
     return _NOTE.format(text)

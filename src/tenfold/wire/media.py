@@ -1,4 +1,4 @@
-"""Images and documents: data URLs, and the text that stands for what a wire cannot carry."""
+"""Images and documents: data URLs, and placeholder texts for what a wire cannot carry."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from tenfold.record.message import Document, Image
 
 
 def image_of(url: str) -> Image:
-    """An image from a plain or a `data:` URL."""
+    """Makes an image from a plain or a `data:` URL."""
     media, data = _data_url(url)
     return Image(media=media, data=data) if data else Image(url=url)
 
 
 def document_of(url: str, name: str = "") -> Document:
-    """A document from a plain or a `data:` URL."""
+    """Makes a document from a plain or a `data:` URL."""
     media, data = _data_url(url)
     return Document(name=name, media=media, data=data) if data else Document(name=name, url=url)
 
 
 def url_of(part: Image | Document) -> str:
-    """The part's URL, a `data:` one when it holds its data."""
+    """Returns the URL of a part: a `data:` URL if the part holds its data."""
     return f"data:{part.media or 'application/octet-stream'};base64,{part.data}" if part.data else part.url
 
 
 def stand_in(part: Image | Document) -> str:
-    """The text that says what is missing."""
+    """Renders the text that says what is missing."""
     if isinstance(part, Image):
         return f"[image{f' {part.media}' if part.media else ''} not shown]"
     what = part.name or part.url or part.media
@@ -31,7 +31,7 @@ def stand_in(part: Image | Document) -> str:
 
 
 def inline(part: Document) -> str:
-    """A document's text with its name above it."""
+    """Renders a document as text, with its name above it."""
     return f"[document {part.name}]\n{part.text}" if part.name else part.text
 
 

@@ -1,6 +1,6 @@
 """OpenAI Chat Completions: `{"role", "content": text | [parts] | null, "tool_calls", ...}`.
 
-A tool's result is a message of its own here. Only text fits into it, so images and error flags become text elsewhere.
+Each tool result is a separate message that holds only text, so images and error flags in it are turned into text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ORIGINS: Mapping[str, Origin] = {
     "function": "tool",
 }
 _MEMBERS = frozenset({"function_call", "audio"})
-"""Opaque parts that stand beside `content`, not in it."""
+"""Fields of a message beside `content` that are kept as opaque parts."""
 
 
 class OpenAIChat:
@@ -89,26 +89,26 @@ class OpenAIChat:
 
 def _decoded(raw: bytes, index: int, native: Native, known: tuple[Names, Confirm | None]) -> list[Message]:
     names, confirm = known
-    found = members(raw, index)
-    name = splice.text(found.get("role")) or ""
+    fields = members(raw, index)
+    name = splice.text(fields.get("role")) or ""
     role = _ROLES.get(name)
     if role is None:
         raise UnknownRole(f"message {index} has role {name!r}; an OpenAI Chat message has one of {', '.join(_ROLES)}")
     origin = _ORIGINS[name]
     if role == "tool":
-        call = splice.text(found.get("tool_call_id")) or ""
-        tool = splice.text(found.get("name")) or names.of(call) or ""
-        result = ToolResult(call, tool, _output(found.get("content")))
+        call = splice.text(fields.get("tool_call_id")) or ""
+        tool = splice.text(fields.get("name")) or names.of(call) or ""
+        result = ToolResult(call, tool, _output(fields.get("content")))
         return [Message("tool", (result,), "tool", native=native)]
     if role == "assistant":
-        parts = _answer(found)
+        parts = _answer(fields)
         names.add(parts)
         return [Message("assistant", parts, "model", native=native)]
-    plain = splice.text(found.get("content"))
-    if plain is not None or splice.items(found.get("content")) is None:
-        origin = origin if name == "function" else origin_of(role, plain or "", confirm)
-        return [Message(role, (Text(plain),) if plain else (), origin, native=native)]
-    chunks = [_chunk(b, role, origin, confirm) for b in splice.items(found.get("content")) or ()]
+    text = splice.text(fields.get("content"))
+    if text is not None or splice.items(fields.get("content")) is None:
+        origin = origin if name == "function" else origin_of(role, text or "", confirm)
+        return [Message(role, (Text(text),) if text else (), origin, native=native)]
+    chunks = [_chunk(b, role, origin, confirm) for b in splice.items(fields.get("content")) or ()]
     return split(raw, "content", native, chunks or [Chunk(role, origin, ())])
 
 
@@ -120,11 +120,11 @@ def _chunk(block: Raw, role: Role, origin: Origin, confirm: Confirm | None) -> C
 
 
 def _content(block: Raw) -> Text | Image | Document | Opaque:
-    found = splice.fields(block)
-    kind = (splice.text(found.get("type")) if found is not None else None) or ""
-    if found is not None and kind in ("text", "refusal") and (text := splice.text(found.get(kind))) is not None:
+    fields = splice.fields(block)
+    kind = (splice.text(fields.get("type")) if fields is not None else None) or ""
+    if fields is not None and kind in ("text", "refusal") and (text := splice.text(fields.get(kind))) is not None:
         return Text(text)
-    inner = splice.fields(found[kind]) if found is not None and kind in found else None
+    inner = splice.fields(fields[kind]) if fields is not None and kind in fields else None
     if kind == "image_url" and inner is not None and (url := splice.text(inner.get("url"))) is not None:
         return image_of(url)
     if kind == "file" and inner is not None and (data := splice.text(inner.get("file_data"))) is not None:
@@ -133,9 +133,9 @@ def _content(block: Raw) -> Text | Image | Document | Opaque:
 
 
 def _output(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
-    plain = splice.text(raw)
-    if plain is not None:
-        return (Text(plain),) if plain else ()
+    text = splice.text(raw)
+    if text is not None:
+        return (Text(text),) if text else ()
     return tuple(_content(b) for b in splice.items(raw) or ())
 
 
@@ -148,17 +148,17 @@ def _answer(found: Fields) -> tuple[Part, ...]:
     parts.extend(_output(found.get("content")))
     if refusal := splice.text(found.get("refusal")):
         parts.append(Text(refusal))
-    beside = sorted(key for key in _MEMBERS & set(found) if bytes(found[key]) != b"null")
-    parts.extend(Opaque(key, bytes(found[key])) for key in beside)
+    siblings = sorted(key for key in _MEMBERS & set(found) if bytes(found[key]) != b"null")
+    parts.extend(Opaque(key, bytes(found[key])) for key in siblings)
     parts.extend(_call(raw) for raw in splice.items(found.get("tool_calls")) or ())
     return tuple(parts)
 
 
 def _call(raw: Raw) -> ToolCall | Opaque:
-    found = splice.fields(raw) or {}
-    kind = splice.text(found.get("type")) or "function"
-    inner = splice.fields(found[kind]) if kind in found else None
-    call, name = splice.text(found.get("id")), splice.text(inner.get("name")) if inner is not None else None
+    fields = splice.fields(raw) or {}
+    kind = splice.text(fields.get("type")) or "function"
+    inner = splice.fields(fields[kind]) if kind in fields else None
+    call, name = splice.text(fields.get("id")), splice.text(inner.get("name")) if inner is not None else None
     if call is None or name is None or inner is None:
         return Opaque(f"tool_calls.{kind}", bytes(raw))
     return ToolCall(call, name, splice.text(inner.get("input" if kind == "custom" else "arguments")) or "")
@@ -247,7 +247,7 @@ def _document(part: Document, index: int, ledger: Ledger, *, inside: bool) -> Te
 def _assistant(message: Message, index: int, ledger: Ledger) -> bytes | None:
     content = _parts(message, index, ledger)
     calls: list[bytes] = []
-    beside: list[tuple[str, bytes]] = []
+    siblings: list[tuple[str, bytes]] = []
     foreign = ledger.foreign(message)
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -256,15 +256,15 @@ def _assistant(message: Message, index: int, ledger: Ledger) -> bytes | None:
             calls.append(obj(("id", call), ("type", b'"function"'), ("function", function)))
         elif isinstance(part, Opaque) and not foreign:
             if part.kind in _MEMBERS:
-                beside.append((part.kind, part.raw))
+                siblings.append((part.kind, part.raw))
             elif part.kind.startswith("tool_calls."):
                 calls.append(part.raw)
-    if not content and not calls and not beside:
+    if not content and not calls and not siblings:
         ledger.note("empty_message_dropped", index, "nothing is left of this assistant message")
         return None
     if calls:
-        beside.append(("tool_calls", arr(calls)))
-    return obj(("role", b'"assistant"'), ("content", _shortest(content) if content else b"null"), *beside)
+        siblings.append(("tool_calls", arr(calls)))
+    return obj(("role", b'"assistant"'), ("content", _shortest(content) if content else b"null"), *siblings)
 
 
 def _tool(message: Message, index: int, ledger: Ledger) -> bytes | None:

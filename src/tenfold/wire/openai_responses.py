@@ -1,7 +1,7 @@
-"""OpenAI Responses items: messages, reasoning, calls and outputs, one item each.
+"""OpenAI Responses: messages, reasoning, tool calls and their outputs are separate items.
 
-Consecutive items of the model (reasoning, text, calls) are one assistant message of ours, since a provider refuses one
-of them without the other; its `Native.body` holds all of them with their separators.
+Consecutive items of the model (reasoning, text, calls) become one assistant message, since the provider refuses one
+of them without the others. The `NativeBytes.body` of that message holds all the items with their separators.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CALLS: Mapping[str, str] = {
     "apply_patch_call": "operation",
     "program": "code",
 }
-"""Call items and where each keeps its arguments."""
+"""The types of call items, and the field that holds the arguments of each."""
 OUTPUTS: Mapping[str, str] = {
     "function_call_output": "output",
     "custom_tool_call_output": "output",
@@ -58,11 +58,11 @@ OUTPUTS: Mapping[str, str] = {
     "apply_patch_call_output": "output",
     "program_output": "result",
 }
-"""Output items and where each keeps its content."""
+"""The types of output items, and the field that holds the content of each."""
 _WHOLE = frozenset({"computer_call_output", "program_output"})
-"""Outputs that nothing can stand for: one is a screenshot, of the other the provider knows what it was."""
+"""Outputs that no text can replace: one is a screenshot, the other is known to the provider."""
 _ALONE = frozenset({*COMPACTIONS[NAME], "compaction_trigger", "additional_tools"})
-"""Items that stand for themselves and join no answer."""
+"""Items that are messages of their own and never joined to an answer."""
 _DROPPED: Mapping[type, AdjustmentKind] = {Image: "image_dropped", Document: "document_dropped"}
 _TEXTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 
@@ -81,19 +81,19 @@ class OpenAIResponses:
         answer = _Answer()
         for index, raw in enumerate(items, before.items):
             native = Native(NAME, raw, lead=b"," if index else b"")
-            found = members(raw, index)
-            role, parts = _model_item(found, raw, index)
+            fields = members(raw, index)
+            role, parts = _model_item(fields, raw, index)
             if role == "assistant" and parts is not None:
                 names.add(parts)
-                alone = (splice.text(found.get("type")) or "") in _ALONE
-                if alone:
+                is_standalone = (splice.text(fields.get("type")) or "") in _ALONE
+                if is_standalone:
                     out.extend(answer.taken())
                 answer.add(native, parts)
-                if alone:
+                if is_standalone:
                     out.extend(answer.taken())
                 continue
             out.extend(answer.taken())
-            out.extend(_other(found, role, native, names, confirm))
+            out.extend(_other(fields, role, native, names, confirm))
         return [*out, *answer.taken()]
 
     def encode(self, messages: Sequence[Message]) -> Encoded:
@@ -116,9 +116,10 @@ class OpenAIResponses:
 
 
 def takes_text(message: Message, calls: Collection[str]) -> bool:
-    """Whether a text can stand for a tool's result, of which the ids of the calls in its step are given.
+    """Whether a tool result can be replaced by text. `call_ids` are the ids of the calls in its step.
 
-    It must be of the type that its call wants, so a call that is only named must want the most common one.
+    The output item must have the type that its call needs. If the list only refers to the call, that type is unknown,
+    so only the most common one can be replaced.
     """
     result, native = result_of(message), message.native
     if result is None or native is None or native.format != NAME:
@@ -128,7 +129,7 @@ def takes_text(message: Message, calls: Collection[str]) -> bool:
 
 
 class _Answer(Struct):
-    """The items of one answer, as they come in."""
+    """Collects the items of one answer."""
 
     natives: list[Native] = []
     parts: list[Part] = []
@@ -138,7 +139,7 @@ class _Answer(Struct):
         self.parts.extend(parts)
 
     def taken(self) -> list[Message]:
-        """The answer so far, as at most one message; afterwards a new one begins."""
+        """Returns the answer so far, as a list of at most one message, and starts a new one."""
         if not self.natives:
             return []
         first = self.natives[0]
@@ -157,10 +158,10 @@ def _kinds(message: Message) -> dict[str, str]:
     assert native is not None
     out: dict[str, str] = {}
     for raw in splice.items(b"[" + native.body + b"]") or ():
-        found = splice.fields(raw) or {}
-        kind = splice.text(found.get("type")) or ""
+        fields = splice.fields(raw) or {}
+        kind = splice.text(fields.get("type")) or ""
         if kind in CALLS:
-            out[_call_id(found)] = kind
+            out[_call_id(fields)] = kind
     return out
 
 
@@ -172,7 +173,7 @@ def _call_id(found: Fields) -> str:
 
 
 def _model_item(found: Fields, raw: bytes, index: int) -> tuple[Role, tuple[Part, ...] | None]:
-    """The role of an item, and its parts where the model wrote it."""
+    """Returns the role of an item, and its parts if the model wrote it, else None."""
     kind = splice.text(found.get("type")) or ("message" if "role" in found else "")
     if kind == "message":
         name = splice.text(found.get("role")) or ""
@@ -205,26 +206,26 @@ def _reasoning(found: Fields) -> Thinking:
 
 
 def _message_parts(found: Fields) -> tuple[Part, ...]:
-    plain = splice.text(found.get("content"))
-    if plain is not None:
-        return (Text(plain),) if plain else ()
+    text = splice.text(found.get("content"))
+    if text is not None:
+        return (Text(text),) if text else ()
     parts = [_content(raw) for raw in splice.items(found.get("content")) or ()]
     return tuple(Opaque(f"content.{p.kind}", p.raw) if isinstance(p, Opaque) else p for p in parts)
 
 
 def _content(raw: Raw) -> Text | Image | Document | Opaque:
-    found = splice.fields(raw) or {}
-    kind = splice.text(found.get("type")) or ""
-    text = splice.text(found.get("refusal" if kind == "refusal" else "text"))
+    fields = splice.fields(raw) or {}
+    kind = splice.text(fields.get("type")) or ""
+    text = splice.text(fields.get("refusal" if kind == "refusal" else "text"))
     if text is not None and (kind in _TEXTS or kind == "refusal"):
         return Text(text)
-    if kind in ("input_image", "computer_screenshot") and (url := splice.text(found.get("image_url"))) is not None:
+    if kind in ("input_image", "computer_screenshot") and (url := splice.text(fields.get("image_url"))) is not None:
         return image_of(url)
     if kind == "input_file":
-        url = splice.text(found.get("file_data")) or splice.text(found.get("file_url"))
+        url = splice.text(fields.get("file_data")) or splice.text(fields.get("file_url"))
         if url is not None:
-            return document_of(url, splice.text(found.get("filename")) or "")
-    out, err = splice.text(found.get("stdout")), splice.text(found.get("stderr"))
+            return document_of(url, splice.text(fields.get("filename")) or "")
+    out, err = splice.text(fields.get("stdout")), splice.text(fields.get("stderr"))
     if not kind and out is not None:
         return Text(out + (err or ""))
     return Opaque(kind, bytes(raw))
@@ -241,24 +242,24 @@ def _other(found: Fields, role: Role, native: Native, names: Names, confirm: Con
         return [Message(role, (Opaque(kind, native.body),), origin, native=native)]
     blocks_raw = splice.items(found.get("content"))
     if blocks_raw is None:
-        plain = splice.text(found.get("content")) or ""
-        origin = origin_of(role, plain, confirm)
-        return [Message(role, (Text(plain),) if plain else (), origin, native=native)]
+        text = splice.text(found.get("content")) or ""
+        origin = origin_of(role, text, confirm)
+        return [Message(role, (Text(text),) if text else (), origin, native=native)]
     chunks: list[Chunk] = []
     for raw in blocks_raw:
         part = _content(raw)
-        own = origin_of(role, part.text, confirm) if isinstance(part, Text) else origin
-        chunks.append(Chunk(role, own, (part,)))
+        part_origin = origin_of(role, part.text, confirm) if isinstance(part, Text) else origin
+        chunks.append(Chunk(role, part_origin, (part,)))
     return split(native.body, "content", native, chunks or [Chunk(role, origin, ())])
 
 
 def _output(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
-    plain = splice.text(raw)
-    if plain is not None:
-        return (Text(plain),) if plain else ()
-    listed = splice.items(raw)
-    if listed is not None:
-        return tuple(_content(part) for part in listed)
+    text = splice.text(raw)
+    if text is not None:
+        return (Text(text),) if text else ()
+    items = splice.items(raw)
+    if items is not None:
+        return tuple(_content(part) for part in items)
     return (_content(raw),) if raw is not None and bytes(raw) != b"null" else ()
 
 
@@ -338,7 +339,7 @@ def _piece(part: Text | Image | Document | Opaque, index: int, ledger: Ledger, *
 def _assistant(message: Message, index: int, ledger: Ledger) -> list[bytes]:
     out: list[bytes] = []
     foreign = ledger.foreign(message)
-    kept = _kept_reasoning(message, index, ledger, foreign=foreign)
+    kept_reasoning = _kept_reasoning(message, index, ledger, foreign=foreign)
     for at, part in enumerate(message.parts):
         if isinstance(part, Text):
             if part.text:
@@ -350,7 +351,7 @@ def _assistant(message: Message, index: int, ledger: Ledger) -> list[bytes]:
             out.append(_said(_text_part("output_text", stand_in(part))))
         elif isinstance(part, Opaque) and part.kind.startswith("content.") and not foreign:
             out.append(_said(part.raw))
-        elif at in kept or not isinstance(part, Thinking):
+        elif at in kept_reasoning or not isinstance(part, Thinking):
             rendered = _item(part, index, ledger, foreign=foreign)
             out.extend([rendered] if rendered is not None else [])
     return out
@@ -365,12 +366,14 @@ def _kept_reasoning(message: Message, index: int, ledger: Ledger, *, foreign: bo
     for at, part in enumerate(message.parts):
         if not isinstance(part, Thinking):
             continue
-        followed = any(isinstance(p, ToolCall | Text) and p != Text("") for p in message.parts[at + 1 :])
-        if part.signature and not foreign and followed:
+        has_successor = any(isinstance(p, ToolCall | Text) and p != Text("") for p in message.parts[at + 1 :])
+        if part.signature and not foreign and has_successor:
             kept.add(at)
         else:
-            why = "it would stand without the item it belongs to" if part.signature and not foreign else "not from here"
-            ledger.note("thinking_dropped" if part.text else "signature_dropped", index, why)
+            note = (
+                "it would stand without the item it belongs to" if part.signature and not foreign else "not from here"
+            )
+            ledger.note("thinking_dropped" if part.text else "signature_dropped", index, note)
     return frozenset(kept)
 
 

@@ -1,6 +1,6 @@
-"""What each provider accepts, as rows with their evidence. No other module knows a provider's rules.
+"""What each provider accepts, as one row per provider with evidence for it. No other module knows these rules.
 
-A row errs on the safe side where reports differ: a stub too many costs ten tokens, a refused request costs the run.
+Where reports differ, a row takes the safe side: a superfluous stub costs ten tokens, a refused request costs the run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from tenfold.record.message import Message, native_compaction
 
 MADE = "made_"
-"""How ids begin that a decoder made because the native call had none. They never reach the wire they came from."""
+"""The prefix of call ids that a decoder made because the native call had none. They are not sent to that wire."""
 
 FAMILY: Mapping[str, str] = {
     "claude-code": "anthropic",
@@ -24,24 +24,24 @@ FAMILY: Mapping[str, str] = {
     "codex": "openai-responses",
     "gemini-cli": "gemini",
 }
-"""Session formats whose blocks, signatures and opaque parts are those of a wire."""
+"""Session formats whose content blocks, signatures and opaque parts are those of a wire."""
 
 
 COMPACTIONS: Mapping[str, frozenset[str]] = {
     "anthropic": frozenset({"compaction"}),
     "openai-responses": frozenset({"compaction", "compaction_summary"}),
 }
-"""The types of the blocks or items by which a provider compacts a conversation itself."""
+"""The types of blocks or items into which a provider compacts a conversation itself."""
 
 
 class Profile(Struct, frozen=True):
     """One provider's rules. `evidence` maps a field to where the rule was seen.
 
-    `results`: where results must stand: "next_message" (all of a step in the next user message; messages of one role
-    are combined), "adjacent" (one message each, right after the calls), "anywhere" (later). `midlist_system` judges
-    what a caller sends; our own later system messages are folded into user messages unless it is "accepted".
-    `native_compaction`: where the provider puts what it compacted itself (`COMPACTIONS`), as a block in an answer or
-    as an item alone. What stands before the newest one it may ignore: `read_from` gives the place.
+    `results` says where tool results must be: "next_message" (all of a step in the next user message, where messages
+    of one role are combined), "adjacent" (one message each, right after the calls) or "anywhere" (later).
+    `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
+    it is "accepted". `native_compaction` says how the provider returns its own compaction (`COMPACTION_TYPES`): as a
+    block in an answer or as a separate item. It may ignore what comes before the newest one: see `find_first_read`.
     """
 
     wire: str
@@ -180,13 +180,13 @@ _PYDANTIC_AI = Profile(
 )
 
 PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI, _PYDANTIC_AI)}
-"""Every wire's rules by its name."""
+"""The rules of every wire, by its name."""
 
 
 def read_from(messages: Sequence[Message], wire: str) -> int:
-    """The index of the first message that the provider of this wire is sure to read.
+    """Finds the index of the first message that the provider of this wire is sure to read.
 
-    That is the one in which it compacted what came before, the newest of several; 0 where it never did.
+    That is the newest message into which the provider compacted what came before, or 0 if there is none.
     """
     for index in range(len(messages) - 1, -1, -1):
         found = native_compaction(messages[index])

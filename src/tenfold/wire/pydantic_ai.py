@@ -1,8 +1,8 @@
-"""pydantic-ai's message list as JSON: requests and responses, each made of parts.
+"""The message list of pydantic-ai as JSON: requests and responses, each made of parts.
 
-`ModelMessagesTypeAdapter` writes and reads it; no provider speaks it, so it is none of `WIRES`. One request holds what
-providers spread over several messages: system prompts, the user's words, the results of tools. Nothing of pydantic-ai
-is needed to read it.
+pydantic-ai reads and writes it with `ModelMessagesTypeAdapter`. No provider uses it, so it is not one of `WIRES`. A
+request holds what providers spread over several messages: system prompts, user prompts, tool results. This module
+does not import pydantic-ai.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tenfold.wire.splice import Fields, arr, obj, quote
 NAME = "pydantic-ai"
 _KEY = "parts"
 _BROKEN = ("interrupted", "incomplete")
-"""States of a response that was not finished."""
+"""The states of a response that was not finished."""
 
 
 class PydanticAI:
-    """The wire between an agent of pydantic-ai and its models."""
+    """The wire between a pydantic-ai agent and its models."""
 
     name = NAME
 
@@ -37,13 +37,13 @@ class PydanticAI:
         """See `Wire.decode`."""
         out: list[Message] = []
         for index, raw in enumerate(items):
-            found = members(raw, index)
+            fields = members(raw, index)
             native = Native(NAME, raw, lead=b"," if index else b"")
-            match splice.text(found.get("kind")):
+            match splice.text(fields.get("kind")):
                 case "response":
-                    out.append(_response(found, native))
+                    out.append(_response(fields, native))
                 case "request":
-                    chunks = [_asked(part, confirm) for part in splice.items(found.get(_KEY)) or ()]
+                    chunks = [_asked(part, confirm) for part in splice.items(fields.get(_KEY)) or ()]
                     out.extend(split(raw, _KEY, native, chunks or [Chunk("user", "harness", ())]))
                 case other:
                     raise UnknownRole(
@@ -79,73 +79,73 @@ def _broken(found: Fields) -> bool:
 
 
 def _said(raw: Raw) -> Part:
-    found = splice.fields(raw) or {}
-    kind = splice.text(found.get("part_kind")) or ""
-    content = splice.text(found.get("content"))
+    fields = splice.fields(raw) or {}
+    kind = splice.text(fields.get("part_kind")) or ""
+    content = splice.text(fields.get("content"))
     match kind:
         case "text" if content is not None:
             return Text(content)
         case "thinking" if content is not None:
-            return Thinking(content, splice.text(found.get("signature")) or "")
+            return Thinking(content, splice.text(fields.get("signature")) or "")
         case "tool-call":
-            name, call = splice.text(found.get("tool_name")), splice.text(found.get("tool_call_id"))
+            name, call = splice.text(fields.get("tool_name")), splice.text(fields.get("tool_call_id"))
             if name is not None and call is not None:
-                return ToolCall(call, name, _arguments(found.get("args")))
+                return ToolCall(call, name, _arguments(fields.get("args")))
     return Opaque(kind, bytes(raw))
 
 
 def _arguments(raw: Raw | None) -> str:
-    written = splice.text(raw)
-    if written is not None:
-        return written
+    text = splice.text(raw)
+    if text is not None:
+        return text
     return "" if raw is None or bytes(raw) == b"null" else bytes(raw).decode("utf-8", "replace")
 
 
 def _asked(raw: Raw, confirm: Confirm | None) -> Chunk:
-    found = splice.fields(raw) or {}
-    kind = splice.text(found.get("part_kind")) or ""
-    content = splice.text(found.get("content"))
-    tool = splice.text(found.get("tool_name"))
+    fields = splice.fields(raw) or {}
+    kind = splice.text(fields.get("part_kind")) or ""
+    content = splice.text(fields.get("content"))
+    tool = splice.text(fields.get("tool_name"))
     match kind:
         case "system-prompt" if content is not None:
             return Chunk("system", origin_of("system", content, confirm), (Text(content),) if content else ())
         case "user-prompt" if content is not None:
-            said = (Text(content),) if content else ()
-            return Chunk("user", origin_of("user", content, confirm), said, whole=True)
+            texts = (Text(content),) if content else ()
+            return Chunk("user", origin_of("user", content, confirm), texts, whole=True)
         case "user-prompt":
-            shown = tuple(_content(item) for item in splice.items(found.get("content")) or ())
-            return Chunk("user", "human", shown, whole=True)
+            contents = tuple(_content(item) for item in splice.items(fields.get("content")) or ())
+            return Chunk("user", "human", contents, whole=True)
         case "tool-return" | "retry-prompt" if tool:
-            call = splice.text(found.get("tool_call_id")) or ""
-            error = kind == "retry-prompt" or splice.text(found.get("outcome")) not in (None, "success")
-            return Chunk("tool", "tool", (ToolResult(call, tool, _output(found.get("content")), error=error),))
+            call = splice.text(fields.get("tool_call_id")) or ""
+            error = kind == "retry-prompt" or splice.text(fields.get("outcome")) not in (None, "success")
+            return Chunk("tool", "tool", (ToolResult(call, tool, _output(fields.get("content")), error=error),))
         case "retry-prompt" | "retry-feedback" if content is not None:
             return Chunk("user", "harness", (Text(content),))
     return Chunk("user", "harness", (Opaque(kind, bytes(raw)),))
 
 
 def _output(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
-    written = splice.text(raw)
-    if written is not None:
-        return (Text(written),) if written else ()
+    text = splice.text(raw)
+    if text is not None:
+        return (Text(text),) if text else ()
     if raw is None or bytes(raw) == b"null":
         return ()
-    listed = splice.items(raw)
-    if listed is not None and any(isinstance(_content(item), Image | Document) for item in listed):
-        return tuple(_content(item) for item in listed)
-    if listed is None and isinstance(only := _content(raw), Image | Document):
+    items = splice.items(raw)
+    if items is not None and any(isinstance(_content(item), Image | Document) for item in items):
+        return tuple(_content(item) for item in items)
+    if items is None and isinstance(only := _content(raw), Image | Document):
         return (only,)
     return (Text(bytes(raw).decode("utf-8", "replace")),)
 
 
 def _content(raw: Raw) -> Text | Image | Document | Opaque:
-    written = splice.text(raw)
-    if written is not None:
-        return Text(written)
-    found = splice.fields(raw) or {}
-    kind = splice.text(found.get("kind")) or ""
-    media = splice.text(found.get("media_type")) or ""
-    url, data = splice.text(found.get("url")) or "", splice.text(found.get("data")) or ""
+    text = splice.text(raw)
+    if text is not None:
+        return Text(text)
+    fields = splice.fields(raw) or {}
+    kind = splice.text(fields.get("kind")) or ""
+    media = splice.text(fields.get("media_type")) or ""
+    url, data = splice.text(fields.get("url")) or "", splice.text(fields.get("data")) or ""
     if kind == "image-url" or (kind == "binary" and media.startswith("image/")):
         return Image(media, data, url)
     if kind == "document-url" or (kind == "binary" and data):
@@ -170,19 +170,19 @@ def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> byte
         return None
     if first.role != "assistant":
         return obj((_KEY, arr(parts)), ("kind", b'"request"'))
-    return obj((_KEY, arr(parts)), ("model_name", b'""'), ("kind", b'"response"'))  # it joins answers of no model
+    return obj((_KEY, arr(parts)), ("model_name", b'""'), ("kind", b'"response"'))  # it joins answers without one
 
 
 def _prompted(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    """The parts; all that a user's message shows is one prompt, since prompts side by side are messages of their own.
+    """Renders the parts of a message. All texts and media of a user message become one prompt.
 
-    (pydantic-ai joins requests, so prompts of two messages stand in one.)
+    Prompts in one request count as separate messages, since pydantic-ai joins requests.
     """
-    shown = tuple(p for p in message.parts if isinstance(p, Image | Document) or (isinstance(p, Text) and p.text))
-    if message.role != "user" or len(shown) < 2:
+    contents = tuple(p for p in message.parts if isinstance(p, Image | Document) or (isinstance(p, Text) and p.text))
+    if message.role != "user" or len(contents) < 2:
         return _parts(message, index, ledger)
-    content = [quote(p.text) if isinstance(p, Text) else _media(p, index, ledger) for p in shown]
-    rest = replace(message, parts=tuple(p for p in message.parts if p not in shown))
+    content = [quote(p.text) if isinstance(p, Text) else _media(p, index, ledger) for p in contents]
+    rest = replace(message, parts=tuple(p for p in message.parts if p not in contents))
     prompt = obj(("content", arr(content)), ("part_kind", b'"user-prompt"'))
     return [prompt, *_parts(rest, index, ledger)]
 
@@ -205,12 +205,12 @@ def _parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
                 if foreign:
                     ledger.note("thinking_dropped" if text else "signature_dropped", index, "another provider's")
                     continue
-                signed = (("signature", quote(signature)),) if signature else ()
-                out.append(obj(("content", quote(text)), *signed, ("part_kind", b'"thinking"')))
+                signature_field = (("signature", quote(signature)),) if signature else ()
+                out.append(obj(("content", quote(text)), *signature_field, ("part_kind", b'"thinking"')))
             case ToolCall(_, name, _):
-                called = (("tool_name", quote(name)), ("args", quote(part.arguments)))
+                call_fields = (("tool_name", quote(name)), ("args", quote(part.arguments)))
                 call = ("tool_call_id", quote(ledger.call_id(part, index)))
-                out.append(obj(*called, call, ("part_kind", b'"tool-call"')))
+                out.append(obj(*call_fields, call, ("part_kind", b'"tool-call"')))
             case ToolResult():
                 out.append(_returned(part, index, ledger, foreign=foreign))
             case Image() | Document():
@@ -245,10 +245,10 @@ def _media(part: Image | Document, index: int, ledger: Ledger) -> bytes:
     if isinstance(part, Document) and part.text:
         ledger.note("document_as_text", index, f"document {part.name or part.media or 'without a name'}")
         return quote(inline(part))
-    picture = isinstance(part, Image)
+    is_image = isinstance(part, Image)
     if part.url:
-        return obj(("url", quote(part.url)), ("kind", b'"image-url"' if picture else b'"document-url"'))
+        return obj(("url", quote(part.url)), ("kind", b'"image-url"' if is_image else b'"document-url"'))
     if part.data:
         return obj(("data", quote(part.data)), ("media_type", quote(part.media)), ("kind", b'"binary"'))
-    ledger.note("image_dropped" if picture else "document_dropped", index, "nothing of it is there to be sent")
+    ledger.note("image_dropped" if is_image else "document_dropped", index, "nothing of it is there to be sent")
     return quote(stand_in(part))

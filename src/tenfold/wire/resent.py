@@ -1,8 +1,9 @@
-"""A host's list as it was last read, so that of the next one, which is mostly the same, only what is new is decoded.
+"""Keeps a host's message list as it was last decoded, so that of the next list only the new items are decoded.
 
-That an object is the same proves nothing: hosts edit their messages in place. Each item is held against a copy of its
-dicts and lists (the texts are shared, since nobody can change those), at the speed of `==`. In a long list that is done
-with another object at once, with the newest every time, and with the other ones in turns (decision 0014).
+Hosts resend their whole list, mostly unchanged. They also edit messages in place, so an item is not known to be
+unchanged because it is the same object. Instead it is compared with `==` to a copy of its dicts and lists (texts are
+immutable and shared). In a long list, an item that is another object is compared at once, the newest items are compared
+every time, and the others in turns (decision 0014).
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from tenfold.wire.marks import Confirm
 
 T = TypeVar("T")
 _WHOLE = (int, bool)
-"""Where equal values of one kind are the same JSON: 0.0 and -0.0 are not."""
+"""Types whose equal values give the same JSON. Floats are not among them: 0.0 == -0.0."""
 PART = 32
-"""Items whose content is looked at in each list: as many of the newest, and as many of those before them."""
+"""How many items are compared in each list: this many of the newest, and this many of those before them."""
 Choose = Callable[[Sequence[str], Sequence[str]], str]
-"""Names the wire of a list by its items' signs, up to the first that is sure: roles, and the wire of each or ""."""
+"""Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""
 
 
 class _Exactly:
-    """A number or an SDK's object: it equals what has the same type and JSON. In Python `True == 1 == 1.0`."""
+    """A number or SDK object. It equals values of the same type and JSON only, since in Python `True == 1 == 1.0`."""
 
     __slots__ = ("_kind", "_value")
 
@@ -45,7 +46,7 @@ class _Exactly:
 
 
 def _like(value: object) -> object:
-    """What equals this value for as long as nobody changes it."""
+    """Copies a value: the copy equals it until somebody changes it."""
     if value is None or isinstance(value, str | bytes):
         return value
     if type(value) is list:
@@ -56,11 +57,11 @@ def _like(value: object) -> object:
 
 
 class Resent(Struct, frozen=True):
-    """A list that was read: `Resent()` is the empty one, `next` reads the list that comes after it.
+    """A decoded list: `DecodedHistory()` is the empty one, and `decode_next` decodes the list that follows it.
 
-    Lists read one after the other share what they have in common, so `raws` and `messages` may be longer than this
-    one: its own are the first `items` and the first `count`. `given` are the host's own objects, and `turn` says where
-    the part begins whose content is looked at next.
+    Consecutive lists share what they have in common, so `raws` and `messages` may be longer than this list: only the
+    first `item_count` and the first `message_count` belong to it. `host_items` are the host's own objects.
+    `check_start` is the index of the first older item to compare next time.
     """
 
     wire: str = ""
@@ -76,11 +77,11 @@ class Resent(Struct, frozen=True):
     turn: int = 0
 
     def said(self) -> list[Message]:
-        """What the list says. Nobody may change it: the lists read after this one go on with it."""
+        """Returns the messages of the list. Do not change them: later lists share them."""
         return self.messages if len(self.messages) == self.count else self.messages[: self.count]
 
     def since(self, known: Resent) -> tuple[int, int]:
-        """The bytes and the parts of what came after a list that this one begins with."""
+        """Returns the numbers of bytes and of parts that were added since an earlier list."""
         new = self.messages[known.count : self.count]
         parts = sum(1 + len(p.content) if isinstance(p, ToolResult) else 1 for m in new for p in m.parts)
         return sum(map(len, self.raws[known.items : self.items])), parts
@@ -88,95 +89,103 @@ class Resent(Struct, frozen=True):
     def next(
         self, items: list[object], wire: str | Choose, *, confirm: Confirm | None = None, whole: bool = False
     ) -> Resent:
-        """The list read, held against this one. Raises `BadInput`, `UnknownRole`, and what the choice of a wire does.
+        """Decodes the list that follows this one, and takes over from this one what is unchanged.
 
-        System prompts in front may differ, and the rest is taken over all the same. With `whole`, and in a list that
-        has not grown, the content of every item is looked at; without, what was changed in place long before the end
-        is seen in one of the next lists.
+        The system prompts at the beginning may differ; the rest can still be taken over. With `thorough`, or if the
+        list has not grown, every item is compared. Otherwise a change far from the end may be noticed in one of the
+        next lists only. Raises `BadInput`, `UnknownRole`, and what the choice of the wire raises.
         """
-        grown = None if whole or len(items) == self.items else self._grown(items)
-        items = list(items) if grown is None else grown  # the host may go on with its own while this is read
-        kept, front = self._kept(items, grown=grown is not None)
-        fresh = [raw_of(item) for item in items[kept:]]
-        raws = _continued(self.raws, kept, front)
-        raws[:front] = [raw_of(item) for item in items[:front]]
-        raws.extend(fresh)
-        roles, wires = _continued(self.roles, kept, front), _continued(self.wires, kept, front)
+        extended = None if whole or len(items) == self.items else self._grown(items)
+        items = list(items) if extended is None else extended  # the host may change its own list meanwhile
+        kept_count, changed_prompts = self._kept(items, grown=extended is not None)
+        new_raws = [raw_of(item) for item in items[kept_count:]]
+        raws = _continued(self.raws, kept_count, changed_prompts)
+        raws[:changed_prompts] = [raw_of(item) for item in items[:changed_prompts]]
+        raws.extend(new_raws)
+        roles, wires = (
+            _continued(self.roles, kept_count, changed_prompts),
+            _continued(self.wires, kept_count, changed_prompts),
+        )
         if not isinstance(wire, str):
-            for at in range(min(front, len(roles))):
+            for at in range(min(changed_prompts, len(roles))):
                 roles[at], wires[at] = sign_of(raws[at])
-            while len(roles) < len(raws) and not (wires and wires[-1]):  # the first sure one tells
+            while len(roles) < len(raws) and not (wires and wires[-1]):  # up to the first conclusive item
                 role, sign = sign_of(raws[len(roles)])
                 roles.append(role)
                 wires.append(sign)
             wire = wire(roles, wires)
-        if kept and wire != self.wire:
+        if kept_count and wire != self.wire:
             return Resent().next(items, wire, confirm=confirm)
-        count = self.ends[kept - 1] if kept else 0
-        messages, ends = _continued(self.messages, count, front), _continued(self.ends, kept, front)
-        if front:
-            opening = WIRES[wire].decode(raws[:front], confirm=confirm)
-            if _ends(opening, 0) != ends[:front] or any(m.role != "system" for m in opening):
+        count = self.ends[kept_count - 1] if kept_count else 0
+        messages, ends = (
+            _continued(self.messages, count, changed_prompts),
+            _continued(self.ends, kept_count, changed_prompts),
+        )
+        if changed_prompts:
+            opening = WIRES[wire].decode(raws[:changed_prompts], confirm=confirm)
+            if _ends(opening, 0) != ends[:changed_prompts] or any(m.role != "system" for m in opening):
                 return Resent().next(items, wire, confirm=confirm)
             messages[: len(opening)] = opening
-        decoded = WIRES[wire].decode(fresh, confirm=confirm, before=Before(kept, count, messages))
+        decoded = WIRES[wire].decode(new_raws, confirm=confirm, before=Before(kept_count, count, messages))
         messages.extend(decoded)
         ends.extend(_ends(decoded, count))
-        likes = _continued(self.likes, kept, front)
-        likes[:front] = [_like(item) for item in items[:front]]
-        likes.extend([_like(item) for item in items[kept:]])
-        turn = self._turns(len(items))[0].stop
-        turn = turn if turn < min(self.items, len(items)) - PART else 0
-        return Resent(wire, len(items), len(messages), raws, messages, likes, ends, roles, wires, items, turn)
+        copies = _continued(self.likes, kept_count, changed_prompts)
+        copies[:changed_prompts] = [_like(item) for item in items[:changed_prompts]]
+        copies.extend([_like(item) for item in items[kept_count:]])
+        start = self._turns(len(items))[0].stop
+        start = start if start < min(self.items, len(items)) - PART else 0
+        return Resent(wire, len(items), len(messages), raws, messages, copies, ends, roles, wires, items, start)
 
     def _grown(self, items: list[object]) -> list[object] | None:
-        """The list, if it begins with this one's objects, or with equal ones, of which it then holds the older.
+        """Returns the longer list if it begins with this one's objects or equal ones; equal ones are replaced by ours.
 
-        None where it does not, or where what is looked at this time says something else. One look at the newest object
-        tells a host that copies its list for each request.
+        Returns None if it does not, or if the content of a compared item has changed. The newest object is tested
+        first: that shows at once whether the host copies its messages for each request.
         """
         newest = slice(self.items - 1, self.items)
         if not any(map(is_, items[newest], self.given[newest])):
             return None
-        given = _continued(self.given, self.items, 0)
-        given.extend(items[self.items :])
-        same = given == items and all(self.likes[part] == items[part] for part in self._turns(len(given)))
-        return given if same else None
+        host_items = _continued(self.given, self.items, 0)
+        host_items.extend(items[self.items :])
+        is_unchanged = host_items == items and all(
+            self.likes[part] == items[part] for part in self._turns(len(host_items))
+        )
+        return host_items if is_unchanged else None
 
     def _turns(self, count: int) -> tuple[slice, slice]:
-        """What is looked at of the older items and of the newest; the more, the faster a list of that many goes on."""
-        kept = min(self.items, count)
-        newest = max(0, kept - PART)
-        return slice(self.turn, min(newest, self.turn + PART + max(0, count - self.items))), slice(newest, kept)
+        """Returns which older and which newest items to compare. A list that grew more has more older ones compared."""
+        kept_count = min(self.items, count)
+        newest = max(0, kept_count - PART)
+        return slice(self.turn, min(newest, self.turn + PART + max(0, count - self.items))), slice(newest, kept_count)
 
     def _kept(self, items: list[object], *, grown: bool) -> tuple[int, int]:
-        """How many items are taken over, and how many system prompts before them are not.
+        """Counts the items to take over, and the changed system prompts before them, which are decoded again.
 
-        An answer at the end of them is not, since what follows may belong to it.
+        An answer at the end of the items is not taken over, since what follows may belong to it.
         """
-        kept, front = min(self.items, len(items)), 0
-        if not grown and self.likes[:kept] != items[:kept]:
-            changed = [at for at, same in enumerate(map(eq, self.likes[:kept], items)) if not same]
-            prompts = self._prompts()
-            kept = next((at for at in changed if at >= prompts), kept)
-            front = prompts if changed[0] < prompts else 0
-        while kept and self.messages[self.ends[kept - 1] - 1].role == "assistant":
-            kept -= 1
-        return (kept, front) if kept >= front else (0, 0)
+        kept_count, changed_prompts = min(self.items, len(items)), 0
+        if not grown and self.likes[:kept_count] != items[:kept_count]:
+            changed = [at for at, same in enumerate(map(eq, self.likes[:kept_count], items)) if not same]
+            prompt_count = self._prompts()
+            kept_count = next((at for at in changed if at >= prompt_count), kept_count)
+            changed_prompts = prompt_count if changed[0] < prompt_count else 0
+        while kept_count and self.messages[self.ends[kept_count - 1] - 1].role == "assistant":
+            kept_count -= 1
+        return (kept_count, changed_prompts) if kept_count >= changed_prompts else (0, 0)
 
     def _prompts(self) -> int:
-        """How many items the list begins with that are system prompts and nothing else."""
-        said = next((at for at in range(self.count) if self.messages[at].role != "system"), self.count)
-        return next((at for at in range(self.items) if self.ends[at] > said), self.items)
+        """Counts the items at the beginning of the list that are system prompts and nothing else."""
+        prompt_messages = next((at for at in range(self.count) if self.messages[at].role != "system"), self.count)
+        return next((at for at in range(self.items) if self.ends[at] > prompt_messages), self.items)
 
 
 def _continued(values: list[T], kept: int, front: int) -> list[T]:
-    """The list to append to: this very one, which earlier readings share, if it goes on just where it ends."""
+    """Returns the list to append to: `values` itself, shared with earlier lists, if the new values follow its end."""
     return values if not front and len(values) <= kept else values[:kept]
 
 
 def _ends(messages: Sequence[Message], count: int) -> list[int]:
-    """For each item that these messages came from how many there are once it is in; `count` were there before."""
+    """Returns, for each native item, the number of messages up to and with it. `count` messages came before."""
     ends: list[int] = []
     for end, message in enumerate(messages, count + 1):
         if message.native is not None and message.native.index:

@@ -1,7 +1,7 @@
-"""When two messages are the same history, although a client wrote them differently the second time.
+"""Recognises a message that a client resends, even if it is written differently the second time.
 
-Clients resend everything on each request, moving their cache marks, renaming call ids, dropping thinking, and writing
-empty content as null, "" or nothing. None of that is a rewrite.
+Clients resend everything on each request. They move their cache marks, rename call ids, drop thinking, and write empty
+content as null, "" or nothing. None of that counts as a changed message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tenfold.record.message import Document, Image, Message, Opaque, Part, Text,
 
 
 def same_key(message: Message) -> bytes:
-    """A digest that is equal for messages that are the same history: 16 bytes."""
+    """Returns a digest of 16 bytes that is equal for two messages if one is a resent form of the other."""
     digest = hashlib.blake2b(message.role.encode(), digest_size=16)
     for part in message.parts:
         for piece in _pieces(part):
@@ -42,16 +42,16 @@ def _pieces(part: Part) -> tuple[bytes, ...]:
 
 
 _MARKS = frozenset({"cache_control", "id", "created_by", "status"})
-"""Fields of a provider's own compaction that are not what it says: a client may move or leave them."""
+"""Fields of a provider's own compaction that are not its content: a client may move or omit them."""
 
 
 def _unmarked(raw: bytes) -> bytes:
     try:
-        found = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, msgspec.ValidationError):
         return raw
-    said = {key: msgspec.json.decode(value) for key, value in found.items() if key not in _MARKS}
-    return msgspec.json.encode(said, order="sorted")
+    content = {key: msgspec.json.decode(value) for key, value in fields.items() if key not in _MARKS}
+    return msgspec.json.encode(content, order="sorted")
 
 
 def _canonical(arguments: str) -> bytes:

@@ -1,6 +1,7 @@
-"""Splits a native message into ours, and finds which of ours are still one untouched native message.
+"""Splits a native message into several of ours, and finds which messages are still one untouched native message.
 
-The bytes of all the messages of a group, `head + body + tail` of each in turn, are the native message.
+The messages split from one native message are a group. Their bytes, `head + body + tail` of each in turn, are the
+native message.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tenfold.wire import splice
 
 
 class Chunk(Struct, frozen=True):
-    """What one block of a native message's content means. One that is `whole` is a message of its own."""
+    """One decoded content block of a native message. If it is `separate`, it becomes a message of its own."""
 
     role: Role
     origin: Origin
@@ -26,17 +27,17 @@ class Chunk(Struct, frozen=True):
 
 
 class Batch(Struct, frozen=True):
-    """Messages that make one native message. `exact` is its bytes when all of it is untouched, else None."""
+    """The indices of messages that make one native message. `exact` is its bytes if all are untouched, else None."""
 
     indices: tuple[int, ...]
     exact: bytes | None
 
 
 def members(raw: bytes, index: int) -> splice.Fields:
-    """The members of a native message. Raises `BadInput` with its index when it is no JSON object."""
-    found = splice.fields(raw)
-    if found is not None:
-        return found
+    """Parses the fields of a native message. Raises `BadInput`, with its index, if it is not a JSON object."""
+    fields = splice.fields(raw)
+    if fields is not None:
+        return fields
     try:
         msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -47,7 +48,7 @@ def members(raw: bytes, index: int) -> splice.Fields:
 
 
 def split(raw: bytes, key: str, native: Native, chunks: Sequence[Chunk]) -> list[Message]:
-    """A native message as one message of ours, or as several when its blocks differ in role or origin.
+    """Turns a native message into one of ours, or into several if its blocks differ in role or origin.
 
     `chunks` (at least one) are the elements of the array under `key`. `native` gives the format and the lead.
     """
@@ -86,8 +87,8 @@ def _runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     for index, chunk in enumerate(chunks):
         before = chunks[index - 1] if index else None
-        apart = before is None or chunk.role == "tool" or chunk.whole or before.whole
-        if before is not None and not apart and (before.role, before.origin) == (chunk.role, chunk.origin):
+        is_separate = before is None or chunk.role == "tool" or chunk.whole or before.whole
+        if before is not None and not is_separate and (before.role, before.origin) == (chunk.role, chunk.origin):
             runs[-1] = (runs[-1][0], index)
         else:
             runs.append((index, index))
@@ -95,12 +96,12 @@ def _runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
 
 
 def _plain(raw: bytes, key: str) -> bool:
-    found = splice.fields(raw)
-    return found is not None and not set(found) - {"role", key}
+    fields = splice.fields(raw)
+    return fields is not None and not set(fields) - {"role", key}
 
 
 def whole(natives: Sequence[Native]) -> bytes:
-    """The bytes of one native message from all its parts, without what a container put after it."""
+    """Joins all parts of a native message to its bytes, without what the container put after it."""
     last = natives[-1]
     rest = b"".join(n.head + n.body + n.tail for n in natives[:-1]) + last.head + last.body
     if last.group:
@@ -109,12 +110,12 @@ def whole(natives: Sequence[Native]) -> bytes:
 
 
 def batches(messages: Sequence[Message], wire: str, *, join_results: bool) -> list[Batch]:
-    """Which messages make one native message each.
+    """Groups the messages that make one native message each.
 
-    With `join_results`, results of one step are put into one message as soon as one of them is not as it came,
-    for providers that want all of them in the next message.
+    With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
+    providers that want all results in the next message.
     """
-    found: list[Batch] = []
+    out: list[Batch] = []
     position = 0
     while position < len(messages):
         native = messages[position].native
@@ -126,12 +127,12 @@ def batches(messages: Sequence[Message], wire: str, *, join_results: bool) -> li
                 end = position + len(group)
                 exact = whole(group)
         indices = tuple(range(position, end))
-        if exact is None and found and found[-1].exact is None and _kin(messages[found[-1].indices[-1]], native, wire):
-            found[-1] = Batch((*found[-1].indices, *indices), None)
+        if exact is None and out and out[-1].exact is None and _kin(messages[out[-1].indices[-1]], native, wire):
+            out[-1] = Batch((*out[-1].indices, *indices), None)
         else:
-            found.append(Batch(indices, exact))
+            out.append(Batch(indices, exact))
         position = end
-    return _joined(messages, found, wire) if join_results else found
+    return _joined(messages, out, wire) if join_results else out
 
 
 def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
@@ -147,7 +148,7 @@ def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
 
 
 def _kin(before: Message, native: Native | None, wire: str) -> bool:
-    """Whether two messages, side by side, are parts of one native message of this wire."""
+    """Whether two adjacent messages are parts of one native message of this wire."""
     old = before.native
     if old is None or native is None or native.format != wire or not native.group:
         return False
@@ -166,7 +167,7 @@ def _joined(messages: Sequence[Message], found: list[Batch], wire: str) -> list[
             and batch.exact is None
             and _groups(messages, run, wire) & _groups(messages, [batch], wire)
         ):
-            run.append(batch)  # the words that came in one message with these results
+            run.append(batch)  # the text that came in one message with these results
             batch = None  # noqa: PLW2901 - it is in the run now
         if len(run) > 1 and any(b.exact is None for b in run):
             out.append(Batch(tuple(i for b in run for i in b.indices), None))
@@ -184,39 +185,39 @@ def _groups(messages: Sequence[Message], found: Sequence[Batch], wire: str) -> s
 
 
 def blocks(message: Message, key: str) -> list[bytes] | None:
-    """The raw content blocks of a message of the same wire, None when its content is no array."""
+    """Returns the raw content blocks of a message of this wire, None if its content is not an array."""
     native = message.native
     assert native is not None
     if native.group:
         return list(splice.array(b"[" + native.body + b"]").items)
-    found = splice.fields(whole([native]))
-    raws = splice.items(found[key]) if found is not None and key in found else None
+    fields = splice.fields(whole([native]))
+    raws = splice.items(fields[key]) if fields is not None and key in fields else None
     return None if raws is None else [bytes(r) for r in raws]
 
 
 def envelope(natives: Sequence[Native], role: str, key: str) -> tuple[bytes, bytes, bool]:
-    """What to put before and after the blocks of a partly replaced message, and whether something was lost.
+    """Returns what to put before and after the blocks of a partly replaced message, and whether a field was lost.
 
-    The native's own envelope is used as far as its first and last part are still there.
+    The beginning and end of the native message are reused if its first and last parts are still there.
     """
     group = natives[0].group if natives else ""
-    same = [n for n in natives if n.group and n.group == group] if group else []
-    head = next((n.head for n in same if n.index == 0), None)
-    tail = next((whole_tail(n.tail) for n in same if n.index == n.count - 1), None)
-    odd = group.endswith("+") and (head is None or tail is None)
+    group_natives = [n for n in natives if n.group and n.group == group] if group else []
+    head = next((n.head for n in group_natives if n.index == 0), None)
+    tail = next((whole_tail(n.tail) for n in group_natives if n.index == n.count - 1), None)
+    is_lossy = group.endswith("+") and (head is None or tail is None)
     opening = b'{"role":"' + role.encode() + b'","' + key.encode() + b'":['
-    if len(same) != len(natives) or (head is None and tail is None):
+    if len(group_natives) != len(natives) or (head is None and tail is None):
         return opening, b"]}", group.endswith("+") or any(not n.group and not _plain(n.body, key) for n in natives)
     if head is None:
         assert tail is not None
         after = splice.fields(b'{"":[' + tail)
-        return (b'{"' + key.encode() + b'":[' if after is not None and "role" in after else opening), tail, odd
+        return (b'{"' + key.encode() + b'":[' if after is not None and "role" in after else opening), tail, is_lossy
     if tail is None:
         before = splice.fields(head + b"]}")
-        return (head if before is not None and "role" in before else opening), b"]}", odd
-    return head, tail, odd
+        return (head if before is not None and "role" in before else opening), b"]}", is_lossy
+    return head, tail, is_lossy
 
 
 def whole_tail(tail: bytes) -> bytes:
-    """A group's last tail without the end of the container."""
+    """Removes the end of the container from the tail of the last message of a group."""
     return tail[: tail.rindex(b"}") + 1] if b"}" in tail else tail

@@ -1,7 +1,6 @@
-"""Exact slices of JSON text, so that bytes nobody changed are never re-encoded.
+"""Cuts JSON text into exact slices and joins them again, so that unchanged bytes are never re-encoded.
 
-Splits arrays and objects into the very bytes of their elements and puts such slices together again. It knows JSON and
-nothing of messages.
+This module knows JSON, but nothing about messages.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _string = msgspec.json.Decoder(str)
 
 
 class Slices(Struct, frozen=True):
-    """A JSON array as bytes: `leads[i] + items[i]` for each element, then `end`, concatenated, are the array."""
+    """A JSON array as bytes: it is the concatenation of `leads[i] + items[i]` for each element, and `end`."""
 
     leads: tuple[bytes, ...]
     items: tuple[bytes, ...]
@@ -40,7 +39,7 @@ class Slices(Struct, frozen=True):
 
 
 def array(data: bytes) -> Slices:
-    """The exact slices of a JSON array. Raises `BadInput` with the decoder's position when it is none."""
+    """Cuts a JSON array into exact slices. Raises `BadInput`, with the decoder's position, if it is not an array."""
     bare = data.removeprefix(BOM)
     raws = _tolerant(_array, bare)
     if raws is None:
@@ -69,37 +68,37 @@ def _why(data: bytes) -> str:
 
 
 def span(data: bytes, key: str) -> tuple[int, int] | None:
-    """Where the array or object under `key` of the JSON object `data` starts and ends; None if there is none."""
-    depth, start, found = 0, -1, None
-    wanted = False
+    """Finds the start and end of the array or object under `key` of the JSON object `data`. None if there is none."""
+    depth, start, bounds = 0, -1, None
+    is_wanted = False
     for token in _TOKEN.finditer(data):
         first = data[token.start()]
         if first == 0x22:
             if depth == 1 and _COLON.match(data, token.end()):
-                wanted = text(token.group()) == key
+                is_wanted = text(token.group()) == key
         elif first in b"[{":
-            if depth == 1 and wanted:
+            if depth == 1 and is_wanted:
                 start = token.start()
             depth += 1
         else:
             depth -= 1
             if depth == 1 and start >= 0:
-                found, start, wanted = (start, token.end()), -1, False
-    return found
+                bounds, start, is_wanted = (start, token.end()), -1, False
+    return bounds
 
 
 def fields(data: bytes | Raw) -> Fields | None:
-    """The members of a JSON object as raw slices, None when `data` is something else. The last duplicate wins."""
+    """Returns the fields of a JSON object as raw slices, None if it is not one. The last of duplicate keys wins."""
     return _tolerant(_object, data)
 
 
 def items(data: bytes | Raw | None) -> list[Raw] | None:
-    """The elements of a JSON array as raw slices, None when `data` is something else."""
+    """Returns the elements of a JSON array as raw slices, None if it is not one."""
     return None if data is None else _tolerant(_array, data)
 
 
 def text(data: bytes | Raw | None) -> str | None:
-    """A JSON string's value, None when `data` is no string. Lone surrogates become U+FFFD, as they are no text."""
+    """Returns the value of a JSON string, None if it is not one. Lone surrogates become U+FFFD."""
     return None if data is None else _tolerant(_string, data)
 
 
@@ -114,7 +113,7 @@ def valid(data: bytes) -> bool:
 
 
 def quote(value: str) -> bytes:
-    """A text as a JSON string. Lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    """Encodes a text as a JSON string. Lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -122,12 +121,12 @@ def quote(value: str) -> bytes:
 
 
 def obj(*members: tuple[str, bytes]) -> bytes:
-    """A JSON object of raw values, in the order given."""
+    """Builds a JSON object from raw values, in the given order."""
     return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members) + b"}"
 
 
 def arr(values: Iterable[bytes]) -> bytes:
-    """A JSON array of raw values."""
+    """Builds a JSON array from raw values."""
     return b"[" + b",".join(values) + b"]"
 
 
@@ -145,7 +144,7 @@ def _tolerant(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
 
 
 def _softened(data: bytes) -> bytes:
-    """The text with every half of a surrogate pair that stands alone as U+FFFD; of the same length."""
+    """Replaces every lone half of a surrogate pair by U+FFFD. The length stays the same."""
 
     def soften(match: re.Match[bytes]) -> bytes:
         code = int(match.group(1) or b"0", 16)

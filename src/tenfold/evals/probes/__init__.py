@@ -1,8 +1,9 @@
-"""Typed probes: what a careful reader would ask about a session after its compaction, and whether the view answers.
+"""Typed probes: what a careful reader would ask about a session after its compaction, and whether the view answers it.
 
 The probes are taken from the past before anything is compacted, by extractors of their own. Nothing here knows how
-Tenfold makes its facts, its plans or its calls: import-linter keeps it so, else the yardstick would measure agreement
-with itself. `probes_of` takes them, `judge` asks a view, `tallies` counts; `plant` puts rules into a session.
+Tenfold makes its facts, plans or calls, and import-linter checks that. Otherwise the yardstick would only measure how
+far Tenfold agrees with itself. `collect_probes` takes the probes, `judge` asks a view, `count_verdicts` counts the
+results, and `plant_rules` adds rules to a session.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The extractor of what was done: files read and edited, errors with their command, outcomes, to-dos with status."""
+"""Extracts probes of what was done: files read and edited, errors and outcomes of commands, to-dos with status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDITED: Term = tuple(
         implemented fixed old_string new_string oldtext newtext""",
     )
 )
-"""Words that say that a file was changed. Each view says it in its own way: any of them will do."""
+"""Words that say that a file was changed. Views use different ones, so any of them will do."""
 READ: Term = tuple(
     re.findall(
         r"\S+",
@@ -34,9 +34,9 @@ PASSED: Term = tuple(
         "no errors, 0 errors, exit 0, exit code 0",
     )
 )
-"""Words that say that a command went well."""
+"""Words that say that a command succeeded."""
 FAILED: Term = ("failed", "fails", "failing", "failure", "failures", "fail", "error", "errors", "exit status")
-"""Words that say that it did not; the exit code itself is added to them."""
+"""Words that say that a command failed. The exit code itself is added to them."""
 _PATHS = (
     "file_path",
     "path",
@@ -94,13 +94,13 @@ _STATUS = {
     "open": _OPEN,
 }
 _BOXES = 12
-"""Of a plan kept in a file, the part that was worked at; the rest is there to be read again."""
+"""How many checkboxes of a plan in a file are probed: those changed last. The rest of the file can be read again."""
 _LISTS = ("todos", "plan", "tasks", "items", "todo_list", "task_list")
 _NAMES = ("content", "step", "title", "text", "task", "description", "subject")
 
 
 def acted(past: Sequence[ChatMessage]) -> Iterator[Probe]:
-    """The probes of everything the agent did that got a result."""
+    """Yields the probes of everything the agent did that got a result."""
     acts = acts_of(past)
     yield from _files(acts)
     yield from _errors(acts)
@@ -117,8 +117,8 @@ def _files(acts: Sequence[Act]) -> Iterator[Probe]:
     opened = ""
     for act in acts:
         if not act.args:
-            shown = re.search(r"\(Open file: (\S+)\)|^\[File: ([^\s\]]+)", act.result, re.MULTILINE)
-            opened = (shown.group(1) or shown.group(2)) if shown else opened
+            file_mark = re.search(r"\(Open file: (\S+)\)|^\[File: ([^\s\]]+)", act.result, re.MULTILINE)
+            opened = (file_mark.group(1) or file_mark.group(2)) if file_mark else opened
         if not _REFUSED.match(act.result):
             edited |= dict.fromkeys(_edits(act, opened), act.at)
             read |= dict.fromkeys(_reads(act), act.at)
@@ -161,7 +161,7 @@ def _paths(act: Act) -> list[str]:
 
 
 def _short(path: str) -> str:
-    """Name and folder: what tells a file from its namesakes, however a view roots its paths."""
+    """Returns folder and name, which tell a file from its namesakes whatever root a view gives its paths."""
     return "/".join([p for p in path.lower().split("/") if p not in ("", ".")][-2:])
 
 
@@ -169,7 +169,7 @@ def _short(path: str) -> str:
 
 
 def _errors(acts: Sequence[Act]) -> Iterator[Probe]:
-    """Each error once; `place` says whether its command went through later ("resolved") or not ("open")."""
+    """Probes each error once. `place` says whether its command succeeded later ("resolved") or not ("open")."""
     fine = {_tried(act): act.at for act in acts if not _error_of(act) and not _REFUSED.match(act.result)}
     for act in acts:
         line = _error_of(act)
@@ -183,18 +183,18 @@ def _errors(acts: Sequence[Act]) -> Iterator[Probe]:
 
 
 def _tried(act: Act) -> str:
-    """What an error is resolved by: the same program gone through, be it on more or fewer files, or the same edit."""
+    """Returns a key for what would resolve an error: the same program, on more or fewer files, or the same edit."""
     return " ".join(_bare_command(act.command).split()[:3]) or _about(act)
 
 
 def _about(act: Act) -> str:
-    """What was tried: the command, or the tool and its files."""
+    """Describes what was tried: the command, or the tool and its files."""
     paths = _edits(act, "") or _paths(act)
     return _bare_command(act.command) or " ".join([act.name, *(_short(p) for p in paths)])
 
 
 def _error_of(act: Act) -> str:
-    """The line that says what went wrong; empty: nothing did, or the output is only quoted text."""
+    """Returns the line that says what went wrong, or "" if nothing did or if the output is only quoted text."""
     if act.command and not _PRINTS.match(_bare_command(act.command)):
         found = [m.group() for m in _ERROR_LINE.finditer(act.result)]
         return (found[-1] if "Traceback" in act.result else found[0]).strip() if found else ""
@@ -206,10 +206,10 @@ def _error_of(act: Act) -> str:
 
 
 def _outcomes(acts: Sequence[Act]) -> Iterator[Probe]:
-    """How each command ended the newest time it ran; where it had ended otherwise before, that is stale.
+    """Probes how each command ended when it last ran. If it had ended otherwise before, that older outcome is stale.
 
-    A newest run whose output does not tell how it ended leaves nothing to ask, and nor does a command whose words all
-    stand in another one that ended otherwise.
+    There is no probe if the last output does not tell how the command ended. Nor is there one if all words of the
+    command occur in another command that ended otherwise.
     """
     runs: dict[str, list[tuple[Act, bool, Term, str]]] = {}
     for act in acts:
@@ -227,13 +227,13 @@ def _outcomes(acts: Sequence[Act]) -> Iterator[Probe]:
         anchor = [w for w in content_words(command) if w not in PASSED + FAILED]
         if anchor:
             old = ((PASSED,), (FAILED,)) if any(other != well for _, other, _, _ in found) else ()
-            shown = f"{command} -> {text}"
+            text_shown = f"{command} -> {text}"
             answer, rivals = (term, *terms(anchor[-3:])), FAILED if well else PASSED
-            yield Probe("outcome", act.back, shown, answer, terms(anchor[:-3][:MOST_ANCHOR]), old[:1], rivals)
+            yield Probe("outcome", act.back, text_shown, answer, terms(anchor[:-3][:MOST_ANCHOR]), old[:1], rivals)
 
 
 def _outcome_of(act: Act) -> tuple[bool, Term, str] | None:
-    """Whether it went well, the words that say so, and what the output says. None: the output does not tell."""
+    """Returns whether the command succeeded, the words that say so, and the output's text; None if it does not tell."""
     last = next(iter(deque(_SUMMARY.finditer(act.result), maxlen=1)), None)
     if last is None:
         code = _EXIT.search(act.result[-400:])
@@ -250,9 +250,9 @@ def _outcome_of(act: Act) -> tuple[bool, Term, str] | None:
 
 
 def _bare_command(command: str) -> str:
-    """The command without its folder and what only shortens its output; a commit with its message's first line.
+    """Strips the command of its folder and of what only shortens its output. Of a commit message the first line stays.
 
-    Empty: what it does is an edit, by a patch.
+    Returns "" if the command is an edit by a patch.
     """
     if _PATCH in command:
         return ""
@@ -265,10 +265,10 @@ def _bare_command(command: str) -> str:
 
 
 def _todos(past: Sequence[ChatMessage], acts: Sequence[Act]) -> Iterator[Probe]:
-    """The newest list, item by item, and the newest boxes drawn or ticked, each with the status it has last.
+    """Probes the items of the newest to-do list, and the newest checkboxes, each with its latest status.
 
-    Left out is what names more than one item: a text that one message draws twice with the same mark, and one whose
-    words all stand in an item of another status.
+    An ambiguous text is left out: one that a message draws twice with the same mark, and one whose words all occur in
+    an item of another status.
     """
     listed: list[tuple[str, Term, int]] = []
     for act in acts:
@@ -276,8 +276,8 @@ def _todos(past: Sequence[ChatMessage], acts: Sequence[Act]) -> Iterator[Probe]:
     boxes: dict[str, tuple[str, Term, int]] = {}
     several: set[str] = set()
     for at, message in enumerate(past):
-        drawn = text_of(message) if message.get("role") == "assistant" else human(message)
-        found = [(mark.lower(), text.split("\\n")[0].strip()) for mark, text in _CHECKBOX.findall(drawn)]
+        text_with_boxes = text_of(message) if message.get("role") == "assistant" else human(message)
+        found = [(mark.lower(), text.split("\\n")[0].strip()) for mark, text in _CHECKBOX.findall(text_with_boxes)]
         several.update(text for (_, text), count in Counter(found).items() if count > 1)
         for mark, plain in found:
             boxes.pop(plain, None)
@@ -285,10 +285,12 @@ def _todos(past: Sequence[ChatMessage], acts: Sequence[Act]) -> Iterator[Probe]:
     items = [*listed, *[box for box in boxes.values() if box[0] not in several][-_BOXES:]]
     words = {text: content_words(text) for text in (*boxes, *(text for text, _, _ in listed))}
     common = Counter(w for text, _, _ in items for w in words[text])
-    known = [(set(words[text]), status) for text, status, _ in (*listed, *boxes.values())]
+    status_by_words = [(set(words[text]), status) for text, status, _ in (*listed, *boxes.values())]
     for text, status, at in items:
         own = words[text]
-        if len(own) >= 2 and not any(set(own) <= held and other is not status for held, other in known):
+        if len(own) >= 2 and not any(
+            set(own) <= item_words and other is not status for item_words, other in status_by_words
+        ):
             rare = sorted(own, key=lambda w: (common[w], own.index(w)))
             rivals = tuple(form for other in (_DONE, _DOING, _OPEN) if other is not status for form in other)
             yield Probe("todo", at, f"{text} [{status[0]}]", (status, *terms(rare[:3])), terms(rare[3:8]), (), rivals)

@@ -1,10 +1,10 @@
-"""Presence: whether a view answers a probe. Anchored: the answer stands near what it is about.
+"""Decides whether a view answers a probe: the answer has to stand near its anchor, the words that say what it is about.
 
-The rule: all words of the answer lie in one window of 600 characters that also holds at least half of the anchor's
-content words. Held against the published runs of profff/lost-in-compaction (31 compacted contexts, 2,180 facts, the
-judged answers of real models), by `scripts/anchored_rule.py`: of the facts in what was compacted the models recalled
-7 % and the rule finds 7 %, while the bare words of the answer stand there for 63 %; per context the rule's share and
-the models' recall correlate with r = 0.85 (bare words: 0.71), per fact with 0.46 (0.20).
+All words of the answer must lie in one window of 600 characters that also holds at least half of the anchor's content
+words. The rule was compared with the published runs of profff/lost-in-compaction (31 compacted contexts, 2,180 facts,
+the judged answers of real models) by `scripts/anchored_rule.py`. Of the facts in what was compacted the models recalled
+7 % and the rule finds 7 %, while the bare words of the answer occur for 63 %. Per context the rule's share and the
+models' recall correlate with r = 0.85 (bare words: 0.71), and per fact with 0.46 (0.20).
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from tenfold.evals.probes.kinds import KINDS, ChatMessage, Probe, Tally, Term, V
 from tenfold.evals.probes.reading import text_of
 
 WINDOW = 600
-"""Characters. Measured against model recall; whoever changes it measures again."""
+"""Characters. It was measured against the recall of models, so whoever changes it has to measure again."""
 SHARE = 0.5
-"""Of the anchor's terms, in the window."""
+"""The share of the anchor's terms that must be in the window."""
 Span = tuple[int, int]
 
 
 class Shown:
-    """A view's text with an index of its words. Made once for a view, asked many times."""
+    """The text of a view with an index of its words. It is made once for a view and can then judge many probes."""
 
     def __init__(self, messages: Iterable[ChatMessage]) -> None:
-        """Reads the messages as a model would: text, tool names and arguments with nothing escaped."""
-        given = [(message.get("role") == "assistant", text_of(message).lower()) for message in messages]
-        self.text = "\n".join(text for _, text in given)
-        ends = list(accumulate(len(text) + 1 for _, text in given))
-        self._answers = [(end - len(text) - 1, end) for (answer, text), end in zip(given, ends, strict=True) if answer]
+        """Reads the messages as a model would: text, tool names, and unescaped arguments."""
+        texts = [(message.get("role") == "assistant", text_of(message).lower()) for message in messages]
+        self.text = "\n".join(text for _, text in texts)
+        ends = list(accumulate(len(text) + 1 for _, text in texts))
+        self._answers = [(end - len(text) - 1, end) for (answer, text), end in zip(texts, ends, strict=True) if answer]
         self._words: dict[str, list[Span]] = {}
         for found in re.finditer(r"\w+", self.text):
             self._words.setdefault(found.group(), []).append(found.span())
         self._terms: dict[Term, list[Span]] = {}
 
     def in_answer(self, place: int) -> bool:
-        """Whether an assistant's message stands there: its calls are followed by what came of them."""
+        """Whether the offset is in an assistant's message, whose calls are followed by their results."""
         return any(start <= place < end for start, end in self._answers)
 
     def next_answer(self, place: int) -> int:
-        """Where the next assistant's message begins: what stands behind it came of another call."""
+        """Returns where the next assistant's message begins. What stands after it belongs to another call."""
         return next((start for start, _ in self._answers if start >= place), len(self.text))
 
     def statuses(self, term: Term) -> list[Span]:
-        """Where one of these words stands as a word: in `next.config.js` and `site-next` is no "next"."""
+        """Returns where one of these words stands alone: `next.config.js` and `site-next` hold no "next"."""
         return [span for span in self.spans(term) if not self._in_name(*span)]
 
     def _in_name(self, start: int, end: int) -> bool:
@@ -57,7 +57,7 @@ class Shown:
         return bool(re.fullmatch(r"\w[-./]", before) or re.fullmatch(r"[-./][^\W\d]", after))
 
     def spans(self, term: Term) -> list[Span]:
-        """Where the term or one of its alternatives stands, in order."""
+        """Returns where the term or one of its alternatives stands, in order."""
         known = self._terms.get(term)
         if known is None:
             known = sorted(span for form in term for span in self._form(form))
@@ -77,7 +77,7 @@ class Shown:
         return found
 
     def _bounded(self, start: int, end: int) -> bool:
-        """Whether the phrase stands alone: not inside a longer word, path name or number."""
+        """Whether the phrase stands alone, not inside a longer word, path or number."""
         text = self.text
         before, after = text[max(0, start - 2) : start], text[end : end + 2]
         if (before and _joins(before[-1], text[start])) or (after and _joins(text[end - 1], after[0])):
@@ -92,7 +92,7 @@ def _joins(left: str, right: str) -> bool:
 
 
 def judge(probe: Probe, view: Shown) -> Verdict:
-    """Whether the view answers the probe, answers with what was superseded, or does not."""
+    """Says whether the view answers the probe ("present"), gives a superseded answer ("stale") or none ("missing")."""
     if probe.rivals:
         return _nearest(probe, view)
     if holds(view, probe.answer, probe.anchor):
@@ -101,12 +101,15 @@ def judge(probe: Probe, view: Shown) -> Verdict:
 
 
 def bare(probe: Probe, view: Shown) -> bool:
-    """Whether the words of the answer are anywhere in the view: the rule that flatters, for comparison."""
+    """Whether the words of the answer are anywhere in the view.
+
+    This rule is too generous; it is for comparison only.
+    """
     return all(view.spans(term) for term in probe.answer)
 
 
 def holds(view: Shown, answer: Sequence[Term], anchor: Sequence[Term]) -> bool:
-    """Whether one window holds every term of the answer and half of the anchor's."""
+    """Whether one window holds every term of the answer and at least half of the anchor's."""
     places = [view.spans(term) for term in answer]
     if not answer or not all(places):
         return False
@@ -127,7 +130,7 @@ def _half(anchor: Sequence[object]) -> int:
 
 
 def _window(places: Sequence[list[Span]], near: Sequence[list[Span]], need: int, within: Span) -> bool:
-    """Slides over the occurrences between two places of the text."""
+    """Whether a window between the two bounds holds what is needed. Slides the window over the occurrences."""
     low, high = within
     streams = [_cut(spans, number, low, high) for number, spans in enumerate((*places, *near))]
     seen = list(merge(*streams))
@@ -149,13 +152,13 @@ def _cut(spans: list[Span], number: int, low: int, high: int) -> list[tuple[int,
 
 
 def _nearest(probe: Probe, view: Shown) -> Verdict:
-    """Where only nearness tells which word is meant: which stands beside the newest place of the thing.
+    """Judges a probe by which word stands nearest to the newest place of the thing: the answer or one of its rivals.
 
-    It is looked for on the thing's line; else above it for a to-do, whose list has a heading, and below it for a
-    command, which is followed by its output: where a line says it, only below a call that came later. A to-do that has
-    a status on a line anywhere is not looked for above: its words are also in commands and commit messages. Plans have
-    items, and sessions have commands, that resemble each other: a to-do is stale only where all its words stand on that
-    line, and a line that lacks a word of the command speaks of another one.
+    The thing's own line is searched first. For a to-do the text above comes next, because its list has a heading. For a
+    command the text below comes next, because its output follows it; where some line already says the outcome, only the
+    output of a later call counts. If a to-do has a status on any line, the text above is not searched, because its
+    words also occur in commands and commit messages. Many items and commands resemble each other. So a to-do is stale
+    only if all its words stand on that line, and a line that lacks a word of the command is about another command.
     """
     if probe.kind == "outcome":
         return _said_at(probe, view, ("line", "below"))
@@ -164,7 +167,7 @@ def _nearest(probe: Probe, view: Shown) -> Verdict:
 
 
 def _said_at(probe: Probe, view: Shown, sides: Sequence[str]) -> Verdict:
-    """What the newest place says for which one of the sides, tried in order, says anything."""
+    """Returns the verdict of the newest place where one of the sides, tried in order, says anything."""
     own, rivals = view.statuses(probe.answer[0]), view.statuses(probe.rivals)
     thing = [view.spans(term) for term in probe.answer[1:]]
     near = [view.spans(term) for term in probe.anchor]
@@ -177,28 +180,28 @@ def _said_at(probe: Probe, view: Shown, sides: Sequence[str]) -> Verdict:
             below = (end, min(end + WINDOW, view.next_answer(end)))
             ranges = {"line": line, "below": below, "above": (start - WINDOW, start)}
             named = (*thing, *near) if probe.kind == "todo" else thing
-            sure = all(_gap(spans, (start, end), line) < WINDOW for spans in named)
+            has_all_words = all(_gap(spans, (start, end), line) < WINDOW for spans in named)
             for side in sides:
-                other = not sure if side == "line" else lined and not view.in_answer(start)
+                other = not has_all_words if side == "line" else lined and not view.in_answer(start)
                 if other and probe.kind == "outcome":
                     continue
                 gaps = [_gap(spans, (start, end), ranges[side]) for spans in (own, rivals)]
                 if min(gaps) < WINDOW:
                     lined = lined or side == "line"
-                    certain = sure or side == "below"
+                    certain = has_all_words or side == "below"
                     verdict = "present" if gaps[0] < gaps[1] else wrong if certain else "missing"
                     break
     return verdict
 
 
 def _gap(spans: list[Span], place: Span, within: Span) -> int:
-    """Characters from the place to the nearest of the spans inside `within`; WINDOW: there is none."""
+    """Returns the distance from the span to the nearest one within the bounds, or `WINDOW` if there is none."""
     gaps = [max(start - place[1], place[0] - end, 0) for start, end in spans if within[0] <= start and end <= within[1]]
     return min([*gaps, WINDOW])
 
 
 def tallies(probes: Sequence[Probe], view: Shown, total: int) -> list[Tally]:
-    """The verdicts counted by kind and age quarter. `total` is the number of messages of the past."""
+    """Counts the verdicts by kind and age quarter. `total` is the number of messages of the past."""
     counts: dict[tuple[str, int], list[int]] = {}
     for probe in probes:
         quarter = min(4, 1 + 4 * probe.at // max(total, 1))

@@ -1,7 +1,7 @@
-"""Takes the probes from a past: one call that runs every extractor, and the extractor of what was said.
+"""Collects the probes of a past: runs every extractor, and holds the extractor of what was said.
 
-Rules, corrections, decisions and tasks are sentences, found by their wording. Each extractor errs towards few and
-right: a probe that asks for nothing worth keeping would reward a view that keeps everything.
+Rules, corrections, decisions and tasks are sentences and are found by their wording. Each extractor prefers a few right
+probes to many: a probe about something worthless would reward a view that keeps everything.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _ASKS = re.compile(
     r"your task|refactor|rename|cancel|exchange|refund|return|update|remove|check|tell|show|look)\b",
     re.IGNORECASE,
 )
-"""What a sentence that asks for something holds."""
+"""Words of a sentence that asks for something."""
 _WORDS = (4, 60)
-"""Of a sentence that is probed: shorter ones say nothing alone, longer ones are pasted."""
+"""The words that a probed sentence may have. A shorter one says nothing by itself, and a longer one was pasted."""
 
 
 def probes_of(past: Sequence[ChatMessage]) -> tuple[Probe, ...]:
-    """Every probe of a past, ordered by where its answer stands. Deterministic.
+    """Returns every probe of a past, ordered by where its answer stands. The result is deterministic.
 
-    One that the whole past does not answer by the same rule is left out (an error a thousand lines below its command, a
-    list whose newest state is unclear): so a view that keeps everything scores 1, and a miss is a loss.
+    A probe that the whole past does not answer by the same rule is left out, for instance an error a thousand lines
+    below its command. So a view that keeps everything scores 1, and every miss is a real loss.
     """
     common = Counter(word for message in past for word in set(words(text_of(message))))
     found = [*acted(past), *_said(past, common), *named(past)]
@@ -76,14 +76,14 @@ def _distinct(found: Sequence[Probe]) -> Iterator[Probe]:
 
 
 def _said(past: Sequence[ChatMessage], common: Counter[str]) -> Iterator[Probe]:
-    asked = [(at, text) for at, message in enumerate(past) if (text := human(message))]
-    for number, (at, text) in enumerate(asked):
+    user_texts = [(at, text) for at, message in enumerate(past) if (text := human(message))]
+    for number, (at, text) in enumerate(user_texts):
         found = sentences(text)
         for index, sentence in enumerate(found):
             kind = _kind(sentence, first=number == 0, opening=index == 0)
             if kind is not None:
                 yield from _sentence(kind, at, _with_next(found, index), common)
-    yield from _tasks(asked, common)
+    yield from _tasks(user_texts, common)
     for at, message in enumerate(past):
         if message.get("role") == "assistant":
             for sentence in sentences(_unfenced(said(message))):
@@ -92,7 +92,7 @@ def _said(past: Sequence[ChatMessage], common: Counter[str]) -> Iterator[Probe]:
 
 
 def _kind(sentence: str, *, first: bool, opening: bool) -> Kind | None:
-    """What a sentence of the user is. Nothing of the first message corrects: nothing was done before it."""
+    """Classifies a user's sentence. Nothing in the first message is a correction, since nothing was done before it."""
     question = sentence.rstrip().endswith("?")
     corrects = _CORRECTS.search(sentence)
     if corrects and not first and (opening or corrects.start() > 0 or not question):
@@ -105,7 +105,7 @@ def _kind(sentence: str, *, first: bool, opening: bool) -> Kind | None:
 
 
 def _with_next(found: Sequence[str], index: int) -> str:
-    """A sentence too short to be told from others is taken with the one after it."""
+    """Returns the sentence, with the next one added if it is too short to be told from others."""
     sentence = found[index]
     if len(content_words(sentence)) < _WORDS[0] and index + 1 < len(found):
         return f"{sentence} {found[index + 1]}"
@@ -113,9 +113,9 @@ def _with_next(found: Sequence[str], index: int) -> str:
 
 
 def _tasks(asked: Sequence[tuple[int, str]], common: Counter[str]) -> Iterator[Probe]:
-    """What was asked for first, and what was asked for last."""
-    wanted = [asked[0], asked[-1]] if len(asked) > 1 else asked
-    for at, text in wanted:
+    """Probes the first and the last request of the user."""
+    requests = [asked[0], asked[-1]] if len(asked) > 1 else asked
+    for at, text in requests:
         long = [s for s in sentences(text) if len(content_words(s)) >= _WORDS[0] <= len(s.split())]
         sentence = next((s for s in long if _ASKS.search(s)), long[0] if long else "")
         yield from _sentence("task", at, sentence, common)

@@ -1,4 +1,4 @@
-"""The nouns of the probes: their kinds, a Probe, what a view makes of it, and the words that stand for a text."""
+"""The types of the probes: their kinds, a `Probe`, the verdicts on it, and the words that stand for a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 ChatMessage = dict[str, object]
-"""A message of OpenAI Chat as its JSON: role, content, tool_calls, tool_call_id."""
+"""A message of OpenAI Chat as JSON: role, content, tool_calls, tool_call_id."""
 Kind = Literal[
     "edited",
     "read",
@@ -28,20 +28,20 @@ Kind = Literal[
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Verdict = Literal["present", "stale", "missing"]
-"""`stale`: the view answers, but with what was superseded."""
+"""`stale` means that the view answers with something that was superseded."""
 Term = tuple[str, ...]
-"""A word or phrase in lower case, with those that may stand for it: one of them is enough."""
+"""A word or phrase in lower case with its alternatives. One of them is enough."""
 MOST_ANSWER, MOST_ANCHOR = 6, 10
-"""Words of a sentence that become answer and anchor: a window of 600 characters holds about 90 words of any kind."""
+"""The most words of a sentence in its answer and in its anchor. A window of 600 characters holds about 90 words."""
 
 
 class Probe(Struct, frozen=True):
-    """One question to a view. `answer` must lie, all of it, in a window with at least half of `anchor`.
+    """One question to a view. All of `answer` must lie in one window with at least half of `anchor`.
 
-    `old` are earlier answers to the same question, oldest first. `rivals` are words that would say the opposite of
-    the answer's first term, where only nearness tells which one is meant (the statuses of a list of to-dos).
-    `at` is the index of the message that holds the answer, `text` what a person reads in a report of misses.
-    `place` divides a kind further: top, middle or bottom of what was planted, open or resolved of errors.
+    `index` is the message that holds the answer. `text` is what a report of misses shows. `old_answers` are earlier
+    answers to the same question, oldest first. `rivals` are words that would say the opposite of the answer's first
+    term where only nearness tells which is meant, such as the statuses in a to-do list. `place` divides a kind further:
+    top, middle or bottom for planted rules, open or resolved for errors.
     """
 
     kind: Kind
@@ -55,7 +55,10 @@ class Probe(Struct, frozen=True):
 
 
 class Tally(Struct, frozen=True):
-    """The verdicts on the probes of one kind and age quarter (1 is the oldest). `bare` counts words without anchor."""
+    """The verdicts on the probes of one kind and age quarter (1 is the oldest).
+
+    `bare` counts the probes whose answer's words occur anywhere, without an anchor.
+    """
 
     kind: Kind
     quarter: int
@@ -82,25 +85,25 @@ _STOP = frozenset(
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, in order."""
+    """Returns the words of a text in lower case, in order."""
     return _WORD.findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:
-    """The words that carry meaning, each once: no stop words, and none below three letters unless it has a digit."""
+    """Returns the words that carry meaning, each once: no stop words, and at least three characters or a digit."""
     found = (w for w in words(text) if w not in _STOP and (len(w) > 2 or any(c.isdigit() for c in w)))
     return list(dict.fromkeys(found))
 
 
 def terms(found: Iterable[str]) -> tuple[Term, ...]:
-    """Words as terms without alternatives."""
+    """Returns the words as terms without alternatives."""
     return tuple((word,) for word in found)
 
 
 def halves(text: str, common: Counter[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """A sentence as answer and anchor: the half of its content words that the session uses least, and the rest.
+    """Splits a sentence into answer and anchor: the half of its words that is rarest in the session, and the rest.
 
-    A summary that says it in other words thus need not repeat the sentence, but must hold what is particular to it.
+    So a summary may use other words, but it must hold what is particular to the sentence.
     """
     found = content_words(text)
     ranked = sorted(range(len(found)), key=lambda i: (common[found[i]], i))

@@ -1,7 +1,7 @@
-"""The extractor of what was named: identifiers, urls, and numbers with their label, in the words of users and agents.
+"""Extracts probes of what users and agents named: identifiers, URLs, and numbers with their labels.
 
-A tool's output holds thousands that nobody took up, so only what a person or the agent wrote is probed, with the words
-around its first mention as anchor.
+A tool's output holds thousands of names that nobody used. So only what a person or the agent wrote is probed, with the
+words around its first mention as the anchor.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MEASURED = re.compile(
 )
 _NUMBERED = re.compile(r"\b(?:line|lines|step|option|phase|wp|page|item|version|v|PR|issue)s?\b", re.IGNORECASE)
 _MANY = 20
-"""Identifiers in one text from which on it is a list that was pasted, not something anyone took up."""
+"""From this many identifiers on, a text is a pasted list rather than something anyone wrote."""
 _NEAR = 90
-"""Characters on each side of a mention that its anchor is taken from."""
+"""How many characters on each side of a mention make its anchor."""
 _LONG = 1500
-"""Characters from which on an argument is a file's content, not something the agent named."""
+"""From this many characters on, an argument is the content of a file rather than a name that the agent used."""
 
 
 def named(past: Sequence[ChatMessage]) -> Iterator[Probe]:
-    """The probes of the identifiers, urls and labelled numbers of a past."""
+    """Yields the probes of the identifiers, URLs and labelled numbers of a past."""
     first: dict[tuple[Kind, str], tuple[int, str]] = {}
     numbers: dict[str, list[tuple[int, str, str]]] = {}
     for at, message in enumerate(past):
@@ -60,31 +60,31 @@ def named(past: Sequence[ChatMessage]) -> Iterator[Probe]:
 
 
 def _written(message: ChatMessage) -> Iterator[str]:
-    """What the user said; what the agent said and put into short arguments."""
+    """Yields what the user or the agent said, and what the agent wrote into short arguments."""
     yield _spoken(message)
     if message.get("role") == "assistant" and all(len(raw) < _LONG for _, _, raw in calls_of(message)):
         yield text_of({**message, "content": ""})
 
 
 def _spoken(message: ChatMessage) -> str:
-    """What a message says itself, in prose."""
+    """Returns the prose of a message."""
     if message.get("role") == "assistant":
         return re.sub(r"```.*?(?:```|\Z)", "\n", said(message), flags=re.DOTALL)
     return human(message)
 
 
 def _mentions(text: str) -> Iterator[tuple[Kind, re.Match[str]]]:
-    taken: list[tuple[int, int]] = []
+    url_spans: list[tuple[int, int]] = []
     for found in _URL.finditer(text):
-        taken.append(found.span())
+        url_spans.append(found.span())
         yield "url", found
     for found in _IDENTIFIER.finditer(text):
-        if not any(start <= found.start() < end for start, end in taken):
+        if not any(start <= found.start() < end for start, end in url_spans):
             yield "identifier", found
 
 
 def _around(text: str, found: re.Match[str]) -> str:
-    """The words around a mention, of its own line."""
+    """Returns the words around a mention, on its own line."""
     start, end = found.span()
     before = text[max(0, start - _NEAR) : start].rsplit("\n", 1)[-1]
     after = text[end : end + _NEAR].split("\n", 1)[0]
@@ -99,7 +99,7 @@ def _note(numbers: dict[str, list[tuple[int, str, str]]], at: int, found: re.Mat
 
 
 def _measures(sentence: str, at: int) -> Iterator[Probe]:
-    """Numbers with a unit; their anchor is the rest of the sentence."""
+    """Probes numbers with a unit. The anchor is the rest of the sentence."""
     for found in _MEASURED.finditer(sentence):
         value, unit = found.group("value"), found.group("unit").lower()
         anchor = [w for w in content_words(_around(sentence, found)) if w not in (value, unit)][:8]
@@ -108,7 +108,7 @@ def _measures(sentence: str, at: int) -> Iterator[Probe]:
 
 
 def _numbers(numbers: dict[str, list[tuple[int, str, str]]]) -> Iterator[Probe]:
-    """The newest value of each label; what it was before is stale."""
+    """Probes the newest value of each label. Earlier values are stale."""
     for key, found in numbers.items():
         at, label, value = found[-1]
         old = tuple((form,) for form in dict.fromkeys(_forms(v) for _, _, v in found[:-1] if v != value))
@@ -116,7 +116,7 @@ def _numbers(numbers: dict[str, list[tuple[int, str, str]]]) -> Iterator[Probe]:
 
 
 def _forms(value: str) -> Term:
-    """A number as it is written with and without separators of thousands."""
+    """Returns a number as it is written with and without separators of thousands."""
     plain = value.replace(",", "")
     grouped = f"{int(plain):,}" if plain.isdigit() else plain
     return tuple(dict.fromkeys((value, plain, grouped)))

@@ -1,8 +1,8 @@
-"""Side rules planted into real sessions, at the top, in the middle and at the bottom, and the probes that ask.
+"""Plants rules into real sessions, at the top, in the middle and at the bottom, and makes the probes that ask for them.
 
-Real sessions hold few rules, and those mostly at their beginning. A planted one stands anywhere, is said in passing,
-and nothing that follows mentions it again: a method keeps it only if it keeps what users say. Which rules a session
-gets follows from its name, so that two runs plant the same.
+Real sessions hold few rules, mostly at the beginning. A planted rule can stand anywhere, is said in passing, and is
+never mentioned again, so a method keeps it only if it keeps what users say. The name of a session decides which rules
+it gets, so two runs plant the same ones.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tenfold.evals.probes.kinds import ChatMessage, Probe, terms
 from tenfold.evals.probes.reading import calls_of
 
 PLACES = (("top", 0.1), ("middle", 0.5), ("bottom", 0.85))
-"""Where in the past, as a share of its messages."""
+"""Where the rules go, as shares of the past's messages."""
 Rule = tuple[str, str, str]
-"""What is said; the words of the answer; the words of the anchor."""
+"""What is said, the words of the answer, and the words of the anchor."""
 RULES: tuple[Rule, ...] = (
     (
         "By the way: never restart heron-17 between 02:00 and 03:10, the backup runs then.",
@@ -58,24 +58,27 @@ RULES: tuple[Rule, ...] = (
     ),
     ("Also, port 7463 is taken by the badge reader, so leave it alone.", "7463 badge", "port taken reader"),
 )
-"""Invented, so that no session holds them already: names and numbers that occur nowhere else."""
+"""Invented rules whose names and numbers occur nowhere else, so that no session already holds them."""
 
 
 class Planted(Struct, frozen=True):
-    """A past with rules in it, and the probe of each; `place` of a probe is top, middle or bottom."""
+    """A past with rules in it, and a probe for each rule. The `place` of a probe is top, middle or bottom."""
 
     messages: tuple[ChatMessage, ...]
     probes: tuple[Probe, ...]
 
 
 def plant(past: Sequence[ChatMessage], session: str) -> Planted:
-    """The past with three more user messages, put where no tool call is open. The past itself is unchanged."""
+    """Returns the past with three more user messages, placed where no tool call is open.
+
+    The past itself is not changed.
+    """
     legal = _legal(past)
     first = zlib.crc32(session.encode()) % len(RULES)
     messages = list(past)
     probes: list[Probe] = []
-    wanted = [(place, max((i for i in legal if i <= share * len(past)), default=legal[0])) for place, share in PLACES]
-    for number, (place, at) in reversed(list(enumerate(wanted))):
+    places = [(place, max((i for i in legal if i <= share * len(past)), default=legal[0])) for place, share in PLACES]
+    for number, (place, at) in reversed(list(enumerate(places))):
         text, answer, anchor = RULES[(first + number) % len(RULES)]
         messages.insert(at, {"role": "user", "content": text})
         probe = Probe("planted", at + number, text, terms(answer.split()), terms(anchor.split()), place=place)
@@ -84,7 +87,10 @@ def plant(past: Sequence[ChatMessage], session: str) -> Planted:
 
 
 def _legal(past: Sequence[ChatMessage]) -> list[int]:
-    """Where a user may speak: after the opening, with every call answered; the end of the past always is."""
+    """Returns where a user may speak: after the opening, with every call answered.
+
+    The end of the past always qualifies.
+    """
     waiting: set[str] = set()
     found: list[int] = []
     for index, message in enumerate(past):

@@ -1,6 +1,6 @@
-"""Chat messages as the extractors read them: text with nothing escaped, calls with their results, the user's words.
+"""Reads chat messages for the extractors: unescaped text, calls with their results, and the user's own words.
 
-Written apart from every other reader of this package, on purpose.
+It shares no code with any other reader of this package, on purpose.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _QUOTED = (
 
 
 _DEMONSTRATED = "We're currently solving the following issue within our repository."
-"""How SWE-agent opens a task. Where it is said twice, all before the last is a demonstration of another one."""
+"""How SWE-agent opens a task. If it occurs more than once, all before the last is a demonstration of another task."""
 _PASTED = 2_000
-"""Characters. The longest message that was typed in the recorded sessions has 1,600."""
+"""Characters. The longest typed message in the recorded sessions has 1,600."""
 
 
 class Act(Struct, frozen=True):
-    """One tool call with what came of it. `at` is the call's message, `back` that of the result.
+    """One tool call with its result. `index` is the message of the call, and `result_index` that of the result.
 
-    `command` is what was run, where it was a shell that ran it.
+    `command` is the command, if a shell ran one.
     """
 
     at: int
@@ -55,7 +55,7 @@ class Act(Struct, frozen=True):
 
 
 def text_of(message: ChatMessage) -> str:
-    """What a model reads of a message: text, names and arguments of calls."""
+    """Returns what a model reads of a message: its text, and the names and arguments of its calls."""
     parts = [_plain(message.get("content"))]
     for _, name, raw in calls_of(message):
         parts += [name, _unescaped(raw)]
@@ -63,12 +63,12 @@ def text_of(message: ChatMessage) -> str:
 
 
 def said(message: ChatMessage) -> str:
-    """The message's own text without its calls."""
+    """Returns the message's own text without its calls."""
     return _plain(message.get("content"))
 
 
 def calls_of(message: ChatMessage) -> Iterator[tuple[str, str, str]]:
-    """Id, name and raw arguments of each call."""
+    """Yields the id, the name and the raw arguments of each call."""
     found = message.get("tool_calls")
     for call in found if isinstance(found, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
@@ -77,7 +77,7 @@ def calls_of(message: ChatMessage) -> Iterator[tuple[str, str, str]]:
 
 
 def acts_of(messages: Sequence[ChatMessage]) -> list[Act]:
-    """Every call that got a result, in order; of agents that write their commands as text, those."""
+    """Returns every call that got a result, in order. If there is none, returns commands that were written as text."""
     results = {str(m.get("tool_call_id")): i for i, m in enumerate(messages) if m.get("role") == "tool"}
     found: list[Act] = []
     real = max((i for i, m in enumerate(messages) if said(m).startswith(_DEMONSTRATED)), default=0)
@@ -91,7 +91,7 @@ def acts_of(messages: Sequence[ChatMessage]) -> list[Act]:
 
 
 def _typed(messages: Sequence[ChatMessage], real: int) -> Iterator[Act]:
-    """Commands in fences, answered by a user message that ends in a prompt."""
+    """Yields the commands in code fences that are answered by a user message ending in a prompt."""
     for at, (message, answer) in enumerate(pairwise(messages[real:]), start=real):
         if message.get("role") != "assistant" or not is_terminal(answer):
             continue
@@ -102,7 +102,7 @@ def _typed(messages: Sequence[ChatMessage], real: int) -> Iterator[Act]:
 
 
 def command_of(name: str, args: Args) -> str:
-    """The shell command of a call: `command`, `cmd` or `commands`, as text or as a list."""
+    """Returns the shell command of a call, from `command`, `cmd`, `commands` or `script`, as text or as a list."""
     if "editor" in name.lower():
         return ""
     value = next((args[key] for key in ("command", "cmd", "commands", "script") if key in args), None)
@@ -113,12 +113,12 @@ def command_of(name: str, args: Args) -> str:
 
 
 def is_terminal(message: ChatMessage) -> bool:
-    """Whether a user message is a terminal's output."""
+    """Whether a user message is the output of a terminal."""
     return message.get("role") == "user" and _TERMINAL.search("\n" + said(message)) is not None
 
 
 def human(message: ChatMessage) -> str:
-    """The words of a person in a message: no harness notes, no terminal, nothing quoted. Empty: there are none."""
+    """Returns a person's own words in a message, without harness notes, terminal output and quotes, or ""."""
     text = said(message)
     if message.get("role") != "user" or _HARNESS.match(text) or is_terminal(message):
         return ""
@@ -128,13 +128,13 @@ def human(message: ChatMessage) -> str:
 
 
 def _unpasted(text: str) -> str:
-    """Of a message so long that most of it was pasted, the first and the last lines: there people say what it is."""
+    """Shortens a long, mostly pasted message to its first and last lines, where people say what it is."""
     lines = [line for line in text.split("\n") if line.strip()]
     return text if len(text) <= _PASTED else "\n".join(lines[:2] + lines[-2:])
 
 
 def sentences(text: str) -> list[str]:
-    """Lines and sentences of prose; pasted output and code are left out."""
+    """Splits prose into sentences. Pasted output and code are left out."""
     found: list[str] = []
     for line in text.split("\n"):
         plain = re.sub(r"^\s*(?:[-*•>]|\d+[.)])\s+", "", line).strip()
@@ -176,7 +176,7 @@ def _unescaped(raw: str) -> str:
 
 
 def _lines(value: object) -> str:
-    """Arguments as lines; an object inside a list is one line, so that an item stays beside its status."""
+    """Formats arguments as lines. An object inside a list becomes one line, so that an item stays beside its status."""
     if isinstance(value, dict):
         return "\n".join(f"{key}: {_lines(inner)}" for key, inner in value.items())
     if isinstance(value, list):

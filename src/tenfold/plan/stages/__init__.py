@@ -1,4 +1,4 @@
-"""The stages a policy may order: what becomes of ranges, from the mildest to the strongest."""
+"""The stages that a policy may put in order, from the mildest to the strongest."""
 
 from tenfold.plan.stages.condense import DropMiddle, Merge, OneLine, SummarizePrefix
 from tenfold.plan.stages.elide import Clear, SupersededReads, Truncate

@@ -1,4 +1,4 @@
-"""Stages that put something shorter in the place of whole ranges: one line a step, a marker, or a summary."""
+"""Stages that replace whole ranges by something shorter: one line per step, a marker, or a summary."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tenfold.wire.marks import STEP
 
 SUMMARY = "summary"
 BATCHES = "batches"
-"""The kind of a replacement by an archive of batches, which its writer makes even where little of it can be shown."""
+"""The kind of a replacement by an archive of batches. Its writer makes it even where little can be shown."""
 _LINE = 160
 _SIZE = re.compile(r", [\d,]+ characters\b")
 
 
 def replacement(draft: Draft, ref: Rep) -> Replacement:
-    """The replacement that a reference in view names."""
+    """Returns the replacement that a reference in view names."""
     block = draft.view.path.at(ref.block)
     assert isinstance(block, Block)
     return block.replacements[ref.index]
@@ -41,7 +41,7 @@ class OneLine(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Replaces steps for which the line is shorter, oldest first, until the target; user messages stay."""
+        """Replaces steps, oldest first, until the target, where the line is shorter. User messages stay."""
         pieces, tokens = list(draft.pieces), draft.tokens
         for index in outside_tail(draft, goal):
             if tokens <= goal.stop:
@@ -53,7 +53,7 @@ class OneLine(Struct, frozen=True):
 
 
 def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
-    """A closed step as one line; None for what is no step, is held, or would not get shorter."""
+    """Turns a closed step into one line. None for what is no step, is protected, or would not get shorter."""
     shown = piece.shown()
     if piece.held or piece.allotment or piece.units[0].ref is not None:
         return None
@@ -71,18 +71,18 @@ def one_lined(draft: Draft, piece: Piece, goal: Goal) -> Piece | None:
 
 
 def _line(shown: list[Shown]) -> str:
-    said = " ".join(redacted(text_of(shown[0].message)[: 4 * _LINE]).split())
-    said = opening(said, _LINE + len("..."))
-    parts = [said] if said else []
+    text = " ".join(redacted(text_of(shown[0].message)[: 4 * _LINE]).split())
+    text = opening(text, _LINE + len("..."))
+    parts = [text] if text else []
     results = {r.call: s for s in shown if (r := result_of(s.message)) is not None}
     for call in calls_of(shown[0].message):
-        given = opening(redacted(_typed(call)[: 4 * _LINE]), _LINE)
-        parts.append(f"{call.name}({given}) -> {_end(call, results.get(call.id))}")
+        arguments = opening(redacted(_typed(call)[: 4 * _LINE]), _LINE)
+        parts.append(f"{call.name}({arguments}) -> {_end(call, results.get(call.id))}")
     return STEP + "; ".join(parts)
 
 
 def _end(call: ToolCall, answer: Shown | None) -> str:
-    """How a call ended, and the size of what it gave."""
+    """Describes how a tool call ended, and the size of its result."""
     result = result_of(answer.message) if answer is not None else None
     if answer is None or result is None:
         return "no result"
@@ -92,28 +92,31 @@ def _end(call: ToolCall, answer: Shown | None) -> str:
 
 
 def _typed(call: ToolCall) -> str:
-    """What a shell ran, as somebody would type it; of other calls the arguments."""
+    """Returns a shell's command as somebody would type it, and the arguments of other tool calls."""
     if verb_of(call.name) != "shell":
         return call.arguments
-    doing = read_call(call)
-    command = command_of(doing.arguments) if doing.verb == "shell" else doing.label
+    parsed = read_call(call)
+    command = command_of(parsed.arguments) if parsed.verb == "shell" else parsed.label
     return " ".join(command.split()) or call.arguments
 
 
 def retold(text: str) -> str:
-    """What a story tells of a step that is one line already: not its mark, no sizes, which a cut would change."""
+    """Removes the mark and the sizes from a line that stands for a step, for use in a narrative.
+
+    Sizes go because a later cut would change them.
+    """
     return _SIZE.sub("", text.removeprefix(STEP)) if text.startswith(STEP) else text
 
 
 class DropMiddle(Struct, frozen=True):
-    """Replaces everything between the first exchange and the tail by one marker. Held messages stay in view."""
+    """Replaces everything between the first exchange and the tail by one marker. Protected messages stay."""
 
     keep_first: int = 1
     name: ClassVar[str] = "drop-middle"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Drops what does not fit, oldest middle first kept out of view, and says how much."""
+        """Drops what does not fit between the two, and says how much."""
         first = after_floor(draft)
         exchanges = 0
         while first < len(draft.pieces):
@@ -140,9 +143,9 @@ _MARKER_TOKENS = 60
 
 
 class SummarizePrefix(Struct, frozen=True):
-    """Replaces everything before the recent tail by the user's own messages, as far as they fit, and one summary.
+    """Replaces everything before the recent tail by one summary, after the user's own messages as far as they fit.
 
-    An earlier summary in the range is updated, not summarized as text. With `keep_tail` False everything that is
+    An earlier summary in the range is updated, not summarized as text. With `keep_tail` False, everything that is
     closed is covered.
     """
 
@@ -155,15 +158,15 @@ class SummarizePrefix(Struct, frozen=True):
         return "summarize-prefix" if self.keep_tail else "summarize-all"
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Cuts where the rest of the target is used up by the tail, and plans one summary over what lies before."""
+        """Cuts where the tail uses up the rest of the target, and plans one summary over what lies before."""
         first = after_floor(draft)
         allotment = goal.summary
         fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest
         users = _users_kept(draft, goal, first)
         last = len(draft.pieces)
         if self.keep_tail:
-            room = goal.target - fixed - allotment - sum(users.values())
-            draft, last = _tail(draft, goal, room, first, users)
+            budget = goal.target - fixed - allotment - sum(users.values())
+            draft, last = _tail(draft, goal, budget, first, users)
         covered = draft.pieces[first:last]
         if not any(p.units[0].shown for p in covered):
             return draft
@@ -171,7 +174,10 @@ class SummarizePrefix(Struct, frozen=True):
 
 
 def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[Key, int], allotment: int) -> Piece:
-    """One summary over these pieces, after the messages of theirs that stay: held ones and the given user messages."""
+    """Builds one piece with a summary over these pieces, after those of their messages that stay.
+
+    Protected messages and the given user messages stay.
+    """
     kept = [s for p in covered for s in p.shown() if s.key in draft.held or s.key in users]
     show: tuple[Show, ...] = (*(as_show(s) for s in kept), Say(TO_BE_WRITTEN))
     sizes = (*draft.sizer(kept), allotment)
@@ -182,22 +188,22 @@ def summarized(draft: Draft, covered: tuple[Piece, ...], users: dict[Key, int], 
 
 
 def becomes(covered: Sequence[Piece], kept: int, what: str) -> str:
-    """What comes of these pieces' messages, of which some stay word for word."""
+    """Describes what becomes of these pieces' messages, and how many of them stay word for word."""
     stay = f", {kept:,} of them {'stays' if kept == 1 else 'stay'}" if kept else ""
     return f"{sum(len(p.shown()) for p in covered):,} messages become {what}{stay}"
 
 
 class Merge(Struct, frozen=True):
-    """Puts a parent over the oldest summaries of a level when it holds more than the goal's fan-out."""
+    """Puts a parent over the oldest summaries of a level that holds more than the goal's fan-out."""
 
     name: ClassVar[str] = "merge"
     structural: ClassVar[bool] = True
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Merges the first run of more than `fan_out` neighbouring summaries of one level, keeping the newest apart."""
+        """Merges the first run of more than `fan_out` neighbouring summaries of one level, except for the newest."""
         run: list[int] = []
         for index, piece in enumerate((*draft.pieces, None)):
-            if piece is not None and not piece.shown():  # Blocks lie silently between the summaries they left
+            if piece is not None and not piece.shown():  # Block entries show nothing, and lie between the summaries
                 continue
             level = self._level(draft, piece) if piece is not None else None
             if level is not None and (not run or level == self._level(draft, draft.pieces[run[0]])):
@@ -218,8 +224,8 @@ class Merge(Struct, frozen=True):
         ref = piece.units[0].ref
         if piece.changed or ref is None:
             return None
-        made = replacement(draft, ref)
-        return made.level if made.kind == SUMMARY else None
+        summary = replacement(draft, ref)
+        return summary.level if summary.kind == SUMMARY else None
 
 
 def _over(covered: tuple[Piece, ...], kind: str, show: tuple[Show, ...], sizes: tuple[int, ...], why: str) -> Piece:
@@ -228,7 +234,7 @@ def _over(covered: tuple[Piece, ...], kind: str, show: tuple[Show, ...], sizes: 
 
 
 def after_floor(draft: Draft) -> int:
-    """The index of the first piece after the leading system messages and what stands silently among them."""
+    """Returns the index of the first piece after the leading system messages and silent pieces among them."""
     for index, piece in enumerate(draft.pieces):
         if any(s.message.role != "system" or not s.original or s.message.origin == "tenfold" for s in piece.shown()):
             return index
@@ -236,16 +242,16 @@ def after_floor(draft: Draft) -> int:
 
 
 def _users_kept(draft: Draft, goal: Goal, first: int) -> dict[Key, int]:
-    """User messages that stay verbatim, newest first while they fit `goal.users`, and held ones: key to tokens."""
+    """Chooses the user messages that stay verbatim: protected ones, and the newest within `goal.user_budget`."""
     kept: dict[Key, int] = {}
-    room = goal.users
+    budget = goal.users
     for piece in reversed(draft.pieces[first:]):
         for shown, size in zip(reversed(piece.shown()), reversed(_sizes_now(draft, piece)), strict=True):
             if shown.key in draft.held:
                 kept[shown.key] = size
-            elif shown.original and shown.message.role == "user" and shown.message.origin == "human" and size <= room:
+            elif shown.original and shown.message.role == "user" and shown.message.origin == "human" and size <= budget:
                 kept[shown.key] = size
-                room -= size
+                budget -= size
     return kept
 
 
@@ -254,7 +260,7 @@ def _sizes_now(draft: Draft, piece: Piece) -> list[int]:
 
 
 def _cut(draft: Draft, room: int, first: int) -> int:
-    """The index where the tail begins: as many newest pieces as fit in `room` tokens, the open step included."""
+    """Returns the index where the tail begins: the newest pieces that fit the budget, after the open step."""
     room -= draft.rest
     index = len(draft.pieces)
     while index > first and draft.pieces[index - 1].tokens <= room:
@@ -264,10 +270,10 @@ def _cut(draft: Draft, room: int, first: int) -> int:
 
 
 def _tail(draft: Draft, goal: Goal, room: int, first: int, paid: dict[Key, int]) -> tuple[Draft, int]:
-    """The draft and the index where its tail begins: as many of the newest pieces as fit in `room` tokens.
+    """Returns the draft, and the index where its tail begins: the newest pieces that fit the budget.
 
-    A step too large for what is left stays as one line, so that one giant does not end the tail. Messages in `paid`
-    have been paid for, whichever side of the cut they fall on.
+    A step too large for what is left becomes one line, so that one giant step does not end the tail. Messages in
+    `already_counted` cost nothing here, on whichever side of the cut they fall.
     """
     pieces = list(draft.pieces)
     index = len(pieces)

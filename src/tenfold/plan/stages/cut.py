@@ -1,8 +1,9 @@
 """The stage of the preset `tail`: one summary over everything before a recent tail that is measured in tokens.
 
-The cut is looked for from the newest message backwards. Pieces are whole steps, so a cut never parts a call from its
-result, and is never made while a call is open. A cut inside an exchange says so (`Piece.cuts`), so that the part of
-the exchange that goes can be told apart from the history before it.
+It looks for the cut from the newest message backwards. Pieces are whole steps, so a cut never separates a tool call
+from its result, and is never made while a call is open. A cut inside an exchange is marked
+(`DraftPiece.cut_positions`), so that the writer can separate the older part of that exchange from the history before
+it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from tenfold.trigger.triggers import Reserve
 from tenfold.view.units import Shown
 
 PREFIX_SHARE = 5 / 8
-"""The room for the beginning of a split exchange, against that for the history: 0.5 to 0.8 of the reserve."""
+"""The budget for the start of a split exchange, relative to that for the history: 0.5 to 0.8 of the reserve."""
 
 
 class CutPoint(Struct, frozen=True):
     """Where the tail begins: the index of its first piece.
 
-    `turn` is the index of the piece that opens the exchange which the cut splits, None where it splits none.
+    `exchange_start` is the index of the piece that opens the exchange which the cut splits, None if it splits none.
     """
 
     index: int
@@ -33,7 +34,7 @@ class CutPoint(Struct, frozen=True):
 
 
 class Cut(Struct, frozen=True):
-    """Summarises what lies before the newest `sizes.keep_recent_tokens`; held messages stay before the summary.
+    """Summarizes what lies before the newest `reserve.keep_recent_tokens`. Protected messages stay before the summary.
 
     The published sizes are clamped to the window, and the tail shrinks where the target leaves less.
     """
@@ -43,20 +44,20 @@ class Cut(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """One summary over all before the cut; the same draft where nothing there is left to summarise."""
+        """Plans one summary over everything before the cut. Changes nothing where nothing new lies there."""
         first = after_floor(draft)
-        held = sum(size for p in draft.pieces[first:] for s, size in _weighed(draft, p) if s.key in draft.held)
-        fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest + held
+        protected = sum(size for p in draft.pieces[first:] for s, size in _weighed(draft, p) if s.key in draft.held)
+        fixed = sum(p.tokens for p in draft.pieces[:first]) + draft.rest + protected
         narrative = min(goal.narrative, self._most(draft, goal))
         least = min(narrative, MINIMAL_SUMMARY)
-        room = goal.target - fixed - goal.frame - goal.facts - narrative
-        most = room + narrative + self._spare(goal)
-        cut = cut_point(draft, self._keep(draft, goal), room=room, largest=most - least)
+        budget = goal.target - fixed - goal.frame - goal.facts - narrative
+        largest_summary = budget + narrative + self._spare(goal)
+        cut = cut_point(draft, self._keep(draft, goal), room=budget, largest=largest_summary - least)
         covered = draft.pieces[first : cut.index]
         if not any(_fresh(draft, p) for p in covered):
             return draft
         tail = sum(_free(draft, p) for p in draft.pieces[cut.index :])
-        narrative = max(least, min(narrative, most - tail))
+        narrative = max(least, min(narrative, largest_summary - tail))
         piece = summarized(draft, covered, {}, goal.frame + goal.facts + narrative)
         stays = sum(p.tokens for p in draft.pieces[cut.index :]) + draft.rest - draft.floor
         piece = replace(piece, why=f"{piece.why}; a tail of {stays:,} tokens stays")
@@ -74,9 +75,9 @@ class Cut(Struct, frozen=True):
         return self.sizes.summary(goal.window, draft.floor)
 
     def _spare(self, goal: Goal) -> int:
-        """How far above the target a last step may take the view rather than be summarised unseen.
+        """Returns how far a last step may take the view above the target, rather than be summarized unseen.
 
-        Up to four fifths of the trigger; nothing where the caller named the target.
+        Up to four fifths of the trigger; 0 where the caller named the target.
         """
         if goal.window is None or goal.exact:
             return 0
@@ -84,21 +85,21 @@ class Cut(Struct, frozen=True):
         return max(0, int(soft * 4 // 5 * self._scale(goal)) - goal.target)
 
     def _scale(self, goal: Goal) -> float:
-        """What a token of the window is in the counter's tokens: the trigger's target was converted in the same way."""
+        """Converts window tokens to the counter's tokens, as was done for the trigger's target."""
         if goal.window is None or goal.exact:
             return 1.0
         return min(1.0, goal.target / self.sizes.limits(goal.window, output_reserve=0, floor=0).target)
 
 
 class CutAt(Struct, frozen=True):
-    """Summarises what lies before the entry at `position`: for a summary that is at hand, and whose size is its own."""
+    """Summarizes what lies before the entry at `position`: for a summary that exists already and has its own size."""
 
     position: int
     name: ClassVar[str] = "cut-at"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the place is given, no size decides
-        """One summary over all before the position; the same draft where no piece begins there."""
+        """Plans one summary over everything before the position. Changes nothing where no piece begins there."""
         first = after_floor(draft)
         starts = [p.first for p in draft.pieces]
         if draft.view.step is not None:
@@ -111,10 +112,10 @@ class CutAt(Struct, frozen=True):
 
 
 def cut_point(draft: Draft, keep: int, *, room: int, largest: int) -> CutPoint:
-    """Where the newest `keep` tokens begin, every visible message weighed; `room` bounds what of them is not held.
+    """Finds where the newest `tail_tokens` begin, counting every visible message. `budget` limits the unprotected ones.
 
-    Where nothing visible would be left of the tail, it is the last visible piece if that takes at most `largest`: the
-    call that owns the last result, not the oldest message.
+    If nothing visible would be left, the tail is the last visible piece, provided that it takes at most `largest`. That
+    is the step with the last tool result, never the oldest message.
     """
     first = after_floor(draft)
     index = _reached(draft, keep, room, first)
@@ -130,33 +131,33 @@ def cut_point(draft: Draft, keep: int, *, room: int, largest: int) -> CutPoint:
 
 
 def _reached(draft: Draft, keep: int, room: int, first: int) -> int:
-    """The first piece of the tail: walks back to the message with which the sum reaches `keep`.
+    """Finds the first piece of the tail: walks back to the message with which the sum reaches `tail_tokens`.
 
-    The cut is there if that message opens a piece, else at the next piece, so the tail may be smaller than `keep`.
-    Where the sum never reaches it, everything stays. An earlier summary is never part of the tail.
+    The cut lies there if that message opens a piece, else at the next piece, so the tail may be smaller. If the sum
+    never gets that far, everything stays. An earlier summary is never part of the tail.
     """
-    seen, taken = draft.rest - draft.floor, 0
-    if seen >= keep:
+    total, unprotected = draft.rest - draft.floor, 0
+    if total >= keep:
         return len(draft.pieces)
     for index in reversed(range(first, len(draft.pieces))):
         piece = draft.pieces[index]
         if _summarises(piece):
             return index + 1
         for number, (shown, size) in reversed(list(enumerate(_weighed(draft, piece)))):
-            seen += size
-            taken += size if shown.key not in draft.held else 0
-            if taken > room or (seen >= keep and number):
+            total += size
+            unprotected += size if shown.key not in draft.held else 0
+            if unprotected > room or (total >= keep and number):
                 return index + 1
-            if seen >= keep:
+            if total >= keep:
                 return index
     return first
 
 
 def _turn(draft: Draft, index: int, first: int) -> int | None:
-    """The piece that opens the exchange which a cut at `index` splits.
+    """Returns the piece that opens the exchange which a cut at `index` splits.
 
-    None where the cut opens one itself, where none is found after an earlier summary, or where nothing of the exchange
-    would go but what is held.
+    None if the cut opens an exchange itself, if no opening is found after an earlier summary, or if only protected
+    messages of the exchange would be summarized.
     """
     if index < len(draft.pieces) and _opens(draft.pieces[index]):
         return None
@@ -170,7 +171,7 @@ def _turn(draft: Draft, index: int, first: int) -> int | None:
 
 
 def _opens(piece: Piece) -> bool:
-    """Whether a piece opens an exchange: what a user or a program says, a command the user ran, a branch summary."""
+    """Whether a piece opens an exchange: words of a user or a program, a user's command, a branch summary."""
     shown = piece.shown()
     if not shown or shown[0].message.role != "user":
         return False
@@ -178,7 +179,7 @@ def _opens(piece: Piece) -> bool:
 
 
 def _summarises(piece: Piece) -> bool:
-    """Whether a summary of an earlier compaction stands in a piece: it is updated, and no message to summarise."""
+    """Whether a piece shows an earlier compaction's summary, which is updated and not summarized again."""
     return any(not s.original and s.of is None for s in piece.shown())
 
 
@@ -191,7 +192,7 @@ def _weighed(draft: Draft, piece: Piece) -> list[tuple[Shown, int]]:
 
 
 def _free(draft: Draft, piece: Piece) -> int:
-    """Tokens of a piece without its held messages, which stay in view either way."""
+    """Counts the tokens of a piece without its protected messages, which stay in view anyway."""
     return sum(size for shown, size in _weighed(draft, piece) if shown.key not in draft.held)
 
 
@@ -200,7 +201,7 @@ def _is_block(draft: Draft, piece: Piece) -> bool:
 
 
 def _with_prefix(draft: Draft, goal: Goal, index: int, turn: int) -> Draft:
-    """The draft with the text at `index` to be written in two parts, and as much more room as the target leaves."""
+    """Marks the text at `index` to be written in two parts, and adds as much budget as the target leaves."""
     piece = draft.pieces[index]
     narrative = piece.allotment - goal.frame - goal.facts
     more = max(0, min(int(narrative * PREFIX_SHARE), goal.target - draft.tokens))

@@ -1,6 +1,6 @@
-"""Stages that shorten or blank tool outputs and leave every message where it is.
+"""Stages that shorten or blank tool outputs, and leave every message where it is.
 
-A step whose output is elided is one replacement: its call and other results are kept, untouched.
+A step whose output is elided is one replacement: its call and its other results are kept untouched.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tenfold.wire import takes_text
 
 _FIRST_LINE = 100
 LEAST_SAVING = 40
-"""Tokens that eliding one output must save: below that the text itself is worth more than its absence."""
+"""Tokens that eliding one output must save. Below that, the text is worth more than its absence."""
 
 
 def hint(recall: Recall, entry: str) -> str:
-    """How the original can be read again, in the words of the chosen way of recall; "" when there is none."""
+    """Says how the original can be read again, in the words of the recall mode; "" where there is none."""
     match recall:
         case "tool":
             return f'; recall_read(entry="{entry}") gives it back'
@@ -40,7 +40,7 @@ def hint(recall: Recall, entry: str) -> str:
 
 
 def expansion(recall: Recall, block: str) -> str:
-    """How what a Block stands for can be read again; "" when there is no way of recall."""
+    """Says how the messages behind a Block can be read again; "" where there is no recall."""
     match recall:
         case "tool":
             return f'[recall_expand(block="{block}") shows the messages that this stands for]'
@@ -51,30 +51,31 @@ def expansion(recall: Recall, block: str) -> str:
 
 
 def outside_tail(draft: Draft, goal: Goal) -> list[int]:
-    """The pieces that may be elided, oldest first: all but the recent `goal.tail` tokens.
+    """Returns the indexes of the pieces that may be elided, oldest first: all but the recent `goal.tail_budget` tokens.
 
-    A piece larger than the room left is not protected and uses up at most half of the tail, so that one giant output
-    does not leave everything before it without protection.
+    A piece larger than the budget left is not protected, and uses up at most half of the tail. So one giant output does
+    not leave everything before it without protection.
     """
-    room = goal.tail - draft.rest
+    budget = goal.tail - draft.rest
     free: list[int] = []
     index = len(draft.pieces)
-    while index and room > 0:
+    while index and budget > 0:
         index -= 1
         tokens = draft.pieces[index].tokens
-        if tokens > room:
+        if tokens > budget:
             free.append(index)
-        room -= min(tokens, goal.tail // 2)
+        budget -= min(tokens, goal.tail // 2)
     return [*range(index), *reversed(free)]
 
 
 Elision = Callable[[Shown, int], str | Message | None]
-"""Gives what stands for a tool output of that many tokens: a text in place of its content, or a whole message with
-parts of it; None to leave it."""
+"""Returns what stands for a tool output of that many tokens: a text in place of its content, or a whole message with
+parts of it. None leaves the output alone.
+"""
 
 
 def elided(draft: Draft, piece: Piece, kind: str, elide: Elision) -> Piece:
-    """The piece with outputs elided where that saves tokens; the same piece where it saves none."""
+    """Returns the piece with outputs elided where that saves tokens; the same piece where it saves none."""
     shown = piece.shown()
     show = [as_show(s) for s in shown] if not piece.changed else list(piece.show)
     if len(show) != len(shown) or piece.allotment:
@@ -104,13 +105,13 @@ def _stub(message: Message, text: str) -> Message:
 
 
 def with_text(message: Message, text: str) -> Message:
-    """The output with `text` in place of all its texts; images and the like stay."""
+    """Returns the output with `text` in place of all its texts. Images and the like stay."""
     kept = (part for part in _parts_of(message) if not _is_text(part))
     return _with_parts(message, (*((Text(text),) if text else ()), *kept))
 
 
 def beside_text(message: Message) -> str:
-    """How many parts of an output are no text, as what follows the number of its lines; "" where all are."""
+    """Describes how many parts of an output are no text, to follow the number of its lines; "" if there are none."""
     others = sum(not _is_text(part) for part in _parts_of(message))
     return f" and {others} {'part' if others == 1 else 'parts'} not of text" if others else ""
 
@@ -122,7 +123,7 @@ def _parts_of(message: Message) -> tuple[Part, ...]:
 
 def _with_parts(message: Message, parts: tuple[Part, ...]) -> Message:
     result = result_of(message)
-    if result is None:  # an output that its format wrote as a user line
+    if result is None:  # an output that its format wrote as a user message
         return Message(message.role, parts, "tool")
     return Message("tool", (replace(result, content=parts),), "tool")
 
@@ -136,7 +137,7 @@ def _apply(draft: Draft, goal: Goal, kind: str, elide: Elision) -> Draft:
 
 
 def _each(draft: Draft, goal: Goal, treat: Callable[[Piece], Piece]) -> Draft:
-    """The draft with pieces outside the tail treated, oldest first, until the view is small enough."""
+    """Applies `transform` to the pieces outside the tail, oldest first, until the view is small enough."""
     pieces, tokens = list(draft.pieces), draft.tokens
     for index in outside_tail(draft, goal):
         if tokens <= goal.stop:
@@ -149,9 +150,9 @@ def _each(draft: Draft, goal: Goal, treat: Callable[[Piece], Piece]) -> Draft:
 
 
 def shortened(text: str, lines: int, characters: int) -> str | None:
-    """Head and tail of a text with the gap stated, None when it is within both bounds.
+    """Returns head and tail of a text with the gap stated, None if the text is within both limits.
 
-    Bounded by lines and by characters, since one line may be a megabyte.
+    Limited by lines and by characters, since one line may be a megabyte.
     """
     rows = text.splitlines()
     if len(rows) <= lines and len(text) <= characters:
@@ -167,7 +168,7 @@ def shortened(text: str, lines: int, characters: int) -> str | None:
 
 
 class Truncate(Struct, frozen=True):
-    """Cuts tool outputs above `over` tokens to their first and last lines."""
+    """Cuts tool outputs above `max_tokens` to their first and last lines."""
 
     over: int = 1_000
     lines: int = 40
@@ -176,7 +177,7 @@ class Truncate(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Shortens every output outside the tail that is above the bound."""
+        """Shortens every output outside the tail that is above the limit."""
 
         def elide(shown: Shown, tokens: int) -> Message | None:
             text = shortened(text_of(shown.message), self.lines, self.characters) if tokens > self.over else None
@@ -186,13 +187,13 @@ class Truncate(Struct, frozen=True):
 
 
 class Clear(Struct, frozen=True):
-    """Blanks tool outputs outside the tail, naming their size and first line. Errors stay."""
+    """Blanks tool outputs outside the tail, and names their size and first line. Errors stay."""
 
     name: ClassVar[str] = "clear"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Blanks every output for which the placeholder is shorter."""
+        """Blanks every output that is longer than its placeholder."""
 
         def elide(shown: Shown, tokens: int) -> str | None:
             result = result_of(shown.message)
@@ -211,9 +212,9 @@ class Clear(Struct, frozen=True):
 
 
 class SupersededReads(Struct, frozen=True):
-    """Blanks what a read of a file gave when the file is changed, or read again as a whole, later.
+    """Blanks the output of a file read when the file is changed later, or read again as a whole.
 
-    A read of a part of a file is superseded by the same read made again, or by a change, not by another part.
+    A read of a part of a file is superseded by the same read made again, or by a change, but not by another part.
     """
 
     name: ClassVar[str] = "superseded-reads"
@@ -235,11 +236,11 @@ _PART = re.compile(
     r"(?:\w*_)?(?:offset|limit|start|end|head|tail|first|last|skip|max|length|chunk|lines?|pages?|(?:view)?range)",
     re.IGNORECASE,
 )
-"""How the names of the arguments begin with which tools read a part of a file."""
+"""How the names of arguments begin with which tools read a part of a file."""
 
 
 def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
-    """The reads that a later call supersedes, by (first position of the unit, call id), with the path."""
+    """Finds the reads that a later call supersedes, by (first position of the unit, call id), with the path."""
     answers = {(piece.first, call): shown for piece in draft.pieces for call, shown in _answers(piece).items()}
     calls = [
         (piece.first, call)
@@ -251,18 +252,18 @@ def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
     later: set[str] = set()
     out: dict[tuple[int, str], str] = {}
     for first, call in reversed(calls):
-        doing = read_call(call)
-        if not doing.effects:
+        parsed = read_call(call)
+        if not parsed.effects:
             continue
         same = f"{call.name}\0{call.arguments}"
-        paths = [e.path for e in doing.effects]
-        reads = all(e.verb == "read" for e in doing.effects)
+        paths = [e.path for e in parsed.effects]
+        reads = all(e.verb == "read" for e in parsed.effects)
         if reads and (same in later or all(path in later for path in paths)):
             out[first, call.id] = paths[0]
-        done = _done(doing, answers.get((first, call.id)))
-        if done == doing.effects:
+        done = _done(parsed, answers.get((first, call.id)))
+        if done == parsed.effects:
             later.add(same)
-        whole = doing.verb == "read" and not any(_PART.match(k) for k, value in doing.arguments.items() if value)
+        whole = parsed.verb == "read" and not any(_PART.match(k) for k, value in parsed.arguments.items() if value)
         for effect in done:
             if whole or effect.verb != "read":
                 later.update((effect.path, effect.target or effect.path))
@@ -271,16 +272,16 @@ def _superseded(draft: Draft) -> dict[tuple[int, str], str]:
 
 _UNCHANGED = re.compile(r"\bunchanged\b|\bnot (?:been )?(?:changed|modified) since\b", re.IGNORECASE)
 _OPENING = 100
-"""Characters in which a tool says that a file is as it was, in place of showing it again."""
+"""The first characters of an output in which a tool may say that a file is unchanged, instead of showing it."""
 
 
 def _done(doing: Doing, answer: Shown | None) -> tuple[Effect, ...]:
-    """What a call did to files, as far as its answer tells: of a shell command that failed, what it surely changed."""
+    """Returns what a call did to files, as far as its result tells. For a failed command: what it surely changed."""
     result = result_of(answer.message) if answer is not None else None
     if answer is None or result is None:
         return ()
     text = text_of(answer.message)
-    if doing.verb == "read" and _UNCHANGED.search(text[:_OPENING]):  # what it says stands in the earlier output alone
+    if doing.verb == "read" and _UNCHANGED.search(text[:_OPENING]):  # only the earlier output has the content
         return ()
     if took_effect(judge(doing, text, flagged=result.error, at=answer.at).note):
         return doing.effects
@@ -288,7 +289,7 @@ def _done(doing: Doing, answer: Shown | None) -> tuple[Effect, ...]:
 
 
 def _answers(piece: Piece) -> dict[str, Shown]:
-    """The tool messages of a piece by the call they answer."""
+    """Returns the tool messages of a piece by the id of the call they answer."""
     return {r.call: s for s in piece.shown() if (r := result_of(s.message)) is not None}
 
 
@@ -300,7 +301,7 @@ def _superseding(draft: Draft, goal: Goal, piece: Piece, old: dict[tuple[int, st
         if not isinstance(result, ToolResult) or result.error or (first, result.call) not in old:
             return None
         entry = draft.view.path.at(shown.of).id if shown.of is not None else ""
-        name = old[first, result.call].rstrip("/").rpartition("/")[2]  # the call beside it says where that lies
+        name = old[first, result.call].rstrip("/").rpartition("/")[2]  # the tool call beside it has the folder
         return f"[superseded: {name} was read or changed again later; {tokens:,} tokens{hint(goal.recall, entry)}]"
 
     return elide

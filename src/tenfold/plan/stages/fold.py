@@ -15,13 +15,13 @@ from tenfold.view.units import Shown
 from tenfold.wire.marks import summary_text
 
 LEAST_TEXT = 50
-"""Tokens for the archive's first line and the line of what is omitted."""
+"""Tokens for the archive's first line and the line that says what is omitted."""
 
 
 class ImportanceScoringConfig(Struct, frozen=True):
-    """How much a message matters: its role, its age, and what it says. A tool's message weighs like a user's.
+    """How important a message is: by its role, its age, and what it says. A tool's message counts like a user's.
 
-    `keywords` count as whole words, so that `fix` is not found in `prefix`.
+    `keywords` match whole words only, so `fix` is not found in `prefix`.
     """
 
     system: float = 10.0
@@ -36,7 +36,7 @@ class ImportanceScoringConfig(Struct, frozen=True):
     keywords: tuple[str, ...] = ("error", "fail", "bug", "fix", "decision", "agreed", "constraint", "requirement")
 
     def score(self, message: Message, index: int, total: int) -> float:
-        """The score of the message at `index` of `total`."""
+        """Returns the score of the message at `index` of `total`."""
         text = text_of(message)
         weight = {"system": self.system, "assistant": self.assistant}.get(message.role, self.user)
         words = (rf"\b{re.escape(word)}\b" for word in dict.fromkeys(self.keywords))
@@ -51,9 +51,9 @@ class ImportanceScoringConfig(Struct, frozen=True):
 
 
 class Fold(Struct, frozen=True):
-    """Covers everything but the newest `keep_recent` messages, as whole units and as far as they fit the target.
+    """Covers everything but the newest `keep_recent` messages, as whole units and as far as these fit the target.
 
-    With `scoring`, the most important units of what is covered stay verbatim, in order, as far as `goal.users` reaches.
+    With `scoring`, the most important covered units stay verbatim, in order, within `goal.user_budget`.
     """
 
     keep_recent: int = 5
@@ -62,7 +62,7 @@ class Fold(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """One archive over all that is covered; no change where nothing was said since the last one."""
+        """Plans one archive over all that is covered. Changes nothing where nothing new was said since the last one."""
         first = after_floor(draft)
         allotment = max(goal.summary, goal.frame + LEAST_TEXT)
         covered = draft.pieces[first : self._cut(draft, goal, first, allotment)]
@@ -88,23 +88,23 @@ class Fold(Struct, frozen=True):
         return draft.swap(first, piece, until=first + len(covered))
 
     def _cut(self, draft: Draft, goal: Goal, first: int, allotment: int) -> int:
-        """The index where the kept tail begins."""
-        held = sum(draft.sizer([s for p in draft.pieces[first:] for s in p.shown() if s.key in draft.held]))
-        room = goal.target - sum(p.tokens for p in draft.pieces[:first]) - draft.rest - allotment - held
+        """Returns the index where the kept tail begins."""
+        protected_tokens = sum(draft.sizer([s for p in draft.pieces[first:] for s in p.shown() if s.key in draft.held]))
+        budget = goal.target - sum(p.tokens for p in draft.pieces[:first]) - draft.rest - allotment - protected_tokens
         count = len(list(draft.view.shown())) - sum(len(p.shown()) for p in draft.pieces)
         index = len(draft.pieces)
         while index > first and count < self.keep_recent:
             piece = draft.pieces[index - 1]
             own = sum(draft.sizer([s for s in piece.shown() if s.key in draft.held]))
-            if _told(piece) or piece.tokens - own > room:
+            if _told(piece) or piece.tokens - own > budget:
                 break
             index -= 1
             count += len(piece.shown())
-            room -= piece.tokens - own
+            budget -= piece.tokens - own
         return index
 
     def _important(self, covered: tuple[Piece, ...], goal: Goal) -> frozenset[int]:
-        """The first positions of the units that stay verbatim."""
+        """Returns the first positions of the units that stay verbatim."""
         if self.scoring is None:
             return frozenset()
         shown = [(p, s) for p in covered for s in p.shown()]
@@ -113,10 +113,10 @@ class Fold(Struct, frozen=True):
             if each.original and piece.units[0].ref is None and not piece.held:
                 best[piece.first] = max(best.get(piece.first, 0.0), self.scoring.score(each.message, index, len(shown)))
         tokens = {p.first: p.tokens for p in covered}
-        room, stays = goal.users, set[int]()
+        budget, stays = goal.users, set[int]()
         for first in sorted(best, key=lambda at: -best[at]):
-            if tokens[first] <= room:
-                room -= tokens[first]
+            if tokens[first] <= budget:
+                budget -= tokens[first]
                 stays.add(first)
         return frozenset(stays)
 

@@ -1,8 +1,8 @@
-"""One line for a step or a message, in the words of the preset `blocks`, and many of them within a budget.
+"""One line for a step or a message, in the words of the preset `blocks`, and many lines within a token budget.
 
-Plain texts only: `overlay.py` shows each line in the place of a step, `summarize/lines.py` writes them one under the
-other. When the budget is short every line gets shorter; none is dropped, and no neighbour is told in its place unless
-even the shortest lines do not fit: then neighbouring steps share a line that says how many they are.
+Plain texts only: `overlay.py` shows each line in place of a step, and the preset's writer writes them one below the
+other. When the budget is short, every line gets shorter and none is dropped. Only if even the shortest lines do not fit
+do neighbouring steps share a line, which says how many they are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tenfold.redact import redacted
 LINE = "[Summary] "
 """Begins the line that stands for a step."""
 USER_LINE = "[User] "
-"""Begins the line that stands for a user's message, where one does not stay as it was said."""
+"""Begins the line that stands for a user's message that does not stay word for word."""
 BLOCK_BYTES = 200
-"""The most bytes of a text block that a line quotes. The design leaves longer blocks out; here they are cut."""
+"""The most bytes of one text part that a line quotes. The design omits longer ones; here they are cut."""
 _CAPS = (BLOCK_BYTES, 150, 110, 80, 56, 40, 28, 20, 12)
 _TOGETHER = (2, 4, 8, 16, 32, 64, 128)
 _SHARED_CHARACTERS = 60
@@ -27,11 +27,11 @@ _FOCUS_WORD = 4
 _FOCUS_FACTOR = 3
 
 Measure = Callable[[Sequence[str]], Sequence[int]]
-"""Tokens of each line as it will be shown."""
+"""Counts the tokens of each line as it will be shown."""
 
 
 class Told(Struct, frozen=True):
-    """A line: its `label`, what it says, and whether it may share one with the line before it."""
+    """A line: its `label`, its text, and whether it may share a line with the one before it."""
 
     label: str
     text: str
@@ -51,9 +51,10 @@ class Fitted(Struct, frozen=True):
 
 
 def said(message: Message) -> str:
-    """What a step's line says of an assistant message.
+    """Describes an assistant message for a step's line.
 
-    Its text blocks, at most `BLOCK_BYTES` of each; without text how many tools it used; with neither, that it answered.
+    Quotes its text parts, at most `MAX_QUOTED_BYTES` of each. Without text it says how many tools were used, or, if
+    there were none, just that the assistant responded.
     """
     blocks = [p.text for p in message.parts if isinstance(p, Text) and p.text.strip()]
     if blocks:
@@ -63,18 +64,18 @@ def said(message: Message) -> str:
 
 
 def _words(text: str) -> str:
-    """The beginning of a text on one line, and more of it than a line shows: secrets go before it is cut."""
+    """Returns the start of a text on one line, longer than a line shows: secrets must be removed before it is cut."""
     return redacted(" ".join(text.split())[: 4 * BLOCK_BYTES])
 
 
 def bounded(text: str, most: int = BLOCK_BYTES) -> str:
-    """The text in at most that many bytes of UTF-8, its end replaced by three dots where it is longer."""
+    """Returns the text in at most that many bytes of UTF-8. Three dots replace the end of a longer one."""
     raw = text.encode("utf-8", "surrogatepass")
     return text if len(raw) <= most else raw[: most - 3].decode("utf-8", "ignore").rstrip() + "..."
 
 
 def step_line(message: Message, *, joins: bool = True) -> Told:
-    """The line of a step, from its assistant message; a line that stands for one already stays what it is."""
+    """Builds the line of a step from its assistant message. A message that is such a line already stays as it is."""
     text = text_of(message)
     if message.origin == "tenfold" and text.startswith(LINE):
         return Told(LINE, text.removeprefix(LINE), joins)
@@ -82,16 +83,16 @@ def step_line(message: Message, *, joins: bool = True) -> Told:
 
 
 def user_line(message: Message) -> Told:
-    """The line of a user's message."""
+    """Builds the line of a user's message."""
     words = _words(text_of(message))
     return Told(USER_LINE, bounded(words) if words else "[no text]")
 
 
 def fitted(told: Sequence[Told], budget: int, measure: Measure, *, focus: str = "") -> list[Fitted]:
-    """The lines in at most `budget` tokens together, all of them represented.
+    """Returns the lines in at most `budget` tokens together, with every one of them represented.
 
-    Lines that speak of the `focus` are shortened less. Only if each at its shortest is still too much do neighbours
-    that may be joined share lines; where nothing may be joined the shortest lines are given, over the budget.
+    Lines that mention the `focus` are shortened less. If even the shortest lines are too much, neighbours that may be
+    joined share lines. Where nothing may be joined, the result is over the budget.
     """
     words = [w for w in focus.lower().split() if len(w) >= _FOCUS_WORD]
     whole = [Fitted(1, each.line) for each in told]
@@ -120,10 +121,7 @@ def _cut(text: str, cap: int, words: Sequence[str]) -> str:
 
 
 def _shared(told: Sequence[Told], single: Sequence[Fitted], most: int, *, mixed: bool) -> list[Fitted]:
-    """At most `most` neighbours in one line, which says how many they are and how the first ones begin.
-
-    A user's line shares one with steps only if `mixed`.
-    """
+    """Puts at most `group_size` neighbours on one line. A user's line joins steps only if `mixed`."""
     out: list[Fitted] = []
     start = 0
     while start < len(told):
@@ -145,9 +143,9 @@ def _shared(told: Sequence[Told], single: Sequence[Fitted], most: int, *, mixed:
 
 
 def cut_lines(text: str, most: int) -> str | None:
-    """The first half and the last half of `most` lines, between them how many were dropped; None if there are no more.
+    """Returns the first and last half of `max_lines` lines, and says how many were dropped between; None if none were.
 
-    An odd `most` gives the end one line more.
+    An odd `max_lines` gives the end one line more.
     """
     rows = text.split("\n")
     if len(rows) <= most:

@@ -1,4 +1,4 @@
-"""One summary over everything that is older than the newest messages."""
+"""The stage that puts one summary over everything older than the newest messages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tenfold.record.message import Message
 
 
 class SummarizeOlder(Struct, frozen=True):
-    """Replaces everything before the newest `protected` messages by one summary of at most `most` tokens and the facts.
+    """Replaces everything before the newest messages by one summary of at most `max_summary_tokens`, and the facts.
 
-    The messages are protected as whole steps, and only as far as they fit what the target leaves: the rest of them is
-    summarized too. What earlier stages shortened is read as they left it.
+    The newest `protected_messages` are kept as whole steps, as far as the target has a budget for them. The rest of
+    them is summarized too. The writer reads what earlier stages shortened in its shorter form.
     """
 
     protected: int = 12
@@ -27,7 +27,7 @@ class SummarizeOlder(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Plans the summary; the same draft where nothing lies before the protected messages."""
+        """Plans the summary. Changes nothing where nothing lies before the protected messages."""
         first = after_floor(draft)
         allotment = goal.frame + goal.facts + min(goal.narrative, self.most)
         kept = _held(draft, first)
@@ -40,7 +40,7 @@ class SummarizeOlder(Struct, frozen=True):
         return draft.swap(first, replace(piece, reads=_reads(covered)), until=last)
 
     def _cutoff(self, draft: Draft, first: int, room: int, kept: dict[Key, int]) -> int:
-        """Where the protected messages begin: as many of the newest as `protected` says and `room` tokens hold."""
+        """Returns where the protected messages begin: the newest ones, as many as the budget holds."""
         least = max(first, protected_from(draft, self.protected))
         index = len(draft.pieces)
         while index > least:
@@ -54,13 +54,13 @@ class SummarizeOlder(Struct, frozen=True):
 
 
 def _held(draft: Draft, first: int) -> dict[Key, int]:
-    """The messages that stay on whichever side of the cutoff they fall, with their tokens."""
+    """Returns the messages that stay on either side of the cutoff, with their tokens."""
     shown = [s for p in draft.pieces[first:] for s in p.shown() if s.key in draft.held]
     return dict(zip((s.key for s in shown), draft.sizer(shown), strict=True))
 
 
 def _reads(covered: tuple[Piece, ...]) -> tuple[tuple[Key, Message], ...]:
-    """The forms that earlier stages gave to messages, one for one."""
+    """Returns the shorter forms that earlier stages gave to messages, one for one."""
     out: list[tuple[Key, Message]] = []
     for piece in covered:
         shown = piece.shown()

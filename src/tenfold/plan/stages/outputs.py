@@ -1,7 +1,7 @@
-"""Stages that bound every tool output wherever it stands, and blank those older than the newest messages.
+"""Stages that limit every tool output wherever it is, and blank those older than the newest messages.
 
-Unlike `Truncate` and `Clear`, which leave a recent tail of tokens alone, these go by what they are told: the first
-spares nothing, the second so many messages. Each goes over all outputs that it is meant for, then the view is measured.
+`TruncateStage` and `ClearStage` leave a recent tail of tokens alone. The stages here count differently: the first
+spares nothing, the second spares a number of messages. Each treats all its outputs, and then the view is measured.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ REMOVED = "[tool output removed: "
 DROPPED = "dropped"
 FIRST_CHARACTERS = 100
 FEW_LINES = 10
-"""Outputs of so few lines lose none as a whole: they are bounded by tokens alone."""
+"""An output of at most this many lines loses no whole line: it is limited by tokens alone."""
 LEAST_LINES = 5
 TOKENS_PER_LINE = 10
 _MARKER = 40
 
 
 def protected_from(draft: Draft, messages: int) -> int:
-    """The index of the first piece that holds one of the newest `messages` messages, the open step's counted first.
+    """Returns the index of the first piece with one of the newest `messages` messages. The open step's count first.
 
-    Pieces are whole units, so a step that only reaches into them is protected as a whole: what is left before it ends
-    where every call is answered.
+    Pieces are whole units, so a step that is partly among the newest is protected as a whole. What is left before it
+    ends where every tool call is answered.
     """
     step = draft.view.step
     left = messages - (len(shown_of(step, closing=False)) if step is not None else 0)
@@ -45,10 +45,10 @@ def protected_from(draft: Draft, messages: int) -> int:
 
 
 class TruncateOutputs(Struct, frozen=True):
-    """Cuts every tool output above `over` tokens to its first and last lines, protected ones and errors included.
+    """Cuts every tool output above `max_tokens` to its first and last lines, protected messages and errors included.
 
-    Each side has at most `keep / 10` lines (at least 5, at most half of them), since a line is taken for 10 tokens,
-    and at most 2 x `keep` tokens and half of `over`, since it need not be.
+    Each side has at most `keep_tokens / 10` lines (at least 5, at most half of them), as a line is taken for 10 tokens.
+    It also has at most 2 x `keep_tokens` tokens and half of `max_tokens`, as lines may be longer than that.
     """
 
     over: int = 2_000
@@ -57,7 +57,7 @@ class TruncateOutputs(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Shortens every output above the bound for which that saves tokens."""
+        """Shortens every output above the limit where that saves tokens."""
 
         def elide(shown: Shown, tokens: int) -> Message | None:
             if tokens <= self.over or _shown_by_block(shown):
@@ -89,10 +89,10 @@ class TruncateOutputs(Struct, frozen=True):
 
 
 def ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
-    """The first and last `lines` lines of a text, each side of at most `characters`, and what was dropped between.
+    """Returns the first and last `lines` lines of a text, at most `characters` a side, with the gap stated.
 
-    Of at most `FEW_LINES` lines none is dropped as a whole. `end` closes the marker. The text itself where nothing
-    would be dropped.
+    A text of at most `MAX_WHOLE_LINES` lines loses no whole line. `end` closes the marker. The text itself is returned
+    if nothing would be dropped.
     """
     rows = text.removesuffix("\n").split("\n")
     half = len(rows) if len(rows) <= FEW_LINES else min(lines, len(rows) // 2)
@@ -110,9 +110,9 @@ def ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
 
 
 class RemoveOutputs(Struct, frozen=True):
-    """Blanks every tool output before the newest `protected` messages, naming its lines and how it began.
+    """Blanks every tool output before the newest `protected_messages`, and names its lines and how it began.
 
-    Errors stay, and what would not get shorter. The call and its pairing stay as they are.
+    Errors stay, as do outputs that would not get shorter. Tool calls and their pairing stay as they are.
     """
 
     protected: int = 12
@@ -134,7 +134,7 @@ class RemoveOutputs(Struct, frozen=True):
 
 
 def placeholder(draft: Draft, shown: Shown, goal: Goal) -> str:
-    """What stands for a blanked output: the lines of the original, and its first line, up to 100 characters."""
+    """Builds the text for a blanked output: the number of its lines, and the first line, up to 100 characters."""
     entry = draft.view.path.at(shown.of) if shown.of is not None else None
     message = (message_of(entry) if entry is not None else None) or shown.message
     text = text_of(message)
@@ -145,5 +145,5 @@ def placeholder(draft: Draft, shown: Shown, goal: Goal) -> str:
 
 
 def _shown_by_block(shown: Shown) -> bool:
-    """Whether an earlier Block put it there: bounded already."""
+    """Whether an earlier Block shows this message: then it is short already."""
     return shown.key[2] >= 0

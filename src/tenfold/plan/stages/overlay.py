@@ -1,8 +1,8 @@
-"""The overlay of the preset `blocks`: a kept beginning, one line a step, recent steps with their outputs cut.
+"""The overlay of the preset `blocks`: a kept beginning, one line per step, recent steps with their outputs cut.
 
-A step is one answer with its results; a run is one `invoke()` by the run ids of the log, and an exchange where a log
-has none. Older runs are lines from end to end, and those beyond the scope are hidden; user messages stay as they were
-said. Every step is a replacement of its own, so that no tool call is parted from its result and no step is shown twice.
+A step is one answer with its results. A run is one `invoke()`, by the run ids of the log, or an exchange where the log
+has none. Older runs are lines throughout, and those beyond the scope are hidden. User messages stay word for word.
+Every step is a replacement of its own, so that no tool call is separated from its result and no step is shown twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Scope = int | Literal["token_budget"]
 
 
 class Sections(Struct, frozen=True):
-    """How the steps of a run are divided: as half-open ranges of step numbers, which meet and never overlap."""
+    """How the steps of a run are divided: half-open ranges of step numbers, which meet and never overlap."""
 
     first: range
     middle: range
@@ -39,7 +39,7 @@ class Sections(Struct, frozen=True):
 
 
 def sections(count: int, keep_first: int, keep_recent: int, *, latest: bool) -> Sections:
-    """The sections of a run of `count` steps. Only the latest run keeps its beginning and its end."""
+    """Divides a run of `count` steps. Only the latest run keeps its beginning and its end."""
     if not latest:
         return Sections(range(0), range(count), range(count, count))
     begin = min(max(0, keep_first), count)
@@ -48,7 +48,7 @@ def sections(count: int, keep_first: int, keep_recent: int, *, latest: bool) -> 
 
 
 class Loop(Struct, frozen=True):
-    """A run as pieces of a draft: `pieces[first:last]`. `run` is its id, "" where the log has none."""
+    """A run as pieces of a draft: `pieces[first:last]`. `run_id` is "" where the log has none."""
 
     run: str
     first: int
@@ -56,9 +56,9 @@ class Loop(Struct, frozen=True):
 
 
 def run_starts(said: Iterable[tuple[int, Entry]]) -> list[tuple[str, int]]:
-    """Where runs begin among numbered entries: by run ids, and where there are none with each message of the user.
+    """Finds where runs begin among numbered entries: by run id, or without ids at each message of the user.
 
-    What stands before the first message or answer, system messages for instance, belongs to the first run.
+    What comes before the first message or answer, system messages for instance, belongs to the first run.
     """
     starts: list[tuple[str, int]] = []
     opened = False
@@ -66,19 +66,19 @@ def run_starts(said: Iterable[tuple[int, Entry]]) -> list[tuple[str, int]]:
         message = message_of(entry)
         if message is None:
             continue
-        asked = message.role == "user" and message.origin == "human"
-        begins = not starts or entry.run != starts[-1][0] or (not entry.run and asked)
+        is_request = message.role == "user" and message.origin == "human"
+        begins = not starts or entry.run != starts[-1][0] or (not entry.run and is_request)
         if begins and starts and not opened:
             starts[-1] = (entry.run, starts[-1][1])
         elif begins:
             starts.append((entry.run, number))
             opened = False
-        opened = opened or asked or message.role == "assistant"
+        opened = opened or is_request or message.role == "assistant"
     return starts
 
 
 def loops(draft: Draft) -> tuple[Loop, ...]:
-    """The runs in view, oldest first, tiling the pieces. The last one is the current run."""
+    """Returns the runs in view, oldest first. They cover the pieces without gaps; the last one is the current run."""
     starts = run_starts((n, draft.view.path.at(p.first)) for n, p in enumerate(draft.pieces))
     begins = [0, *(index for _, index in starts[1:])]
     ends = [*begins[1:], len(draft.pieces)]
@@ -86,50 +86,51 @@ def loops(draft: Draft) -> tuple[Loop, ...]:
 
 
 def in_scope(scope: Scope, sizes: Sequence[int], *, current: int, window: int) -> int:
-    """How many of the earlier runs are in scope, given what each takes in view (oldest first) and the current one.
+    """Counts the earlier runs in scope, given the sizes of all runs in view (oldest first) and of the current one.
 
-    By a token budget the walk goes back from the current run, which is charged first, and stops at the first run that
-    exceeds what is left of the window. A run that was compacted counts with its compacted size.
+    With a token budget, it walks back from the current run, which is charged first, and stops at the first run that
+    exceeds what is left of the window. A compacted run counts with its compacted size.
     """
     if scope != "token_budget":
         return min(max(0, scope), len(sizes))
-    room = window - current
+    budget = window - current
     count = 0
     for size in reversed(sizes):
-        if size > room:
+        if size > budget:
             break
-        room -= size
+        budget -= size
         count += 1
     return count
 
 
 Lay = Callable[[Draft, Goal, Loop, int, bool], Draft]
-"""Lays sections over one run: the draft, the goal, the run, the room for its text, whether it is the latest."""
+"""Overlays one run: takes the draft, the goal, the run, the budget for its text, and whether it is the latest."""
 
 
 def across(draft: Draft, goal: Goal, scope: Scope, most: int, lay: Lay) -> Draft:
-    """Every run in scope laid over, with at most `most` tokens of text each; those beyond the scope are hidden.
+    """Overlays every run in scope, with at most `max_tokens` tokens of text each, and hides those beyond the scope.
 
-    From the newest run back, so that what is still to come keeps its place. All texts take half the target at most.
+    Goes from the newest run back, so that the indexes of earlier ones stay valid. All texts together take at most half
+    the target.
     """
     every = loops(draft)
     if not every:
         return draft
-    taken = [sum(p.tokens for p in draft.pieces[r.first : r.last]) for r in every]
+    sizes = [sum(p.tokens for p in draft.pieces[r.first : r.last]) for r in every]
     window = goal.window or DEFAULT_WINDOW
-    many = in_scope(scope, taken[:-1], current=taken[-1] + draft.rest, window=window)
+    many = in_scope(scope, sizes[:-1], current=sizes[-1] + draft.rest, window=window)
     shown = every[len(every) - 1 - many :]
-    room = min(most, goal.stop // (2 * len(shown)))
+    budget = min(most, goal.stop // (2 * len(shown)))
     for run in reversed(shown):
-        draft = lay(draft, goal, run, room, run is shown[-1])
+        draft = lay(draft, goal, run, budget, run is shown[-1])
     beyond = every[: len(every) - 1 - many]
     return _hidden(draft, beyond[-1].last, len(beyond)) if beyond else draft
 
 
 class Overlay(Struct, frozen=True):
-    """Lays the three sections over the current run, lines over the earlier ones, and hides those beyond the scope.
+    """Divides the current run into three sections, turns earlier runs into lines, and hides those beyond the scope.
 
-    `max_summary_tokens` bounds the lines of one run together. Where a model writes the summaries, the middle becomes
+    `max_summary_tokens` limits the lines of one run together. Where a model writes the summaries, the middle becomes
     one text instead, if that is shorter.
     """
 
@@ -142,7 +143,7 @@ class Overlay(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """The sections of each run in view, the newest first."""
+        """Overlays each run in view, the newest first."""
         return across(draft, goal, self.scope, self.max_summary_tokens, self._laid)
 
     def _laid(self, draft: Draft, goal: Goal, run: Loop, room: int, latest: bool) -> Draft:  # noqa: FBT001 - see `Lay`
@@ -163,9 +164,9 @@ class Overlay(Struct, frozen=True):
 
 
 class Recede(Struct, frozen=True):
-    """Where the overlay did not reach the target: the current run's kept steps become lines too, oldest first.
+    """Turns the current run's kept steps into lines too, oldest first, where the overlay did not reach the target.
 
-    The recent ones go first, then the beginning; each only until the view is small enough.
+    The recent steps go first, then the beginning; each only until the view is small enough.
     """
 
     keep_first: int = 2
@@ -174,28 +175,28 @@ class Recede(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """Turns steps into lines until the target, and then sees to it that the run's lines keep their budget."""
+        """Turns steps into lines until the target, and then keeps the run's lines within their budget."""
         every = loops(draft)
         if not every:
             return draft
         steps = steps_of(draft, every[-1])
         aim = goal.target if any(p.allotment for p in draft.pieces) else goal.stop
         tokens = draft.tokens
-        told = [step for step in steps if draft.pieces[step.start].kind == STEP_LINE]
+        replaced = [step for step in steps if draft.pieces[step.start].kind == STEP_LINE]
         for step in (*steps[self.keep_first :], *steps[: self.keep_first]):
             if tokens <= aim:
                 break
-            if step not in told:
-                told.append(step)
+            if step not in replaced:
+                replaced.append(step)
                 tokens -= draft.tokens - lined(draft, [step], self.max_summary_tokens).tokens
-        room = min(self.max_summary_tokens, goal.stop // 2)
-        return lined(draft, sorted(told, key=lambda step: step.start), room, focus=goal.focus)
+        budget = min(self.max_summary_tokens, goal.stop // 2)
+        return lined(draft, sorted(replaced, key=lambda step: step.start), budget, focus=goal.focus)
 
 
 def steps_of(draft: Draft, run: Loop) -> list[range]:
-    """The steps of a run as ranges of pieces, oldest first; lines that stand for steps already are among them.
+    """Returns the steps of a run as ranges of pieces, oldest first, including lines that stand for steps already.
 
-    Output that a format wrote as a user line belongs to the step before it.
+    Tool output that a format wrote as a user line belongs to the step before it.
     """
     starts = [i for i in range(run.first, run.last) if _is_step(draft, draft.pieces[i])]
     return [range(i, _end(draft, i, run.last)) for i in starts]
@@ -209,7 +210,7 @@ def _is_step(draft: Draft, piece: Piece) -> bool:
 
 
 def _end(draft: Draft, index: int, last: int) -> int:
-    """Where the step that begins with a piece ends: before the first piece that is not the output of a tool."""
+    """Returns where the step that begins with a piece ends: before the first piece that is no tool output."""
     end = index + 1
     while end < last and (shown := draft.pieces[end].shown()) and not draft.pieces[end].held:
         if any(s.message.origin != "tool" or s.message.role == "assistant" for s in shown):
@@ -219,15 +220,18 @@ def _end(draft: Draft, index: int, last: int) -> int:
 
 
 def lined(draft: Draft, steps: Sequence[range], room: int, *, focus: str = "") -> Draft:
-    """The draft with these steps as lines, in at most `room` tokens together. Held steps stay, as do shorter ones."""
+    """Returns the draft with these steps as lines, in at most `budget` tokens together.
+
+    Protected steps stay, as do those that would not get shorter.
+    """
     free = [step for step in steps if not any(draft.pieces[i].held or draft.pieces[i].allotment for i in step)]
-    told = [_told(draft, step, before) for before, step in zip([None, *free[:-1]], free, strict=True)] if free else []
+    given = [_told(draft, step, before) for before, step in zip([None, *free[:-1]], free, strict=True)] if free else []
 
     def measure(lines: Sequence[str]) -> list[int]:
         return draft.weigh([_message(line) for line in lines])
 
     end = len(free)
-    for each in reversed(fitted(told, room, measure, focus=focus)):
+    for each in reversed(fitted(given, room, measure, focus=focus)):
         start = end - each.count
         first, until = free[start].start, free[end - 1].stop
         piece = _line_piece(draft, draft.pieces[first:until], each)
@@ -238,7 +242,7 @@ def lined(draft: Draft, steps: Sequence[range], room: int, *, focus: str = "") -
 
 
 def _told(draft: Draft, step: range, before: range | None) -> Told:
-    """The line of a step. It may share one with the step before it, if nothing that stays stands between the two."""
+    """Builds a step's line. It may join the step before it if nothing that stays lies between the two."""
     pieces = draft.pieces
     joins = before is not None and not any(_kept(draft, pieces[i]) for i in (*before, *step))
     joins = joins and before is not None and not any(pieces[i].shown() for i in range(before.stop, step.start))
@@ -246,7 +250,7 @@ def _told(draft: Draft, step: range, before: range | None) -> Told:
 
 
 def _kept(draft: Draft, piece: Piece) -> list[Shown]:
-    """What of a step's range stays: what users and systems said in between, and what is held."""
+    """Returns what stays of a step's range: interleaved words of users and systems, and what is protected."""
     return [
         s for s in piece.shown() if s.key in draft.held or (s.original and s.message.origin in ("human", "harness"))
     ]
@@ -257,7 +261,7 @@ def _message(line: str) -> Message:
 
 
 def _line_piece(draft: Draft, pieces: Sequence[Piece], told: Fitted) -> Piece | None:
-    """These neighbours as one line and what stays of them; None where that is no shorter, or what is shown already."""
+    """Builds one line for these neighbours, and what stays of them. None where that is no shorter."""
     kept = [s for p in pieces for s in _kept(draft, p)]
     message = _message(told.line)
     show: tuple[Show, ...] = (Say(message), *(as_show(s) for s in kept))
@@ -269,13 +273,13 @@ def _line_piece(draft: Draft, pieces: Sequence[Piece], told: Fitted) -> Piece | 
 
 
 def over(pieces: Sequence[Piece], kind: str, show: tuple[Show, ...], sizes: tuple[int, ...], why: str) -> Piece:
-    """Neighbouring pieces as one, shown as `show`."""
+    """Joins neighbouring pieces into one, shown as `shown_items`."""
     units = tuple(u for p in pieces for u in p.units)
     return Piece(units, sum(p.before for p in pieces), sum(sizes), sizes, kind, show, why)
 
 
 def cut_outputs(draft: Draft, index: int, lines: int) -> Piece:
-    """The piece with every text of its tool outputs cut to head and tail; calls, ids and images stay."""
+    """Returns the piece with every text of its tool outputs cut to head and tail. Calls, ids and images stay."""
     piece = draft.pieces[index]
     if piece.held or piece.allotment or (piece.changed and piece.kind != CUT):
         return piece
@@ -296,7 +300,7 @@ def cut_outputs(draft: Draft, index: int, lines: int) -> Piece:
 
 
 def cut_message(message: Message, most: int) -> Message | None:
-    """A tool's output with each of its texts cut to `most` lines, None where all are short enough, or it is none."""
+    """Returns a tool output with each text cut to `max_lines` lines. None if all are short, or it is no tool output."""
     if message.origin != "tool":
         return None
     parts = tuple(_cut_part(part, most) for part in message.parts)
@@ -313,7 +317,7 @@ def _cut_part(part: Part, most: int) -> Part:
 
 
 def written_over(draft: Draft, goal: Goal, ends: range, room: int) -> Draft | None:
-    """One text over the pieces of the middle, user messages kept before it; None where lines take less."""
+    """Plans one text over the pieces of the middle, after their user messages. None where lines take less."""
     covered = draft.pieces[ends.start : ends.stop]
     users = {
         s.key: size
@@ -331,18 +335,18 @@ def written_over(draft: Draft, goal: Goal, ends: range, room: int) -> Draft | No
 
 
 def _hidden(draft: Draft, until: int, many: int) -> Draft:
-    """The draft with everything before a piece out of view, but what is held."""
-    stretch: list[int] = []
+    """Hides everything before a piece, except for what is protected."""
+    hidden: list[int] = []
     for index in range(until - 1, -2, -1):
         if index >= 0 and not draft.pieces[index].held and not _holds(draft, draft.pieces[index]):
-            stretch.insert(0, index)
+            hidden.insert(0, index)
             continue
-        if any(draft.pieces[i].shown() for i in stretch):
-            covered = draft.pieces[stretch[0] : stretch[-1] + 1]
+        if any(draft.pieces[i].shown() for i in hidden):
+            covered = draft.pieces[hidden[0] : hidden[-1] + 1]
             count = sum(len(p.shown()) for p in covered)
             why = f"{count:,} messages of {many:,} runs older than the scope"
-            draft = draft.swap(stretch[0], over(covered, HIDDEN, (), (), why), until=stretch[-1] + 1)
-        stretch = []
+            draft = draft.swap(hidden[0], over(covered, HIDDEN, (), (), why), until=hidden[-1] + 1)
+        hidden = []
     return draft
 
 

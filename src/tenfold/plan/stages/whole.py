@@ -1,7 +1,7 @@
 """Stages that put the whole conversation, or all but its newest entries, behind one summary and a continuation.
 
-The continuation is a message of its own that stays in view with the Block: it says that the conversation was compacted
-and quotes the user's current request word for word, so that the request need not be looked for in the summary.
+The continuation is a message of its own that stays in view with the Block. It says that the conversation was compacted,
+and quotes the user's current request word for word, so that it need not be searched for in the summary.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from tenfold.view.view import View
 from tenfold.wire.marks import CONTINUATION, CONTINUATION_END
 
 CONTINUED = "continuation"
-"""The kind of the replacement that shows a recent entry again: the last with the continuation after it, one before it
-without an older continuation."""
+"""The kind of a replacement that shows a recent entry again. The last such entry has the continuation after it; earlier
+ones lose an older continuation.
+"""
 _HOLDS = " The summary holds everything that came before."
 _ASKS = " The user's current request is: `"
 _GOES_ON = "` Continue working on it "
@@ -37,9 +38,9 @@ Kind = Literal["text", "call", "result"]
 
 
 class WholeConversation(Struct, frozen=True):
-    """Everything that is closed becomes two messages: a summary, and the continuation.
+    """Turns everything that is closed into two messages: a summary, and the continuation.
 
-    What is pinned stays before them. A request that holds more than text stays as well, between them.
+    Pinned messages stay before them. A request with more than text in it stays as well, between the two.
     """
 
     buffer: CalibratedBuffer = CalibratedBuffer()
@@ -47,17 +48,18 @@ class WholeConversation(Struct, frozen=True):
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """One summary over all closed units after the system prompt, at most as large as the buffer allows."""
+        """Plans one summary over all closed units after the system prompt, within the buffer's limit."""
         first = after_floor(draft)
         return _behind(draft, goal, (first, len(draft.pieces)), self.buffer)
 
 
 class KeepRecent(Struct, frozen=True):
-    """All but the newest entries become a summary; the continuation stands after the entries that stay.
+    """Turns all but the newest entries into a summary. The continuation stands after the entries that stay.
 
-    A result and its call are never parted. `max_turns` is how many entries may follow a summary; three tenths of them
-    stay, at least `least`. While that is still too large for the trigger, half as many are tried, `attempts` times in
-    all; then the last steps, where a long run of steps made all of these too large; then nothing stays.
+    A tool result and its call are never separated. `max_turns` is how many entries may follow a summary; three tenths
+    of them stay, at least `min_entries`. While that is too large for the trigger, it tries half as many, `attempts`
+    times in all. Then it tries just the last steps, in case a long run of steps made all of these too large. After that
+    nothing stays.
     """
 
     max_turns: int = 20
@@ -73,34 +75,34 @@ class KeepRecent(Struct, frozen=True):
         return max(self.least, self.max_turns * 30 // 100)
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
-        """The first of the tries that leaves a fifth free below the size from which the trigger fires again."""
+        """Takes the first try that leaves a fifth free below the size from which the trigger acts again."""
         first = after_floor(draft)
         start = _after_summaries(draft, first)
-        found = list(_entries(p.shown() for p in draft.pieces[start:]))
+        entries = list(_entries(p.shown() for p in draft.pieces[start:]))
         limit = _limit(draft, goal)
-        kinds, keep = [kind for kind, _ in found], self.keep
+        kinds, keep = [kind for kind, _ in entries], self.keep
         tries: list[int] = []
         for _ in range(max(1, self.attempts)):
-            tries.append(safe_split(kinds, len(found) - keep))
+            tries.append(safe_split(kinds, len(entries) - keep))
             keep = max(self.least, keep // 2)
-        tries.append(_step_start(kinds, len(found) - self.least))
+        tries.append(_step_start(kinds, len(entries) - self.least))
         for at in dict.fromkeys(tries):
-            if 0 < at < len(found):
-                tried = _behind(draft, goal, (first, start + found[at][1]), self.buffer)
+            if 0 < at < len(entries):
+                tried = _behind(draft, goal, (first, start + entries[at][1]), self.buffer)
                 if tried.tokens <= limit and tried.pieces != draft.pieces:
                     return tried
         return _behind(draft, goal, (first, len(draft.pieces)), self.buffer)
 
 
-# -- entries and where they may be parted ------------------------------------------------------------------------------
+# -- entries and where they may be split -------------------------------------------------------------------------------
 
 
 def safe_split(kinds: Sequence[Kind], index: int) -> int:
-    """Where a list of entries may be parted so that no result loses its call, at `index` or as near as may be.
+    """Returns where a list of entries may be split so that no result loses its call: at or near `index`.
 
-    Walks back while a call or a result stands there; where that reaches the beginning, forward past the call and its
-    results; where that reaches the end, back to the call alone. The length of the list if it is one step as a whole.
-    An index outside of the list is given back as it is.
+    Walks back while a call or a result stands there. If that reaches the beginning, walks forward past the call and its
+    results. If that reaches the end, goes back to the call alone. Returns the length of the list if it is all one step,
+    and an index outside of the list unchanged.
     """
     if index <= 0 or index >= len(kinds):
         return index
@@ -121,17 +123,17 @@ def safe_split(kinds: Sequence[Kind], index: int) -> int:
 
 
 def _step_start(kinds: Sequence[Kind], index: int) -> int:
-    """The first place from `index` on where no result stands."""
+    """Returns the first index from `index` on that is no result."""
     while 0 < index < len(kinds) and kinds[index] == "result":
         index += 1
     return index
 
 
 def entries_since(view: View, *, most: int) -> int:
-    """How many entries follow the newest summary, counted no further than one more than `most`.
+    """Counts the entries after the newest summary, no further than one more than `limit`.
 
-    Entries are messages, the results of one step being one; system messages are none. By what the view shows, so it
-    is right after a rewind and on every branch.
+    Entries are messages, where the results of one step count as one; system messages do not count. It goes by what the
+    view shows, so it is right after a rewind and on every branch.
     """
     groups: list[Sequence[Shown]] = [shown_of(view.step, closing=False)] if view.step is not None else []
     units = view.units
@@ -149,7 +151,7 @@ def _count(groups: Iterable[Sequence[Shown]]) -> int:
 
 
 def _entries(groups: Iterable[Sequence[Shown]]) -> Iterator[tuple[Kind, int]]:
-    """The entries of some groups of messages, each with the number of its group. A continuation is none."""
+    """Yields the entries of groups of messages, each with its group's number. A continuation is no entry."""
     for number, group in enumerate(groups):
         before: Kind = "text"
         for shown in group:
@@ -163,7 +165,7 @@ def _entries(groups: Iterable[Sequence[Shown]]) -> Iterator[tuple[Kind, int]]:
 
 
 def _after_summaries(draft: Draft, first: int) -> int:
-    """The index after the newest summary among the pieces: what it covers is counted no more."""
+    """Returns the index after the newest summary among the pieces. What it covers no longer counts."""
     for index in reversed(range(first, len(draft.pieces))):
         if any(_summarises(draft.view, unit) for unit in draft.pieces[index].units):
             return index + 1
@@ -177,11 +179,11 @@ def _summarises(view: View, unit: Unit) -> bool:
     return isinstance(block, Block) and block.replacements[unit.ref.index].kind == SUMMARY
 
 
-# -- what stands in their place ----------------------------------------------------------------------------------------
+# -- what replaces them ------------------------------------------------------------------------------------------------
 
 
 def _behind(draft: Draft, goal: Goal, reach: tuple[int, int], buffer: CalibratedBuffer) -> Draft:
-    """The draft with the pieces of `reach` behind one summary, and the continuation after the last closed entry."""
+    """Puts the pieces of `span` behind one summary, and the continuation after the last closed entry."""
     first, last = reach
     covered = draft.pieces[first:last]
     request = _request(draft)
@@ -192,18 +194,18 @@ def _behind(draft: Draft, goal: Goal, reach: tuple[int, int], buffer: Calibrated
     after = [s for s in after if any(s.key == each.key for p in covered for each in p.shown())]
     message = _fitted(draft, goal, request)
     of = None if request is None else request.at if request.original else request.of
-    said = draft.weigh([message])[0]
+    continuation_tokens = draft.weigh([message])[0]
     own = [*draft.sizer(kept), *draft.sizer(after)]
-    allotment = _allotment(draft, goal, covered, sum(own) + said, buffer)
+    allotment = _allotment(draft, goal, covered, sum(own) + continuation_tokens, buffer)
     show: tuple[Show, ...] = (*(as_show(s) for s in kept), Say(TO_BE_WRITTEN), *(as_show(s) for s in after))
     sizes = (*own[: len(kept)], allotment, *own[len(kept) :])
     end = next((i for i in reversed(range(last, len(draft.pieces))) if draft.pieces[i].shown()), None)
     if end is None:
-        show, sizes = (*show, Say(message, of)), (*sizes, said)
+        show, sizes = (*show, Say(message, of)), (*sizes, continuation_tokens)
     else:
         for index in range(last, end):
             draft = draft.swap(index, _bare(draft.pieces[index]))
-        draft = draft.swap(end, _followed(_bare(draft.pieces[end]), Say(message, of), said))
+        draft = draft.swap(end, _followed(_bare(draft.pieces[end]), Say(message, of), continuation_tokens))
     number = sum(len(p.shown()) for p in covered)
     levels = [replacement(draft, u.ref).level for p in covered for u in p.units if u.ref is not None]
     piece = Piece(
@@ -229,7 +231,7 @@ def _only_text(message: Message) -> bool:
 
 
 def _bare(piece: Piece) -> Piece:
-    """A piece that stays, without an older continuation, which says no more than the one to come."""
+    """Returns a piece that stays, without an older continuation, which the new one replaces."""
     shown = piece.shown()
     stays = [i for i, s in enumerate(shown) if not is_continuation(s.message)]
     if len(stays) == len(shown):
@@ -240,7 +242,7 @@ def _bare(piece: Piece) -> Piece:
 
 
 def _followed(piece: Piece, say: Say, size: int) -> Piece:
-    """A piece that stays, with the continuation after it."""
+    """Returns a piece that stays, with the continuation after it."""
     show = (*(piece.show if piece.changed else (as_show(s) for s in piece.shown())), say)
     sizes = (*piece.sizes, size)
     why = "stays, with the continuation after it"
@@ -248,18 +250,19 @@ def _followed(piece: Piece, say: Say, size: int) -> Piece:
 
 
 def _allotment(draft: Draft, goal: Goal, covered: Sequence[Piece], others: int, buffer: CalibratedBuffer) -> int:
-    """What the summary may take: half the buffer, as long as that halves what it covers and keeps within the limit.
+    """Returns the summary's budget: half the buffer, if that halves what it covers and keeps within the limit.
 
-    With all that stands beside it, it takes at most three quarters of what it covers, so that it is worth a Block.
+    Together with what stands beside it, the summary takes at most three quarters of what it covers, so that a Block is
+    worth it.
     """
     inside = sum(p.tokens for p in covered)
-    room = min(_limit(draft, goal) - (draft.tokens - inside), inside * 3 // 4) - others - goal.frame - goal.facts
+    budget = min(_limit(draft, goal) - (draft.tokens - inside), inside * 3 // 4) - others - goal.frame - goal.facts
     most = goal.narrative if goal.window is None else buffer.summary(goal.window)
-    return goal.frame + goal.facts + max(_LEAST, min(most, inside // 2, room))
+    return goal.frame + goal.facts + max(_LEAST, min(most, inside // 2, budget))
 
 
 def _limit(draft: Draft, goal: Goal) -> int:
-    """What a plan is to stay under: the target that the caller named, or four fifths of what fires again."""
+    """Returns the size to stay under: the caller's target, or four fifths of what triggers again."""
     return goal.target if goal.exact else (draft.limit or goal.target) * 4 // 5
 
 
@@ -267,18 +270,18 @@ def _limit(draft: Draft, goal: Goal) -> int:
 
 
 def continuation(request: str) -> Message:
-    """The message that says to go on, quoting the user's current request ("" where there is none)."""
-    asked = f"{_ASKS}{request}{_GOES_ON}" if request else _PLAIN
-    return Message("user", (Text(f"{CONTINUATION}{_HOLDS}{asked}{CONTINUATION_END}"),), "tenfold")
+    """Builds the message that says to go on. It quotes the user's current request ("" where there is none)."""
+    sentence = f"{_ASKS}{request}{_GOES_ON}" if request else _PLAIN
+    return Message("user", (Text(f"{CONTINUATION}{_HOLDS}{sentence}{CONTINUATION_END}"),), "tenfold")
 
 
 def is_continuation(message: Message) -> bool:
-    """Whether a message is a continuation of ours: in a session, or in a list that a host sent back to us."""
+    """Whether a message is a continuation of ours, in a session or in a list that a host sent back."""
     return message.origin in ("tenfold", "harness") and text_of(message).startswith(CONTINUATION + _HOLDS)
 
 
 def quoted(message: Message) -> str:
-    """The request that a continuation quotes, "" where it quotes none."""
+    """Returns the request that a continuation quotes, "" where it quotes none."""
     text = text_of(message).removeprefix(CONTINUATION + _HOLDS)
     if not text.startswith(_ASKS):
         return ""
@@ -286,21 +289,21 @@ def quoted(message: Message) -> str:
 
 
 def _request(draft: Draft) -> Shown | None:
-    """The user's current request: their newest message in view, or the continuation that quotes it."""
-    carried: Shown | None = None
+    """Finds the user's current request: their newest message in view, or the continuation that quotes it."""
+    quoting: Shown | None = None
     for shown in (s for piece in reversed(draft.pieces) for s in reversed(piece.shown())):
-        if carried is None and is_continuation(shown.message) and quoted(shown.message):
-            carried = shown
+        if quoting is None and is_continuation(shown.message) and quoted(shown.message):
+            quoting = shown
         human = shown.original and shown.message.role == "user" and shown.message.origin == "human"
         if human and text_of(shown.message).strip():
-            return shown if carried is None or carried.of == shown.at else carried
-    return carried
+            return shown if quoting is None or quoting.of == shown.at else quoting
+    return quoting
 
 
 def _fitted(draft: Draft, goal: Goal, request: Shown | None) -> Message:
-    """The continuation, the request in it whole while that takes at most a quarter of the target, else head and tail.
+    """Builds the continuation with the request in it: whole up to a quarter of the target, else head and tail.
 
-    What is left out is counted, and the place to read it is named.
+    It says how much is left out, and where to read it.
     """
     if request is None:
         return continuation("")
@@ -310,12 +313,12 @@ def _fitted(draft: Draft, goal: Goal, request: Shown | None) -> Message:
     if draft.weigh([message])[0] <= most:
         return message
     at = request.at if request.original else request.of
-    way = hint(goal.recall, draft.view.path.at(at).id) if at is not None else ""
+    end = hint(goal.recall, draft.view.path.at(at).id) if at is not None else ""
     low, high = 0, len(text)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if draft.weigh([continuation(_cut(text, middle, way))])[0] <= most else (low, middle)
-    return continuation(_cut(text, low, way))
+        low, high = (middle, high) if draft.weigh([continuation(_cut(text, middle, end))])[0] <= most else (low, middle)
+    return continuation(_cut(text, low, end))
 
 
 def _said(message: Message) -> str:
@@ -323,7 +326,7 @@ def _said(message: Message) -> str:
 
 
 def _cut(text: str, characters: int, way: str) -> str:
-    """Head and tail of that many characters together, with what lies between them counted."""
+    """Returns head and tail of that many characters together, and states what is left out between them."""
     head = characters * 2 // 3
     tail = characters - head
     left_out = len(text) - characters

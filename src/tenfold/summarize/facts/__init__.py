@@ -1,7 +1,7 @@
-"""Facts by code: rules, corrections, files, commands, errors, identifiers, decisions, the to-do state, the request.
+"""Extracts facts by code: rules, corrections, files, commands, errors, identifiers, decisions, to-dos, the request.
 
-Reads typed parts and origins only. What a tool printed never becomes a rule, whatever it says; injected context and
-demonstrations (origin harness) and our own summaries yield nothing. No model, no I/O.
+It uses typed message parts and origins only. Tool output never becomes a rule, whatever it says. Injected context,
+demonstrations (origin harness) and Tenfold's own summaries yield nothing. It calls no model and does no I/O.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from tenfold.wire.marks import STEP, typed
 __all__ = ["extract", "merge"]
 
 COMMAND = 170
-"""Characters of a command that is shown: its beginning and its end tell it from others."""
+"""Most characters of a command that is shown. Its beginning and end tell it from others."""
 _OPENING = 2
-"""A range that begins deeper than this continues a conversation: prompt and context come before the first words."""
+"""A range that starts deeper than this continues a conversation. System prompt and context may come before the first
+words of the user."""
 _KINDS: dict[str, FactKind] = {
     "read": "file_read",
     "write": "file_created",
@@ -40,7 +41,7 @@ _KINDS: dict[str, FactKind] = {
 
 
 def extract(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
-    """The facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
+    """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _Reader()
     for number, (at, message) in enumerate(entries):
         if number == 0 and at > _OPENING:
@@ -50,7 +51,7 @@ def extract(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
 
 
 class _Reader:
-    """One pass over the messages: remembers open calls until their results say what came of them."""
+    """Reads the messages once, and remembers open calls until their results arrive."""
 
     def __init__(self) -> None:
         self._facts: list[Fact] = []
@@ -73,7 +74,7 @@ class _Reader:
             self._words(at, message)
 
     def resume(self) -> None:
-        """The messages continue a conversation: what the user says first may correct what was done before."""
+        """Marks the messages as a continued conversation: what the user says first may correct earlier work."""
         self._answered = True
 
     def finish(self) -> list[Fact]:
@@ -95,33 +96,33 @@ class _Reader:
         self._answered = True
         calls = calls_of(message)
         for call in calls:
-            doing = self._pending[call.id] = read_call(call, self._opened)
+            action = self._pending[call.id] = read_call(call, self._opened)
             arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
             self._identifiers.read(at, head_of(arguments, 2_000), "model")
-            self._names.read(at, "\n".join(_strings(doing.arguments)), _owner(doing))
+            self._names.read(at, "\n".join(_strings(action.arguments)), _owner(action))
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
         text = edges(text)
-        if text and not text.startswith(STEP):  # a plain list brings our line of a step back as an answer
+        if text and not text.startswith(STEP):  # else it is a step's line, returned by a host as an answer
             self._facts.extend(decisions(at, text))
             self._facts.extend(from_text(at, text, user=False))
             self._identifiers.said(at, text, "model")
         if text:
             self._names.read(at, text, SAID)
-        action = None if calls else text_action(message)
-        self._acting = read_call(action, self._opened) if action else None
+        text_call = None if calls else text_action(message)
+        self._acting = read_call(text_call, self._opened) if text_call else None
 
     def _result(self, at: int, message: Message) -> None:
         result = result_of(message)
         text = text_of(message)
-        doing = self._pending.pop(result.call, None) if result else self._acting
+        action = self._pending.pop(result.call, None) if result else self._acting
         self._acting = None
         self._opened = opened_by(text, self._opened)
-        if doing is None:
+        if action is None:
             return
-        if not (doing.verb == "read" and len(text) > 4_000):
+        if not (action.verb == "read" and len(text) > 4_000):
             self._identifiers.read(at, text, "tool")
-        self._names.read(at, text, _owner(doing), heard=True)
-        self._came(at, doing, text, flagged=bool(result and result.error))
+        self._names.read(at, text, _owner(action), heard=True)
+        self._came(at, action, text, flagged=bool(result and result.error))
 
     def _came(self, at: int, doing: Doing, text: str, *, flagged: bool) -> None:
         outcome = judge(doing, text, flagged=flagged, at=at)
@@ -131,13 +132,13 @@ class _Reader:
             note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
             self._facts.append(Fact(kind="command", text=_shown(doing.label), key=key, at=at, note=note))
         failed = not took_effect(outcome.note)
-        shell = doing.verb == "shell"
+        is_shell = doing.verb == "shell"
         for effect in doing.effects:
-            if shell and refused(outcome.errors, effect):
+            if is_shell and refused(outcome.errors, effect):
                 continue
-            if not failed or (shell and effect.sure):
+            if not failed or (is_shell and effect.sure):
                 self._touched(at, effect)
-                if effect.verb in {"write", "modify"} and not shell:
+                if effect.verb in {"write", "modify"} and not is_shell:
                     self._facts.extend(from_file(at, effect.path, doing.arguments, whole=effect.verb == "write"))
         if doing.verb == "todo" and not failed:
             self._facts.extend(from_tool(at, doing.arguments))
@@ -153,12 +154,14 @@ class _Reader:
         self._seen.add(key)
         if kind == "file_deleted":
             self._seen.discard(key)
-        revert = effect.verb == "revert"
-        self._facts.append(Fact(kind=kind, text=text, key=key, at=at, live=not revert, note=REVERTED if revert else ""))
+        is_revert = effect.verb == "revert"
+        self._facts.append(
+            Fact(kind=kind, text=text, key=key, at=at, live=not is_revert, note=REVERTED if is_revert else "")
+        )
 
 
 def _strings(value: object, label: str = "") -> Iterator[str]:
-    """The texts in a call's arguments, as they are meant: with nothing escaped, and without secrets."""
+    """Yields the texts in a call's arguments, unescaped and without secrets."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _strings(inner, str(value.get("name", name) if name == "value" else name))
@@ -173,12 +176,12 @@ _AWAY = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
 
 
 def _shown(command: str) -> str:
-    """A command on one line without the folder it was run in, its middle left out where it is long."""
+    """Returns a command on one line, without a leading `cd`; a long one loses its middle."""
     return middle(_AWAY.sub("", flat(redacted(command))), COMMAND)
 
 
 def _owner(doing: Doing) -> str:
-    """What the names of a call and its result belong to: the file it works on, else its program or tool."""
+    """Returns what the names of a call and its result belong to: the file it works on, else its program or tool."""
     if doing.effects:
         return doing.effects[0].target or doing.effects[0].path
     if doing.verb != "shell":

@@ -1,7 +1,7 @@
-"""Names and numbers worth carrying: urls, hashes, ports, versions, order numbers, emails, labelled values.
+"""Collects identifiers and numbers: URLs, hashes, ports, versions, order numbers, emails, labelled values.
 
-Texts are split into words once; words met before are not classified again, so a million tokens cost a fraction of a
-second. `note` says who wrote it: "user", "model" or "tool".
+Texts are split into words once, and each word is classified once. A million tokens take a fraction of a second. The
+`note` of a fact says who wrote it: "user", "model" or "tool".
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _PAIR = re.compile(
     r"[\"'`({\[<*-]*(?P<key>[A-Za-z_][\w.-]{2,40})[\"'`]?[=:][\"'`]?(?P<value>(?=\S*\d)[^\s\"'`,;{}()\[\]\\*=]{1,80})[^\s]{0,8}"
 )
 _LABELLED = re.compile(r"(?<!\S)(\S{2,60}[:=])(?=[ \t]+(\S+)|[ \t]*\n[ \t]*([^\s\u2192]+)[ \t]*(?:\n|\Z))")
-"""A label and the word behind it, which stands on the next line only where it is all of that line."""
+"""A label and the word after it. A word on the next line counts only if it is alone there."""
 _ADDRESS = re.compile(r"0x[0-9a-f]{8,}")
-"""Where a program's objects lay in memory: another place the next time."""
+"""A memory address of a program's object. It differs in every run."""
 _LENGTH = re.compile(r"-?[\d.]+(?:px|r?em|vh|vw)")
-"""What a style sheet sets: the page is read again where one matters."""
+"""A length in a style sheet. The page is read again if it matters."""
 _NUMBERING = re.compile(r"\d{1,2}[.)]")
-"""What an item of a list begins with: behind a colon it is no value."""
+"""The marker of a list item. After a colon it is no value."""
 _KEY = re.compile(r"[A-Za-z_][\w.-]{2,40}")
 _FRAME = frozenset({"code", "signal", "pgid"})
-"""What a shell's output is framed with: how the command ended is told with the command."""
+"""Labels that frame a shell's output. The command's fact already says how it ended."""
 _SMALL = 1_500
 _EDGE = 12_000
 
 
 class _Named(NamedTuple):
-    """An identifier found in a word: `loud` is False for a labelled value that only short texts are read for."""
+    """An identifier found in a word. `is_prominent` is False for a labelled value that counts in short texts only."""
 
     key: str
     text: str
@@ -57,27 +57,29 @@ class _Named(NamedTuple):
 
 
 class Identifiers:
-    """Collects identifiers over the messages of one extraction; the latest value of each wins."""
+    """Collects identifiers over the messages of one extraction. The latest value of each wins."""
 
     def __init__(self) -> None:
         self._facts: dict[str, Fact] = {}
         self._said: dict[str, tuple[int, str, str]] = {}
 
     def read(self, at: int, text: str, who: str) -> None:
-        """Takes in one text written by `who` ("user", "model", "tool"). Long tool output is read at its edges."""
+        """Reads one text by `speaker` ("user", "model", "tool"). Of a long text, only the beginning and the end."""
         for key, named in _named_in(text, tool=who == "tool"):
             self._put(key, named, at, who)
 
     def said(self, at: int, text: str, who: str) -> None:
-        """Takes in prose: what it names stays in its sentence, since a number alone says nothing."""
+        """Reads prose. An identifier stays in its sentence, since a number alone says nothing."""
         for key, sentence in _said_in(text):
             self._said[key] = at, sentence, who
 
     def facts(self) -> list[Fact]:
-        """What was collected, oldest mention first. A sentence stays while one of its values is the latest."""
-        told = {text: Fact("identifier", text, key_of(text), at, note=who) for at, text, who in self._said.values()}
-        named = [fact for fact in self._facts.values() if fact.key not in self._said]
-        return sorted([*named, *told.values()], key=lambda fact: fact.at)
+        """Returns the facts, oldest mention first. A sentence stays as long as one of its values is the latest."""
+        sentence_facts = {
+            text: Fact("identifier", text, key_of(text), at, note=speaker) for at, text, speaker in self._said.values()
+        }
+        single_facts = [fact for fact in self._facts.values() if fact.key not in self._said]
+        return sorted([*single_facts, *sentence_facts.values()], key=lambda fact: fact.at)
 
     def _put(self, key: str, text: str, at: int, who: str) -> None:
         before = self._facts.get(key)
@@ -95,22 +97,22 @@ def _is_loud(key: str) -> bool:
 
 @remembered
 def _named_in(text: str, *, tool: bool) -> tuple[tuple[str, str], ...]:
-    """The key and text of each identifier in a text: those in single words first, then values behind their label.
+    """Returns key and text of each identifier in a text: single words first, then values behind a label.
 
-    Secrets go first: a word by itself does not tell that it stood behind a label.
+    Secrets are removed first, because a word by itself does not show that it stood behind a label.
     """
-    close = not tool or len(text) <= _SMALL
+    is_thorough = not tool or len(text) <= _SMALL
     text = redacted(text if len(text) <= _EDGE else head_of(text, _EDGE * 2 // 3) + " " + ending(text, _EDGE // 3))
     words = text.split()
     named = [(word, _classify(word)) for word in set(words) if 3 <= len(word) <= 400]
-    telling = [(word, each) for word, each in named if each is not None and (each.loud or close)]
-    out = [(each.key, each.text) for _, each in sorted(telling) if not (tool and _ADDRESS.fullmatch(each.text))]
-    for label, beside, below in _LABELLED.findall(text):
-        behind = beside or below
-        key, value = label.strip(_STRIP + "="), behind.strip(_STRIP + ",}")
-        if _NUMBERING.fullmatch(behind) or _LENGTH.fullmatch(value) or (tool and key.lower() in _FRAME):
+    accepted = [(word, each) for word, each in named if each is not None and (each.loud or is_thorough)]
+    out = [(each.key, each.text) for _, each in sorted(accepted) if not (tool and _ADDRESS.fullmatch(each.text))]
+    for label, same_line, next_line in _LABELLED.findall(text):
+        following = same_line or next_line
+        key, value = label.strip(_STRIP + "="), following.strip(_STRIP + ",}")
+        if _NUMBERING.fullmatch(following) or _LENGTH.fullmatch(value) or (tool and key.lower() in _FRAME):
             continue
-        if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (close or _is_loud(key)):
+        if _DIGIT.search(value) and _KEY.fullmatch(key) and len(value) <= 80 and (is_thorough or _is_loud(key)):
             out.append((key.lower(), f"{key}={value}"))
     return tuple(out)
 
@@ -119,52 +121,57 @@ _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FIGURE = re.compile(
     r"(?<![\w.,/#:-])(?<!line )(?<!lines )(?<!step )(?<!page )[$\u20ac\u00a3]?(\d[\d,]*(?:\.\d+)?)(?![\w/:-]|[.,]\d)"
 )
-"""A number in a sentence, not one that only counts places."""
+"""A number in a sentence, except one that only counts places (line, step, page)."""
 _QUOTE = 120
-"""Characters of a sentence around what it names, and what completes the words at its ends."""
+"""Most characters quoted of a sentence, besides those that complete the words at its ends."""
 _MANY = 12
-"""Sentences of one text with something named in them: beyond that it is a list, and its newest are enough."""
+"""Most sentences used of one text. A text with more is a list, and its newest sentences are enough."""
 
 
 def figures(sentence: str) -> list[tuple[int, str]]:
-    """The numbers of two or more digits in a sentence, each with its place, without those that only count places."""
-    found = ((match.start(1), match[1].strip(",")) for match in _FIGURE.finditer(sentence))
-    return [(at, value) for at, value in found if len(value.strip("0.,")) > 1]
+    """Returns the numbers of two or more digits in a sentence, each with its offset.
+
+    Numbers that only count places are left out.
+    """
+    matches = ((match.start(1), match[1].strip(",")) for match in _FIGURE.finditer(sentence))
+    return [(at, value) for at, value in matches if len(value.strip("0.,")) > 1]
 
 
 @remembered
 def _said_in(text: str) -> tuple[tuple[str, str], ...]:
-    """Key and sentence for each identifier and each number of two or more digits in prose.
+    """Returns key and sentence for each identifier, and each number of two or more digits, in prose.
 
-    Secrets go first: a sentence is cut, and may lose the word that tells one.
+    Secrets are removed first, because a cut sentence may lose the word that reveals one.
     """
     out: list[tuple[str, str]] = []
-    told = [s for s in sentences(_FENCED.sub("\n", redact(text))) if len(s) < _SMALL and _WORTH.search(s)]
-    for sentence in told[-_MANY:]:
-        found = figures(sentence)
+    candidates = [s for s in sentences(_FENCED.sub("\n", redact(text))) if len(s) < _SMALL and _WORTH.search(s)]
+    for sentence in candidates[-_MANY:]:
+        numbers = figures(sentence)
         names = [(max(sentence.find(name.rpartition("=")[2]), 0), key) for key, name in _named_in(sentence, tool=False)]
-        if found or names:
-            first = min(at for at, _ in (*found, *names))
+        if numbers or names:
+            first = min(at for at, _ in (*numbers, *names))
             start = max(0, min(first - _QUOTE // 2, len(sentence) - _QUOTE))
             quote = flat(sentence if len(sentence) <= _QUOTE else _worded(sentence, start, start + _QUOTE))
-            out += [(key, quote) for _, key in (*found, *names)]
+            out += [(key, quote) for _, key in (*numbers, *names)]
     return tuple(out)
 
 
 def _worded(sentence: str, start: int, end: int) -> str:
-    """That stretch of a sentence with all of the words at its ends: half a name would pass for another one.
+    """Returns a slice of a sentence, extended to whole words: half a name would look like another name.
 
-    Where a word goes on for as long as a stretch, it is none: such a text has no blanks, and is cut.
+    A run of characters longer than the quote is no word (a text without blanks) and is cut.
     """
     before, after = sentence[max(start - _QUOTE, 0) : start], sentence[end : end + _QUOTE]
-    begun, ended = len(before) - before.rfind(" ") - 1, after.find(" ")
-    ended = ended if ended >= 0 else len(after)
-    return sentence[start - (begun if begun < _QUOTE else 0) : end + (ended if ended < _QUOTE else 0)]
+    extra_before, extra_after = len(before) - before.rfind(" ") - 1, after.find(" ")
+    extra_after = extra_after if extra_after >= 0 else len(after)
+    return sentence[
+        start - (extra_before if extra_before < _QUOTE else 0) : end + (extra_after if extra_after < _QUOTE else 0)
+    ]
 
 
 @lru_cache(maxsize=16_384)
 def _classify(word: str) -> _Named | None:
-    """The identifier in a word of at most 400 characters, None if there is none."""
+    """Returns the identifier in a word of at most 400 characters, None if there is none."""
     if uncut(word) != word or (not _WORTH.search(word) and not (word[0].isupper() and "-" in word)):
         return None
     bare = word.strip(_STRIP)
@@ -173,8 +180,8 @@ def _classify(word: str) -> _Named | None:
         return _Named(found.group(), found.group(), loud=True) if found and found.lastgroup == "url" else None
     match = _SHAPE.fullmatch(bare)
     if match is not None:
-        wordy = match.lastgroup == "id" and not _DIGIT.search(bare)
-        return None if wordy else _Named(bare, bare, loud=True)
+        is_plain_word = match.lastgroup == "id" and not _DIGIT.search(bare)
+        return None if is_plain_word else _Named(bare, bare, loud=True)
     pair = _PAIR.fullmatch(word) if "=" in word or ":" in word else None
     if pair is None or "." in pair["key"]:
         return None

@@ -1,6 +1,6 @@
-"""Brings the facts of two ranges together: the later of one kind and key wins, and what is settled is marked so.
+"""Merges the facts of two ranges. The later fact of one kind and key wins, and settled facts are marked as such.
 
-Liveness is computed from positions alone, so the order in which ranges are merged does not matter.
+What is settled follows from positions alone, so the order in which ranges are merged does not matter.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ MOST: dict[FactKind, int] = {
     "error": 300,
     "request": 400,
 }
-"""How many facts of a kind are carried; the newest stay. Must-keep facts of the other kinds are never dropped."""
+"""How many facts of a kind are kept; the newest stay. Must-keep facts of the other kinds are never dropped."""
 
 USER = "user"
-"""The `note` of an error the user pasted: it ages with the conversation, since no command settles it."""
+"""The `note` of an error that the user pasted. It expires as the conversation goes on, since no command settles it."""
 
 REVERTED = "reverted"
-"""The `note` of a file whose changes were thrown away; of a folder, or of "." for all that there is."""
+"""The `note` of a file whose changes were discarded. The path may be a folder, or "." for everything."""
 
 WRITTEN: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 
 
 def merge(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
-    """The facts of two consecutive ranges as one list, ordered by position.
+    """Merges the facts of two consecutive ranges into one list, ordered by position.
 
-    Same kind and key: the later wins. A path has one state. An error is settled when what failed later succeeds or
-    is run again; only the newest request and the newest to-do state are live.
+    Of facts with the same kind and key the later wins. A path has one state. An error is settled when what failed later
+    succeeds or is run again. Only the newest request and the newest to-do list are live.
     """
-    kept = _Kept()
+    table = _Kept()
     for fact in _absolute(sorted([*older, *newer], key=lambda fact: fact.order)):
         if fact.note == REVERTED:
-            _thrown_away(kept, fact)
-        _put(kept, fact)
-    facts = _settle(_bounded(kept.values()))
+            _thrown_away(table, fact)
+        _put(table, fact)
+    facts = _settle(_bounded(table.values()))
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
@@ -67,8 +67,8 @@ def _put(kept: _Kept, fact: Fact) -> None:
             _emptied(kept, fact)
         else:
             for folder in _parents(fact.key):
-                above = kept.get(("file", folder))
-                if above is not None and above.kind == "file_deleted":
+                parent = kept.get(("file", folder))
+                if parent is not None and parent.kind == "file_deleted":
                     kept.pop(("file", folder))
     elif fact.kind == "file_read" and ("file", fact.key) in kept:
         return
@@ -82,26 +82,26 @@ def _put(kept: _Kept, fact: Fact) -> None:
 
 
 def _thrown_away(kept: _Kept, fact: Fact) -> None:
-    """Takes back what was changed in a folder, or everywhere, and not committed."""
-    inside = [slot for slot in kept if slot[0] == "file"] if fact.key == "." else kept.inside(fact.key)
-    if not inside:
+    """Marks uncommitted changes in a folder, or everywhere, as reverted."""
+    slots = [slot for slot in kept if slot[0] == "file"] if fact.key == "." else kept.inside(fact.key)
+    if not slots:
         return
     commits = [f.at for f in kept.values() if f.kind == "command" and "git commit" in f.key and went_well(f.note)]
-    since = max(commits, default=-1)
-    for slot in inside:
+    last_commit = max(commits, default=-1)
+    for slot in slots:
         changed = kept[slot]
-        if changed.kind == "file_modified" and changed.live and changed.at > since:
+        if changed.kind == "file_modified" and changed.live and changed.at > last_commit:
             kept[slot] = msgspec.structs.replace(changed, at=fact.at, live=False, note=REVERTED)
 
 
 def _read_back(kept: _Kept, fact: Fact) -> Fact | None:
-    """The to-do list of a section that was read back, if the fact is a change of it: from then on it has its key."""
+    """Removes and returns the to-do list parsed from a section, if the fact is a change of that list."""
     slot = "todo", TOOL
     return kept.pop(slot) if fact.kind == "todo" and changes(fact, kept.get(slot)) else None
 
 
 class _Kept(UserDict[tuple[str, str], Fact]):
-    """Facts by kind and key, in the order in which they came; what lies inside a folder is found by its path."""
+    """Facts by kind and key, in order of arrival, with a path index to find what is inside a folder."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,14 +121,14 @@ class _Kept(UserDict[tuple[str, str], Fact]):
             del self._paths[bisect_left(self._paths, (slot[1], slot[0]))]
 
     def renew(self, slot: tuple[str, str], fact: Fact) -> None:
-        """Puts a fact in the place of one that is kept, as the last that came."""
+        """Replaces a fact and moves it to the end."""
         del self.data[slot]
         self.data[slot] = fact
         self._numbers[slot] = next(self._number)
 
     def inside(self, folder: str) -> list[tuple[str, str]]:
-        """What is kept of files in a folder, at any depth, in the order in which it came."""
-        first, last = (bisect_left(self._paths, (folder + sign, "")) for sign in "/0")  # 0 is the sign after /
+        """Returns the slots of all files in a folder, at any depth, in order of arrival."""
+        first, last = (bisect_left(self._paths, (folder + sign, "")) for sign in "/0")  # "0" follows "/" in ASCII
         return sorted(((kind, path) for path, kind in self._paths[first:last]), key=self._numbers.__getitem__)
 
 
@@ -138,7 +138,7 @@ def _parents(path: str) -> list[str]:
 
 
 def _emptied(kept: _Kept, gone: Fact) -> None:
-    """What lay inside a folder that is deleted is deleted with it."""
+    """Marks everything inside a deleted folder as deleted."""
     for slot in kept.inside(gone.key):
         if slot[0] == "file":
             kept.renew(slot, Fact(kind="file_deleted", text=slot[1], key=slot[1], at=gone.at))
@@ -147,29 +147,29 @@ def _emptied(kept: _Kept, gone: Fact) -> None:
 
 
 def _moved(kept: _Kept, fact: Fact) -> Fact:
-    """A rename ends the old path's state, and what lay inside a renamed folder lies inside the new one."""
-    gone = fact.text.partition(" -> ")[0]
-    changed = kept.pop(("file", gone), None) is not None
-    kept.pop(("file_read", gone), None)
-    for slot in kept.inside(gone):
+    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it."""
+    old_path = fact.text.partition(" -> ")[0]
+    was_changed = kept.pop(("file", old_path), None) is not None
+    kept.pop(("file_read", old_path), None)
+    for slot in kept.inside(old_path):
         inner = kept.pop(slot)
-        path = fact.key + slot[1][len(gone) :]
+        path = fact.key + slot[1][len(old_path) :]
         text = path if inner.kind != "file_renamed" else inner.text.partition(" -> ")[0] + " -> " + path
         kept[slot[0], path] = msgspec.structs.replace(inner, key=path, text=text)
-    return msgspec.structs.replace(fact, note="changed") if changed and not fact.note else fact
+    return msgspec.structs.replace(fact, note="changed") if was_changed and not fact.note else fact
 
 
 def _absolute(facts: list[Fact]) -> list[Fact]:
-    """Relative paths as the one absolute path that ends in them, where the session names exactly one."""
-    ends: dict[str, set[str]] = {}
+    """Replaces each relative path by the one absolute path that ends in it, if the session names exactly one."""
+    paths_by_name: dict[str, set[str]] = {}
     files = [fact for fact in facts if fact.kind in WRITTEN or fact.kind == "file_read"]
     for fact in files:
         if fact.key.startswith("/"):
-            ends.setdefault(fact.key.rpartition("/")[2], set()).add(fact.key)
+            paths_by_name.setdefault(fact.key.rpartition("/")[2], set()).add(fact.key)
 
     def full(path: str) -> str:
-        found = {known for known in ends.get(path.rpartition("/")[2], ()) if known.endswith("/" + path)}
-        return found.pop() if len(found) == 1 else path
+        matches = {known for known in paths_by_name.get(path.rpartition("/")[2], ()) if known.endswith("/" + path)}
+        return matches.pop() if len(matches) == 1 else path
 
     if all(fact.key.startswith("/") for fact in files):
         return facts
@@ -186,7 +186,7 @@ def _with_path(fact: Fact, path: str) -> Fact:
 
 
 def _path_state(before: Fact | None, fact: Fact) -> Fact:
-    """A file created and then changed is still a created one; one renamed and then changed is still renamed."""
+    """Combines two states of one path: a file created or renamed and then changed stays created or renamed."""
     if (
         before is None
         or not before.live
@@ -202,10 +202,10 @@ def _path_state(before: Fact | None, fact: Fact) -> Fact:
 
 def _bounded(facts: Iterable[Fact]) -> list[Fact]:
     counts: dict[str, int] = {}
-    given = list(facts)
-    out = bounded_names([fact for fact in given if fact.kind == "name"])
-    given = [fact for fact in given if fact.kind != "name"]
-    for fact in sorted(given, key=lambda fact: (fact.note == "tool", -fact.at, -fact.line)):
+    remaining = list(facts)
+    out = bounded_names([fact for fact in remaining if fact.kind == "name"])
+    remaining = [fact for fact in remaining if fact.kind != "name"]
+    for fact in sorted(remaining, key=lambda fact: (fact.note == "tool", -fact.at, -fact.line)):
         counts[fact.kind] = counts.get(fact.kind, 0) + 1
         limit = MOST.get(fact.kind)
         if limit is None or counts[fact.kind] <= limit:
@@ -214,12 +214,12 @@ def _bounded(facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _settle(facts: list[Fact]) -> list[Fact]:
-    asked = [fact.at for fact in facts if fact.kind == "request" and fact.note != ACK]
+    real_requests = [fact.at for fact in facts if fact.kind == "request" and fact.note != ACK]
     requests = sorted(fact.at for fact in facts if fact.kind == "request")
-    current = max(asked, default=requests[-1] if requests else -1)
+    current = max(real_requests, default=requests[-1] if requests else -1)
     recent = requests[-3:][0] if requests else 0
-    gone = {f"{TOOL}:{fact.key}" for fact in facts if fact.kind == "file_deleted"}
-    lists = [fact for fact in facts if fact.kind == "todo" and fact.key not in gone]
+    deleted_lists = {f"{TOOL}:{fact.key}" for fact in facts if fact.kind == "file_deleted"}
+    lists = [fact for fact in facts if fact.kind == "todo" and fact.key not in deleted_lists]
     state = max((fact.at for fact in lists if fact.key.startswith(TOOL)), default=None)
     plan = max((fact.at for fact in lists), default=None)
     signals = _Signals(facts)
@@ -230,7 +230,7 @@ def _settle(facts: list[Fact]) -> list[Fact]:
             case "request":
                 live = fact.at == current
             case "todo":
-                live = fact.key not in gone and fact.at == (state if fact.key.startswith(TOOL) else plan)
+                live = fact.key not in deleted_lists and fact.at == (state if fact.key.startswith(TOOL) else plan)
             case "error" if fact.live:
                 live = (fact.at >= recent or _lasts(fact.note)) and not signals.settle(fact)
             case _:
@@ -240,15 +240,15 @@ def _settle(facts: list[Fact]) -> list[Fact]:
 
 
 def _lasts(source: str) -> bool:
-    """Whether an error stays open however long ago it was: one of a check or program that is run again and again.
+    """Tells whether an error stays open however old it is: one of a check or program that is run again and again.
 
-    What the user pasted, one-off scripts and other commands age: after three further requests nobody waits for them.
+    Pasted errors, one-off scripts and other commands expire after three further requests.
     """
     return source.startswith("$ ") and not _INLINE.search(source) and bool(_CHECKS.search(source))
 
 
 def tells(command: str) -> bool:
-    """Whether a command's outcome is worth more than that of another: a check that is run again, or a commit."""
+    """Tells whether a command's outcome matters more than others: a repeated check, a commit or a push."""
     return bool(_CHECKS.search(command)) or "git commit" in command or "git push" in command
 
 
@@ -261,7 +261,7 @@ _PLACE = re.compile(r"([\w.-]+\.\w{1,5})(?:[:(]\d)")
 
 
 class _Signals:
-    """When each command, program, tool and file last came right (or, for the very same command, was run again)."""
+    """When each command, program, tool and file last succeeded (or, for the very same command, was run again)."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         self._again: dict[str, int] = {}
@@ -290,7 +290,7 @@ class _Signals:
         times[name] = max(at, times.get(name, at))
 
     def settle(self, error: Fact) -> bool:
-        """Whether something after the error shows that it is over."""
+        """Tells whether something after the error shows that it is over."""
         if self._again.get(error.note, -1) > error.at:
             return True
         if _is_path(error.note) and self._went > error.at:
@@ -311,13 +311,13 @@ class _Signals:
 
 
 def _is_path(source: str) -> bool:
-    """Whether an error came from a tool on a file: a call that did not fit is over once another one went through."""
+    """Tells whether an error came from a tool on a file. It is over once another such call succeeds."""
     return "/" in source and not source.startswith("$ ")
 
 
 @remembered
 def _programs(key: str) -> tuple[str, ...]:
-    """The programs of a shell command's key, without those that merely read; the tool's name for another tool."""
+    """Returns the programs of a shell command's key, without those that only read; of another tool, its name."""
     if not key.startswith("$ "):
         return (key.split(" ", 1)[0],) if key and "/" not in key else ()
     parts = key.removeprefix("$ ").split(" && ")

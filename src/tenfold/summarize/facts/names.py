@@ -1,10 +1,10 @@
 """Names in use: the paths, symbols, numbers and ids of a session, each under the file or program it was met with.
 
-An agent goes on to use what it used lately. So each name has a score that adds up its uses and lets them fade, and a
-summary shows the names with the highest ones: with a name, what is hidden can be searched for; without it, it cannot.
+An agent mostly uses again what it used lately. So each name has a score that adds up its uses and fades with age, and a
+summary shows the names with the highest scores. A name that is shown lets the model search for what is hidden.
 
-The score is forward decay (Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009): the logarithm to base 2 of the sum of
-w * 2^(at / FADE) over all uses. It does not depend on when it is read, and those of two ranges add up.
+The score is forward decay (Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009): the logarithm to base 2 of the sum of w *
+2^(at / HALF_LIFE) over all uses. It does not depend on when it is read, and the scores of two ranges add up.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tenfold.text import ending, head_of, uncut
 FADE = 60
 """Messages after which a use counts half. Of 20, 60, 200 and 1,000 it found most of what sessions used next."""
 HEARD = math.log2(1 / 50)
-"""The weight of a name that only a tool printed, against one that the agent or the user wrote; a tenth found less."""
+"""Weight (log2) of a name that only a tool printed, against one that the agent or the user wrote. 1/10 found less."""
 BEHIND = 20
-"""Messages that a name read back from a section counts as older than the one told before it. Of 0, 3, 7 and 20 it
-found most of what was used after ten compactions: 0.86, where taking all for equal found 0.82."""
+"""How many messages older a name parsed from a section counts than the name before it. Of 0, 3, 7 and 20 it found
+most of what was used after ten compactions: 0.86, where equal ages found 0.82."""
 SAID = "in words"
-"""The owner of names that stand in prose."""
+"""The owner of names that occur in prose."""
 MOST_NAMES = 3_000
-"""Names that are carried, the highest scores: about 85 KB of a Block. With 1,500 what was needed had gone by then."""
+"""Most names kept, by score: about 85 KB of a Block. With 1,500, names that were needed had been dropped."""
 
 _EDGE = 24_000
-"""Characters of an output that are read. Where the middle of a listing of 20,000 was not, 0.02 less was found."""
+"""Most characters read of an output. Skipping the middle of a listing of 20,000 found 0.02 less."""
 _OUTER, _INNER = _EDGE * 2 // 3, _EDGE // 3
 _NAME = re.compile(r"(?<![\\\w])(?!(?<=<)/)(?:https?://[^\s\"'<>`\\)\]}*]{4,200}|[\w@~./-]{4,120})")
-"""Not what follows a backslash: in a pattern, its letter is none of the name's."""
+"""Matches a name, but not after a backslash: the letter of an escape in a pattern is no part of the name."""
 _TELLING = re.compile(r"(?=.*[^\W\d_])(?:.*[_/@]|.*[a-z][A-Z]|.*\.\w{1,5}$|.*\d\D*\d)|\d[\d-]{3,}$")
-"""What makes a word a name: a letter with a sign, a capital inside, an ending or two digits; else four digits."""
+"""What makes a word a name: a letter with a sign, an inner capital, a file ending or two digits; or four digits."""
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?[A-Za-z]{1,3}$")
-"""A time or a size: it names nothing."""
+"""A time or a size, which is no name."""
 _LONG = 60
-"""Characters above which something without a slash is a blob rather than a name."""
+"""Longest name without a slash, in characters. Anything longer is a blob of data."""
 
 Scores = dict[str, float]
 
@@ -56,7 +56,10 @@ class Names:
         self._at: dict[str, int] = {}
 
     def read(self, at: int, text: str, owner: str, *, heard: bool = False) -> None:
-        """Takes in one text met at a position. `heard` says that a tool printed it; then its edges are read."""
+        """Reads one text at a position. With `from_tool` a tool printed it.
+
+        Names from a tool weigh less, and of a long output only the beginning and the end are read.
+        """
         found = names_in(text if not heard or len(text) <= _EDGE else f"{head_of(text, _OUTER)} {ending(text, _INNER)}")
         if not found:
             return
@@ -67,18 +70,18 @@ class Names:
             scores[name] = _plus(scores[name], score) if name in scores else score
 
     def facts(self) -> list[Fact]:
-        """A fact for each owner."""
+        """Returns one fact for each owner."""
         return [_fact(owner, scores, self._at[owner]) for owner, scores in self._owners.items()]
 
 
 @remembered
 def names_in(text: str) -> frozenset[str]:
-    """The names in a text. Secrets are taken out first, while the words around them still tell them."""
+    """Returns the names in a text. Secrets are removed first, while the words around them still reveal them."""
     return frozenset(names_shown(redacted(text)))
 
 
 def names_shown(text: str) -> set[str]:
-    """The names that a text in view shows, to be compared with others only."""
+    """Returns the names that a text in view shows. Use it for comparison only: secrets are not removed."""
     return set().union(*map(_in_word, set(text.split())))
 
 
@@ -96,7 +99,7 @@ def _in_word(word: str) -> tuple[str, ...]:
 
 
 def joined_names(older: Fact, newer: Fact) -> Fact:
-    """Two ranges' names of one owner as one fact."""
+    """Merges the names of one owner from two ranges into one fact."""
     scores = scores_of(older)
     for name, score in scores_of(newer).items():
         scores[name] = _plus(scores[name], score) if name in scores else score
@@ -104,16 +107,16 @@ def joined_names(older: Fact, newer: Fact) -> Fact:
 
 
 def scores_of(fact: Fact) -> Scores:
-    """The names of a fact with their scores. Where none are noted (a section that was read back) their places count."""
+    """Returns the names of a fact with their scores. Names parsed from a section have none: their order is used."""
     names = fact.text.split()
-    noted = fact.note.split()
-    if len(noted) != len(names):
+    stored_scores = fact.note.split()
+    if len(stored_scores) != len(names):
         return {name: (fact.at - number * BEHIND) / FADE for number, name in enumerate(names)}
-    return {name: float(score) for name, score in zip(names, noted, strict=True)}
+    return {name: float(score) for name, score in zip(names, stored_scores, strict=True)}
 
 
 def bounded_names(facts: Sequence[Fact]) -> list[Fact]:
-    """Facts of names with no more than `MOST_NAMES` in all: those with the highest scores stay."""
+    """Limits the facts to `MAX_NAMES` names in all. The names with the highest scores stay."""
     if sum(1 + fact.text.count(" ") for fact in facts) <= MOST_NAMES:
         return list(facts)
     scored = [scores_of(fact) for fact in facts]
@@ -126,7 +129,10 @@ def bounded_names(facts: Sequence[Fact]) -> list[Fact]:
 
 @lru_cache(maxsize=4)
 def ranked_names(facts: tuple[Fact, ...]) -> tuple[tuple[str, Fact], ...]:
-    """The names, best first, each with the fact of the owner it goes with most. One Block asks for it several times."""
+    """Returns the names, best first, each with the fact of the owner it belongs to most.
+
+    The newest results are cached, because one Block asks for them several times.
+    """
     total: Scores = {}
     owner: dict[str, tuple[float, Fact]] = {}
     for fact in facts:
@@ -138,7 +144,7 @@ def ranked_names(facts: tuple[Fact, ...]) -> tuple[tuple[str, Fact], ...]:
 
 
 def with_names(fact: Fact, names: Sequence[str]) -> Fact:
-    """The fact with these of its names, in this order: for showing, not for carrying."""
+    """Returns the fact with just these of its names, in this order. The scores are dropped: it is for showing only."""
     return replace(fact, text=" ".join(names), note="")
 
 
@@ -148,6 +154,6 @@ def _fact(owner: str, scores: Mapping[str, float], at: int) -> Fact:
 
 
 def _plus(one: float, other: float) -> float:
-    """The logarithm of the sum of two numbers given by their logarithms, to base 2."""
+    """Returns the base-2 logarithm of the sum of two numbers given by their base-2 logarithms."""
     low, high = (one, other) if one < other else (other, one)
     return high + math.log2(1 + 2 ** (low - high))

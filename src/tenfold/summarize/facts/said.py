@@ -1,7 +1,7 @@
-"""What the user said: the current request, standing rules, corrections.
+"""Reads what the user said: the current request, standing rules, corrections. Also finds decisions and plan steps.
 
-Only messages of origin human come here. Recall goes before precision: a short message that is neither a plain
-acknowledgement nor a plain question is kept whole.
+Only messages of origin human are read for rules. Missing a rule is worse than keeping too many: a short message that is
+neither a plain acknowledgement nor a plain question is kept whole.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ SHORT = 300
 WHOLE = 700
 LONGEST_REQUEST = 6000
 _HEADING = 20
-"""Characters up to which a line is a heading rather than a decision."""
+"""Longest line, in characters, that counts as a heading and not as a decision."""
 WEAK = "said"
-"""The `note` of a rule or correction said in passing: it is short and has no cue, or asks for all its
-cues, or only announces what follows it."""
+"""The `note` of a rule or correction said in passing: it is short and has no cue, has its cues in questions only, or
+only announces what follows."""
 
 ACK = "ack"
-"""The `note` of a request that only acknowledges: what was asked before it is then still current."""
+"""The `note` of a request that only acknowledges. The request before it stays the current one."""
 
 _RULE = re.compile(
     r"^(?-i:[A-Z]{3,15}(?:[ _-][A-Z]{3,15}){0,3}): "
@@ -53,7 +53,7 @@ _FIRM = re.compile(
     r"|at (?:most|least)|no more than|verbatim|exactly|leave|keep|touch|(?:all|every|each) \w+)\b",
     re.IGNORECASE,
 )
-"""What says that a rule holds from then on, rather than for the one thing that is asked for."""
+"""Words that make a rule hold from then on, and not just for the present request."""
 _CORRECTION = re.compile(
     r"^(?:no|nope|nah|wait|stop|hold on|hmm+|wrong|actually|sorry|but|not\b|wtf|ok\. uh|uh)\b"
     r"|\b(?:not (?:that|what|this|the|quite|our|definitely)|instead|actually|stop|wrong(?:ly)?|incorrect|why (?:did"
@@ -84,14 +84,17 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _LOGGED = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
-"""A line of a pasted log whose time stands on a line of its own above it."""
+"""A line of a pasted log whose time stands on its own line above it."""
 _INTERRUPT = ("[Request interrupted", "<command-name>", "<local-command", "<system-reminder")
 
 
 def spoken(at: int, text: str, *, first: bool) -> list[Fact]:
-    """The facts of one human message: its request, then rules and corrections. `first`: nothing was answered yet."""
-    said = text.strip()
-    return [] if not said or said.startswith(_INTERRUPT) else list(_spoken(said, at, first=first))
+    """Returns the facts of one human message: its request, then rules and corrections.
+
+    `first` says that nothing was answered yet.
+    """
+    stripped = text.strip()
+    return [] if not stripped or stripped.startswith(_INTERRUPT) else list(_spoken(stripped, at, first=first))
 
 
 @remembered
@@ -142,7 +145,7 @@ def _long(at: int, said: str, *, first: bool) -> list[Fact]:
 
 
 def _paragraph(at: int, block: str, *, first: bool) -> list[Fact]:
-    """A short paragraph with a cue is kept whole, of a longer one the sentences with a cue."""
+    """Keeps a short paragraph with a cue whole; of a longer one, the sentences with a cue."""
     lines = block.split("\n")
     if len(block) <= 400 and all(is_prose(line) for line in lines):
         kind = _kind(block, first=first)
@@ -173,18 +176,18 @@ def _fact(at: int, text: str, kind: FactKind, note: str) -> Fact:
 
 
 def firm(text: str) -> bool:
-    """Whether a rule is put as one that holds from then on; a wish for the moment gives way to it."""
+    """Tells whether a rule is meant to hold from then on. Wishes for the moment rank below it."""
     return _has(_FIRM, text)
 
 
 def _asks(text: str) -> bool:
-    """Whether all the cues of a text stand in questions: "could you tell me ...?" orders nothing that lasts."""
-    told = (each for line in text.split("\n") for each in sentences(line) if not each.endswith("?"))
-    return "?" in text and _has(_RULE, text) and not any(_has(_RULE, each) for each in told)
+    """Tells whether all cues of a text are in questions: "could you tell me ...?" sets no lasting rule."""
+    statements = (each for line in text.split("\n") for each in sentences(line) if not each.endswith("?"))
+    return "?" in text and _has(_RULE, text) and not any(_has(_RULE, each) for each in statements)
 
 
 def steps_of_plan(text: str) -> list[str]:
-    """The lines of the last numbered or checkbox list in a text (at least three items), [] if it holds none."""
+    """Returns the lines of the last numbered or checkbox list of at least three items, [] if there is none."""
     best: list[str] = []
     run: list[str] = []
     for line in text.split("\n"):
@@ -199,7 +202,7 @@ _ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
 
 
 def decisions(at: int, text: str) -> list[Fact]:
-    """Sentences in which a model or a user states a decision."""
+    """Returns the sentences in which a model or a user states a decision, at most six."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _DECISION_HINTS):
         return []

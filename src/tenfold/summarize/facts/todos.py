@@ -1,4 +1,4 @@
-"""The plan or to-do state: to-do tools, checkbox lists written into files or answers, numbered plans."""
+"""Reads plans and to-do lists: to-do tools, checkbox lists in files or answers, numbered plans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenfold.text import clip, flat
 TOOL = "todo"
 PLAN = "plan"
 MOST = 200
-"""Items kept of one list: where it is cut, what two ranges kept of it no longer adds up."""
+"""Most items kept of one list. Above this, the lists of two ranges may not merge exactly."""
 
 _BOX = re.compile(r"^\s*[-*]\s+\[([ xX~-])\]\s+(.+)$")
 _DONE = {"completed", "complete", "done", "finished", "closed"}
@@ -26,15 +26,15 @@ _FILE_TEXTS = ("content", "contents", "file_text", "new_string", "newText", "new
 
 
 def from_tool(at: int, arguments: dict[str, object]) -> list[Fact]:
-    """The list a to-do tool was given, one line an item: `[x]` done, `[~]` being done, `[ ]` open."""
-    listed = next((arguments[name] for name in _LISTS if isinstance(arguments.get(name), list | str)), None)
-    if isinstance(listed, str):
-        return _fact(at, [line for line in listed.split("\n") if line.strip()], TOOL)
+    """Returns the list given to a to-do tool, one line an item: `[x]` done, `[~]` in progress, `[ ]` open."""
+    items = next((arguments[name] for name in _LISTS if isinstance(arguments.get(name), list | str)), None)
+    if isinstance(items, str):
+        return _fact(at, [line for line in items.split("\n") if line.strip()], TOOL)
     lines: list[str] = []
-    for item in listed if isinstance(listed, list) else []:
+    for item in items if isinstance(items, list) else []:
         if isinstance(item, dict):
-            words = next((str(item[name]) for name in _WORDS if item.get(name)), "")
-            lines.append(f"{_state(str(item.get('status', '')))} {flat(words)}")
+            text = next((str(item[name]) for name in _WORDS if item.get(name)), "")
+            lines.append(f"{_state(str(item.get('status', '')))} {flat(text)}")
         elif isinstance(item, str):
             lines.append(f"[ ] {flat(item)}")
     return _fact(at, lines, TOOL)
@@ -48,16 +48,16 @@ def _state(status: str) -> str:
 
 
 def from_file(at: int, path: str, arguments: dict[str, object], *, whole: bool) -> list[Fact]:
-    """Checkbox lines a call wrote into a file. `whole`: the call wrote the file, else it changed a part of it.
+    """Returns the checkbox lines that a call wrote into a file. `is_whole_file` says that it wrote all of the file.
 
-    What a change only repeats of the text it replaces is left out: it says nothing of an item elsewhere.
+    Lines that a change only repeats from the replaced text are left out: they say nothing about an item elsewhere.
     """
     edits = arguments.get("edits")
-    given = [arguments, *(edit for edit in (edits if isinstance(edits, list) else []) if isinstance(edit, dict))]
+    sources = [arguments, *(edit for edit in (edits if isinstance(edits, list) else []) if isinstance(edit, dict))]
     old, new = (
         [
             line.strip()
-            for each in given
+            for each in sources
             for name in names
             if isinstance(text := each.get(name), str) and "[" in text
             for line in text.split("\n")
@@ -76,7 +76,7 @@ def from_file(at: int, path: str, arguments: dict[str, object], *, whole: bool) 
 
 
 def from_text(at: int, text: str, *, user: bool) -> list[Fact]:
-    """The checkbox list or numbered plan in a text; a numbered list counts only where the text speaks of a plan."""
+    """Returns the checkbox list or numbered plan in a text. A numbered list counts only if the text mentions a plan."""
     if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
         return []
     boxes = [line.strip() for line in text.split("\n") if _BOX.match(line)]
@@ -90,22 +90,22 @@ def from_text(at: int, text: str, *, user: bool) -> list[Fact]:
 
 
 def joined(older: Fact, newer: Fact) -> Fact:
-    """The state of a list after a part of it was changed: known items take the new mark, new ones are added.
+    """Merges a changed part into a list: known items take the new mark, new items are added.
 
-    Plans say the same under several headings, and tick it from above: the first such item with another mark is meant.
+    A plan may repeat an item under several headings, ticked from the top: the first one with another mark is changed.
     """
     if newer.note != "part":
         return newer
     lines = older.text.split("\n")
-    places: dict[str, list[int]] = {}
+    lines_by_text: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        places.setdefault(_words(line), []).append(at)
+        lines_by_text.setdefault(_words(line), []).append(at)
     for line in newer.text.split("\n"):
-        same = places.setdefault(_words(line), [])
-        other = next((at for at in same if lines[at] != line), None)
-        if other is not None:
-            lines[other] = line
-        elif not same or older.note == "part":  # of a list that is not known, another item with these words
+        same = lines_by_text.setdefault(_words(line), [])
+        changed = next((at for at in same if lines[at] != line), None)
+        if changed is not None:
+            lines[changed] = line
+        elif not same or older.note == "part":  # the list is not known, so this is another item
             same.append(len(lines))
             lines.append(line)
     note = "part" if older.note == "part" else ""
@@ -113,7 +113,7 @@ def joined(older: Fact, newer: Fact) -> Fact:
 
 
 def changes(part: Fact, whole: Fact | None) -> bool:
-    """Whether a change is one of a list that was read back: which file that stood in, its section does not say."""
+    """Tells whether a change belongs to a list parsed from a section, which does not say what file the list was in."""
     if part.note != "part" or whole is None or not whole.line:
         return False
     known = {_words(line) for line in whole.text.split("\n")}
@@ -132,7 +132,7 @@ def _fact(at: int, lines: list[str], key: str) -> list[Fact]:
 
 
 def _capped(lines: list[str]) -> list[str]:
-    """At most `MOST` items: what is done goes first, oldest first."""
+    """Limits a list to `MAX_ITEMS`. Done items go first, oldest first."""
     spare = len(lines) - MOST
     out: list[str] = []
     for line in lines:

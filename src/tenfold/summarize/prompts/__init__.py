@@ -1,1 +1,1 @@
-"""The prompt texts of the summariser, as Markdown files beside this module. Data, loaded by `summarize.edge`."""
+"""The prompt texts of the summarizer, as Markdown files in this folder. They are data, loaded by `prompt_files`."""
