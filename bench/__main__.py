@@ -33,14 +33,14 @@ figures are a check, and say less of other sessions.
 """
 
 
-class _Both(io.TextIOBase):
+class _Tee(io.TextIOBase):
     """Writes to the terminal at once and also keeps what was written."""
 
     def __init__(self) -> None:
-        self.text: list[str] = []
+        self.parts: list[str] = []
 
     def write(self, text: str) -> int:
-        self.text.append(text)
+        self.parts.append(text)
         written = sys.__stdout__
         if written is not None:
             written.write(text)
@@ -48,7 +48,7 @@ class _Both(io.TextIOBase):
         return len(text)
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """Describes the machine in a line: processors, architecture, system and Python."""
     return (
         f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()} {platform.release().split('-')[0]}, "
@@ -59,13 +59,13 @@ def machine() -> str:
 def main() -> None:
     """Runs all parts."""
     arguments, sys.argv = sys.argv[1:], sys.argv[:1]
-    page = [_HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%d"), machine=machine())]
+    page = [_HEAD.format(date=datetime.now(UTC).strftime("%Y-%m-%d"), machine=describe_machine())]
     for title, part in _PARTS:
         print(f"\n== {title} ==\n")
-        out = _Both()
+        out = _Tee()
         with contextlib.redirect_stdout(out):
             part()
-        page.append(f"\n## {title}\n\n```text\n{''.join(out.text).strip()}\n```\n")
+        page.append(f"\n## {title}\n\n```text\n{''.join(out.parts).strip()}\n```\n")
     if "--keep" in arguments:
         PAGE.write_text("".join(page), encoding="utf-8")
 

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import statistics
 
-from bench.speed import corpus
-from tenfold.evals.speed import SUMMARIES
-from tenfold.evals.waiting import Run, waits
+from bench.speed import read_corpus
+from tenfold.evals.speed import SUMMARY_WAYS
+from tenfold.evals.waits import TimedRun, measure_waits
 
 
 def main() -> None:
     """Measures one run of each kind."""
-    run = Run()
+    run = TimedRun()
     print(
         f"{run.steps + 1} calls of an agent in a window of {run.window:,} tokens, policy tenfold\n"
-        f"its model takes {run.call * 1_000:.0f} ms, the one that writes a summary {run.summary * 1_000:.0f} ms\n"
+        f"its model takes {run.call_seconds * 1_000:.0f} ms, the one that writes a summary "
+        f"{run.summary_seconds * 1_000:.0f} ms\n"
         "milliseconds that a call waits for Tenfold\n"
     )
     print(
         f"{'summary written':28} {'other calls, median':>20} {'p99':>6} {'compactions':>12} {'median':>8} {'most':>8}"
     )
     base = 0.0
-    for name, (writes, background) in SUMMARIES.items():
-        waited = waits(corpus(), run, writes=writes, background=background)
+    for name, (writes, background) in SUMMARY_WAYS.items():
+        waited = measure_waits(read_corpus(), run, has_model=writes, is_prepared=background)
         quiet = sorted(1_000 * took for took, compacted in waited if not compacted)
         full = sorted(1_000 * took for took, compacted in waited if compacted)
         middle = statistics.median(full)

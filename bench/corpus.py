@@ -18,26 +18,26 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tenfold.log.memory import MemoryStore
-from tenfold.log.sqlite import SqliteStore
-from tenfold.meter.counters import counter_for
-from tenfold.policies import policy_named
+from tenfold.config.presets import get_preset
+from tenfold.formats import read_file, render_sessions
+from tenfold.formats.export_items import get_original_items
+from tenfold.formats.importer import import_sessions
+from tenfold.meter.counters import choose_counter
 from tenfold.recall.expand import expand
 from tenfold.record.ask import Outcome
-from tenfold.record.entry import Entry, message_of
-from tenfold.record.message import Message, calls_of, text_of
-from tenfold.session import Place, Session
-from tenfold.transcripts import read_file, write_file
-from tenfold.transcripts.export import originals
-from tenfold.transcripts.load import load
+from tenfold.record.entry import Entry, get_message
+from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 from tests.gold import score
-from tests.sessions import name_of, session_files
+from tests.sessions import get_short_name, list_session_files
 
-LEAST_TARGET = 2_000
+MIN_TARGET = 2_000
 
 
-class Result(msgspec.Struct, frozen=True):
+class CorpusResult(msgspec.Struct, frozen=True):
     """The result of one session. `undone` and `originals` say whether the bytes are equal again."""
 
     file: str
@@ -48,41 +48,46 @@ class Result(msgspec.Struct, frozen=True):
     view: str
 
 
-def words(messages: Sequence[Message]) -> str:
+def join_text(messages: Sequence[Message]) -> str:
     """Returns what a reader of these messages would see: text, tool output, and the calls with their arguments."""
-    return "\n".join("\n".join((text_of(m), *(f"{c.name} {c.arguments}" for c in calls_of(m)))) for m in messages)
+    return "\n".join(
+        "\n".join((get_text(m), *(f"{c.name} {c.arguments}" for c in get_tool_calls(m)))) for m in messages
+    )
 
 
-def _encoded(session: Session) -> list[bytes]:
-    return [b"".join(i.raw for i in wire.encode(session.view.messages()).items) for wire in WIRES.values()]
+def _encode_view(session: Session) -> list[bytes]:
+    return [b"".join(i.raw for i in wire.encode(session.view.get_messages()).items) for wire in WIRES.values()]
 
 
-def compacted(path: Path) -> list[Result]:
+def compact_file(path: Path) -> list[CorpusResult]:
     """Compacts every session of a file and checks what must hold."""
     recorded = read_file(path)
-    counter = counter_for(None).counter
+    counter = choose_counter(None).counter
     store = MemoryStore()
-    ids = load(recorded, store, "bench", counter)
+    ids = import_sessions(recorded, store, "bench", counter)
     data = path.read_bytes()
-    whole = write_file([(r.info, originals(store, "bench", i)) for r, i in zip(recorded, ids, strict=True)]) == data
-    results: list[Result] = []
+    whole = (
+        render_sessions([(r.info, get_original_items(store, "bench", i)) for r, i in zip(recorded, ids, strict=True)])
+        == data
+    )
+    results: list[CorpusResult] = []
     for id_ in ids:
-        session = Session(Place(store, id_, "bench"), policy_named("tenfold")(counter))
-        before = _encoded(session)
-        target = max(LEAST_TARGET, session.uncompacted() // 10)
+        session = Session(SessionAddress(store, id_, "bench"), get_preset("tenfold")(counter))
+        before = _encode_view(session)
+        target = max(MIN_TARGET, session.count_uncompacted() // 10)
         outcome = session.compact(to=target)
-        found = sum(len(session.violations(wire)) for wire in WIRES)
-        view = words(session.view.messages())
+        found = sum(len(session.find_violations(wire)) for wire in WIRES)
+        view = join_text(session.view.get_messages())
         if outcome.block:
             session.undo()
-        results.append(Result(name_of(path), outcome, found, _encoded(session) == before, whole, view))
+        results.append(CorpusResult(get_short_name(path), outcome, found, _encode_view(session) == before, whole, view))
     return results
 
 
 def main() -> None:
     """Prints the tables."""
     started = time.perf_counter()
-    results = {path: compacted(path) for path in session_files()}
+    results = {path: compact_file(path) for path in list_session_files()}
     print("sessions taken to the larger of 10 % and 2,000 tokens (o200k, over what is in the file)\n")
     print(
         f"{'file':52} {'sessions':>8} {'before':>10} {'after':>9} {'share':>6} "
@@ -92,7 +97,7 @@ def main() -> None:
     for path, found in results.items():
         before, after = sum(r.outcome.tokens_before for r in found), sum(r.outcome.tokens_after for r in found)
         print(
-            f"{name_of(path)[:52]:52} {len(found):>8} {before:>10,} {after:>9,} {after / max(before, 1):>6.1%} "
+            f"{get_short_name(path)[:52]:52} {len(found):>8} {before:>10,} {after:>9,} {after / max(before, 1):>6.1%} "
             f"{sum(r.outcome.target_missed for r in found):>6} {sum(r.violations > 0 for r in found):>7} "
             f"{sum(r.undone for r in found):>5} {sum(r.originals for r in found):>5}"
         )
@@ -110,26 +115,26 @@ def main() -> None:
     refused = [r for r in everything if r.outcome.status not in ("compacted", "nothing")]
     for each in refused:
         print(f"  {each.file}: {each.outcome.status}: {each.outcome.reason}")
-    _found()
-    _gold(results)
+    _print_search()
+    _print_gold(results)
 
 
-def _found() -> None:
+def _print_search() -> None:
     """Searches one SQLite store of every session for random stretches of originals, and reads the hits back."""
     rng = random.Random(11)
-    counter = counter_for(None).counter
+    counter = choose_counter(None).counter
     asked = found = exact = 0
     slowest = 0.0
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "all.db")
-        for path in session_files():
-            for id_ in load(read_file(path), store, "bench", counter):
-                Session(Place(store, id_, "bench"), policy_named("tenfold")(counter)).compact(to=LEAST_TARGET)
+        for path in list_session_files():
+            for id_ in import_sessions(read_file(path), store, "bench", counter):
+                Session(SessionAddress(store, id_, "bench"), get_preset("tenfold")(counter)).compact(to=MIN_TARGET)
         store.index(limit=1_000_000)
-        for row in store.sessions("bench"):
-            entries = [e for e in store.original("bench", row.info.id) if message_of(e) is not None]
+        for row in store.list_sessions("bench"):
+            entries = [e for e in store.read_entries("bench", row.info.id) if get_message(e) is not None]
             for entry in rng.sample(entries, min(3, len(entries))):
-                text = _text(entry)
+                text = _get_entry_text(entry)
                 lines = [part for part in re.split(r'["\n]', text) if len(part.strip()) > 24]
                 if not lines:
                     continue
@@ -143,37 +148,37 @@ def _found() -> None:
                 own = next((hit for hit in hits if hit.entry == entry.id), None)
                 found += own is not None
                 back = expand(store, "bench", own.entry) if own is not None else []
-                exact += bool(back) and text_of(back[0].message) == text
+                exact += bool(back) and get_text(back[0].message) == text
     print(
         f"\nsearch: {asked} random stretches of originals, all sessions in one store: {found} found, {exact} read back "
         f"exactly; slowest search {slowest * 1e3:.0f} ms"
     )
 
 
-def _text(entry: Entry) -> str:
-    message = message_of(entry)
-    return text_of(message) if message is not None else ""
+def _get_entry_text(entry: Entry) -> str:
+    message = get_message(entry)
+    return get_text(message) if message is not None else ""
 
 
-def _gold(results: dict[Path, list[Result]]) -> None:
+def _print_gold(results: dict[Path, list[CorpusResult]]) -> None:
     print("\ngold facts in the view at 10 % (kept of marked), by kind")
-    for name in score.names():
-        path = score.source_path(score.gold_file(name))
+    for name in score.list_names():
+        path = score.get_source_path(score.read_gold_file(name))
         if not path.exists():
             print(f"{name:20} (no file {path})")
             continue
-        known = next((found for file, found in results.items() if file.samefile(path)), None) or compacted(path)
-        scored = score.score(score.gold(name), known[0].view)
+        known = next((found for file, found in results.items() if file.samefile(path)), None) or compact_file(path)
+        scored = score.score(score.read_gold(name), known[0].view)
         print(f"{name:20} " + "  ".join(f"{kind} {kept}/{total}" for kind, (kept, total) in scored.items()))
-        for item in score.gold(name):
-            if "-v" in sys.argv and item.kind != "error_resolved" and not score.in_view(item, known[0].view):
+        for item in score.read_gold(name):
+            if "-v" in sys.argv and item.kind != "error_resolved" and not score.is_in_view(item, known[0].view):
                 print(f"    missing {item.kind} at {item.entry}: {item.text[:150]!r}")
-    extract = score.extractor()
+    extract = score.load_extractor()
     if extract is not None:
         print("\nthe extractors' own recall and precision on that gold")
-        for name in score.names():
-            if score.source_path(score.gold_file(name)).exists():
-                print("\n".join(score.report(name, score.extracted(name, extract))))
+        for name in score.list_names():
+            if score.get_source_path(score.read_gold_file(name)).exists():
+                print("\n".join(score.format_report(name, score.extract_gold_facts(name, extract))))
 
 
 if __name__ == "__main__":

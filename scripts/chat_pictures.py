@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tenfold.agent.opening import Wanted, opened
-from tenfold.log.memory import MemoryStore
-from tenfold.tui.chat import Chat
-from tenfold.tui.widgets import Prompt, Rows, Said, StatusLine, Transcript
+from tenfold.agent.factory import AgentOptions, open_agent
+from tenfold.chat.app import Chat
+from tenfold.chat.widgets import ChatTranscript, Prompt, Rows, StatusLine, TranscriptItem
+from tenfold.store.in_memory import MemoryStore
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ROOT / "examples" / "projects" / "pricing"
@@ -28,13 +28,13 @@ SIZE = (100, 30)
 WINDOW = 3_900
 """Small enough that the third question needs a compaction."""
 QUESTIONS = ("Where is the discount applied?", "Which test covers checkout?", "How is shipping priced?")
-LOOKS = 2_000
+MAX_LOOKS = 2_000
 
 
-async def until(pilot: Pilot[None], seen: Callable[[], object]) -> None:
+async def wait_until(pilot: Pilot[None], is_seen: Callable[[], object]) -> None:
     """Waits until the condition holds."""
-    for _ in range(LOOKS):
-        if seen():
+    for _ in range(MAX_LOOKS):
+        if is_seen():
             await pilot.pause()
             return
         await pilot.pause(0.01)
@@ -42,68 +42,72 @@ async def until(pilot: Pilot[None], seen: Callable[[], object]) -> None:
     raise SystemExit("the program did not come to what is to be drawn")
 
 
-def texts(chat: Chat) -> list[str]:
+def get_texts(chat: Chat) -> list[str]:
     """Returns the texts in the transcript."""
-    return [str(said.render()) for said in chat.screen_stack[0].query_one(Transcript).query(Said)]
+    return [str(said.render()) for said in chat.screen_stack[0].query_one(ChatTranscript).query(TranscriptItem)]
 
 
-async def asked(chat: Chat, pilot: Pilot[None], text: str) -> None:
+async def ask_question(chat: Chat, pilot: Pilot[None], text: str) -> None:
     """Sends a message and waits until the answer has ended."""
     prompt = chat.screen_stack[0].query_one(Prompt)
     prompt.text = text
     await pilot.press("enter")
-    await until(pilot, lambda: f"> {text}" in texts(chat) and "idle" in status(chat))
+    await wait_until(pilot, lambda: f"> {text}" in get_texts(chat) and "idle" in get_status(chat))
 
 
-def status(chat: Chat) -> str:
+def get_status(chat: Chat) -> str:
     """Returns the status line."""
     return chat.screen_stack[0].query_one(StatusLine).render().plain
 
 
-async def drawn(folder: Path) -> None:
+async def draw_pictures(folder: Path) -> None:
     """Talks to the program and writes its pictures."""
     with TemporaryDirectory() as place:
         project = Path(place) / "pricing"
         shutil.copytree(PROJECT, project)
-        wanted = Wanted(project, model="demonstration", window=WINDOW)
-        chat = Chat(lambda ui: opened(MemoryStore(), wanted, ui.approve, extensions=(ui.extension,), report=ui.report))
+        wanted = AgentOptions(project, model="demonstration", window=WINDOW)
+        chat = Chat(
+            lambda ui: open_agent(MemoryStore(), wanted, ui.approve, extensions=(ui.extension,), report=ui.report)
+        )
         async with chat.run_test(size=SIZE) as pilot:
             chat.query_one(Prompt).cursor_blink = False
             for question in QUESTIONS:
-                await asked(chat, pilot, question)
-            await until(pilot, lambda: any("context compacted" in text for text in texts(chat)))
-            mark = next(said for said in chat.query(Said) if "context compacted" in str(said.render()))
-            chat.query_one(Transcript).scroll_to_center(mark, animate=False, force=True)
+                await ask_question(chat, pilot, question)
+            await wait_until(pilot, lambda: any("context compacted" in text for text in get_texts(chat)))
+            mark = next(said for said in chat.query(TranscriptItem) if "context compacted" in str(said.render()))
+            chat.query_one(ChatTranscript).scroll_to_center(mark, animate=False, force=True)
             await pilot.pause(0.2)
-            saved(chat, folder / "chat-compacted.svg")
-            await forked(chat, pilot)
-            saved(chat, folder / "chat-tree.svg")
+            save_picture(chat, folder / "chat-compacted.svg")
+            await fork_session(chat, pilot)
+            save_picture(chat, folder / "chat-tree.svg")
 
 
-async def forked(chat: Chat, pilot: Pilot[None]) -> None:
+async def fork_session(chat: Chat, pilot: Pilot[None]) -> None:
     """Goes back twice, sends another message from there, and opens the tree."""
     for ups, other in ((2, "Which module knows the coupons?"), (1, "Which coupons are refused?")):
-        await opened_tree(chat, pilot)
+        await open_tree(chat, pilot)
         await pilot.press(*["up"] * ups, "enter")
         await pilot.press("n")
-        await until(pilot, lambda: any("went to" in text for text in texts(chat)) and not chat.screen.query(Rows))
-        await asked(chat, pilot, other)
-    await opened_tree(chat, pilot)
+        await wait_until(
+            pilot, lambda: any("went to" in text for text in get_texts(chat)) and not chat.screen.query(Rows)
+        )
+        await ask_question(chat, pilot, other)
+    await open_tree(chat, pilot)
 
 
-async def opened_tree(chat: Chat, pilot: Pilot[None]) -> None:
+async def open_tree(chat: Chat, pilot: Pilot[None]) -> None:
     """Opens the tree, and waits until it is loaded."""
     chat.screen_stack[0].query_one(Prompt).text = "/tree"
     await pilot.press("enter")
-    await until(pilot, lambda: chat.screen.query(Rows) and "messages of yours" in str(title(chat).render()))
+    await wait_until(pilot, lambda: chat.screen.query(Rows) and "messages of yours" in str(get_title(chat).render()))
 
 
-def title(chat: Chat) -> Static:
+def get_title(chat: Chat) -> Static:
     """Returns the title of the tree's screen."""
     return chat.screen.query_one("#title", Static)
 
 
-def saved(chat: Chat, file: Path) -> None:
+def save_picture(chat: Chat, file: Path) -> None:
     """Writes the screen to a file, keeping its spaces and leaving out the web fonts that it names."""
     text = re.sub(r"\s*@font-face \{.*?\}", "", chat.export_screenshot(title="tenfold chat"), flags=re.DOTALL)
     file.write_text(text.replace("<svg ", '<svg xml:space="preserve" ', 1), "utf-8")
@@ -112,4 +116,4 @@ def saved(chat: Chat, file: Path) -> None:
 if __name__ == "__main__":
     for name in [name for name in os.environ if name.startswith(("TENFOLD_", "NO_COLOR"))]:
         del os.environ[name]
-    asyncio.run(drawn(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs"))
+    asyncio.run(draw_pictures(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs"))

@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tenfold.evals.peers import surroundings
+from tenfold.evals.peers import build_environment
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "kits.md"
 
 
-def figures(name: str, root: Path = ROOT) -> str:
+def run_kit(name: str, root: Path = ROOT) -> str:
     """Returns what a kit's run prints, or why there is no run. The output of its libraries is shown if the run fails.
 
     Like the peers, it runs with an empty home and none of the user's keys.
@@ -31,7 +31,7 @@ def figures(name: str, root: Path = ROOT) -> str:
     path = os.pathsep.join(str(root / part) for part in ("src", "kits/common"))
     command = [str(python), "-W", "ignore", str(root / "kits" / name / "run.py")]
     with TemporaryDirectory(prefix="tenfold-kit-") as home:
-        env = surroundings(Path(home)) | {"PYTHONPATH": path}
+        env = build_environment(Path(home)) | {"PYTHONPATH": path}
         ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=env)
     if ran.returncode:
         sys.exit(ran.stderr)
@@ -43,7 +43,7 @@ def main() -> None:
     names = os.environ.get("KITS", "").split() or sorted(p.parent.name for p in ROOT.glob("kits/*/requirements.txt"))
     page = PAGE.read_text("utf-8")
     for name in names:
-        found = figures(name)
+        found = run_kit(name)
         print(f"\n## {name}\n\n{found}", flush=True)
         text = f"Measured on {dt.datetime.now(dt.UTC).date()}. {found}"
         block = rf"(?<=<!-- figures: {re.escape(name)} -->\n).*?(?=<!-- end -->)"

@@ -22,17 +22,18 @@ from msgspec.structs import replace
 
 from tenfold.evals import page
 from tenfold.evals.drawing import as_png
-from tenfold.evals.goals import goals, goals_table
-from tenfold.evals.gold import Quiz
+from tenfold.evals.goals import build_goals_table, judge_goals
+from tenfold.evals.gold_answers import Quiz
+from tenfold.evals.method_comparison import find_longest_sessions, list_windows
 from tenfold.evals.methods import ALL
 from tenfold.evals.peers import PEERS
-from tenfold.evals.plots import figures
+from tenfold.evals.plots import draw_charts
+from tenfold.evals.quality_report import OURS, Yardstick
 from tenfold.evals.replay import Replays
-from tenfold.evals.report import OURS, Quality, Yardstick, in_area
+from tenfold.evals.scores import Quality, select_area_scores
 from tenfold.evals.speed import Speed
-from tenfold.evals.standing import longest, windows
 from tenfold.evals.tables import Table
-from tenfold.evals.verdict import behind, verdict
+from tenfold.evals.verdict import build_behind_table, write_verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "examples" / "sessions"
@@ -90,13 +91,13 @@ On sessions of your own: `tenfold eval quality FILES... --methods all,peers --ht
 # -- the stages --------------------------------------------------------------------------------------------------------
 
 
-def folders() -> list[Path]:
+def list_folders() -> list[Path]:
     """Returns what is measured: the project's own sessions, and what is in the folder that `TENFOLD_SESSIONS` names."""
     named = os.environ.get("TENFOLD_SESSIONS", "")
-    return [OWN, *inside(Path(named))] if named else [OWN]
+    return [OWN, *find_session_paths(Path(named))] if named else [OWN]
 
 
-def inside(folder: Path) -> list[Path]:
+def find_session_paths(folder: Path) -> list[Path]:
     """Returns the folders and files in a folder that may hold sessions. Ends the program if there are none."""
     if not folder.is_dir():
         sys.exit(f"yardstick: TENFOLD_SESSIONS names {folder}, which is no folder")
@@ -104,24 +105,24 @@ def inside(folder: Path) -> list[Path]:
     return found or sys.exit(f"yardstick: in {folder}, which TENFOLD_SESSIONS names, nothing ends in {_ENDS}")
 
 
-def told(stage: str, *arguments: str, name: str = "") -> None:
+def run_stage(stage: str, *arguments: str, name: str = "") -> None:
     """Runs `tenfold eval` with `--json` over all sessions and saves its output under `name`, or the stage's name."""
-    command = [sys.executable, "-m", "tenfold", "eval", stage, *map(str, folders()), *arguments, "--json"]
-    commit = described()
+    command = [sys.executable, "-m", "tenfold", "eval", stage, *map(str, list_folders()), *arguments, "--json"]
+    commit = describe_commit()
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if ran.returncode:
         sys.exit(f"yardstick: the stage {name or stage} ended with {ran.returncode}")
-    kept(name or stage, ran.stdout)
+    save_result(name or stage, ran.stdout)
     (BUILD / f"{name or stage}.commit").write_bytes(commit)
 
 
-def described() -> bytes:
+def describe_commit() -> bytes:
     """Returns the commit that is checked out."""
     asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, check=False)
     return asked.stdout
 
 
-def kept(name: str, data: bytes) -> None:
+def save_result(name: str, data: bytes) -> None:
     """Writes a result completely or not at all."""
     BUILD.mkdir(parents=True, exist_ok=True)
     beside = BUILD / f"{name}.part"
@@ -129,67 +130,67 @@ def kept(name: str, data: bytes) -> None:
     beside.replace(BUILD / f"{name}.json")
 
 
-def quality() -> None:
+def measure_quality() -> None:
     """Measures recall, probes, false facts and validity of all methods."""
-    told("quality", "--methods", f"{ALL},peers", "--rounds", ROUNDS)
+    run_stage("quality", "--methods", f"{ALL},peers", "--rounds", ROUNDS)
 
 
-def gates() -> None:
+def check_gates() -> None:
     """Checks the validity of the policy `tenfold` at every index of every session, twice at each."""
-    told("quality", "--methods", OURS, "--budgets", "4k", "--every-cut", name="gates")
+    run_stage("quality", "--methods", OURS, "--budgets", "4k", "--every-cut", name="gates")
 
 
-def replay() -> None:
+def replay_sessions() -> None:
     """Replays every session request by request with all methods."""
-    told("replay", "--methods", f"{ALL},peers", "--windows", WINDOWS)
+    run_stage("replay", "--methods", f"{ALL},peers", "--windows", WINDOWS)
 
 
-def speed() -> None:
+def measure_speed() -> None:
     """Times Tenfold and the peers, with archives of up to a million entries, which take three gigabytes for a while."""
-    told("speed", "--methods", "peers", "--full")
+    run_stage("speed", "--methods", "peers", "--full")
 
 
-def search() -> None:
+def search_questions() -> None:
     """Searches for what the questions ask, and for their answers after a compaction."""
-    told("search", "--methods", f"{ALL},peers")
+    run_stage("search", "--methods", f"{ALL},peers")
 
 
 # -- the pages ---------------------------------------------------------------------------------------------------------
 
 
-def result() -> Yardstick:
+def load_yardstick() -> Yardstick:
     """Returns the stages' results as one value. A stage that did not run is missing in it."""
     days = sorted({f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}" for path in BUILD.glob("*.json")})
     if not days:
         sys.exit("yardstick: nothing was measured yet: python -m scripts.yardstick quality")
-    quiz = read("search", Quiz) or Quiz()
+    quiz = read_result("search", Quiz) or Quiz()
     return Yardstick(
-        everywhere(read("quality", Quality), read("gates", Quality)),
-        read("replay", Replays),
-        read("speed", Speed),
+        merge_gates(read_result("quality", Quality), read_result("gates", Quality)),
+        read_result("replay", Replays),
+        read_result("speed", Speed),
         quiz.search,
         quiz.gold,
         " to ".join(dict.fromkeys((days[0], days[-1]))),
-        page.machine(),
-        versions(),
+        page.describe_machine(),
+        read_versions(),
     )
 
 
-def read(name: str, kind: type[Kind]) -> Kind | None:
+def read_result(name: str, kind: type[Kind]) -> Kind | None:
     """Returns the result of a stage, if it ran."""
     path = BUILD / f"{name}.json"
     return msgspec.json.decode(path.read_bytes(), type=kind) if path.exists() else None
 
 
-def everywhere(made: Quality | None, found: Quality | None) -> Quality | None:
+def merge_gates(quality: Quality | None, gates: Quality | None) -> Quality | None:
     """Returns what was measured at the cuts, with the gates of those methods that were checked at every index."""
-    if made is None or found is None:
-        return made
-    rest = (each for each in made.checked if each.method not in found.methods)
-    return replace(made, checked=(*found.checked, *rest))
+    if quality is None or gates is None:
+        return quality
+    rest = (each for each in quality.checked if each.method not in gates.methods)
+    return replace(quality, checked=(*gates.checked, *rest))
 
 
-def versions() -> dict[str, str]:
+def read_versions() -> dict[str, str]:
     """Returns the version of each installed project, from the pins of its environment."""
     out: dict[str, str] = {}
     for worker in dict.fromkeys(peer.worker for peer in PEERS):
@@ -202,80 +203,86 @@ def versions() -> dict[str, str]:
     return out
 
 
-def written() -> None:
+def write_pages() -> None:
     """Writes the pages."""
-    made = result()
-    kept("../yardstick", msgspec.json.encode(made))
-    (BUILD.parent / "report.html").write_text(page.page(made, repeat=COMMAND, judged=True), "utf-8")
+    made = load_yardstick()
+    save_result("../yardstick", msgspec.json.encode(made))
+    (BUILD.parent / "report.html").write_text(page.render_page(made, command=COMMAND, has_goals=True), "utf-8")
     pictures = DOCS / "yardstick"
     pictures.mkdir(exist_ok=True)
-    drawn = {each.name: each for each in figures(made)}
+    drawn = {each.name: each for each in draw_charts(made)}
     for name, each in drawn.items():
         (pictures / f"{name}.png").write_bytes(as_png(each.figure))
     for path in pictures.glob("*.png"):
         if path.stem not in drawn:
             path.unlink()
-    text = document(made, {name: (each.title, each.says) for name, each in drawn.items()}, measured_at=commits())
+    text = render_document(
+        made, {name: (each.title, each.caption) for name, each in drawn.items()}, measured_at=read_commits()
+    )
     (DOCS / "yardstick.md").write_text(text, "utf-8")
     print(f"{DOCS / 'yardstick.md'}\n{BUILD.parent / 'report.html'}")
 
 
-def commits() -> dict[str, str]:
+def read_commits() -> dict[str, str]:
     """Returns the commit that each stage ran on, if known, since a stage can run by itself."""
     found = {stage: BUILD / f"{stage}.commit" for stage in STAGES}
     return {stage: path.read_text("utf-8").strip() for stage, path in found.items() if path.exists()}
 
 
-def document(
-    made: Yardstick, drawn: Mapping[str, tuple[str, str]], *, measured_at: Mapping[str, str] | None = None
+def render_document(
+    yardstick: Yardstick, charts: Mapping[str, tuple[str, str]], *, measured_at: Mapping[str, str] | None = None
 ) -> str:
     """Returns the page of the documentation. It holds names and numbers of sessions, and no path of this machine.
 
     `measured_at` gives the commit of each stage.
     """
-    found = page.tables(made)
-    worse = behind(made)
+    found = page.build_tables(yardstick)
+    worse = build_behind_table(yardstick)
     parts = [
-        _OPENING.format(date=made.date, facts="; ".join(page.facts(made)[1:])),
+        _OPENING.format(date=yardstick.date, facts="; ".join(page.list_run_facts(yardstick)[1:])),
         "".join(f"- {stage}: commit {commit}\n" for stage, commit in (measured_at or {}).items()),
         "## Is Tenfold first?\n",
-        "\n".join(verdict(made)) + "\n" if verdict(made) else "Future-use recall was not measured.\n",
-        markdown(goals_table(goals(made)), level=3),
-        markdown(worse, level=3) if worse.rows else "",
-        measured(made),
-        section("What a compaction keeps", drawn, ("recall", "probes"), found["quality"]),
-        section("What a session costs", drawn, ("context", "bill"), costs(made, found["replay"])),
-        section("Speed and memory", drawn, ("speed",), found["speed"]),
-        section("Search", drawn, (), found["search"]),
+        "\n".join(write_verdict(yardstick)) + "\n"
+        if write_verdict(yardstick)
+        else "Future-use recall was not measured.\n",
+        render_table(build_goals_table(judge_goals(yardstick)), level=3),
+        render_table(worse, level=3) if worse.rows else "",
+        describe_sessions(yardstick),
+        render_section("What a compaction keeps", charts, ("recall", "probes"), found["quality"]),
+        render_section(
+            "What a session costs", charts, ("context", "bill"), select_cost_tables(yardstick, found["replay"])
+        ),
+        render_section("Speed and memory", charts, ("speed",), found["speed"]),
+        render_section("Search", charts, (), found["search"]),
         _BOUNDS,
         "## The other projects\n",
-        markdown(page.peers_table(made), level=0),
+        render_table(page.build_peers_table(yardstick), level=0),
         _REPEAT,
     ]
-    return clean("\n".join(part for part in parts if part))
+    return remove_paths("\n".join(part for part in parts if part))
 
 
-def measured(made: Yardstick) -> str:
+def describe_sessions(yardstick: Yardstick) -> str:
     """Says what was measured: how many sessions, cuts and needed facts."""
-    if made.quality is None or not made.quality.recall:
+    if yardstick.quality is None or not yardstick.quality.recall:
         return ""
-    cuts = {(r.session, r.cut): r for r in in_area(made.quality)}
+    cuts = {(r.session, r.cut): r for r in select_area_scores(yardstick.quality)}
     sizes = sorted(r.past_tokens for r in cuts.values())
     return (
         f"Measured on {len({name for name, _ in cuts})} recorded sessions, cut in {len(cuts)} places, with pasts of "
         f"{sizes[0]:,} to {sizes[-1]:,} tokens, of which their real futures went on to need "
         f"{sum(r.needed for r in cuts.values()):,} facts: these make the area. Pasts below 4k tokens, and those whose "
         "future needed nothing, count at the smaller budgets, in probes, in planted rules and in validity.\n\n"
-        + markdown(sources(made.quality), level=3)
+        + render_table(build_sources_table(yardstick.quality), level=3)
     )
 
 
-def sources(made: Quality) -> Table:
+def build_sources_table(quality: Quality) -> Table:
     """Returns the measured files, each with its sessions, the cuts that count for the area, and the facts needed."""
     cuts: dict[str, dict[tuple[str, int], int]] = {}
-    for each in made.probes:
+    for each in quality.probes:
         cuts.setdefault(each.session.partition("#")[0], {})[each.session, each.cut] = each.past_tokens
-    needed = {(r.session, r.cut): r.needed for r in in_area(made)}
+    needed = {(r.session, r.cut): r.needed for r in select_area_scores(quality)}
     rows = []
     for file, pasts in cuts.items():
         rated = [needed[place] for place in pasts if place in needed]
@@ -285,61 +292,61 @@ def sources(made: Quality) -> Table:
     return Table("The sessions", columns, rows, "where each is from: [The measures](measures.md#the-sessions)")
 
 
-def costs(made: Yardstick, found: Sequence[Table]) -> list[Table]:
+def select_cost_tables(yardstick: Yardstick, tables: Sequence[Table]) -> list[Table]:
     """Returns the tables of replays.
 
     Of those of single sessions only the two longest that had to compact are included.
     """
-    if made.replay is None:
+    if yardstick.replay is None:
         return []
     names = {
         f"{played[0].session}, window {window:,}"
-        for window in windows(made.replay)
-        for played in longest(made.replay, window)[:2]
+        for window in list_windows(yardstick.replay)
+        for played in find_longest_sessions(yardstick.replay, window)[:2]
     }
-    single = {f"{one.session}, window {one.window:,}" for one in made.replay.played}
-    return [table for table in found if table.title not in single or table.title in names]
+    single = {f"{one.session}, window {one.window:,}" for one in yardstick.replay.played}
+    return [table for table in tables if table.title not in single or table.title in names]
 
 
-def section(
-    title: str, drawn: Mapping[str, tuple[str, str]], beginnings: tuple[str, ...], found: Iterable[Table]
+def render_section(
+    title: str, charts: Mapping[str, tuple[str, str]], prefixes: tuple[str, ...], tables: Iterable[Table]
 ) -> str:
     """Returns a part of the page, its pictures and then its tables, or "" if there are neither."""
     pictures = [
         f"### {what}\n\n![{what}](yardstick/{name}.png)\n\n{says}\n"
-        for name, (what, says) in drawn.items()
-        if beginnings and name.startswith(beginnings)
+        for name, (what, says) in charts.items()
+        if prefixes and name.startswith(prefixes)
     ]
-    parts = [*pictures, *(markdown(table, level=3) for table in found)]
+    parts = [*pictures, *(render_table(table, level=3) for table in tables)]
     return "\n".join([f"## {title}\n", *parts]) if parts else ""
 
 
-def markdown(table: Table, *, level: int) -> str:
+def render_table(table: Table, *, level: int) -> str:
     """Returns a table as Markdown under a heading of this level (0: no heading)."""
 
-    def line(cells: Iterable[str]) -> str:
+    def render_row(cells: Iterable[str]) -> str:
         return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
 
     numbers = [all(_NUMBER.match(row[i]) for row in table.rows) for i in range(len(table.columns))]
-    rule = line("---:" if number else "---" for number in numbers)
+    rule = render_row("---:" if number else "---" for number in numbers)
     heading = [f"{'#' * level} {table.title}", ""] if level else []
     note = ["", table.note] if table.note else []
-    return "\n".join([*heading, line(table.columns), rule, *map(line, table.rows), *note, ""])
+    return "\n".join([*heading, render_row(table.columns), rule, *map(render_row, table.rows), *note, ""])
 
 
-def clean(text: str) -> str:
+def remove_paths(text: str) -> str:
     """Removes the paths of this machine, which the reasons of other projects may contain."""
     kept_text = _PATH.sub("(a path)", text.replace(str(ROOT), "(here)"))
     return kept_text.replace("TENFOLD_SESSIONS=(a path)", "TENFOLD_SESSIONS=/path/to/sessions")
 
 
 STAGES: Mapping[str, Callable[[], None]] = {
-    "quality": quality,
-    "gates": gates,
-    "replay": replay,
-    "speed": speed,
-    "search": search,
-    "page": written,
+    "quality": measure_quality,
+    "gates": check_gates,
+    "replay": replay_sessions,
+    "speed": measure_speed,
+    "search": search_questions,
+    "page": write_pages,
 }
 
 

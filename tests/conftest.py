@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tenfold.transcripts import Recorded
+from tenfold.formats import ParsedSession
 from tests import sessions
 
 settings.register_profile("same", deadline=None, derandomize="TENFOLD_EXAMPLES" not in os.environ, database=None)
@@ -23,28 +23,28 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs a test that asks for `session_file` or `session` once for each of the recorded ones."""
     if "session_file" in metafunc.fixturenames:
-        files: list[Path | None] = list(sessions.session_files())
+        files: list[Path | None] = list(sessions.list_session_files())
         if not sessions.FOLDER.is_dir():
             files.append(None)
-        ids = [sessions.name_of(f) if f is not None else "recorded-sessions-missing" for f in files]
+        ids = [sessions.get_short_name(f) if f is not None else "recorded-sessions-missing" for f in files]
         metafunc.parametrize("session_file", files, ids=ids, indirect=True)
     if "session" in metafunc.fixturenames:
-        metafunc.parametrize("session", sessions.params(), indirect=True)
+        metafunc.parametrize("session", sessions.build_params(), indirect=True)
 
 
 @pytest.fixture
 def session_file(request: pytest.FixtureRequest) -> Path:
     """A recorded session file. The test runs once for each."""
     if request.param is None:
-        sessions.needed()
+        sessions.require_sessions()
     path: Path = request.param
     return path
 
 
 @pytest.fixture
-def session(request: pytest.FixtureRequest) -> Recorded:
+def session(request: pytest.FixtureRequest) -> ParsedSession:
     """A recorded session. The test runs once for each."""
     if request.param is None:
-        sessions.needed()
-    found: Recorded = request.param
+        sessions.require_sessions()
+    found: ParsedSession = request.param
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.transcripts import Recorded, read_file
+from tenfold.formats import ParsedSession, read_file
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("TENFOLD_SESSIONS") or ROOT.parent / "shared" / "data")
@@ -34,7 +34,7 @@ _SCENARIOS = "gemini-cli/compression-scenarios"
 _OWN = (".jsonl", ".json", ".traj")
 
 
-def session_files() -> list[Path]:
+def list_session_files() -> list[Path]:
     """Every session file: those of `FOLDER` that its README lists, then the project's own examples."""
     own = [p for p in sorted((ROOT / "examples").glob("*/*")) if p.suffix in _OWN]
     if not FOLDER.is_dir():
@@ -43,7 +43,7 @@ def session_files() -> list[Path]:
     return [*(FOLDER / name for name in _NAMES), *scenarios, *own]
 
 
-def name_of(path: Path) -> str:
+def get_short_name(path: Path) -> str:
     """The short name of a session file, for test ids and reports."""
     for folder in (FOLDER, ROOT):
         if path.is_relative_to(folder):
@@ -51,7 +51,7 @@ def name_of(path: Path) -> str:
     return path.name
 
 
-def needed() -> None:
+def require_sessions() -> None:
     """Call in a test that needs the recorded sessions: fails on CI, else skips, where they are missing."""
     if FOLDER.is_dir():
         return
@@ -62,21 +62,21 @@ def needed() -> None:
 
 
 @cache
-def read(path: Path) -> list[Recorded]:
+def read(path: Path) -> list[ParsedSession]:
     """The sessions of one file, read once a test run."""
     return read_file(path)
 
 
-def recorded() -> list[Recorded]:
+def read_all() -> list[ParsedSession]:
     """Every session of every file."""
-    return [session for path in session_files() for session in read(path)]
+    return [session for path in list_session_files() for session in read(path)]
 
 
-def params() -> list[object]:
+def build_params() -> list[object]:
     """`pytest.param`s, one a session, with ids like `tau2/file.json#3`. Without the folder: one that skips or fails."""
     found = [
-        pytest.param(session, id=f"{name_of(path)}#{number}")
-        for path in session_files()
+        pytest.param(session, id=f"{get_short_name(path)}#{number}")
+        for path in list_session_files()
         for number, session in enumerate(read(path))
     ]
     return list(found) if FOLDER.is_dir() else [*found, pytest.param(None, id="recorded-sessions-missing")]

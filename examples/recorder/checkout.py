@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 PYTHON_LIB = f"/usr/lib/python{sys.version_info.major}.{sys.version_info.minor}"
-_RAN = re.compile(r"Ran (\d+) tests? in [0-9.]+s")
+_RAN_TESTS = re.compile(r"Ran (\d+) tests? in [0-9.]+s")
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command printed (both streams, in order), and its exit code."""
 
     output: str
     code: int
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the exit code is not 0."""
         return self.code != 0
 
@@ -38,9 +38,9 @@ class Checkout:
     `clock` gives the seconds since the epoch that git writes into its commits, so that hashes never change.
     """
 
-    def __init__(self, root: Path, *, shown: str, clock: Callable[[], int]) -> None:
+    def __init__(self, root: Path, *, shown_path: str, clock: Callable[[], int]) -> None:
         self.root = root / "checkout"
-        self.shown = shown
+        self.shown_path = shown_path
         self._home = root / "home"
         self._bin = root / "bin"
         self._clock = clock
@@ -57,19 +57,19 @@ class Checkout:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
 
-    def run(self, command: str) -> Ran:
+    def run(self, command: str) -> CommandResult:
         """Runs a shell command in the checkout."""
         stamp = f"{self._clock()} +0000"
         done = subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=self.root,
-            env=self._environment(stamp),
+            env=self._build_environment(stamp),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        return Ran(self.clean(done.stdout.decode("utf-8", "replace")), done.returncode)
+        return CommandResult(self.clean(done.stdout.decode("utf-8", "replace")), done.returncode)
 
     def read(self, path: str, first: int = 1, last: int | None = None) -> str:
         """Returns the lines `first` to `last` of a file with their numbers."""
@@ -96,13 +96,13 @@ class Checkout:
 
     def clean(self, text: str) -> str:
         """Removes what belongs to this machine from the text."""
-        text = text.replace(str(self.root.resolve()), self.shown).replace(str(self.root), self.shown)
+        text = text.replace(str(self.root.resolve()), self.shown_path).replace(str(self.root), self.shown_path)
         text = text.replace(str(self._home.resolve()), "/home/dev").replace(str(self._home), "/home/dev")
         text = text.replace(sysconfig.get_path("stdlib"), PYTHON_LIB)
-        text = _RAN.sub(lambda found: f"Ran {found[1]} tests in {int(found[1]) * 0.001:.3f}s", text)
+        text = _RAN_TESTS.sub(lambda found: f"Ran {found[1]} tests in {int(found[1]) * 0.001:.3f}s", text)
         return text.rstrip("\n")
 
-    def _environment(self, stamp: str) -> dict[str, str]:
+    def _build_environment(self, stamp: str) -> dict[str, str]:
         return {
             "PATH": f"{self._bin}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self._home),

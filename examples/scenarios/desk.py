@@ -32,7 +32,7 @@ def play(root: Path, project: Path) -> Session:
 
 
 def _begin(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         Hi, Marta here. The inbox is full, fourteen tickets. Rules for today:
         - Always read the order before you answer, never trust the number a customer quotes without looking at the name.
         - Every change gets a note on the order that starts with "MK:" and says who asked for it.
@@ -41,7 +41,7 @@ def _begin(s: Session) -> None:
 
         Start by reading the desk's own rules.
     """)
-    s.ask("", "rules")
+    s.call_desk("", "rules")
     s.say(
         "Read. Seven rules; the ones that will matter most are 1, 2 and 4 (what is possible in which state). Ready for the first ticket."
     )
@@ -50,22 +50,22 @@ def _begin(s: Session) -> None:
 def _do(s: Session, step: Step) -> None:
     match step:
         case Told(text):
-            s.user(text)
+            s.add_user(text)
         case Said(text):
             s.say(text)
         case Done(text, function, arguments):
-            s.ask(text, function, **arguments)
+            s.call_desk(text, function, **arguments)
 
 
 def _audit(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         Before we close, the monthly check: go through all customers, add up the refunds, and tell me whether any order was refunded
         more than was paid. By customer please, not by memory.
     """)
-    s.ask("All customers have an example.com address.", "find_customer", words="example.com")
+    s.call_desk("All customers have an example.com address.", "find_customer", words="example.com")
     state = json.loads(s.checkout.root.joinpath("state.json").read_text("utf-8"))
     for customer in state["customers"]:
-        s.ask("", "list_orders", customer=customer)
+        s.call_desk("", "list_orders", customer=customer)
     refunds = [(order["id"], refund) for order in state["orders"].values() for refund in order["refunds"]]
     total = sum(refund["cents"] for _, refund in refunds)
     listed = "\n".join(
@@ -77,12 +77,12 @@ def _audit(s: Session) -> None:
 
         No order was refunded more than was paid. W-5099 came closest to a question: its 100.00 euros are the difference of an exchange.
     """)
-    s.user("Thanks. Keep the total in mind, I need it for the form FIN-22 at the end of the month.")
+    s.add_user("Thanks. Keep the total in mind, I need it for the form FIN-22 at the end of the month.")
     s.say(f"Noted: {total // 100}.{total % 100:02d} euros of refunds for FIN-22.")
 
 
 def _end(s: Session) -> None:
-    s.user(
+    s.add_user(
         "That was the last one. List what is still open, and read all the orders we touched once more to be sure the notes are there."
     )
     touched = sorted(
@@ -96,7 +96,7 @@ def _end(s: Session) -> None:
         }
     )
     for order in touched:
-        s.ask("", "get_order", order=order)
+        s.call_desk("", "get_order", order=order)
     s.say(f"""
         All {len(touched)} orders we changed carry a note that starts with "MK:". Still open:
         - T-07, Femi Okoro, W-5085: lost parcel, the carrier NordPost has case NP-77120; he decides between sending again and a refund.
@@ -105,7 +105,7 @@ def _end(s: Session) -> None:
 
         Everything else is answered and closed.
     """)
-    s.user(
+    s.add_user(
         "Perfect. T-09 I'll do tomorrow. Correction to what I said at the start: from tomorrow on the limit for refunds is 150 euros, not 200. Please keep that in mind."
     )
     s.say("Noted: from tomorrow no refund above 150 euros without your explicit yes with the amount.")

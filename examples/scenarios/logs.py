@@ -43,7 +43,7 @@ def play(root: Path, project: Path) -> Session:
 
 
 def _begin(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         raw/ has the March readings of eight weather stations, gateway/gateway.log is what the two gateways logged. Something is
         wrong with nearly every station. Find out what, and make clean.py produce clean/ from raw/. Rules:
         - raw/ and gateway/ are evidence (dataset id WX-2025-03, DOI 10.5555/wx.2025.03): never change or delete anything in them.
@@ -54,32 +54,32 @@ def _begin(s: Session) -> None:
     s.think(
         "Eight stations, one trouble each probably. Inspect all first, then one at a time, checking the log for the cause."
     )
-    s.both("First the files and the tools that are here.", [
+    s.run_both("First the files and the tools that are here.", [
         "git ls-files && wc -l raw/*.csv gateway/gateway.log", "cat clean.py inspect_station.py notes.md", "head -5 raw/*.csv",
     ])  # fmt: skip
-    s.bash("All stations at a glance.", "for f in raw/*.csv; do python inspect_station.py $f; done")
-    s.bash(
+    s.run_bash("All stations at a glance.", "for f in raw/*.csv; do python inspect_station.py $f; done")
+    s.run_bash(
         "And the log by kind of message.",
         "sed -E 's/^[^ ]+ [^ ]+ //; s/seq=[0-9]+/seq=N/' gateway/gateway.log | sort | uniq -c | sort -rn",
     )
-    s.todo("One item per station, then a check of the whole.", *_todo(0))
+    s.set_todos("One item per station, then a check of the whole.", *_todo(0))
     s.say("""
         At a glance: ST-01 has a humidity of 0 to 9 percent, ST-02 reaches 56.7 degrees, ST-03 shows one value for 31 hours, ST-04
         carries another time offset, ST-05 repeats times, ST-06 goes down to -999, ST-07 has a gap, and ST-08 is the only one
         I cannot tell yet: its wind is high but not absurd. I'll take them in order.
     """)
-    s.user("Fine. For stuck sensors use 3 hours as the limit: more than 3 equal readings in a row is stuck.")
+    s.add_user("Fine. For stuck sensors use 3 hours as the limit: more than 3 equal readings in a row is stuck.")
 
 
 def _station(s: Session, t: Trouble, number: int) -> None:
     log = f"grep {t.station} gateway/gateway.log | grep -v stored | head -20; grep -c {t.station} gateway/gateway.log"
-    s.both(t.seen, [f"python inspect_station.py raw/{t.station}.csv", t.look])
+    s.run_both(t.seen, [f"python inspect_station.py raw/{t.station}.csv", t.look])
     s.think(t.thought)
-    s.bash(f"Does the gateway know anything about {t.station}?", log)
+    s.run_bash(f"Does the gateway know anything about {t.station}?", log)
     if t.user:
-        s.user(t.user)
+        s.add_user(t.user)
         if t.proof:
-            s.bash("Let me compare with a neighbour before I answer.", t.proof)
+            s.run_bash("Let me compare with a neighbour before I answer.", t.proof)
         s.say(t.reply)
     s.edit(t.rule, "clean.py", "RULES = [", f"{t.code}\n\n\nRULES = [")
     name = t.code.partition("def ")[2].partition("(")[0]
@@ -90,16 +90,16 @@ def _station(s: Session, t: Trouble, number: int) -> None:
     if not s.checkout.root.joinpath("test_clean.py").exists():
         s.write("A test file to go with the rules.", "test_clean.py", TESTS)
     s.edit("", "test_clean.py", "\n\nif __name__", f"\n{t.check}\n\nif __name__")
-    s.bash("", "python -m unittest -v test_clean")
-    s.bash(
+    s.run_bash("", "python -m unittest -v test_clean")
+    s.run_bash(
         "",
         f"python clean.py raw/{t.station}.csv && python inspect_station.py clean/{t.station}.csv && grep -n -E ',[a-z]' clean/{t.station}.csv | head -30",
     )
-    s.bash("Into the notes, and committed.", (
+    s.run_bash("Into the notes, and committed.", (
         f"cat >> notes.md <<'END'\n\n## {t.station}\n\n{t.note}\nEND\ngit add -A && git commit -q -m '{t.station}: {name.replace('_', ' ')}' && git show --stat HEAD"
     ))  # fmt: skip
     if number in {3, 6}:
-        s.todo("", *_todo(number))
+        s.set_todos("", *_todo(number))
 
 
 TESTS = """import unittest
@@ -210,32 +210,32 @@ TROUBLES = (
 
 
 def _whole(s: Session) -> None:
-    s.user(
+    s.add_user(
         "Correction from my side: the limit for stuck sensors should be 4 hours, not 3. Three calm hours at night are normal."
     )
-    s.bash("How much changes?", "python clean.py raw/*.csv; cut -d, -f6 clean/*.csv | sort | uniq -c | sort -rn")
+    s.run_bash("How much changes?", "python clean.py raw/*.csv; cut -d, -f6 clean/*.csv | sort | uniq -c | sort -rn")
     s.edit("", "clean.py", "STUCK_AFTER = 3", "STUCK_AFTER = 4")
-    s.bash("", "python -m unittest -v test_clean")
+    s.run_bash("", "python -m unittest -v test_clean")
     s.edit("The test had the old limit in it. Five equal ones now.", "test_clean.py", (
         '        some = rows("6.3", "6.3", "6.3", "6.3", "7.0")\n        clean.stuck(some)\n        self.assertEqual([row["flag"] for row in some], ["stuck"] * 4 + [""])'
     ), (
         '        some = rows("6.3", "6.3", "6.3", "6.3", "6.3", "7.0", "7.0", "7.0", "7.0")\n        clean.stuck(some)\n        self.assertEqual([row["flag"] for row in some], ["stuck"] * 5 + [""] * 4)'
     ))  # fmt: skip
-    s.bash(
+    s.run_bash(
         "",
         "python -m unittest -v test_clean && python clean.py raw/*.csv && cut -d, -f6 clean/*.csv | sort | uniq -c | sort -rn",
     )
-    s.bash(
+    s.run_bash(
         "",
         "git add -A && git commit -q -m 'Stuck means more than 4 equal readings' && git show HEAD -- clean.py test_clean.py",
     )
-    s.bash("Every station again, cleaned.", "for f in clean/*.csv; do python inspect_station.py $f; done")
-    s.user(
+    s.run_bash("Every station again, cleaned.", "for f in clean/*.csv; do python inspect_station.py $f; done")
+    s.add_user(
         "Is there anything left that your rules did not catch? Look at the rows themselves, not only at the summary."
     )
     for number in range(1, 9):
         station = f"ST-{number:02d}"
-        s.bash(
+        s.run_bash(
             f"{station}, all flagged rows and every tenth other.",
             f"awk -F, 'NR==1 || $6 != \"\" || NR%10==0' clean/{station}.csv",
         )
@@ -246,27 +246,27 @@ def _whole(s: Session) -> None:
 
 
 def _report(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         Then write report.md: a table with station, trouble, rows concerned, what was done. Below it a short text for the operator
         about GW-118. Keep it under a page, and no adjectives.
     """)
-    s.bash("The numbers for the table from the data, not from memory.", (
+    s.run_bash("The numbers for the table from the data, not from memory.", (
         "for f in clean/*.csv; do printf '%s ' $f; tail -n +2 $f | cut -d, -f6 | tr ' ' '\\n' | grep . | sort | uniq -c | tr '\\n' ';'; echo; done"
     ))  # fmt: skip
     s.write("", "report.md", REPORT)
-    s.bash(
+    s.run_bash(
         "Raw data untouched?",
         "git diff --exit-code $(git rev-list --max-parents=0 HEAD) HEAD -- raw gateway && echo untouched; sha256sum raw/*.csv | head -3",
     )
-    s.user('Please call the column "hours" rather than "rows": for the readers a row is an hour.')
+    s.add_user('Please call the column "hours" rather than "rows": for the readers a row is an hour.')
     s.edit("", "report.md", "| station | trouble | rows | done |", "| station | trouble | hours | done |")
-    s.bash("", "git add -A && git commit -q -m 'Report' && git log --oneline && cat report.md notes.md")
-    s.todo("", *_todo(8))
+    s.run_bash("", "git add -A && git commit -q -m 'Report' && git log --oneline && cat report.md notes.md")
+    s.set_todos("", *_todo(8))
     s.say("""
         Done: eight rules in clean.py with a test each, clean/ made from raw/, findings in notes.md, report.md with the table. raw/
         and gateway/ are as delivered. Open: the operator should look into GW-118 (a lost acknowledgement every 17 hours on gw-1).
     """)
-    s.user("Good work. I'll send the letter to ops@example.org myself, don't do anything about GW-118 for now.")
+    s.add_user("Good work. I'll send the letter to ops@example.org myself, don't do anything about GW-118 for now.")
 
 
 REPORT = """# March 2025, WX-2025-03

@@ -26,7 +26,7 @@ def play(root: Path, project: Path) -> Session:
 
 
 def _look_around(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         Customers keep writing to us that totals are wrong. The library that prices orders is in this checkout. Please find
         out what is wrong with it and mend it. A few rules before you start:
         - Amounts are integer cents. Never introduce a float into an amount, not even in between.
@@ -34,10 +34,10 @@ def _look_around(s: Session) -> None:
         - Every fix gets a test that fails first.
         - One commit per fix, message starting with "fix: ".
     """)
-    s.bash(
+    s.run_bash(
         "I'll start by seeing what is here and whether it runs.", "git log --oneline && git ls-files && wc -l shop/*.py"
     )
-    s.both("The tests as they are, and the sample order.", [
+    s.run_both("The tests as they are, and the sample order.", [
         "python -m unittest", "python -m shop price orders/sample.json", "python -m shop price orders/export.json",
     ])  # fmt: skip
     s.read(
@@ -46,16 +46,16 @@ def _look_around(s: Session) -> None:
         "shop/money.py", "shop/catalog.py", "shop/cart.py", "shop/discounts.py", "shop/coupons.py",
     )  # fmt: skip
     s.read("And the other half.", "shop/shipping.py", "shop/tax.py", "shop/checkout.py", "shop/invoice.py", "README.md")
-    s.both("The tests and the recorded orders, so that I know what is covered.", [
+    s.run_both("The tests and the recorded orders, so that I know what is covered.", [
         "cat tests/test_money.py tests/test_catalog.py tests/test_checkout.py", "cat data/catalog.json orders/*.json",
     ])  # fmt: skip
-    s.todo("Reading it, I count thirteen suspicious places. One item each.", *_todo(0))
+    s.set_todos("Reading it, I count thirteen suspicious places. One item each.", *_todo(0))
     s.say("""
         The tests pass, but they cover little: nothing on coupons, tax, shipping zones, or two lines of one product. I will
         go module by module from the bottom up (money, catalog, cart, discounts, coupons, shipping, tax, invoice), because
         a wrong rounding below shows up in everything above.
     """)
-    s.user(
+    s.add_user(
         "Good. Go ahead, I'll look over your shoulder. Use plain unittest, we have no pytest on the build host build-07."
     )
 
@@ -69,7 +69,7 @@ def _fix_all(s: Session) -> None:
         if fix.key in interruptions:
             interruptions[fix.key](s)
         if number % 4 == 0:
-            s.todo(f"{number} of {len(FIXES)} done.", *_todo(number))
+            s.set_todos(f"{number} of {len(FIXES)} done.", *_todo(number))
 
 
 def _one(s: Session, fix: Fix, *, prefix: str) -> None:
@@ -81,19 +81,19 @@ def _one(s: Session, fix: Fix, *, prefix: str) -> None:
     else:
         body = f'import datetime\nimport unittest\n\n{fix.imports}\n\n\n{fix.test}\n\nif __name__ == "__main__":\n    unittest.main()\n'
         s.write(fix.why, fix.test_file, body if "datetime" in fix.test else body.replace("import datetime\n", ""))
-    ran = s.bash("It has to fail before I touch the code.", f"python -m unittest {module} -v")
-    assert ran.failed, f"{fix.key}: the new test passes without the fix"
+    ran = s.run_bash("It has to fail before I touch the code.", f"python -m unittest {module} -v")
+    assert ran.has_failed, f"{fix.key}: the new test passes without the fix"
     if fix.grep:
-        s.bash(fix.where, f"git grep -n -E '{fix.grep}' -- shop tests")
+        s.run_bash(fix.where, f"git grep -n -E '{fix.grep}' -- shop tests")
     for path, old, new in fix.edits:
         s.edit(fix.how, path, old, new)
-    ran = s.bash("All tests, not only the new one.", "python -m unittest -v")
-    assert not ran.failed, f"{fix.key}: {ran.output}"
-    s.bash(fix.after, f"git add -A && git commit -q -m '{prefix}{fix.message}' && git show HEAD")
+    ran = s.run_bash("All tests, not only the new one.", "python -m unittest -v")
+    assert not ran.has_failed, f"{fix.key}: {ran.output}"
+    s.run_bash(fix.after, f"git add -A && git commit -q -m '{prefix}{fix.message}' && git show HEAD")
 
 
 def _commit_prefix(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         Small change of plan: the release script groups commits by component, so from now on start the messages with
         "pricing: " instead of "fix: ". Leave the commits you already made as they are.
     """)
@@ -101,8 +101,10 @@ def _commit_prefix(s: Session) -> None:
 
 
 def _keep_going(s: Session) -> None:
-    s.user("Does the removal bug explain ticket SHOP-2304, where a removed whetstone still showed up on the invoice?")
-    s.bash("Let me replay it with the order we have: the whetstone is in it twice.", (
+    s.add_user(
+        "Does the removal bug explain ticket SHOP-2304, where a removed whetstone still showed up on the invoice?"
+    )
+    s.run_bash("Let me replay it with the order we have: the whetstone is in it twice.", (
         "python -c \"import json; from shop.catalog import Catalog; from shop.cart import Cart; "
         "c = Cart.from_order(json.load(open('orders/heavy.json')), Catalog.load('data/catalog.json')); "
         "c.remove('TL-201'); print([line.sku for line in c.lines], c.subtotal)\""
@@ -115,7 +117,7 @@ def _keep_going(s: Session) -> None:
 
 
 def _coupon_rule(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         About coupons: marketing says a coupon is valid to the end of the day printed on it, Europe/Berlin. The dates we get
         are already local dates, so no time zones please. And no, don't make codes fuzzy: only upper/lower case and
         surrounding blanks.
@@ -126,8 +128,12 @@ def _coupon_rule(s: Session) -> None:
 
 
 def _tax_question(s: Session) -> None:
-    s.user("Accounting asks: with the old formula, how much VAT did we show too much on a 119.00 EUR general order?")
-    s.bash("By the old and the new formula:", 'python -c "gross = 11900; print(gross * 19 // 100, gross * 19 // 119)"')
+    s.add_user(
+        "Accounting asks: with the old formula, how much VAT did we show too much on a 119.00 EUR general order?"
+    )
+    s.run_bash(
+        "By the old and the new formula:", 'python -c "gross = 11900; print(gross * 19 // 100, gross * 19 // 119)"'
+    )
     s.say("""
         The old code showed 22.61 EUR, the right amount contained in 119.00 EUR is 19.00 EUR: 3.61 EUR too much on the
         invoice. The total a customer paid was not affected, only the line "of which VAT".
@@ -135,11 +141,11 @@ def _tax_question(s: Session) -> None:
 
 
 def _free_shipping(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         One more thing I noticed myself: free shipping is decided on the subtotal before discounts. It should be the goods
         total after discounts. Please change that.
     """)
-    s.bash(
+    s.run_bash(
         "Where the threshold gets its number:",
         "git grep -n 'goods_total' -- shop tests && sed -n 20,60p shop/checkout.py",
     )
@@ -149,8 +155,8 @@ def _free_shipping(s: Session) -> None:
         "goods_total=subtotal",
         "goods_total=goods",
     )
-    s.bash("", "python -m unittest && python -m shop price orders/sample.json")
-    s.user("""
+    s.run_bash("", "python -m unittest && python -m shop price orders/sample.json")
+    s.add_user("""
         Sorry, I have to take that back. Sales checked the terms: "free from 50 EUR order value" means before discounts.
         Put it back as it was, and write a test that pins it so nobody (me included) changes it again.
     """)
@@ -162,8 +168,8 @@ def _free_shipping(s: Session) -> None:
         "        self.assertEqual(priced.shipping, 0)\n        self.assertEqual(priced.total, 4750)\n"
         "\n\nif __name__ == \"__main__\":"
     ))  # fmt: skip
-    s.bash("", "python -m unittest -v tests.test_checkout")
-    s.bash(
+    s.run_bash("", "python -m unittest -v tests.test_checkout")
+    s.run_bash(
         "",
         "git add -A && git commit -q -m 'pricing: pin free shipping to the value before discounts' && git show --stat HEAD",
     )
@@ -228,16 +234,16 @@ if __name__ == "__main__":
 
 
 def _batch(s: Session) -> None:
-    s.user("""
+    s.add_user("""
         Now a small feature: `python -m shop batch FILE...` that prints one JSON line per order and keeps going when an order
         is broken. The nightly job on build-07 will read it; it listens on port 8431 and posts to http://ledger.internal:8431/v2/orders,
         but that is not your concern. Exit code 1 if any order failed.
     """)
     s.write("Tests first, as agreed.", "tests/test_batch.py", BATCH_TEST)
-    s.bash("", "python -m unittest tests.test_batch")
+    s.run_bash("", "python -m unittest tests.test_batch")
     s.write("", "shop/batch.py", BATCH)
-    s.bash("", "python -m unittest tests.test_batch -v")
-    s.look(
+    s.run_bash("", "python -m unittest tests.test_batch -v")
+    s.read_lines(
         "A hundred lamps weigh 50 kg and are priced all the same. That is not the new code:", "shop/shipping.py", 24, 40
     )
     s.edit(
@@ -252,12 +258,12 @@ def _batch(s: Session) -> None:
     ), (
         "            return amount * 2 if express else amount\n    raise AssertionError(\"the last limit of a zone was checked above\")"
     ))  # fmt: skip
-    s.bash(
+    s.run_bash(
         "",
         "python -m unittest -v && git add shop/shipping.py && git commit -q -m 'pricing: weigh free parcels too' && git show HEAD",
     )
-    s.look("Now the command line.", "shop/__main__.py", 1, 40)
-    s.miss(
+    s.read_lines("Now the command line.", "shop/__main__.py", 1, 40)
+    s.fail_edit(
         "", "shop/__main__.py", "if len(argv) != 2 or argv[0] not in {'price', 'items'}:",
         "if len(argv) < 2 or argv[0] not in {'price', 'items', 'batch'}:",
     )  # fmt: skip
@@ -275,51 +281,51 @@ def _batch(s: Session) -> None:
         "    failed = False\n    for row in batch.run(orders, catalog):\n        failed = failed or \"error\" in row\n"
         "        print(json.dumps(row, sort_keys=True))\n    return 1 if failed else 0\n\n\nif __name__"
     ))  # fmt: skip
-    s.bash("", "python -m shop batch orders/*.json; echo exit=$?")
+    s.run_bash("", "python -m shop batch orders/*.json; echo exit=$?")
     s.edit(
         "I forgot the import.",
         "shop/__main__.py",
         "from shop.cart import Cart",
         "from shop import batch\nfrom shop.cart import Cart",
     )
-    s.bash("", "python -m shop batch orders/*.json; echo exit=$?")
+    s.run_bash("", "python -m shop batch orders/*.json; echo exit=$?")
     s.say("""
         The heavy order is an error row, and rightly: a workbench of 28.5 kg plus three whetstones of 1.25 kg is 32.25 kg,
         above the 31.5 kg of the largest parcel. Exit code 1, the other two orders are priced. Shall I commit it like this?
     """)
-    s.user("Yes, commit. And document it in the README, one line.")
+    s.add_user("Yes, commit. And document it in the README, one line.")
     s.edit("", "README.md", "    python -m shop price orders/sample.json", (
         "    python -m shop price orders/sample.json\n    python -m shop batch orders/*.json     # a JSON line per order; exit code 1 if any failed"
     ))  # fmt: skip
-    s.bash(
+    s.run_bash(
         "",
         "python -m unittest && git add -A && git commit -q -m 'pricing: price many orders at once' && git show --stat HEAD",
     )
 
 
 def _review(s: Session) -> None:
-    s.user("Before I merge: walk me through everything once more, and check that orders/ and data/ are untouched.")
-    s.bash(
+    s.add_user("Before I merge: walk me through everything once more, and check that orders/ and data/ are untouched.")
+    s.run_bash(
         "The whole history with its changes:",
         "git log -p --reverse --format='--- %h %s' $(git rev-list --max-parents=0 HEAD)..HEAD -- shop",
     )
-    s.both("", [
+    s.run_both("", [
         "git diff --stat $(git rev-list --max-parents=0 HEAD) HEAD",
         "git diff --exit-code $(git rev-list --max-parents=0 HEAD) HEAD -- orders data && echo untouched",
         "git grep -n -E 'float|/ 100' -- shop",
         "python -m unittest -v",
     ])  # fmt: skip
-    s.look("One division is left. Let me see it.", "shop/coupons.py", 38, 60)
+    s.read_lines("One division is left. Let me see it.", "shop/coupons.py", 38, 60)
     s.say("""
         `coupon.minimum / 100` is only for the sentence a customer reads, but your rule says not even in between. I'll use `show`.
     """)
     s.edit("", "shop/coupons.py", "{coupon.minimum / 100:.2f} EUR.", "{show(coupon.minimum)}.")
     s.edit("", "shop/coupons.py", "from shop.money import percent_of", "from shop.money import percent_of, show")
-    s.bash(
+    s.run_bash(
         "",
         "python -m unittest && git add -A && git commit -q -m 'pricing: no float in the refusal of a coupon' && git log --oneline",
     )
-    s.todo("", *_todo(len(FIXES)))
+    s.set_todos("", *_todo(len(FIXES)))
     s.say("""
         Everything is committed and the tests pass. In short:
         - Money: thousands commas and one-digit fractions are read, percentages round half away from zero, splits add up.
@@ -331,7 +337,7 @@ def _review(s: Session) -> None:
 
         orders/ and data/ are untouched. Open: the heavy order cannot be shipped as one parcel; that is a decision for you.
     """)
-    s.user("Thanks. Leave the heavy order for now, I'll ask logistics. Next week we look at splitting parcels.")
+    s.add_user("Thanks. Leave the heavy order for now, I'll ask logistics. Next week we look at splitting parcels.")
 
 
 def _todo(done: int) -> list[str]:

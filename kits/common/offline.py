@@ -13,7 +13,7 @@ from typing import Any
 
 import tenfold
 from tenfold.errors import TenfoldError
-from tenfold.evals.peers import QUIET
+from tenfold.evals.peers import OFFLINE_SETTINGS
 
 ROOT = Path(__file__).parents[2]
 Chat = dict[str, Any]
@@ -28,18 +28,18 @@ STEP = 0.9
 
 def go_offline() -> None:
     """Refuses every connection and name look-up from here on, and tells libraries by variables not to try."""
-    os.environ.update(QUIET)
-    sys.addaudithook(_refused)
+    os.environ.update(OFFLINE_SETTINGS)
+    sys.addaudithook(_refuse_connection)
 
 
-def _refused(event: str, args: tuple[Any, ...]) -> None:
+def _refuse_connection(event: str, args: tuple[Any, ...]) -> None:
     if event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
         raise OSError(f"kits run offline: no connection to {args[1][0]}")
     if event in ("socket.getaddrinfo", "socket.gethostbyname"):
         raise OSError(f"kits run offline: no name is looked up ({args[0]})")
 
 
-def compacted(messages: Sequence[Chat], to: int, policy: str = "tenfold") -> list[Chat]:
+def compact_to(messages: Sequence[Chat], to: int, policy: str = "tenfold") -> list[Chat]:
     """Returns the view of at most `to` tokens, by code alone.
 
     Raises `TenfoldError`, with the arithmetic, if there is none.
@@ -50,25 +50,25 @@ def compacted(messages: Sequence[Chat], to: int, policy: str = "tenfold") -> lis
     return list(made.messages)
 
 
-def largest(messages: Sequence[Chat], tokens: int, fits: Callable[[list[Chat]], bool]) -> list[Chat] | None:
+def find_largest(messages: Sequence[Chat], tokens: int, is_fitting: Callable[[list[Chat]], bool]) -> list[Chat] | None:
     """Returns the largest view of up to `tokens` tokens that fits by the kit's own measure, or None."""
     while tokens >= SMALLEST:
         try:
-            made = compacted(messages, tokens)
+            made = compact_to(messages, tokens)
         except TenfoldError:
             return None
-        if fits(made):
+        if is_fitting(made):
             return made
         tokens = int(tokens * STEP)
     return None
 
 
-def files_given() -> list[Path]:
+def get_files() -> list[Path]:
     """Returns the session files named on the command line, or else those that ship with the project."""
     return [Path(name) for name in sys.argv[1:]] or sorted((ROOT / "examples" / "sessions").glob("*.json*"))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Prints a Markdown table."""
     print("| " + " | ".join(columns) + " |")
     print("|" + "|".join("---" for _ in columns) + "|")

@@ -24,9 +24,9 @@ from compaction_kit.runner import RoundResult, run_conformance
 from compaction_kit.semantic_corpus import build_semantic_heldout_session, build_semantic_session
 from compaction_kit.session import SeededSession, Turn
 from compaction_kit.versioning import kit_version
-from offline import Chat, files_given, go_offline, largest, table
+from offline import Chat, find_largest, get_files, go_offline, print_table
 
-from tenfold.evals.cases import conversations, text_of_message
+from tenfold.evals.cases import get_message_text, read_sessions
 
 BUDGETS = (0.1, 0.2, 0.3, 0.5)
 SEEDS = tuple(range(1, 13))
@@ -50,9 +50,9 @@ SHARE = 0.3
 """The budget as a share of the text, if the kit names none."""
 
 
-def text_of(messages: list[Chat]) -> str:
+def format_view(messages: list[Chat]) -> str:
     """Returns a view as the one text that the kit measures and probes."""
-    return "\n".join(f"[{message['role']}] {text_of_message(message)}" for message in messages)
+    return "\n".join(f"[{message['role']}] {get_message_text(message)}" for message in messages)
 
 
 class Tenfold:
@@ -65,8 +65,8 @@ class Tenfold:
 
     def __init__(self, messages: list[Chat] | None = None) -> None:
         """Creates a compactor for one session. `messages` are the session's own messages, if the kit only has texts."""
-        self._given = messages
-        self._made: dict[str, list[Chat]] = {}
+        self._messages = messages
+        self._views: dict[str, list[Chat]] = {}
 
     def compact(self, turns: list[Turn], round_num: int = 1, budget_chars: int | None = None) -> CompactedContext:
         """Compacts once to at most `budget_chars`.
@@ -74,16 +74,16 @@ class Tenfold:
         If that is impossible, returns the text unchanged, which is over budget.
         """
         text = "\n".join(f"[{turn.role}] {turn.text}" for turn in turns)
-        own = self._made.get(turns[0].text) if len(turns) == 1 else None
-        given = own or self._given or [{"role": turn.role, "content": turn.text} for turn in turns]
+        own = self._views.get(turns[0].text) if len(turns) == 1 else None
+        given = own or self._messages or [{"role": turn.role, "content": turn.text} for turn in turns]
         budget = budget_chars or int(len(text) * SHARE)
-        made = largest(given, budget // BYTES_A_TOKEN, lambda view: len(text_of(view)) <= budget)
-        shown = text_of(made) if made is not None else text
-        self._made[shown] = made if made is not None else given
+        made = find_largest(given, budget // BYTES_A_TOKEN, lambda view: len(format_view(view)) <= budget)
+        shown = format_view(made) if made is not None else text
+        self._views[shown] = made if made is not None else given
         return CompactedContext(shown, self.name, round_num)
 
 
-def own_table() -> None:
+def print_own_table() -> None:
     """Prints the kit's benchmark as it is."""
     factories = {"tenfold": Tenfold} | COMPACTORS
     found = run_budget_benchmark(factories, BUDGETS, SEEDS, ROUNDS)
@@ -105,13 +105,13 @@ def own_table() -> None:
             )
         )
     print(f"Its own sessions, seeds {SEEDS[0]}-{SEEDS[-1]}, {ROUNDS} rounds; budget in characters\n")
-    table(("budget", "compactor", *COLUMNS), rows)
+    print_table(("budget", "compactor", *COLUMNS), rows)
 
 
-def among(recorded: Sequence[Chat], said: Sequence[Turn], legal: Sequence[int]) -> list[Chat]:
+def mix_into_session(recorded: Sequence[Chat], turns: Sequence[Turn], legal_cuts: Sequence[int]) -> list[Chat]:
     """Adds the kit's exchanges to a recorded session, spread evenly over the places where no call is open."""
-    pairs = [said[i : i + 2] for i in range(1, len(said), 2)]  # the first is the kit's system prompt
-    places = [legal[number * len(legal) // len(pairs)] for number in range(len(pairs))]
+    pairs = [turns[i : i + 2] for i in range(1, len(turns), 2)]  # the first is the kit's system prompt
+    places = [legal_cuts[number * len(legal_cuts) // len(pairs)] for number in range(len(pairs))]
     messages: list[Chat] = []
     for index, message in enumerate(recorded):
         for place, pair in zip(places, pairs, strict=True):
@@ -121,10 +121,10 @@ def among(recorded: Sequence[Chat], said: Sequence[Turn], legal: Sequence[int]) 
     return messages
 
 
-def long_table(files: Sequence[Path]) -> None:
+def print_long_table(files: Sequence[Path]) -> None:
     """Prints the kit's statements and probes in recorded sessions, after one compaction."""
     totals: dict[str, Counter[str]] = {name: Counter() for name in ("tenfold", *COMPACTORS)}
-    sessions = [conversation for path in files for conversation in conversations(path)]
+    sessions = [conversation for path in files for conversation in read_sessions(path)]
     for conversation in sessions:
         for seed in LONG_SEEDS:
             random_session, canaries = build_random_session(seed)
@@ -133,12 +133,12 @@ def long_table(files: Sequence[Path]) -> None:
                 session, held, meta = build(seed)
                 suites.append((session, held, meta["conflicts"], meta["distinct_pairs"]))
             for number, (session, held, updated, pairs) in enumerate(suites):
-                messages = among(conversation.messages, session.transcript(), conversation.legal)
-                turns = tuple(Turn(str(m["role"]), text_of_message(m)) for m in messages)
+                messages = mix_into_session(conversation.messages, session.transcript(), conversation.legal_cuts)
+                turns = tuple(Turn(str(m["role"]), get_message_text(m)) for m in messages)
                 for name, row in totals.items():
                     made = Tenfold(messages) if name == "tenfold" else COMPACTORS[name]()
                     run = run_conformance(SeededSession(turns, {}), made, 1, held, budget_fraction=LONG_BUDGET)
-                    count(row, run.rounds[-1], held, updated, pairs, kind="plain" if number == 0 else "semantic")
+                    add_counts(row, run.rounds[-1], held, updated, pairs, kind="plain" if number == 0 else "semantic")
     rows = []
     for name, row in totals.items():
         rows.append(
@@ -155,10 +155,10 @@ def long_table(files: Sequence[Path]) -> None:
             )
         )
     print(f"\nThe same in {len(sessions)} recorded sessions, seeds {LONG_SEEDS[0]}-{LONG_SEEDS[-1]}, one compaction\n")
-    table(("budget", "compactor", *COLUMNS), rows)
+    print_table(("budget", "compactor", *COLUMNS), rows)
 
 
-def count(
+def add_counts(
     row: Counter[str],
     result: RoundResult,
     canaries: Sequence[Canary],
@@ -190,5 +190,5 @@ def count(
 if __name__ == "__main__":
     go_offline()
     print(f"compaction-conformance-kit {kit_version()}\n")
-    own_table()
-    long_table(files_given())
+    print_own_table()
+    print_long_table(get_files())

@@ -19,12 +19,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from conpact import SCS, Endpoint, RecentN, build_instances, evaluate
-from offline import Chat, compacted, files_given, go_offline, table
+from offline import Chat, compact_to, get_files, go_offline, print_table
 
-from tenfold.evals.cases import conversations, sizes_of, text_of_message
-from tenfold.evals.probes import Shown
-from tenfold.evals.probes.anchored import holds
-from tenfold.evals.probes.kinds import content_words, terms
+from tenfold.evals.cases import count_message_tokens, get_message_text, read_sessions
+from tenfold.evals.probes import IndexedView
+from tenfold.evals.probes.kinds import build_terms, find_content_words
+from tenfold.evals.probes.presence import has_answer
 
 POSITIONS = ("top", "middle", "bottom")
 SHARES = (0.05, 0.1)
@@ -48,29 +48,31 @@ class Rule(Endpoint):
         del model
         constraint, _, context = messages[1]["content"].partition("[Compacted Context]")
         constraint = constraint.replace("[Injected SSSC]", "").strip()
-        said = retained(constraint, context)
+        said = is_retained(constraint, context)
         return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content="YES" if said else "NO"))])
 
 
-def retained(constraint: str, context: str) -> bool:
+def is_retained(constraint: str, context: str) -> bool:
     """Whether the constraint is stated: unchanged, or with all its content words near each other."""
     if " ".join(constraint.lower().split()) in " ".join(context.lower().split()):
         return True
-    return holds(Shown([{"role": "user", "content": context}]), terms(content_words(constraint)), ())
+    return has_answer(
+        IndexedView([{"role": "user", "content": context}]), build_terms(find_content_words(constraint)), ()
+    )
 
 
-def haystacks() -> list[dict[str, Any]]:
+def build_haystacks() -> list[dict[str, Any]]:
     """Returns recorded sessions as the kit's haystacks. Messages without content get an empty one."""
     found = []
-    for path in files_given():
-        for session in conversations(path):
+    for path in get_files():
+        for session in read_sessions(path):
             messages = [{**m, "content": m.get("content") or ""} for m in session.messages]
             found.append(
                 {
                     "haystack_id": session.name,
                     "source": session.name,
                     "messages": messages,
-                    "message_tokens": sizes_of(session.messages),
+                    "message_tokens": count_message_tokens(session.messages),
                     "system_prompt": "",
                     "source_conversation_count": 1,
                 }
@@ -78,23 +80,23 @@ def haystacks() -> list[dict[str, Any]]:
     return found
 
 
-def tenfold(share: float) -> Callable[[list[Chat]], list[Chat]]:
+def build_compactor(share: float) -> Callable[[list[Chat]], list[Chat]]:
     """Returns Tenfold, compacting to a share of the session, as the kit's compactor."""
 
     def run(messages: list[Chat]) -> list[Chat]:
-        made = compacted(messages, int(sum(sizes_of(messages)) * share))
-        return [{"role": m["role"], "content": text_of_message(m)} for m in made]
+        made = compact_to(messages, int(sum(count_message_tokens(messages)) * share))
+        return [{"role": m["role"], "content": get_message_text(m)} for m in made]
 
     return run
 
 
 def main() -> None:
     """Prints one row for each compactor, with a column for each place."""
-    sources = haystacks()
+    sources = build_haystacks()
     longest = max(sum(each["message_tokens"]) for each in sources)
     rows = []
     compactors: dict[str, Callable[[list[Chat]], list[Chat]]] = {f"recent-{TAIL} (the kit's)": RecentN(TAIL)}
-    compactors |= {f"tenfold at {share:.0%}": tenfold(share) for share in SHARES}
+    compactors |= {f"tenfold at {share:.0%}": build_compactor(share) for share in SHARES}
     for name, compactor in compactors.items():
         cells = []
         for position in POSITIONS:
@@ -107,7 +109,7 @@ def main() -> None:
             cells.append(f"{kept:.1f} %")
         rows.append((name, *cells))
     print(f"conpact {version('conpact')}: retention of {len(SCS)} constraints in each of {len(sources)} sessions\n")
-    table(("compactor", *POSITIONS), rows)
+    print_table(("compactor", *POSITIONS), rows)
 
 
 if __name__ == "__main__":

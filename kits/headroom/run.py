@@ -17,16 +17,16 @@ from pathlib import Path
 
 from headroom import compress
 from headroom.evals.session_probes import DIMENSIONS, run_probes
-from offline import Chat, compacted, files_given, go_offline, table
+from offline import Chat, compact_to, get_files, go_offline, print_table
 
-from tenfold.evals.cases import conversations, tokens_of
+from tenfold.evals.cases import count_total_tokens, read_sessions
 
 SHARES = (0.1, 0.2, 0.5)
 PROTECTED = 4
 LIMIT = 128_000
 
 
-def own(messages: Sequence[Chat]) -> list[Chat]:
+def run_headroom(messages: Sequence[Chat]) -> list[Chat]:
     """Runs headroom's `compress`, which has no budget."""
     made = compress(
         copy.deepcopy(list(messages)),
@@ -39,12 +39,12 @@ def own(messages: Sequence[Chat]) -> list[Chat]:
     return list(made.messages)
 
 
-def cut_off(messages: Sequence[Chat], share: float) -> list[Chat]:
+def keep_newest(messages: Sequence[Chat], share: float) -> list[Chat]:
     """Keeps the newest messages that fit, as the baseline for all other figures."""
-    room = int(tokens_of(messages) * share)
+    room = int(count_total_tokens(messages) * share)
     kept: list[Chat] = []
     for message in reversed(messages):
-        room -= tokens_of([message])
+        room -= count_total_tokens([message])
         if room < 0:
             break
         kept.insert(0, message)
@@ -53,18 +53,20 @@ def cut_off(messages: Sequence[Chat], share: float) -> list[Chat]:
 
 def main() -> None:
     """Prints one row for each method: its size, and by dimension what is retained, recoverable, lost."""
-    sessions = [conversation.messages for path in files_given() for conversation in conversations(path)]
-    methods: dict[str, Callable[[Sequence[Chat]], list[Chat]]] = {"headroom compress": own}
+    sessions = [conversation.messages for path in get_files() for conversation in read_sessions(path)]
+    methods: dict[str, Callable[[Sequence[Chat]], list[Chat]]] = {"headroom compress": run_headroom}
     for share in SHARES:
-        methods[f"tenfold at {share:.0%}"] = lambda messages, s=share: compacted(messages, int(tokens_of(messages) * s))
-        methods[f"newest {share:.0%}"] = lambda messages, s=share: cut_off(messages, s)
+        methods[f"tenfold at {share:.0%}"] = lambda messages, s=share: compact_to(
+            messages, int(count_total_tokens(messages) * s)
+        )
+        methods[f"newest {share:.0%}"] = lambda messages, s=share: keep_newest(messages, s)
     rows = []
     for name, method in methods.items():
         before = after = 0
         with tempfile.TemporaryDirectory() as folder, (Path(folder) / "events.jsonl").open("w") as file:
             for number, messages in enumerate(sessions):
                 made = method(messages)
-                sizes = tokens_of(messages), tokens_of(made)
+                sizes = count_total_tokens(messages), count_total_tokens(made)
                 before, after = before + sizes[0], after + sizes[1]
                 event = {
                     "request_id": str(number),
@@ -81,7 +83,7 @@ def main() -> None:
     totals = ", ".join(f"{found[d].total} {d}" for d in DIMENSIONS)
     print(f"headroom-ai {version('headroom-ai')}: {len(sessions)} sessions, {totals}")
     print("Share retained, and how many of the others are recoverable\n")
-    table(("method", "size", *DIMENSIONS), rows)
+    print_table(("method", "size", *DIMENSIONS), rows)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
-from offline import Chat, go_offline, largest, table
+from offline import Chat, find_largest, go_offline, print_table
 from tracegc import compact_events
 from tracegc.benchmark.methods import (
     method_full_history,
@@ -28,7 +28,7 @@ from tracegc.benchmark.methods import (
 )
 from tracegc.benchmark.scoring import check_semantic_equivalence, evaluate_probes
 
-from tenfold.evals.cases import text_of_message
+from tenfold.evals.cases import get_message_text
 
 PROBES = ("recall", "artifact", "continuation", "decision")
 SIZES = ("short", "medium", "long")
@@ -37,7 +37,7 @@ MORE = 2
 Event = dict[str, Any]
 
 
-def messages_of(events: Sequence[Event]) -> list[Chat]:
+def to_messages(events: Sequence[Event]) -> list[Chat]:
     """Returns the events as a conversation. What an agent sets or gives up becomes something that it says."""
     made: list[Chat] = []
     waiting: list[str] = []
@@ -58,9 +58,9 @@ def messages_of(events: Sequence[Event]) -> list[Chat]:
     return made
 
 
-def text_of(messages: Sequence[Chat]) -> str:
+def join_text(messages: Sequence[Chat]) -> str:
     """Returns a view as the text that the probes read."""
-    return "\n".join(text_of_message(message) for message in messages)
+    return "\n".join(get_message_text(message) for message in messages)
 
 
 def main() -> None:
@@ -73,7 +73,7 @@ def main() -> None:
         events = [event for event in fixture["events"] if event["type"] != "edge_injection"]
         pipeline = compact_events(events)
         room = len(pipeline["prompt"])
-        messages = messages_of(events)
+        messages = to_messages(events)
         texts: dict[str, tuple[str | None, Any]] = {
             "full history": (method_full_history(events)[0], None),
             "last 15 events": (method_truncate_by_event_count(events, limit=15)[0], None),
@@ -82,8 +82,8 @@ def main() -> None:
             "tracegc, text alone": (pipeline["prompt"], None),
         }
         for name, chars in (("tenfold, same size", room), (f"tenfold, {MORE} times that", MORE * room)):
-            made = largest(messages, chars // 2, lambda view, chars=chars: len(text_of(view)) <= chars)
-            texts[name] = (text_of(made) if made is not None else None, None)
+            made = find_largest(messages, chars // 2, lambda view, chars=chars: len(join_text(view)) <= chars)
+            texts[name] = (join_text(made) if made is not None else None, None)
         for name, (text, graph) in texts.items():
             row = passed.setdefault((name, size), Counter())
             row["fixtures"] += 1
@@ -101,7 +101,7 @@ def main() -> None:
         rows.append((size, name, *cells, *halves, f"{row['chars']:,}", str(row["unable"] or "")))
     print(f"tracegc {version('tracegc')}: probes answered, of three fixtures of each length\n")
     halves = ("what must be there is", "what must not is not")
-    table(("length", "method", *PROBES, *halves, "characters", "could not"), rows)
+    print_table(("length", "method", *PROBES, *halves, "characters", "could not"), rows)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from agent_framework import (
     ToolResultCompactionStrategy,
     apply_compaction,
 )
-from serving import BEYOND, FRAME, Chat, Spent, Tried, Turn, call, fitted, serve, text_of, tokens, waited
+from serving import BEYOND, FRAME, Chat, Spent, Tried, Turn, call, fit_setting, get_text, run_in_loop, serve, tokens
 from standin import allotment, summary
 
 
@@ -51,7 +51,7 @@ def native(past: list[Chat], first: int = 0) -> list[Message]:
     """Converts OpenAI Chat messages to the framework's, with ids that count from `first`."""
     made: list[Message] = []
     for at, message in enumerate(past, first):
-        text = text_of(message)
+        text = get_text(message)
         if message["role"] == "tool":
             contents = [Content.from_function_result(message["tool_call_id"], result=text)]
         else:
@@ -104,7 +104,7 @@ def token_budget(past: list[Chat], budget: int, _window: int | None) -> Tried:
         dropped = any("fallback" in str(m.additional_properties) for m in messages)
         return past if dropped and count > 1 else chat(made)
 
-    return fitted(run, past, budget, len(past))
+    return fit_setting(run, past, budget, len(past))
 
 
 def turn(past: list[Chat]) -> Turn:
@@ -118,7 +118,7 @@ def turn(past: list[Chat]) -> Turn:
     history = native(past)
 
     def hook() -> bool:
-        made = waited(apply_compaction(history, strategy=strategy, tokenizer=tokenizer))
+        made = run_in_loop(apply_compaction(history, strategy=strategy, tokenizer=tokenizer))
         return len(made) == len(history)
 
     return Turn(lambda step: history.extend(native(step, len(history))), hook)

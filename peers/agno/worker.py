@@ -9,7 +9,7 @@ from agno.compression import CompressionManager
 from agno.models.base import Model
 from agno.models.message import Message
 from agno.models.response import ModelResponse
-from serving import BEYOND, Chat, Spent, Tried, Turn, call_names, fitted, serve, text_of
+from serving import BEYOND, Chat, Spent, Tried, Turn, call_names, fit_setting, get_text, serve
 from standin import summary
 
 
@@ -42,7 +42,7 @@ def native(past: list[Chat]) -> list[Message]:
     return [
         Message(
             role=m["role"],
-            content=text_of(m),
+            content=get_text(m),
             tool_calls=m.get("tool_calls"),
             tool_call_id=m.get("tool_call_id"),
             tool_name=names.get(m.get("tool_call_id", "")),
@@ -66,7 +66,9 @@ def tool_results(past: list[Chat], budget: int, _window: int | None) -> Tried:
             for old, new in zip(past, given, strict=True)
         ]
 
-    return fitted(run, past, budget, budget, first=max(1, budget // max(1, sum(m["role"] == "tool" for m in past))))
+    return fit_setting(
+        run, past, budget, budget, first=max(1, budget // max(1, sum(m["role"] == "tool" for m in past)))
+    )
 
 
 def turn(past: list[Chat]) -> Turn:

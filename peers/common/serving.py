@@ -89,28 +89,28 @@ _BESIDE: dict[str, int] = {}
 """The tokens of a message besides its texts, mostly of images, by the message's content."""
 
 
-def told(messages: Sequence[Chat], sizes: Sequence[int]) -> None:
+def learn_sizes(messages: Sequence[Chat], sizes: Sequence[int]) -> None:
     """Learns how many tokens the yardstick counts for each message of the past."""
     _BESIDE.clear()
     beside = [(message, whole - size([message])) for message, whole in zip(messages, sizes, strict=True)]
-    _BESIDE.update({_meaning(message): more for message, more in beside if more})
+    _BESIDE.update({_build_key(message): more for message, more in beside if more})
 
 
 def size(messages: Sequence[Chat]) -> int:
     """Returns the tokens of whole messages: texts, frames, and what the yardstick counts besides the texts."""
-    beside = sum(_BESIDE.get(_meaning(message), 0) for message in messages) if _BESIDE else 0
+    beside = sum(_BESIDE.get(_build_key(message), 0) for message in messages) if _BESIDE else 0
     return beside + sum(FRAME + sum(tokens(piece) for piece in pieces(message)) for message in messages)
 
 
 def pieces(message: Chat) -> list[str]:
     """Returns the texts in a message that a model reads: its content, and the names and arguments of its calls."""
-    found = [text_of(message)]
+    found = [get_text(message)]
     for each in message.get("tool_calls") or ():
         found += [each["function"]["name"], each["function"]["arguments"]]
     return [each for each in found if each]
 
 
-def text_of(message: Chat) -> str:
+def get_text(message: Chat) -> str:
     """Returns a message's content as one text."""
     content = message.get("content")
     if isinstance(content, list):
@@ -118,7 +118,7 @@ def text_of(message: Chat) -> str:
     return str(content or "")
 
 
-def rendered(messages: Sequence[Chat]) -> list[str]:
+def render_messages(messages: Sequence[Chat]) -> list[str]:
     """Returns each message as one text that begins with its role, for a stand-in that is given messages."""
     return [f"{message['role']}: " + "\n".join(pieces(message)) for message in messages]
 
@@ -133,7 +133,7 @@ def call(identifier: str, name: str, arguments: str) -> Chat:
     return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def fitted(
+def fit_setting(
     run: Callable[[int], list[Chat]], past: Sequence[Chat], budget: int, highest: int, *, first: int | None = None
 ) -> Tried:
     """Finds the largest result within `budget` over the values of one setting of the peer, from 0 to `highest`.
@@ -149,7 +149,7 @@ def fitted(
         start = time.perf_counter()
         made = run(setting)
         seconds = time.perf_counter() - start
-        made = restored(made, past)
+        made = restore_messages(made, past)
         tried = Tried(setting, made, size(made), seconds, (Spent.read, Spent.written))
         least = tried if least is None or tried.size < least.size else least
         if tried.size <= budget:
@@ -187,7 +187,7 @@ Turns = Callable[[list[Chat]], Turn]
 """What a worker implements to be timed: from a past to a turn that continues it. System messages are left out."""
 
 
-def waited(work: Coroutine[Any, Any, Any]) -> Any:
+def run_in_loop(work: Coroutine[Any, Any, Any]) -> Any:
     """Runs a coroutine on one shared loop, since a framework's hook runs in a loop that already exists."""
     return _LOOP.run_until_complete(work)
 
@@ -199,13 +199,15 @@ def serve(methods: dict[str, Compact], packages: Sequence[str], turns: dict[str,
     """Answers requests until standard input ends. What a peer prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    sys.addaudithook(_offline)
+    sys.addaudithook(_refuse_connection)
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     for line in sys.stdin:
         request = json.loads(line)
         try:
             answer = (
-                _timed(turns or {}, request, versions) if "turns" in request else _answer(methods, request, versions)
+                _time_turns(turns or {}, request, versions)
+                if "turns" in request
+                else _answer(methods, request, versions)
             )
         except Unable as reason:
             answer = {"unable": str(reason)}
@@ -220,7 +222,7 @@ def _answer(methods: dict[str, Compact], request: dict[str, Any], versions: str)
     if request["method"] not in methods:
         raise Unable(f"no method {request['method']!r}; this worker has {', '.join(methods)}")
     messages, budget = request["messages"], int(request["budget"])
-    told(messages, request["sizes"])
+    learn_sizes(messages, request["sizes"])
     opening = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
     system, rest = messages[:opening], messages[opening:]
     left = budget - size(system)
@@ -232,11 +234,11 @@ def _answer(methods: dict[str, Compact], request: dict[str, Any], versions: str)
     start = time.perf_counter()
     made = methods[request["method"]](rest, left, request.get("window"))
     if not isinstance(made, Tried):
-        made = Tried(0, restored(made, rest), 0, time.perf_counter() - start, (Spent.read, Spent.written))
+        made = Tried(0, restore_messages(made, rest), 0, time.perf_counter() - start, (Spent.read, Spent.written))
     return _reply(made._replace(messages=system + made.messages), f"{versions}; setting {made.setting}")
 
 
-def _timed(turns: dict[str, Turns], request: dict[str, Any], versions: str) -> dict[str, Any]:
+def _time_turns(turns: dict[str, Turns], request: dict[str, Any], versions: str) -> dict[str, Any]:
     """Returns the seconds of each hook. The first turn is a warm-up, unless it alone takes all the time there is."""
     if request["method"] not in turns:
         raise Unable(f"{request['method']!r} has no hook before a model call that could be timed")
@@ -253,20 +255,21 @@ def _timed(turns: dict[str, Turns], request: dict[str, Any], versions: str) -> d
     return {"note": versions, "seconds": took[1:] or took}
 
 
-def restored(messages: Sequence[Chat], past: Sequence[Chat]) -> list[Chat]:
+def restore_messages(messages: Sequence[Chat], past: Sequence[Chat]) -> list[Chat]:
     """Replaces messages by those of the past with the same content, since a peer may write null or JSON differently."""
-    known = {_meaning(message): message for message in past}
-    return [known.get(_meaning(message), message) for message in messages]
+    known = {_build_key(message): message for message in past}
+    return [known.get(_build_key(message), message) for message in messages]
 
 
-def _meaning(message: Chat) -> str:
+def _build_key(message: Chat) -> str:
     calls = [
-        (c["id"], c["function"]["name"], _parsed(c["function"]["arguments"])) for c in message.get("tool_calls") or ()
+        (c["id"], c["function"]["name"], _parse_arguments(c["function"]["arguments"]))
+        for c in message.get("tool_calls") or ()
     ]
-    return json.dumps([message["role"], text_of(message), calls, message.get("tool_call_id")], sort_keys=True)
+    return json.dumps([message["role"], get_text(message), calls, message.get("tool_call_id")], sort_keys=True)
 
 
-def _parsed(arguments: str) -> Any:
+def _parse_arguments(arguments: str) -> Any:
     try:
         return json.loads(arguments)
     except ValueError:
@@ -283,7 +286,7 @@ def _reply(made: Tried, note: str) -> dict[str, Any]:
     }
 
 
-def _offline(event: str, args: tuple[Any, ...]) -> None:
+def _refuse_connection(event: str, args: tuple[Any, ...]) -> None:
     if event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
         raise OSError(f"this worker is offline: no connection to {args[1][0]}")
     if event in ("socket.getaddrinfo", "socket.gethostbyname"):

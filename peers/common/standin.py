@@ -37,7 +37,7 @@ def allotment(budget: int) -> int:
     return max(1, budget // SHARE)
 
 
-def messages_in(prompt: str) -> list[str]:
+def split_messages(prompt: str) -> list[str]:
     """Splits a conversation that was rendered into one text. A new message begins at each line that names a speaker."""
     found: list[list[str]] = []
     for line in prompt.splitlines():
@@ -54,7 +54,7 @@ def summary(messages: str | Sequence[str], allowed: int) -> str:
         messages: The texts of the messages, or the one text that a peer rendered them into.
         allowed: The most tokens of the answer, at least 1.
     """
-    texts = messages_in(messages) if isinstance(messages, str) else list(messages)
+    texts = split_messages(messages) if isinstance(messages, str) else list(messages)
     ends = [pair for text in texts if (pair := _ends(text))]
     length = LONGEST
     while True:
@@ -65,9 +65,9 @@ def summary(messages: str | Sequence[str], allowed: int) -> str:
         if length > SHORTEST:
             length = max(SHORTEST, min(length - 1, int(length / over)))
         elif len(ends) == 1:
-            return _clipped(written, allowed)
+            return _clip_text(written, allowed)
         else:
-            ends = _thinned(ends, max(1, min(len(ends) - 1, int(len(ends) / over))))
+            ends = _drop_middle(ends, max(1, min(len(ends) - 1, int(len(ends) / over))))
 
 
 def _ends(text: str) -> tuple[str, ...]:
@@ -79,12 +79,12 @@ def _line(pair: tuple[str, ...], length: int) -> str:
     return " ... ".join(each if len(each) <= length else each[:length].rstrip() + "..." for each in pair)
 
 
-def _thinned(ends: list[tuple[str, ...]], keep: int) -> list[tuple[str, ...]]:
+def _drop_middle(ends: list[tuple[str, ...]], keep: int) -> list[tuple[str, ...]]:
     first = keep // 2
     return ends[:first] + ends[len(ends) - (keep - first) :]
 
 
-def _clipped(text: str, allowed: int) -> str:
+def _clip_text(text: str, allowed: int) -> str:
     while text and tokens(text) > allowed:
         text = text[: len(text) * 3 // 4]
     return text

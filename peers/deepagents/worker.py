@@ -11,7 +11,7 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages
-from serving import BEYOND, Chat, Spent, Tried, Turn, fitted, rendered, serve, size
+from serving import BEYOND, Chat, Spent, Tried, Turn, fit_setting, render_messages, serve, size
 from standin import allotment, summary
 
 
@@ -28,8 +28,8 @@ def count(messages: Sequence[BaseMessage], **_: object) -> int:
 def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
     """Searches `keep`, in tokens. Older arguments are shortened first, as in the default of its factory."""
 
-    def written(messages: list[AnyMessage]) -> str:
-        texts = rendered(chat(messages))
+    def write_summary(messages: list[AnyMessage]) -> str:
+        texts = render_messages(chat(messages))
         return Spent.add("\n".join(texts), summary(texts, allotment(budget)))
 
     def run(keep: int) -> list[Chat]:
@@ -42,7 +42,7 @@ def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
                 token_counter=count,
                 trim_tokens_to_summarize=None,
                 truncate_args_settings={"trigger": ("tokens", budget), "keep": ("messages", 20)},
-                summarizer=written,
+                summarizer=write_summary,
             )
             sent: list[AnyMessage] = []
 
@@ -54,7 +54,7 @@ def summarization(past: list[Chat], budget: int, _window: int | None) -> Tried:
             middleware.wrap_model_call(ModelRequest(model=middleware.model, messages=given, state={}), model)
         return chat(sent)
 
-    return fitted(run, past, budget, budget)
+    return fit_setting(run, past, budget, budget)
 
 
 def turn(past: list[Chat]) -> Turn:

@@ -19,7 +19,20 @@ from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
-from serving import BEYOND, Chat, Spent, Tried, Turn, call, call_names, fitted, pieces, serve, text_of, waited
+from serving import (
+    BEYOND,
+    Chat,
+    Spent,
+    Tried,
+    Turn,
+    call,
+    call_names,
+    fit_setting,
+    get_text,
+    pieces,
+    run_in_loop,
+    serve,
+)
 from standin import allotment, summary
 
 AGENT = "agent"
@@ -63,7 +76,7 @@ def events(past: list[Chat]) -> list[Event]:
     """Converts OpenAI Chat messages to events of a session, one second apart."""
     names, made = call_names(past), list[Event]()
     for at, message in enumerate(past):
-        text = text_of(message)
+        text = get_text(message)
         if message["role"] == "tool":
             called = message["tool_call_id"]
             response = types.FunctionResponse(id=called, name=names.get(called, "tool"), response={"result": text})
@@ -125,7 +138,7 @@ async def _run(past: list[Chat], budget: int, keep: int) -> list[Chat]:
 
 def token_threshold(past: list[Chat], budget: int, _window: int | None) -> Tried:
     """Searches `event_retention_size`, the number of events that stay."""
-    return fitted(lambda keep: asyncio.run(_run(past, budget, keep)), past, budget, len(past))
+    return fit_setting(lambda keep: asyncio.run(_run(past, budget, keep)), past, budget, len(past))
 
 
 def turn(past: list[Chat]) -> Turn:
@@ -134,7 +147,7 @@ def turn(past: list[Chat]) -> Turn:
     The model's events report the size of their prompts, as in a real run.
     """
     service = InMemorySessionService()
-    session = waited(service.create_session(app_name="app", user_id="u"))
+    session = run_in_loop(service.create_session(app_name="app", user_id="u"))
     context = InvocationContext(
         session_service=service,
         session=session,
@@ -148,16 +161,16 @@ def turn(past: list[Chat]) -> Turn:
     )
     request = LlmRequest()
 
-    async def processed() -> bool:
+    async def run_processor() -> bool:
         async for _ in request_processor.run_async(context, request):
             pass
         return not context.token_compaction_checked
 
-    session.events.extend(reported(past))
-    return Turn(lambda step: session.events.extend(reported(step)), lambda: waited(processed()))
+    session.events.extend(build_reported_events(past))
+    return Turn(lambda step: session.events.extend(build_reported_events(step)), lambda: run_in_loop(run_processor()))
 
 
-def reported(messages: list[Chat]) -> list[Event]:
+def build_reported_events(messages: list[Chat]) -> list[Event]:
     """Returns events in which each answer of the model reports the size of its prompt."""
     made = events(messages)
     for event in made:

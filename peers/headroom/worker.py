@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 
 from headroom import compress
-from serving import BEYOND, Chat, Tried, Turn, fitted, serve
+from serving import BEYOND, Chat, Tried, Turn, fit_setting, serve
 
 
-def compressed(past: list[Chat], budget: int, window: int | None) -> Tried:
+def compress_past(past: list[Chat], budget: int, window: int | None) -> Tried:
     """Searches `protect_recent`, the newest messages that it leaves alone, because it has no target size."""
 
     def run(protect: int) -> list[Chat]:
@@ -23,7 +23,7 @@ def compressed(past: list[Chat], budget: int, window: int | None) -> Tried:
         )
         return list(made.messages)
 
-    return fitted(run, past, budget, len(past))
+    return fit_setting(run, past, budget, len(past))
 
 
 def turn(past: list[Chat]) -> Turn:
@@ -44,4 +44,4 @@ def turn(past: list[Chat]) -> Turn:
 
 
 if __name__ == "__main__":
-    serve({"compress": compressed}, ["headroom-ai"], {"compress": turn})
+    serve({"compress": compress_past}, ["headroom-ai"], {"compress": turn})

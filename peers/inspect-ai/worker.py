@@ -33,12 +33,12 @@ from serving import (
     Turns,
     call,
     call_names,
-    fitted,
-    rendered,
+    fit_setting,
+    get_text,
+    render_messages,
+    run_in_loop,
     serve,
-    text_of,
     tokens,
-    waited,
 )
 from standin import summary
 
@@ -50,7 +50,7 @@ def native(past: list[Chat], first: int = 0) -> list[ChatMessage]:
     """Converts OpenAI Chat messages to inspect's, with ids that count from `first`."""
     names, made = call_names(past), list[ChatMessage]()
     for at, message in enumerate(past, first):
-        text, identifier = text_of(message), f"m{at}"
+        text, identifier = get_text(message), f"m{at}"
         if message["role"] == "tool":
             called = message["tool_call_id"]
             made.append(ChatMessageTool(id=identifier, content=text, tool_call_id=called, function=names.get(called)))
@@ -92,7 +92,7 @@ class StandIn(ModelAPI):
 
     async def generate(self, input: list[ChatMessage], *_: Any, **__: Any) -> ModelOutput:
         """Returns the summary."""
-        texts = rendered(chat(input[:-1]))
+        texts = render_messages(chat(input[:-1]))
         return ModelOutput.from_content("standin", Spent.add("\n".join(texts), summary(texts, self.allowed)))
 
     async def count_text_tokens(self, text: str) -> int:
@@ -100,7 +100,7 @@ class StandIn(ModelAPI):
         return tokens(text)
 
 
-def compacted(strategy: CompactionStrategy, past: list[Chat], allowed: int) -> list[Chat]:
+def run_strategy(strategy: CompactionStrategy, past: list[Chat], allowed: int) -> list[Chat]:
     """Returns what the strategy leaves for the model."""
     model = get_model("standin/model", memoize=False, allowed=allowed)
     made, _ = asyncio.run(strategy.compact(model, native(past), []))
@@ -109,7 +109,7 @@ def compacted(strategy: CompactionStrategy, past: list[Chat], allowed: int) -> l
 
 def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
     """Searches the tokens of the summary, which may take everything: only the first request is kept beside it."""
-    return fitted(lambda allowed: compacted(CompactionSummary(), past, max(1, allowed)), past, budget, budget)
+    return fit_setting(lambda allowed: run_strategy(CompactionSummary(), past, max(1, allowed)), past, budget, budget)
 
 
 def edit(past: list[Chat], budget: int, _window: int | None) -> Tried:
@@ -117,14 +117,14 @@ def edit(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
     def run(setting: int) -> list[Chat]:
         strategy = CompactionEdit(keep_tool_uses=max(0, setting - 1), keep_tool_inputs=setting > 0)
-        return compacted(strategy, past, 1)
+        return run_strategy(strategy, past, 1)
 
-    return fitted(run, past, budget, 1 + len(call_names(past)))
+    return fit_setting(run, past, budget, 1 + len(call_names(past)))
 
 
 def trim(past: list[Chat], budget: int, _window: int | None) -> Tried:
     """Searches `preserve`, the share of messages that stays."""
-    return fitted(lambda share: compacted(CompactionTrim(preserve=share / STEPS), past, 1), past, budget, STEPS)
+    return fit_setting(lambda share: run_strategy(CompactionTrim(preserve=share / STEPS), past, 1), past, budget, STEPS)
 
 
 def turns(strategy: CompactionStrategy) -> Turns:
@@ -137,14 +137,14 @@ def turns(strategy: CompactionStrategy) -> Turns:
         model, history = get_model("standin/model", memoize=False, allowed=1), native(past)
         handler = compaction(strategy, prefix=[], model=model)
         output = ModelOutput(model="standin", usage=ModelUsage(input_tokens=1_000))
-        waited(handler.compact_input(history))
+        run_in_loop(handler.compact_input(history))
 
         def grows(step: list[Chat]) -> None:
-            waited(handler.record_output(list(history), output))
+            run_in_loop(handler.record_output(list(history), output))
             history.extend(native(step, len(history)))
 
         def hook() -> bool:
-            made, _ = waited(handler.compact_input(history))
+            made, _ = run_in_loop(handler.compact_input(history))
             return len(made) == len(history)
 
         return Turn(grows, hook)

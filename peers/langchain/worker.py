@@ -14,7 +14,7 @@ from langchain.agents.middleware import (
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage, trim_messages
 from langchain_core.messages.utils import convert_to_messages, convert_to_openai_messages, count_tokens_approximately
-from serving import BEYOND, Chat, Spent, Tried, Turn, fitted, rendered, serve, size
+from serving import BEYOND, Chat, Spent, Tried, Turn, fit_setting, render_messages, serve, size
 from standin import allotment, summary
 
 
@@ -31,8 +31,8 @@ def count(messages: Sequence[BaseMessage]) -> int:
 def summarization(past: list[Chat], budget: int, window: int | None) -> Tried:
     """Searches `keep`, in tokens. The whole older part is summarized (`trim_tokens_to_summarize=None`)."""
 
-    def written(messages: list[AnyMessage]) -> str:
-        texts = rendered(chat(messages))
+    def write_summary(messages: list[AnyMessage]) -> str:
+        texts = render_messages(chat(messages))
         return Spent.add("\n".join(texts), summary(texts, allotment(budget)))
 
     def run(keep: int) -> list[Chat]:
@@ -42,14 +42,14 @@ def summarization(past: list[Chat], budget: int, window: int | None) -> Tried:
             keep=("tokens", max(1, keep)),
             token_counter=count,
             trim_tokens_to_summarize=None,
-            summarizer=written,
+            summarizer=write_summary,
         )
         given = convert_to_messages(past)
         update = middleware.before_model({"messages": given}, None)
         made = given if update is None else [m for m in update["messages"] if not isinstance(m, RemoveMessage)]
         return chat(made)
 
-    return fitted(run, past, budget, budget)
+    return fit_setting(run, past, budget, budget)
 
 
 def clear_tool_uses(past: list[Chat], budget: int, window: int | None) -> Tried:
@@ -61,7 +61,7 @@ def clear_tool_uses(past: list[Chat], budget: int, window: int | None) -> Tried:
         edit.apply(given, count_tokens=count)
         return chat(given)
 
-    return fitted(run, past, budget, 1 + sum(m["role"] == "tool" for m in past))
+    return fit_setting(run, past, budget, 1 + sum(m["role"] == "tool" for m in past))
 
 
 def trim(past: list[Chat], budget: int, window: int | None) -> list[Chat]:
@@ -81,7 +81,7 @@ def trim(past: list[Chat], budget: int, window: int | None) -> list[Chat]:
 # -- a turn with nothing to compact, each with LangChain's own default counter -----------------------------------------
 
 
-def grown(history: list[AnyMessage]) -> Callable[[list[Chat]], object]:
+def build_growth(history: list[AnyMessage]) -> Callable[[list[Chat]], object]:
     """Returns a function that adds new messages to a history."""
     return lambda step: history.extend(convert_to_messages(step))
 
@@ -90,7 +90,7 @@ def summarization_turn(past: list[Chat]) -> Turn:
     """Times `before_model` of the middleware."""
     middleware = SummarizationMiddleware(FakeListChatModel(responses=[""]), trigger=("tokens", BEYOND))
     history = convert_to_messages(past)
-    return Turn(grown(history), lambda: middleware.before_model({"messages": history}, None) is None)
+    return Turn(build_growth(history), lambda: middleware.before_model({"messages": history}, None) is None)
 
 
 def clear_tool_uses_turn(past: list[Chat]) -> Turn:
@@ -107,7 +107,7 @@ def clear_tool_uses_turn(past: list[Chat]) -> Turn:
         middleware.wrap_model_call(ModelRequest(model=model, messages=history), answer)
         return len(sent) == len(history)
 
-    return Turn(grown(history), hook)
+    return Turn(build_growth(history), hook)
 
 
 def trim_turn(past: list[Chat]) -> Turn:
@@ -118,7 +118,7 @@ def trim_turn(past: list[Chat]) -> Turn:
         made = trim_messages(history, max_tokens=BEYOND, token_counter=count_tokens_approximately, strategy="last")
         return len(made) == len(history)
 
-    return Turn(grown(history), hook)
+    return Turn(build_growth(history), hook)
 
 
 if __name__ == "__main__":

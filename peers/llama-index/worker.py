@@ -9,7 +9,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
 from llama_index.core.llms import CompletionResponse, CustomLLM
 from llama_index.core.memory import ChatSummaryMemoryBuffer, Memory
-from serving import BEYOND, Chat, Spent, Tried, Turn, fitted, serve, text_of, tokens, waited
+from serving import BEYOND, Chat, Spent, Tried, Turn, fit_setting, get_text, run_in_loop, serve, tokens
 from standin import allotment, summary
 
 
@@ -46,7 +46,7 @@ def native(past: Sequence[Chat]) -> list[ChatMessage]:
     return [
         ChatMessage(
             role=m["role"],
-            content=text_of(m) or None,
+            content=get_text(m) or None,
             additional_kwargs={k: m[k] for k in ("tool_calls", "tool_call_id", "name") if m.get(k)},
         )
         for m in past
@@ -58,7 +58,7 @@ def chat(messages: Sequence[ChatMessage]) -> list[Chat]:
     return [{"role": m.role.value, "content": m.content, **m.additional_kwargs} for m in messages]
 
 
-def counted(text: str) -> list[int]:
+def count_as_list(text: str) -> list[int]:
     """Returns a list with one item per token, by the yardstick's counter, because llama-index asks for a list."""
     return [0] * tokens(text)
 
@@ -72,11 +72,11 @@ def chat_summary(past: list[Chat], budget: int, _window: int | None) -> Tried:
 
     def run(limit: int) -> list[Chat]:
         memory = ChatSummaryMemoryBuffer.from_defaults(
-            chat_history=native(past), llm=StandIn(budget=budget), token_limit=max(1, limit), tokenizer_fn=counted
+            chat_history=native(past), llm=StandIn(budget=budget), token_limit=max(1, limit), tokenizer_fn=count_as_list
         )
         return [{**m, "role": "user"} if m["role"] == "system" else m for m in chat(memory.get())]
 
-    return fitted(run, past, budget, 2 * budget, first=budget)
+    return fit_setting(run, past, budget, 2 * budget, first=budget)
 
 
 def memory(past: list[Chat], budget: int, _window: int | None) -> Tried:
@@ -88,12 +88,12 @@ def memory(past: list[Chat], budget: int, _window: int | None) -> Tried:
             token_limit=max(2, limit),
             chat_history_token_ratio=1.0,
             token_flush_size=max(1, limit // 50),
-            tokenizer_fn=counted,
+            tokenizer_fn=count_as_list,
         )
         kept.put_messages(native(past))
         return chat(kept.get())
 
-    return fitted(run, past, budget, 2 * budget, first=budget)
+    return fit_setting(run, past, budget, 2 * budget, first=budget)
 
 
 def chat_summary_turn(past: list[Chat]) -> Turn:
@@ -117,7 +117,7 @@ def memory_turn(past: list[Chat]) -> Turn:
     """Times `aput_messages` of what is new, then `aget`, as its agents do, with its default tokenizer."""
     kept = Memory.from_defaults(session_id=uuid.uuid4().hex, token_limit=BEYOND, chat_history_token_ratio=1.0)
     new, all_ = list[ChatMessage](), native(past)
-    waited(kept.aput_messages(native(past)))
+    run_in_loop(kept.aput_messages(native(past)))
 
     def grows(step: list[Chat]) -> None:
         new[:] = native(step)
@@ -127,7 +127,7 @@ def memory_turn(past: list[Chat]) -> Turn:
         await kept.aput_messages(new)
         return len(await kept.aget()) == len(all_)
 
-    return Turn(grows, lambda: waited(both()))
+    return Turn(grows, lambda: run_in_loop(both()))
 
 
 if __name__ == "__main__":

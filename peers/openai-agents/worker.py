@@ -11,7 +11,7 @@ from typing import Any
 from agents import Agent, SessionSettings, SQLiteSession
 from agents.extensions.tool_output_trimmer import ToolOutputTrimmer
 from agents.run_config import CallModelData, ModelInputData
-from serving import BEYOND, Chat, Tried, Turn, Unable, call, fitted, serve, text_of, waited
+from serving import BEYOND, Chat, Tried, Turn, Unable, call, fit_setting, get_text, run_in_loop, serve
 
 SERVER = "OpenAIResponsesCompactionSession compacts on OpenAI's server: it needs a key and the network"
 
@@ -25,11 +25,11 @@ def items(past: list[Chat]) -> list[Item]:
     for message in past:
         if message["role"] == "tool":
             made.append(
-                {"type": "function_call_output", "call_id": message["tool_call_id"], "output": text_of(message)}
+                {"type": "function_call_output", "call_id": message["tool_call_id"], "output": get_text(message)}
             )
             continue
-        if text_of(message) or not message.get("tool_calls"):
-            made.append({"role": message["role"], "content": text_of(message)})
+        if get_text(message) or not message.get("tool_calls"):
+            made.append({"role": message["role"], "content": get_text(message)})
         for each in message.get("tool_calls") or ():
             inner = each["function"]
             made.append(
@@ -65,14 +65,14 @@ def tool_output_trimmer(past: list[Chat], budget: int, _window: int | None) -> T
         )
         return chat(list(trimmer(data).input))
 
-    return fitted(run, past, budget, 200 + turns)
+    return fit_setting(run, past, budget, 200 + turns)
 
 
 def session_limit(past: list[Chat], budget: int, _window: int | None) -> Tried:
     """Searches `SessionSettings(limit=...)`, the number of newest items that a session returns."""
     given = items(past)
 
-    async def stored(limit: int) -> list[Item]:
+    async def store_items(limit: int) -> list[Item]:
         session = SQLiteSession("s", ":memory:", session_settings=SessionSettings(limit=max(1, limit)))
         await session.add_items(given)
         try:
@@ -80,11 +80,11 @@ def session_limit(past: list[Chat], budget: int, _window: int | None) -> Tried:
         finally:
             session.close()
 
-    return fitted(lambda limit: chat(asyncio.run(stored(limit))), past, budget, len(given))
+    return fit_setting(lambda limit: chat(asyncio.run(store_items(limit))), past, budget, len(given))
 
 
 def responses_compaction(_past: list[Chat], _budget: int, _window: int | None) -> list[Chat]:
-    """Raises `Unable`: `OpenAIResponsesCompactionSession` needs the network."""
+    """Raises `UnableError`: `OpenAIResponsesCompactionSession` needs the network."""
     raise Unable(SERVER)
 
 
@@ -97,14 +97,14 @@ def trimmer_turn(past: list[Chat]) -> Turn:
 
 
 def responses_compaction_turn(_past: list[Chat]) -> Turn:
-    """Raises `Unable`, as `responses_compaction` does."""
+    """Raises `UnableError`, as `responses_compaction` does."""
     raise Unable(SERVER)
 
 
 def session_turn(past: list[Chat]) -> Turn:
     """Times `add_items` of what is new, then `get_items`, which its runner does once per run."""
     session = SQLiteSession("s", ":memory:", session_settings=SessionSettings(limit=BEYOND))
-    waited(session.add_items(items(past)))
+    run_in_loop(session.add_items(items(past)))
     new, all_ = list[Item](), items(past)
 
     def grows(step: list[Chat]) -> None:
@@ -115,7 +115,7 @@ def session_turn(past: list[Chat]) -> Turn:
         await session.add_items(new)
         return len(await session.get_items()) == len(all_)
 
-    return Turn(grows, lambda: waited(both()))
+    return Turn(grows, lambda: run_in_loop(both()))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from openhands.sdk.llm import Message, MessageToolCall, TextContent
 from openhands.sdk.mcp.definition import MCPToolAction
 from openhands.sdk.testing import TestLLM
 from openhands.sdk.tool.schema import Observation
-from serving import BEYOND, Chat, Spent, Tried, Turn, call, call_names, fitted, serve, size, text_of
+from serving import BEYOND, Chat, Spent, Tried, Turn, call, call_names, fit_setting, get_text, serve, size
 from standin import allotment, summary
 
 
@@ -47,7 +47,7 @@ def events(past: Sequence[Chat], first: int = 0) -> list[LLMConvertibleEvent]:
     """Converts OpenAI Chat messages to events. The calls of a message become actions of the same response."""
     names, made, actions = call_names(past), list[LLMConvertibleEvent](), dict[str, str]()
     for at, message in enumerate(past, first):
-        said = [TextContent(text=text_of(message))] if text_of(message) else []
+        said = [TextContent(text=get_text(message))] if get_text(message) else []
         if message["role"] == "tool":
             called = message["tool_call_id"]
             made.append(
@@ -113,8 +113,8 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
             view = View.from_events([*given, made])
         return chat(LLMConvertibleEvent.events_to_messages(view.events))
 
-    tried = fitted(lambda keep: run(keep, 2), past, budget, budget)
-    return tried if tried.size <= budget else fitted(lambda keep: run(keep, 0), past, budget, budget)
+    tried = fit_setting(lambda keep: run(keep, 2), past, budget, budget)
+    return tried if tried.size <= budget else fit_setting(lambda keep: run(keep, 0), past, budget, budget)
 
 
 def turn(past: list[Chat]) -> Turn:

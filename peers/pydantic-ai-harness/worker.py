@@ -26,7 +26,21 @@ from pydantic_ai_harness.compaction import (
     TieredCompaction,
     compact_now,
 )
-from serving import BEYOND, Chat, Spent, Tried, Turn, Turns, call, call_names, fitted, serve, text_of, tokens, waited
+from serving import (
+    BEYOND,
+    Chat,
+    Spent,
+    Tried,
+    Turn,
+    Turns,
+    call,
+    call_names,
+    fit_setting,
+    get_text,
+    run_in_loop,
+    serve,
+    tokens,
+)
 from standin import allotment, summary
 
 STEPS = 50
@@ -37,7 +51,7 @@ def native(past: list[Chat]) -> list[ModelMessage]:
     """Converts OpenAI Chat messages to pydantic-ai's. The results of parallel calls share one request."""
     names, made = call_names(past), list[ModelMessage]()
     for message in past:
-        text = text_of(message)
+        text = get_text(message)
         if message["role"] == "assistant":
             said = [TextPart(text)] if text else []
             calls = [
@@ -103,7 +117,7 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
         )
         return chat(asyncio.run(compact_now(strategy, native(past), model=standin(budget), tokenizer=tokens)))
 
-    return fitted(run, past, budget, budget)
+    return fit_setting(run, past, budget, budget)
 
 
 def tiered(past: list[Chat], budget: int, _window: int | None) -> Tried:
@@ -125,7 +139,7 @@ def tiered(past: list[Chat], budget: int, _window: int | None) -> Tried:
         strategy = TieredCompaction(tiers=tiers, target_tokens=target, tokenizer=tokens)
         return chat(asyncio.run(compact_now(strategy, native(past), model=standin(budget), tokenizer=tokens)))
 
-    return fitted(run, past, budget, STEPS + 1 + sum(m["role"] == "tool" for m in past))
+    return fit_setting(run, past, budget, STEPS + 1 + sum(m["role"] == "tool" for m in past))
 
 
 def file_key(made: ToolCallPart) -> str | None:
@@ -147,7 +161,7 @@ def turns(capability: AbstractCapability) -> Turns:
         )
         return Turn(
             lambda step: history.extend(native(step)),
-            lambda: waited(capability.before_model_request(context, request)) is request,
+            lambda: run_in_loop(capability.before_model_request(context, request)) is request,
         )
 
     return turn

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from serving import BEYOND, Chat, Spent, Tried, Turn, call, fitted, rendered, serve, text_of, waited
+from serving import BEYOND, Chat, Spent, Tried, Turn, call, fit_setting, get_text, render_messages, run_in_loop, serve
 from standin import allotment, summary
 from strands import Agent
 from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
@@ -39,7 +39,7 @@ class StandIn(Model):
 
     async def stream(self, messages: list[Native], *_: Any, **__: Any) -> AsyncIterator[Any]:
         """Yields the summary as one delta."""
-        texts = rendered(chat(messages[:-1]))
+        texts = render_messages(chat(messages[:-1]))
         text = Spent.add("\n".join(texts), summary(texts, allotment(self.budget)))
         yield {"messageStart": {"role": "assistant"}}
         yield {"contentBlockStart": {"start": {}}}
@@ -55,7 +55,7 @@ def native(past: list[Chat]) -> list[Native]:
     """
     made: list[Native] = []
     for message in past:
-        text = text_of(message)
+        text = get_text(message)
         if message["role"] == "tool":
             result = {"toolUseId": message["tool_call_id"], "status": "success", "content": [{"text": text}]}
             last = made[-1] if made else None
@@ -109,7 +109,7 @@ def summarizing(past: list[Chat], budget: int, _window: int | None) -> Tried:
                 break
         return chat(list(agent.messages))
 
-    return fitted(run, past, budget, len(past))
+    return fit_setting(run, past, budget, len(past))
 
 
 def sliding_window(past: list[Chat], budget: int, _window: int | None) -> Tried:
@@ -121,7 +121,7 @@ def sliding_window(past: list[Chat], budget: int, _window: int | None) -> Tried:
         manager.apply_management(agent)
         return chat(list(agent.messages))
 
-    return fitted(run, past, budget, len(past))
+    return fit_setting(run, past, budget, len(past))
 
 
 def summarizing_turn(past: list[Chat]) -> Turn:
@@ -145,7 +145,7 @@ def summarizing_turn(past: list[Chat]) -> Turn:
         await agent.hooks.invoke_callbacks_async(event)
         return len(agent.messages) == before
 
-    return Turn(grows, lambda: waited(before_call()))
+    return Turn(grows, lambda: run_in_loop(before_call()))
 
 
 def sliding_window_turn(past: list[Chat]) -> Turn:

@@ -10,41 +10,40 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tenfold.aio import AsyncSession
-    from tenfold.engine import Call
+    from tenfold.config.policy import Policy
+    from tenfold.config.presets import POLICIES
+    from tenfold.engine.compact import Call
     from tenfold.errors import TenfoldError
-    from tenfold.llm.scripted import ScriptedModel
-    from tenfold.log.place import open_store
-    from tenfold.plan.plan import Stage
-    from tenfold.policies import POLICIES
-    from tenfold.policy import Policy
+    from tenfold.formats import read_file
+    from tenfold.llm.scripted_model import ScriptedModel
+    from tenfold.plan.pipeline import Stage
     from tenfold.record.ask import Outcome
-    from tenfold.session import Place, Session
-    from tenfold.stateless import Compacted, acompact, compact
-    from tenfold.transcripts import read_file
+    from tenfold.session import AsyncSession, Session, SessionAddress
+    from tenfold.session.stateless import CompactResult, acompact, compact
+    from tenfold.store.location import open_store
+    from tenfold.view.fold import View
     from tenfold.view.rules import Violation, validate
-    from tenfold.view.view import View
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AsyncSession": "aio",
-    "Call": "engine",
-    "Compacted": "stateless",
+_MODULES = {
+    "AsyncSession": "session",
+    "Call": "engine.compact",
+    "CompactResult": "session.stateless",
     "Outcome": "record.ask",
-    "POLICIES": "policies",
-    "Place": "session",
-    "Policy": "policy",
-    "ScriptedModel": "llm.scripted",
+    "POLICIES": "config.presets",
+    "SessionAddress": "session",
+    "Policy": "config.policy",
+    "ScriptedModel": "llm.scripted_model",
     "Session": "session",
-    "Stage": "plan.plan",
+    "Stage": "plan.pipeline",
     "TenfoldError": "errors",
-    "View": "view.view",
+    "View": "view.fold",
     "Violation": "view.rules",
-    "acompact": "stateless",
-    "compact": "stateless",
-    "open_store": "log.place",
-    "read_file": "transcripts",
+    "acompact": "session.stateless",
+    "compact": "session.stateless",
+    "open_store": "store.location",
+    "read_file": "formats",
     "validate": "view.rules",
 }
 
@@ -52,12 +51,12 @@ __all__ = [
     "POLICIES",
     "AsyncSession",
     "Call",
-    "Compacted",
+    "CompactResult",
     "Outcome",
-    "Place",
     "Policy",
     "ScriptedModel",
     "Session",
+    "SessionAddress",
     "Stage",
     "TenfoldError",
     "View",
@@ -71,7 +70,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
+    home = _MODULES.get(name)
     if home is None:
         message = f"module 'tenfold' has no attribute {name!r}"
         raise AttributeError(message)

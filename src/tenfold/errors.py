@@ -53,7 +53,7 @@ class RecordError(TenfoldError):
     """Raised when Tenfold's own stored data is not valid. The message gives the path inside the record."""
 
 
-class NotFound(TenfoldError):
+class NotFoundError(TenfoldError):
     """Raised when the store holds no session, entry or Block with the given id."""
 
 
@@ -77,5 +77,5 @@ class NewerStore(StoreError):
     """Raised when the schema version of a store is newer than the one this release writes."""
 
 
-class StoreUnwritable(StoreError):
+class UnwritableStore(StoreError):
     """Raised when the store cannot be written: read-only file, full disk, missing permission."""

@@ -21,10 +21,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.ask import Outcome
+from tenfold.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.record.block import Block
 
 
-class Warned(Struct, frozen=True, tag="warning"):
+class CompactionWarning(Struct, frozen=True, tag="warning"):
     """The view has reached the warning size with `tokens` out of `window`, but not the trigger size `limit`."""
 
     session: str
@@ -40,7 +41,7 @@ class Warned(Struct, frozen=True, tag="warning"):
         return self.tokens / self.window if self.window else 0.0
 
 
-class Started(Struct, frozen=True, tag="started"):
+class CompactionStart(Struct, frozen=True, tag="started"):
     """A view of `tokens` is about to be reduced to `target`. `plan` is the printed Plan."""
 
     session: str
@@ -51,7 +52,7 @@ class Started(Struct, frozen=True, tag="started"):
     time: int
 
 
-class Ended(Struct, frozen=True, tag="ended"):
+class CompactionEnd(Struct, frozen=True, tag="ended"):
     """A Block was appended. The Outcome has its id and the numbers."""
 
     session: str
@@ -59,7 +60,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     time: int
 
 
-class Skipped(Struct, frozen=True, tag="skipped"):
+class CompactionSkip(Struct, frozen=True, tag="skipped"):
     """Nothing was appended. The Outcome says why."""
 
     session: str
@@ -67,7 +68,7 @@ class Skipped(Struct, frozen=True, tag="skipped"):
     time: int
 
 
-class Failed(Struct, frozen=True, tag="failed"):
+class CompactionFailure(Struct, frozen=True, tag="failed"):
     """There was no usable summary. The Outcome says why. The conversation is unchanged."""
 
     session: str
@@ -75,20 +76,20 @@ class Failed(Struct, frozen=True, tag="failed"):
     time: int
 
 
-class Moved(Struct, frozen=True, tag="moved"):
+class BranchSwitch(Struct, frozen=True, tag="moved"):
     """The session moved from the entry `previous_leaf` to another branch, where it is now at `leaf` (None: the root).
 
     `branch` is the id of the entry that summarizes the branch left behind, "" if there is none.
     """
 
     session: str
-    left: str | None
+    previous_leaf: str | None
     leaf: str | None
     branch: str
     time: int
 
 
-class RunStarted(Struct, frozen=True, tag="run_started"):
+class RunStart(Struct, frozen=True, tag="run_started"):
     """An agent begins to work on `prompt`. An empty prompt means that it continues."""
 
     session: str
@@ -96,7 +97,7 @@ class RunStarted(Struct, frozen=True, tag="run_started"):
     time: int
 
 
-class RunEnded(Struct, frozen=True, tag="run_ended"):
+class RunEnd(Struct, frozen=True, tag="run_ended"):
     """A run has ended. `text` is the answer if it went well, `reason` the error if it failed."""
 
     session: str
@@ -106,7 +107,7 @@ class RunEnded(Struct, frozen=True, tag="run_ended"):
     time: int
 
 
-class Overflowed(Struct, frozen=True, tag="overflowed"):
+class RequestOverflow(Struct, frozen=True, tag="overflowed"):
     """A provider refused a request to `model` as too long: `tokens` by our count. A compaction follows."""
 
     session: str
@@ -115,19 +116,33 @@ class Overflowed(Struct, frozen=True, tag="overflowed"):
     time: int
 
 
-Event = Warned | Started | Ended | Skipped | Failed | Moved | RunStarted | RunEnded | Overflowed
+Event = (
+    CompactionWarning
+    | CompactionStart
+    | CompactionEnd
+    | CompactionSkip
+    | CompactionFailure
+    | BranchSwitch
+    | RunStart
+    | RunEnd
+    | RequestOverflow
+)
+BeforeHook = Callable[[ConsultAsk], Answer | None]
+"""Runs before a compaction. Its Answer may cancel, supply a summary text, or add a focus. None changes nothing."""
+AfterHook = Callable[[Outcome, Block], None]
+"""Is called with each Block once it is appended, and its Outcome."""
 Listener = Callable[[Event], None]
 """Called with each event, in order, on the thread that compacts. If it raises, that is reported and ignored."""
 
 
-def news_of(session: str, outcome: Outcome, time: int) -> Event | None:
+def build_event(session: str, outcome: Outcome, time: int) -> Event | None:
     """Builds the event for an Outcome. Returns None for a check that found nothing to do."""
     match outcome.status:
         case "compacted":
-            return Ended(session, outcome, time)
+            return CompactionEnd(session, outcome, time)
         case "failed":
-            return Failed(session, outcome, time)
+            return CompactionFailure(session, outcome, time)
         case "nothing" if not outcome.target:
             return None
         case _:
-            return Skipped(session, outcome, time)
+            return CompactionSkip(session, outcome, time)

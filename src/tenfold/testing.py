@@ -5,7 +5,7 @@ For pytest there is also the fixture `survives`, which is available once Tenfold
 
 from __future__ import annotations
 
-from tenfold.evals.losses import Lost, Survived
-from tenfold.evals.surviving import assert_survives
+from tenfold.evals.losses import SurvivalError, SurvivalResult
+from tenfold.evals.survival import assert_survives
 
-__all__ = ["Lost", "Survived", "assert_survives"]
+__all__ = ["SurvivalError", "SurvivalResult", "assert_survives"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.agent.workbench import Kind, Workbench
+from tenfold.agent.coding_tools import ApprovalKind, CodingTools
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and process groups of POSIX")
 
@@ -19,18 +19,18 @@ class Asked:
 
     def __init__(self, *, yes: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:
         self.lines: list[str] = []
-        self.kinds: list[Kind] = []
+        self.kinds: list[ApprovalKind] = []
         self._yes = yes
         self._meanwhile = meanwhile
 
-    async def __call__(self, line: str, kind: Kind) -> bool:
+    async def __call__(self, line: str, kind: ApprovalKind) -> bool:
         self.lines.append(line)
         self.kinds.append(kind)
         self._meanwhile()
         return self._yes
 
 
-def made(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     """A working folder with one file, beside a folder that is out of reach."""
     (folder / "outside").mkdir()
     (folder / "outside" / "secret.txt").write_text("secret\n")
@@ -40,9 +40,9 @@ def made(folder: Path) -> Path:
     return folder / "root"
 
 
-def bench(root: Path, asked: Asked | None = None) -> Workbench:
-    return Workbench(root, asked or Asked())
+def make_workbench(root: Path, asked: Asked | None = None) -> CodingTools:
+    return CodingTools(root, asked or Asked())
 
 
-def python(program: str) -> str:
+def make_python_command(program: str) -> str:
     return f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}"

@@ -17,19 +17,21 @@ import traceback
 from pathlib import Path
 
 from tenfold.agent import Agent
-from tenfold.llm.provider import client_for
-from tenfold.log.sqlite import SqliteStore
-from tenfold.meter.counters import counter_for
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
-from tests.agent.working import TASK, settings_for
+from tenfold.config.settings import build_policy
+from tenfold.llm.provider import open_client
+from tenfold.meter.counters import choose_counter
+from tenfold.session import Session, SessionAddress
+from tenfold.store.sqlite import SqliteStore
+from tests.agent.working import TASK, build_settings
 
 WINDOW = 32_000
 
 
-def opened(log: Path) -> Session:
+def open_session(log: Path) -> Session:
     """The session of the log, made where there is none yet."""
-    return Session.create(Place(SqliteStore(log), "s"), policy_for("tenfold", counter_for("claude").counter))
+    return Session.create(
+        SessionAddress(SqliteStore(log), "s"), build_policy("tenfold", choose_counter("claude").counter)
+    )
 
 
 def main(log: str, server: str, model: str, ran: str, dies: str) -> None:
@@ -44,13 +46,15 @@ def main(log: str, server: str, model: str, ran: str, dies: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return f"# {path}\n" + "one more line of it\n" * 80
 
-    session = opened(Path(log))
-    agent = Agent(client_for(model, server), session=session, window=WINDOW, settings=settings_for(model), tools=[look])
+    session = open_session(Path(log))
+    agent = Agent(
+        open_client(model, server), session=session, window=WINDOW, settings=build_settings(model), tools=[look]
+    )
     begun = session.view.path.length > 0
     print(asyncio.run(agent.invoke("" if begun else TASK)))
 
 
-def started(arguments: list[str]) -> int:
+def start_process(arguments: list[str]) -> int:
     """A process that runs `main` and ends; its id."""
     sys.stdout.flush()
     if pid := os.fork():
@@ -67,8 +71,8 @@ def started(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    client_for(sys.argv[3], sys.argv[2])
+    open_client(sys.argv[3], sys.argv[2])
     for _ in sys.stdin:
-        child = started(sys.argv[1:])
+        child = start_process(sys.argv[1:])
         print("pid", child, flush=True)
         print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -12,150 +12,150 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import UsageLimits
 
 from tenfold.agent import Agent, Memory
-from tenfold.drive import Answerer
+from tenfold.config.settings import build_policy
+from tenfold.engine.drive import Answerer
 from tenfold.errors import ContextOverflow, UsageError
-from tenfold.llm.provider import client_for
-from tenfold.llm.scripted import Reply, ScriptedModel
-from tenfold.log.memory import MemoryStore
-from tenfold.log.sqlite import SqliteStore
-from tenfold.meter.counters import counter_for
-from tenfold.record.ask import Answer, Consult
+from tenfold.llm.provider import open_client
+from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
+from tenfold.meter.counters import choose_counter
+from tenfold.record.ask import Answer, ConsultAsk
 from tenfold.record.block import Block
-from tenfold.record.message import calls_of, text_of
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
+from tenfold.record.message import get_text, get_tool_calls
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.agent.working import DONE, Provider, look
-from tests.llm.loopback import Got, Served, base_of
+from tests.llm.loopback import Got, Served, get_base_url
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
 WINDOW = 32_000
 TASK = "Please look at every part. Never touch lib/old.py."
 
 
-def session(policy: str = "tenfold", *, answerer: Answerer | None = None) -> Session:
-    place = Place(MemoryStore(), "s")
-    return Session.create(place, policy_for(policy, counter_for("gpt-4o").counter), answerer=answerer)
+def make_session(policy: str = "tenfold", *, answerer: Answerer | None = None) -> Session:
+    place = SessionAddress(MemoryStore(), "s")
+    return Session.create(place, build_policy(policy, choose_counter("gpt-4o").counter), answerer=answerer)
 
 
-def agent(provider: Provider, model: str = OPENAI, *, memory: Session | None = None) -> Agent:
-    client = client_for(model, base_of(model, provider))
+def make_agent(provider: Provider, model: str = OPENAI, *, memory: Session | None = None) -> Agent:
+    client = open_client(model, get_base_url(model, provider))
     settings = ModelSettings(max_tokens=1_000)
-    given = memory or session()
+    given = memory or make_session()
     return Agent(
         client, session=given, window=provider.window, instructions="Be brief.", settings=settings, tools=[look]
     )
 
 
-def holds_all(log: Session, steps: int) -> None:
+def assert_log_complete(log: Session, steps: int) -> None:
     """Every call and its result is in the log, once and in order."""
     path = log.view.path
-    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
-    calls = [call.arguments for m in said for call in calls_of(m)]
+    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
+    calls = [call.arguments for m in said for call in get_tool_calls(m)]
     results = [m for m in said if m.role == "tool"]
     assert len(calls) == len(results) == steps
     assert all(f"src/part{n}.py" in call for n, call in enumerate(calls, 1))
 
 
-def blocks(log: Session) -> list[Block]:
+def get_blocks(log: Session) -> list[Block]:
     path = log.view.path
-    return [b for p in range(path.length) if isinstance(b := path.at(p), Block)]
+    return [b for p in range(path.length) if isinstance(b := path.get_entry(p), Block)]
 
 
 def test_it_goes_on_where_it_was_in_another_process_and_an_open_call_is_not_run_again(tmp_path: Path) -> None:
     ran: list[str] = []
 
-    async def dies(path: str) -> str:
+    async def die_at_third(path: str) -> str:
         """Reads a file."""
         ran.append(path)
         if len(ran) == 3:
             raise KeyboardInterrupt
         return "fine"
 
-    def opened() -> Session:
-        place = Place(SqliteStore(tmp_path / "log.db"), "s")
-        return Session.create(place, policy_for("tenfold", counter_for("gpt-4o").counter))
+    def open_session() -> Session:
+        place = SessionAddress(SqliteStore(tmp_path / "log.db"), "s")
+        return Session.create(place, build_policy("tenfold", choose_counter("gpt-4o").counter))
 
-    dies.__name__ = "look"
+    die_at_third.__name__ = "look"
     with Provider(6, WINDOW) as provider:
-        client = client_for(OPENAI, base_of(OPENAI, provider))
-        first = Agent(client, session=opened(), window=WINDOW, tools=[dies])
+        client = open_client(OPENAI, get_base_url(OPENAI, provider))
+        first = Agent(client, session=open_session(), window=WINDOW, tools=[die_at_third])
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(first.invoke(TASK))
-        memory = opened()
-        assert memory.view.step is not None, "the call is in the log, its result is not"
-        second = Agent(client, session=memory, window=WINDOW, tools=[dies])
+        memory = open_session()
+        assert memory.view.open_step is not None, "the call is in the log, its result is not"
+        second = Agent(client, session=memory, window=WINDOW, tools=[die_at_third])
         assert asyncio.run(second.invoke("Where were you? Go on.")) == DONE
         assert provider.refused == []
     assert len(ran) == len(set(ran)) == 6, "no call is run twice"
-    shown = [text_of(m) for m in memory.view.messages() if m.role == "tool"]
+    shown = [get_text(m) for m in memory.view.get_messages() if m.role == "tool"]
     assert len(shown) == 6
     assert shown.count("fine") == 5
 
 
 def test_what_the_provider_refuses_as_too_long_is_compacted_for_and_sent_once_more() -> None:
     with Provider(60, 20_000) as provider:
-        made = agent(provider)
+        made = make_agent(provider)
         made.window = made._memory.window = 200_000  # what the agent believes
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
         assert provider.overflows >= 1
-    assert [b.reason.startswith("overflow") for b in blocks(made.session)]
-    holds_all(made.session, 60)
+    assert [b.reason.startswith("overflow") for b in get_blocks(made.session)]
+    assert_log_complete(made.session, 60)
 
 
 def test_where_no_compaction_helps_the_error_carries_the_arithmetic() -> None:
     with Provider(3, 150) as provider:
-        made = agent(provider)
+        made = make_agent(provider)
         made.window = made._memory.window = 200_000
         with pytest.raises(ContextOverflow, match=r"refused a request of [\d,]+ tokens .*larger window"):
             asyncio.run(made.invoke("word " * 2_000))
     assert made.phase == "idle"
-    assert text_of(made.session.view.messages()[0]).startswith("word"), "what was said is kept"
+    assert get_text(made.session.view.get_messages()[0]).startswith("word"), "what was said is kept"
 
 
 def test_an_agent_of_somebody_else_needs_one_line() -> None:
     with Provider(80, WINDOW) as provider:
-        memory = Memory(session(), window=WINDOW)
-        client = client_for(OPENAI, base_of(OPENAI, provider))
+        memory = Memory(make_session(), window=WINDOW)
+        client = open_client(OPENAI, get_base_url(OPENAI, provider))
         runner = Runner(client, tools=[look], capabilities=[memory])
 
-        async def twice() -> list[str]:
+        async def run_twice() -> list[str]:
             async with client:
                 first = await runner.run(TASK, usage_limits=UsageLimits(request_limit=None))
                 again = await runner.run("And now?", message_history=first.all_messages())
             return [first.output, again.output]
 
-        assert asyncio.run(twice()) == [DONE, DONE]
+        assert asyncio.run(run_twice()) == [DONE, DONE]
         assert provider.refused == []
-    assert blocks(memory.session)
-    holds_all(memory.session, 80)
+    assert get_blocks(memory.session)
+    assert_log_complete(memory.session, 80)
 
 
 def test_a_model_makes_room_itself_and_is_told_what_was_kept() -> None:
-    def asks(done: int, got: Got) -> Served | None:
+    def ask_for_compaction(done: int, got: Got) -> Served | None:
         if done == 40 and '"compact"' in got.prompt and "call_c40" not in got.prompt:
             return Served(finish="tool", call=("c40", "compact", {"focus": "the values"}), tokens=(9_000, 10))
         return None
 
-    with Provider(45, WINDOW, also=asks) as provider:
-        made = agent(provider)
+    with Provider(45, WINDOW, also=ask_for_compaction) as provider:
+        made = make_agent(provider)
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
-    (block,) = blocks(made.session)
+    (block,) = get_blocks(made.session)
     assert block.reason.startswith("tool")
-    told = [text_of(m) for m in made.session.view.messages() if m.role == "tool"]
+    told = [get_text(m) for m in made.session.view.get_messages() if m.role == "tool"]
     assert any("compacted" in text for text in told)
 
 
 def test_phases_requests_and_vetoes() -> None:
-    asked: list[Consult] = []
+    asked: list[ConsultAsk] = []
 
-    def veto(consult: Consult) -> Answer:
+    def veto(consult: ConsultAsk) -> Answer:
         asked.append(consult)
         return Answer(cancel=True, error="not now")
 
     with Provider(40, WINDOW) as provider:
-        made = agent(provider, memory=session(answerer=Answerer(before=(veto,))))
+        made = make_agent(provider, memory=make_session(answerer=Answerer(before_hooks=(veto,))))
 
         async def look_around(path: str) -> str:
             """Looks, and sees what the agent is doing."""
@@ -171,61 +171,61 @@ def test_phases_requests_and_vetoes() -> None:
     assert asked[0].focus == "the parts"
     assert made.outcome is not None
     assert made.outcome.status == "cancelled"
-    assert blocks(made.session) == []
+    assert get_blocks(made.session) == []
     assert made.phase == "idle"
 
 
 def test_an_aborted_compaction_appends_nothing() -> None:
     gate = threading.Event()
-    slow = ScriptedModel([Reply(text="late", delay=1.0)], repeat=True, sleep=lambda _: (gate.wait(60), None)[1])
+    slow = ScriptedModel([ScriptedReply(text="late", delay=1.0)], repeat=True, sleep=lambda _: (gate.wait(60), None)[1])
     with Provider(40, WINDOW) as provider:
-        made = agent(provider, memory=session("threshold", answerer=Answerer(model=slow)))
+        made = make_agent(provider, memory=make_session("threshold", answerer=Answerer(model=slow)))
         asyncio.run(made.invoke(TASK))
 
-        async def aborted() -> str:
+        async def abort_compaction() -> str:
             task = asyncio.create_task(made.run_compaction())
-            while not slow.asked and not task.done():  # noqa: ASYNC110 - the model is asked on another thread
+            while not slow.asks and not task.done():  # noqa: ASYNC110 - the model is asked on another thread
                 await asyncio.sleep(0.01)
             made.abort_compaction()
             return (await task).status
 
-        assert asyncio.run(aborted()) == "cancelled"
+        assert asyncio.run(abort_compaction()) == "cancelled"
         gate.set()
-    assert blocks(made.session) == []
+    assert get_blocks(made.session) == []
     assert made.phase == "idle"
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 def test_the_streaming_form_tells_events_and_ends_with_the_result(model: str) -> None:
-    async def told(made: Agent) -> list[str]:
+    async def collect_event_names(made: Agent) -> list[str]:
         return [type(event).__name__ async for event in made.stream(TASK)]
 
     with Provider(3, WINDOW) as provider:
-        made = agent(provider, model)
-        names = asyncio.run(told(made))
+        made = make_agent(provider, model)
+        names = asyncio.run(collect_event_names(made))
         assert provider.refused == []
     assert names.count("FunctionToolResultEvent") == 3
     assert names[-1] == "AgentRunResultEvent"
     assert "PartDeltaEvent" in names
-    holds_all(made.session, 3)
+    assert_log_complete(made.session, 3)
 
 
 @pytest.mark.parametrize(("policy", "also"), [("tenfold", set()), ("clip", {"memory_read"})])
 def test_the_tools_that_stubs_and_summaries_name_are_offered_and_work(policy: str, also: set[str]) -> None:
     asked = iter((("recall_search", {"words": "part3"}), ("recall_read", {"entry": "none-such"})))
 
-    def asks(done: int, got: Got) -> Served | None:
+    def ask_for_tool(done: int, got: Got) -> Served | None:
         del got
         call = next(asked, None) if done == 5 else None
         return Served(finish="tool", call=(call[0], *call)) if call is not None else None
 
-    with Provider(6, WINDOW, also=asks) as provider:
-        made = agent(provider, memory=session(policy))
+    with Provider(6, WINDOW, also=ask_for_tool) as provider:
+        made = make_agent(provider, memory=make_session(policy))
         assert asyncio.run(made.invoke(TASK)) == DONE
-        offered = {tool["function"]["name"] for tool in provider.got[0].body["tools"]}
+        offered = {tool["function"]["name"] for tool in provider.requests[0].body["tools"]}
         assert provider.refused == []
     assert offered == {"look", "compact", "recall_search", "recall_read", "recall_expand"} | also
-    told = [text_of(m) for m in made.session.view.messages() if m.role == "tool"]
+    told = [get_text(m) for m in made.session.view.get_messages() if m.role == "tool"]
     assert any("position" in text and "part3" in text for text in told)
     assert any("none-such" in text for text in told)
 

@@ -10,10 +10,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from tenfold.agent import Agent
-from tenfold.policies import POLICIES
+from tenfold.config.presets import POLICIES
 from tenfold.record.block import Block
-from tenfold.record.entry import Said
-from tests.agent.test_agent import session
+from tenfold.record.entry import MessageEntry
+from tests.agent.test_agent import make_session
 from tests.agent.working import look
 
 WINDOW = 16_000
@@ -24,7 +24,7 @@ SOFT = {"tail": {"assistant"}, "tiers": {"tool"}, "clip": {"user"}}
 """Who spoke last before a soft check, where a policy does not check before each call: "assistant" ends a run."""
 
 
-def works(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+def answer_with_steps(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Looks at so many parts for each thing the user says, whatever was compacted in between."""
     del info
     kinds = [part.part_kind for message in messages for part in message.parts]
@@ -36,17 +36,17 @@ def works(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_soft_checks_are_made_at_the_points_of_the_policy_only(policy: str) -> None:
-    log = session(policy)
-    made = Agent(FunctionModel(works), session=log, window=WINDOW, tools=[look])
+    log = make_session(policy)
+    made = Agent(FunctionModel(answer_with_steps), session=log, window=WINDOW, tools=[look])
     for number in range(16):
         assert asyncio.run(made.invoke(f"Round {number}: look at every part.")) == "All of it is done."
     path = log.view.path
-    entries = [path.at(position) for position in range(path.length)]
-    hard = log.policy.trigger.limits(WINDOW, output_reserve=0, floor=0).hard
+    entries = [path.get_entry(position) for position in range(path.length)]
+    hard = log.policy.trigger.get_limits(WINDOW, output_reserve=0, floor=0).hard
     last, soft = "", set()
     for entry in entries:
         match entry:
-            case Said(message=message):
+            case MessageEntry(message=message):
                 last = message.role
             case Block(tokens_before=tokens) if tokens <= hard:
                 soft.add(last)

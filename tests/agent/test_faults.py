@@ -20,31 +20,31 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.agent import Agent
-from tenfold.agent.agent import RESUMED
-from tenfold.drive import Answerer
-from tenfold.events import Ended, Started
-from tenfold.extensions import Extension
-from tenfold.llm.patience import Patience
-from tenfold.llm.provider import ProviderModel, client_for
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Consult, Outcome
+from tenfold.agent.runtime import RESUME_PROMPT
+from tenfold.config.extensions import Extension
+from tenfold.config.policy import Policy
+from tenfold.config.settings import LivePolicy, build_policy
+from tenfold.engine.drive import Answerer
+from tenfold.events import CompactionEnd, CompactionStart
+from tenfold.llm.provider import ProviderModel, open_client
+from tenfold.llm.retry import RetryRule
+from tenfold.meter.counters import choose_counter
+from tenfold.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.record.block import Block
-from tenfold.record.message import calls_of, result_of, text_of
-from tenfold.session import Place, Session
-from tenfold.settings import Live, policy_for
+from tenfold.record.message import get_text, get_tool_calls, get_tool_result
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
 from tenfold.view.units import NO_RESULT
-from tests.agent.killed import opened
-from tests.agent.test_long_runs import blocks, looking, streamed
-from tests.agent.working import DONE, RULE, TASK, Provider, settings_for, summary
-from tests.llm.loopback import Got, Served, base_of
+from tests.agent.killed import open_session
+from tests.agent.test_long_runs import get_blocks, make_look_tool, stream_prompt
+from tests.agent.working import DONE, RULE, TASK, Provider, build_settings, serve_summary
+from tests.llm.loopback import Got, Served, get_base_url
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-opus-4-6"
 WINDOW = 8_000
 STEPS = 40
-COUNTER = counter_for("claude").counter
-AT_ONCE = Patience(sleep=lambda _: None, asleep=lambda _: asyncio.sleep(0))
+COUNTER = choose_counter("claude").counter
+AT_ONCE = RetryRule(sleep=lambda _: None, async_sleep=lambda _: asyncio.sleep(0))
 FAULTS = {"fails": Served(status=500, error="scripted"), "late": Served("late", hang=600), "empty": Served("")}
 PAIRS = (
     *((policy, fault) for policy in ("tail", "tenfold") for fault in FAULTS),
@@ -56,34 +56,38 @@ PAIRS = (
 )
 
 
-def agent(provider: Provider, memory: Session, model: str = OPENAI, *, extensions: Sequence[Extension] = ()) -> Agent:
+def make_agent(
+    provider: Provider, memory: Session, model: str = OPENAI, *, extensions: Sequence[Extension] = ()
+) -> Agent:
     return Agent(
-        client_for(model, base_of(model, provider)),
+        open_client(model, get_base_url(model, provider)),
         session=memory,
         window=provider.window,
         instructions="Be brief.",
-        settings=settings_for(model),
-        tools=[looking(40)],
+        settings=build_settings(model),
+        tools=[make_look_tool(40)],
         extensions=extensions,
     )
 
 
-def session(policy: Policy | Callable[[], Policy], answerer: Answerer | None = None) -> Session:
-    return Session.create(Place(MemoryStore(), "s"), policy, answerer=answerer)
+def make_session(policy: Policy | Callable[[], Policy], answerer: Answerer | None = None) -> Session:
+    return Session.create(SessionAddress(MemoryStore(), "s"), policy, answerer=answerer)
 
 
-def writing(provider: Provider, *, report: Callable[[str], None] | None = None) -> Answerer:
+def make_answerer(provider: Provider, *, report: Callable[[str], None] | None = None) -> Answerer:
     """Summaries by a real client, from the same server."""
-    model = ProviderModel(OPENAI, base_url=base_of(OPENAI, provider))
-    return Answerer(model=model, patience=AT_ONCE, report=report)
+    model = ProviderModel(OPENAI, base_url=get_base_url(OPENAI, provider))
+    return Answerer(model=model, retry_rule=AT_ONCE, problem_reporter=report)
 
 
-def holds_all(log: Session, calls: int) -> None:
+def assert_log_complete(log: Session, calls: int) -> None:
     """Every call of the tool and its result is in the log, once and in order."""
     path = log.view.path
-    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
-    called = [call for message in said for call in calls_of(message) if call.name == "look"]
-    answered = [part.call for message in said if (part := result_of(message)) is not None and part.name == "look"]
+    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
+    called = [call for message in said for call in get_tool_calls(message) if call.name == "look"]
+    answered = [
+        part.call_id for message in said if (part := get_tool_result(message)) is not None and part.name == "look"
+    ]
     assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
     assert answered == [call.id for call in called]
 
@@ -93,33 +97,33 @@ def holds_all(log: Session, calls: int) -> None:
 
 @pytest.mark.parametrize(("policy", "fault"), PAIRS)
 def test_a_run_goes_on_whatever_becomes_of_its_summaries(policy: str, fault: str) -> None:
-    given = policy_for(policy, COUNTER)
+    given = build_policy(policy, COUNTER)
     if fault == "late":
         given = replace(given, summary=replace(given.summary, timeout=0.2))
     with Provider(STEPS, WINDOW, writes=lambda _: FAULTS[fault], kept=1) as provider:
-        made = agent(provider, session(given, writing(provider)))
+        made = make_agent(provider, make_session(given, make_answerer(provider)))
         assert asyncio.run(made.invoke(TASK)) == DONE
-        newest = provider.newest
+        newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.summaries or fault == "late", "the model was asked"
         assert len(provider.sizes) == STEPS + 1
     assert RULE in newest
-    holds_all(made.session, STEPS)
-    assert blocks(made.session)
+    assert_log_complete(made.session, STEPS)
+    assert get_blocks(made.session)
 
 
 @pytest.mark.parametrize("policy", ["tail", "tiers", "threshold", "clip", "tenfold"])
 def test_summaries_of_a_real_client_are_shown_to_the_model(policy: str) -> None:
     with Provider(STEPS, WINDOW, kept=1) as provider:
-        made = agent(provider, session(policy_for(policy, COUNTER), writing(provider)))
+        made = make_agent(provider, make_session(build_policy(policy, COUNTER), make_answerer(provider)))
         assert asyncio.run(made.invoke(TASK)) == DONE
-        newest = provider.newest
+        newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
         assert provider.summaries
     assert "The parts were looked at in turn." in newest
     assert RULE in newest
-    holds_all(made.session, STEPS)
+    assert_log_complete(made.session, STEPS)
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -135,88 +139,88 @@ def test_settings_are_edited_in_the_middle_of_a_run(tmp_path: Path) -> None:
         if done in edits:
             file.write_text(edits.pop(done))
 
-    live = Live(COUNTER, file, environ={}, report=reports.append)
+    live = LivePolicy(COUNTER, file, environ={}, report=reports.append)
     with Provider(110, WINDOW, also=edit, kept=1) as provider:
-        made = agent(provider, session(live))
-        assert asyncio.run(streamed(made, TASK)) == DONE
+        made = make_agent(provider, make_session(live))
+        assert asyncio.run(stream_prompt(made, TASK)) == DONE
         assert provider.refused == []
         assert provider.overflows == 0
     assert edits == {}
-    used = [block.policy for block in blocks(made.session)]
+    used = [block.policy for block in get_blocks(made.session)]
     assert used == sorted(used), "one after the other"
     assert set(used) == {"tail", "tiers"}
     assert len(reports) == 2, "each unusable edit is told once"
     assert "no policy is called 'no-such'" in reports[0]
     assert "not TOML" in reports[1]
-    holds_all(made.session, 110)
+    assert_log_complete(made.session, 110)
 
 
 # -- compactions by request, and extensions ----------------------------------------------------------------------------
 
 
 def test_a_model_that_thinks_asks_for_a_compaction() -> None:
-    def asks(done: int, got: Got) -> Served | None:
+    def ask_for_compaction(done: int, got: Got) -> Served | None:
         if done != 25 or "toolu_c18" in got.prompt or not got.body.get("tools"):
             return None
         thought = ("There is little room left.", "signed-c18")
         return Served("A moment.", "tool", call=("c18", "compact", {"focus": "values"}), thought=thought)
 
-    with Provider(40, 24_000, also=asks, thinks=True, several=6) as provider:
-        made = agent(provider, session(policy_for("tenfold", COUNTER)), ANTHROPIC)
+    with Provider(40, 24_000, also=ask_for_compaction, thinks=True, several=6) as provider:
+        made = make_agent(provider, make_session(build_policy("tenfold", COUNTER)), ANTHROPIC)
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert [refused.message for _, refused in provider.refused] == []
         calls = provider.calls
-        after = next(got.prompt for got in provider.got if "toolu_c18" in got.prompt)
-    first = blocks(made.session)[0]
+        after = next(got.prompt for got in provider.requests if "toolu_c18" in got.prompt)
+    first = get_blocks(made.session)[0]
     assert first.reason.startswith("tool")
     assert "signed-c18" in after
-    holds_all(made.session, calls)
+    assert_log_complete(made.session, calls)
 
 
 def test_what_an_extension_vetoes_is_not_done_until_the_window_makes_it() -> None:
-    careful, asked = Extension("careful"), list[Consult]()
+    careful, asked = Extension("careful"), list[ConsultAsk]()
 
     @careful.before
-    def veto(consult: Consult) -> Answer | None:
+    def veto(consult: ConsultAsk) -> Answer | None:
         asked.append(consult)
         return Answer(cancel=True, error="not while it works") if len(asked) <= 2 else None
 
     with Provider(STEPS, WINDOW, kept=1) as provider:
-        made = agent(provider, session(policy_for("tenfold", COUNTER)), extensions=[careful])
+        made = make_agent(provider, make_session(build_policy("tenfold", COUNTER)), extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
     assert len(asked) > 2
-    assert blocks(made.session)
-    holds_all(made.session, STEPS)
+    assert get_blocks(made.session)
+    assert_log_complete(made.session, STEPS)
 
 
 def test_a_plug_in_that_raises_is_reported_and_ignored() -> None:
     clumsy, reports = Extension("clumsy"), list[str]()
 
     @clumsy.before
-    def before(consult: Consult) -> None:
+    def raise_before(consult: ConsultAsk) -> None:
         raise RuntimeError(f"before {consult.target}")
 
     @clumsy.after
-    def after(outcome: Outcome, block: Block) -> None:
+    def raise_after(outcome: Outcome, block: Block) -> None:
         raise KeyError(outcome.status, block.id)
 
-    @clumsy.on(Started, Ended)
-    def told(event: object) -> None:
+    @clumsy.on(CompactionStart, CompactionEnd)
+    def raise_on_event(event: object) -> None:
         raise ValueError(type(event).__name__)
 
     with Provider(STEPS, WINDOW, kept=1) as provider:
-        answerer = writing(provider, report=reports.append)
-        made = agent(provider, session(policy_for("threshold", COUNTER), answerer), extensions=[clumsy])
+        answerer = make_answerer(provider, report=reports.append)
+        made = make_agent(provider, make_session(build_policy("threshold", COUNTER), answerer), extensions=[clumsy])
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
         assert provider.overflows == 0
-    assert blocks(made.session)
+    assert get_blocks(made.session)
     said = Counter(next(w for w in ("before-hook", "after-hook", "listener") if w in report) for report in reports)
-    assert said["after-hook"] == len(blocks(made.session))
+    assert said["after-hook"] == len(get_blocks(made.session))
     assert said["before-hook"] >= said["after-hook"]
     assert said["listener"] >= 2 * said["after-hook"]
-    holds_all(made.session, STEPS)
+    assert_log_complete(made.session, STEPS)
 
 
 # -- all of it, in the run of three hundred steps ----------------------------------------------------------------------
@@ -229,41 +233,43 @@ def test_three_hundred_steps_in_which_everything_goes_wrong(policy: str, then: s
     file.write_text(f'[tenfold]\npolicy = "{policy}"\n')
     edits = {120: "[tenfold\n", 150: f'[tenfold]\npolicy = "{then}"\n'}
     answers = cycle((*FAULTS.values(), None))
-    careful, asked = Extension("careful"), list[Consult]()
+    careful, asked = Extension("careful"), list[ConsultAsk]()
 
     @careful.before
-    def veto(consult: Consult) -> Answer | None:
+    def veto(consult: ConsultAsk) -> Answer | None:
         asked.append(consult)
         if len(asked) == 2:
             raise RuntimeError("an extension with a fault")
         return Answer(cancel=True, error="not now") if len(asked) == 1 else None
 
-    def also(done: int, got: Got) -> Served | None:
+    def disturb_step(done: int, got: Got) -> Served | None:
         if done in edits:
             file.write_text(edits.pop(done))
         if done == 90 and "toolu_c90" not in got.prompt:
             return Served("A moment.", "tool", call=("c90", "compact", {"focus": "values"}))
         return None
 
-    live = Live(COUNTER, file, environ={}, report=reports.append)
+    live = LivePolicy(COUNTER, file, environ={}, report=reports.append)
 
-    def impatient() -> Policy:
+    def build_impatient_policy() -> Policy:
         given = live()
         return replace(given, summary=replace(given.summary, timeout=0.2))
 
-    with Provider(300, 32_000, also=also, writes=lambda got: next(answers) or summary(got), kept=1) as provider:
-        memory = session(impatient, writing(provider, report=reports.append))
-        made = agent(provider, memory, ANTHROPIC, extensions=[careful])
+    with Provider(
+        300, 32_000, also=disturb_step, writes=lambda got: next(answers) or serve_summary(got), kept=1
+    ) as provider:
+        memory = make_session(build_impatient_policy, make_answerer(provider, report=reports.append))
+        made = make_agent(provider, memory, ANTHROPIC, extensions=[careful])
         assert asyncio.run(made.invoke(TASK)) == DONE
-        newest = provider.newest
+        newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
     assert RULE in newest
     assert edits == {}
     assert any("not TOML" in report for report in reports)
     assert any("an extension with a fault" in report for report in reports)
-    made_by = [block.policy for block in blocks(made.session)]
+    made_by = [block.policy for block in get_blocks(made.session)]
     assert set(made_by) == {policy, then}
-    holds_all(made.session, 300)
+    assert_log_complete(made.session, 300)
 
 
 # -- kills -------------------------------------------------------------------------------------------------------------
@@ -273,31 +279,31 @@ class Killing(Provider):
     """Kills the process that asks: at requests that a seed chose, while it waits or a moment after its answer."""
 
     def __init__(self, steps: int, window: int, draw: random.Random, *, times: int) -> None:
-        super().__init__(steps, window, also=self._kills, thinks=True, several=5, kept=1)
+        super().__init__(steps, window, also=self._kill_at_step, thinks=True, several=5, kept=1)
         self.moments = {
             done: draw.choice((0.0, draw.uniform(0.0, 0.03))) for done in draw.sample(range(3, steps - 10), times)
         }
         self.child = 0
         self.shown = 0
 
-    def _kills(self, done: int, got: Got) -> None:
-        self.shown += RESUMED in (asked := got.prompt) and NO_RESULT in asked
+    def _kill_at_step(self, done: int, got: Got) -> None:
+        self.shown += RESUME_PROMPT in (asked := got.prompt) and NO_RESULT in asked
         moment = self.moments.pop(done, None)
         if moment:
-            threading.Timer(moment, killed, (self.child,)).start()
+            threading.Timer(moment, kill_process, (self.child,)).start()
         elif moment is not None:
-            killed(self.child)
+            kill_process(self.child)
 
 
-def killed(child: int) -> None:
+def kill_process(child: int) -> None:
     """Kills a process. It may be gone: a tool killed it from within, or an earlier moment came late."""
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
 
 
-def resumed(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> int:
+def restart_until_done(provider: Killing, model: str, log: Path, ran: Path, dies: str) -> int:
     """Starts the process again until it ends by itself; how often it was killed."""
-    arguments = (str(log), base_of(model, provider), model, str(ran), dies)
+    arguments = (str(log), get_base_url(model, provider), model, str(ran), dies)
     command = [sys.executable, "-m", "tests.agent.killed", *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starts:
         assert starts.stdin is not None
@@ -323,28 +329,28 @@ def test_a_process_that_is_killed_goes_on_and_loses_and_repeats_nothing(tmp_path
     draw = random.Random(2)  # noqa: S311 - it chooses moments
     dies = f"src/part{draw.randint(5, 250)}.py"
     with Killing(300, 32_000, draw, times=4) as provider:
-        kills = resumed(provider, ANTHROPIC, tmp_path / "log.db", tmp_path / "ran", dies)
+        kills = restart_until_done(provider, ANTHROPIC, tmp_path / "log.db", tmp_path / "ran", dies)
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
     assert kills >= 4
-    path = opened(tmp_path / "log.db").view.path
-    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
-    called = [json.loads(call.arguments)["path"] for message in said for call in calls_of(message)]
-    ids = {call.id: json.loads(call.arguments)["path"] for message in said for call in calls_of(message)}
-    answered = [ids[part.call] for message in said if (part := result_of(message)) is not None]
+    path = open_session(tmp_path / "log.db").view.path
+    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
+    called = [json.loads(call.arguments)["path"] for message in said for call in get_tool_calls(message)]
+    ids = {call.id: json.loads(call.arguments)["path"] for message in said for call in get_tool_calls(message)}
+    answered = [ids[part.call_id] for message in said if (part := get_tool_result(message)) is not None]
     ran = (tmp_path / "ran").read_text().split()
-    assert sum(text_of(message) == TASK for message in said) == 1
+    assert sum(get_text(message) == TASK for message in said) == 1
     assert len(set(ran)) == len(ran), "no call is run twice"
     assert set(ran) <= set(called), "a call is in the log before it is run"
-    assert called == sorted(called, key=number), "and in order, each once"
+    assert called == sorted(called, key=parse_number), "and in order, each once"
     assert len(set(called)) == len(called)
     assert sorted(answered) == sorted(set(answered))
     assert set(answered) <= set(ran)
     assert dies in set(ran) - set(answered), "its outcome is not known"
     assert provider.shown, "and that is what the model is told"
-    assert RULE in "".join(text_of(message) for message in opened(tmp_path / "log.db").view.messages())
+    assert RULE in "".join(get_text(message) for message in open_session(tmp_path / "log.db").view.get_messages())
 
 
-def number(path: str) -> int:
+def parse_number(path: str) -> int:
     """The number in a path of the task."""
     return int(path.removeprefix("src/part").removesuffix(".py"))

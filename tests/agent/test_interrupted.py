@@ -21,33 +21,33 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from tenfold.agent import Agent, Memory
-from tenfold.agent.agent import RESUMED
-from tenfold.events import Event, RunEnded
-from tenfold.extensions import Extension
-from tenfold.record.entry import Said
-from tenfold.record.message import Message, calls_of, result_of, text_of
+from tenfold.agent.runtime import RESUME_PROMPT
+from tenfold.config.extensions import Extension
+from tenfold.events import Event, RunEnd
+from tenfold.record.entry import MessageEntry
+from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
 from tenfold.view.units import NO_RESULT
-from tests.agent.test_agent import ANTHROPIC, OPENAI, TASK, WINDOW, agent, session
+from tests.agent.test_agent import ANTHROPIC, OPENAI, TASK, WINDOW, make_agent, make_session
 from tests.agent.working import DONE, Provider
 from tests.llm.loopback import Got, Served
 
 
-def said(log: Session) -> list[Message]:
+def get_messages(log: Session) -> list[Message]:
     path = log.view.path
-    return [entry.message for p in range(path.length) if isinstance(entry := path.at(p), Said)]
+    return [entry.message for p in range(path.length) if isinstance(entry := path.get_entry(p), MessageEntry)]
 
 
-async def streamed(made: Agent, prompt: str) -> None:
+async def stream_prompt(made: Agent, prompt: str) -> None:
     async for _ in made.stream(prompt):
         pass
 
 
-def breaking(events: int, *, smoothly: bool) -> Provider:
+def make_breaking_provider(events: int, *, smoothly: bool) -> Provider:
     """A provider that ends its third stream after so many events."""
     broken: list[int] = []
 
-    def breaks(done: int, got: Got) -> Served | None:
+    def break_stream(done: int, got: Got) -> Served | None:
         del got
         if done != 2 or broken:
             return None
@@ -55,7 +55,7 @@ def breaking(events: int, *, smoothly: bool) -> Provider:
         call = ("b", "look", {"path": "src/part9.py"})
         return Served("What I found so far repeats.", finish="tool", call=call, breaks=events, smoothly=smoothly)
 
-    return Provider(3, WINDOW, also=breaks)
+    return Provider(3, WINDOW, also=break_stream)
 
 
 @pytest.mark.parametrize("smoothly", [True, False])
@@ -67,25 +67,28 @@ def test_a_stream_that_breaks_is_kept_as_a_partial_message(
 ) -> None:
     told: list[Event] = []
     watch = Extension("watch")
-    watch.on(RunEnded)(told.append)
-    with breaking(events, smoothly=smoothly) as provider:
-        plain = agent(provider, model)
+    watch.on(RunEnd)(told.append)
+    with make_breaking_provider(events, smoothly=smoothly) as provider:
+        plain = make_agent(provider, model)
         made = Agent(plain.model, session=plain.session, window=WINDOW, tools=[look_at], extensions=[watch])
         with pytest.raises(ModelAPIError):
-            asyncio.run(streamed(made, TASK))
-        (partial,) = [m for m in said(made.session) if m.status != "ok"]
-        assert text_of(partial).startswith("What I found")
-        assert len(calls_of(partial)) == calls
-        shown = text_of(made.session.view.messages()[-1])
+            asyncio.run(stream_prompt(made, TASK))
+        (partial,) = [m for m in get_messages(made.session) if m.status != "ok"]
+        assert get_text(partial).startswith("What I found")
+        assert len(get_tool_calls(partial)) == calls
+        shown = get_text(made.session.view.get_messages()[-1])
         assert shown.startswith("[this answer was aborted before it was complete")
         assert ("what it was about to call was not called: look" in shown) == bool(calls)
         assert "What I found" in shown
         assert asyncio.run(made.invoke("Go on.")) == DONE
         assert provider.refused == []
     assert not any(
-        "src/part9.py" in call.arguments for m in said(made.session) for call in calls_of(m) if m.status == "ok"
+        "src/part9.py" in call.arguments
+        for m in get_messages(made.session)
+        for call in get_tool_calls(m)
+        if m.status == "ok"
     )
-    assert [e.status for e in told if isinstance(e, RunEnded)] == ["failed", "ok"]
+    assert [e.status for e in told if isinstance(e, RunEnd)] == ["failed", "ok"]
 
 
 async def look_at(path: str) -> str:
@@ -100,26 +103,26 @@ look_at.__name__ = "look"
 def test_a_run_that_is_stopped_keeps_what_was_streamed(model: str) -> None:
     told: list[Event] = []
     watch = Extension("watch")
-    watch.on(RunEnded)(told.append)
+    watch.on(RunEnd)(told.append)
 
-    async def stopped(made: Agent) -> None:
+    async def stop_run(made: Agent) -> None:
         async with aclosing(made.stream(TASK)) as events:
             async for event in events:
                 if isinstance(event, PartDeltaEvent):
                     return
 
     with Provider(3, WINDOW) as provider:
-        plain = agent(provider, model)
+        plain = make_agent(provider, model)
         made = Agent(plain.model, session=plain.session, window=WINDOW, tools=[look_at], extensions=[watch])
-        asyncio.run(stopped(made))
+        asyncio.run(stop_run(made))
         assert made.phase == "idle"
-        assert [m.status for m in said(made.session)] == ["ok", "aborted"]
+        assert [m.status for m in get_messages(made.session)] == ["ok", "aborted"]
         assert asyncio.run(made.invoke("Go on.")) == DONE
         assert provider.refused == []
-    assert [e.status for e in told if isinstance(e, RunEnded)] == ["stopped", "ok"]
+    assert [e.status for e in told if isinstance(e, RunEnd)] == ["stopped", "ok"]
 
 
-def of_three(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+def call_three_tools(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """A model that calls three tools at once, then says how many results it sees."""
     del info
     results = [part for m in messages for part in m.parts if part.part_kind in {"tool-return", "retry-prompt"}]
@@ -129,7 +132,7 @@ def of_three(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def test_results_are_in_the_log_while_other_calls_of_the_answer_still_run() -> None:
-    memory = session()
+    memory = make_session()
     seen: dict[int, list[str]] = {}
     first, second = asyncio.Event(), asyncio.Event()
 
@@ -141,16 +144,16 @@ def test_results_are_in_the_log_while_other_calls_of_the_answer_still_run() -> N
             second.set()
         if number == 3:
             await first.wait()
-            seen[3] = [text_of(m) for m in said(memory) if m.role == "tool"]
+            seen[3] = [get_text(m) for m in get_messages(memory) if m.role == "tool"]
         return f"result {number}"
 
     class Watching(Memory):
-        async def _done(self, part: ToolReturnPart | RetryFeedbackPart, run: str | None) -> None:
-            await super()._done(part, run)
-            if len([m for m in said(memory) if m.role == "tool"]) == 2:
+        async def _record_result(self, part: ToolReturnPart | RetryFeedbackPart, run: str | None) -> None:
+            await super()._record_result(part, run)
+            if len([m for m in get_messages(memory) if m.role == "tool"]) == 2:
                 first.set()
 
-    runner = Runner(FunctionModel(of_three), tools=[step], capabilities=[Watching(memory, window=WINDOW)])
+    runner = Runner(FunctionModel(call_three_tools), tools=[step], capabilities=[Watching(memory, window=WINDOW)])
 
     async def run() -> str:
         async with asyncio.timeout(30):
@@ -158,12 +161,12 @@ def test_results_are_in_the_log_while_other_calls_of_the_answer_still_run() -> N
 
     assert asyncio.run(run()) == "3 results"
     assert seen[3] == ["result 1", "result 2"], "in the order of the calls, before the third is done"
-    assert [text_of(m) for m in said(memory) if m.role == "tool"] == ["result 1", "result 2", "result 3"]
+    assert [get_text(m) for m in get_messages(memory) if m.role == "tool"] == ["result 1", "result 2", "result 3"]
     assert memory.view.path.length == 6, "nothing is there twice, nothing was branched off"
 
 
 def test_a_call_that_fails_leaves_the_others_where_they_were() -> None:
-    memory = session()
+    memory = make_session()
 
     async def step(number: int) -> str:
         """Works."""
@@ -171,14 +174,14 @@ def test_a_call_that_fails_leaves_the_others_where_they_were() -> None:
             raise ToolFailed("no")
         return f"result {number}"
 
-    runner = Runner(FunctionModel(of_three), tools=[step], capabilities=[Memory(memory, window=WINDOW)])
+    runner = Runner(FunctionModel(call_three_tools), tools=[step], capabilities=[Memory(memory, window=WINDOW)])
     assert asyncio.run(runner.run(TASK)).output == "3 results"
-    assert [text_of(m) for m in said(memory) if m.role == "tool"] == ["result 1", "no", "result 3"]
+    assert [get_text(m) for m in get_messages(memory) if m.role == "tool"] == ["result 1", "no", "result 3"]
     assert memory.view.path.length == 6
 
 
 def test_a_run_stopped_in_a_tool_keeps_the_results_that_are_there_and_runs_no_call_again() -> None:
-    memory = session()
+    memory = make_session()
     ran: list[int] = []
     third = asyncio.Event()
 
@@ -191,28 +194,28 @@ def test_a_run_stopped_in_a_tool_keeps_the_results_that_are_there_and_runs_no_ca
             await asyncio.sleep(3_600)
         return f"result {number}"
 
-    made = Agent(FunctionModel(of_three), session=memory, window=WINDOW, tools=[step])
+    made = Agent(FunctionModel(call_three_tools), session=memory, window=WINDOW, tools=[step])
 
-    async def stopped() -> None:
+    async def stop_run() -> None:
         task = asyncio.create_task(made.invoke(TASK))
         await third.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(stopped())
+    asyncio.run(stop_run())
     assert made.phase == "idle"
-    assert made.session.view.step is not None
+    assert made.session.view.open_step is not None
     assert asyncio.run(made.invoke()) == "3 results", "nothing was said, and it goes on all the same"
     assert ran == [1, 2, 3]
-    shown = made.session.view.messages()
-    results = [found for m in shown if m.role == "tool" and (found := result_of(m)) is not None]
-    assert {"result 1", NO_RESULT} <= {text_of(m) for m in shown if m.role == "tool"}
-    assert sorted(r.call for r in results) == ["c1", "c2", "c3"]
-    assert text_of(shown[-2]) == RESUMED
+    shown = made.session.view.get_messages()
+    results = [found for m in shown if m.role == "tool" and (found := get_tool_result(m)) is not None]
+    assert {"result 1", NO_RESULT} <= {get_text(m) for m in shown if m.role == "tool"}
+    assert sorted(r.call_id for r in results) == ["c1", "c2", "c3"]
+    assert get_text(shown[-2]) == RESUME_PROMPT
 
 
-async def in_pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+async def stream_pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
     del messages, info
     yield "Let me "
     yield "see. "
@@ -221,9 +224,9 @@ async def in_pieces(messages: list[ModelMessage], info: AgentInfo) -> AsyncItera
 
 
 def test_any_error_in_a_stream_keeps_the_partial_message() -> None:
-    made = Agent(FunctionModel(stream_function=in_pieces), session=session(), window=WINDOW)
+    made = Agent(FunctionModel(stream_function=stream_pieces), session=make_session(), window=WINDOW)
     with pytest.raises(OSError, match="cable"):
-        asyncio.run(streamed(made, TASK))
-    (partial,) = [m for m in said(made.session) if m.status != "ok"]
-    assert text_of(partial) == "Let me see. "
-    assert [call.name for call in calls_of(partial)] == ["step"]
+        asyncio.run(stream_prompt(made, TASK))
+    (partial,) = [m for m in get_messages(made.session) if m.status != "ok"]
+    assert get_text(partial) == "Let me see. "
+    assert [call.name for call in get_tool_calls(partial)] == ["step"]

@@ -13,17 +13,17 @@ import pytest
 from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.agent import Agent
-from tenfold.llm.provider import client_for
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.policies import POLICIES
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
+from tenfold.llm.provider import open_client
+from tenfold.meter.counters import choose_counter
 from tenfold.record.block import Block
-from tenfold.record.message import calls_of, result_of
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
-from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, settings_for
+from tenfold.record.message import get_tool_calls, get_tool_result
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
+from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, build_settings
 from tests.llm.conftest import SECRET
-from tests.llm.loopback import Got, base_of
+from tests.llm.loopback import Got, get_base_url
 
 CHAT, RESPONSES, ANTHROPIC, GOOGLE = CLIENTS
 STEPS = 300
@@ -61,7 +61,7 @@ def google_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", SECRET)
 
 
-async def streamed(agent: Agent, prompt: str) -> str:
+async def stream_prompt(agent: Agent, prompt: str) -> str:
     """What the last event of a streamed run holds."""
     events: AsyncIterator[object] = agent.stream(prompt)
     output = ""
@@ -71,7 +71,7 @@ async def streamed(agent: Agent, prompt: str) -> str:
     return output
 
 
-def looking(lines: int) -> Callable[[str], str]:
+def make_look_tool(lines: int) -> Callable[[str], str]:
     """The tool, whose results have so many lines."""
 
     def look(path: str) -> str:
@@ -85,20 +85,20 @@ def looking(lines: int) -> Callable[[str], str]:
     return look
 
 
-def holds_all(log: Session, calls: int) -> None:
+def assert_log_complete(log: Session, calls: int) -> None:
     """Every call and its result is in the log, once and in order."""
     path = log.view.path
-    said = [m for p in range(path.length) if (m := getattr(path.at(p), "message", None)) is not None]
-    called = [call for message in said for call in calls_of(message)]
-    answered = [part.call for message in said if (part := result_of(message)) is not None]
+    said = [m for p in range(path.length) if (m := getattr(path.get_entry(p), "message", None)) is not None]
+    called = [call for message in said for call in get_tool_calls(message)]
+    answered = [part.call_id for message in said if (part := get_tool_result(message)) is not None]
     assert [json.loads(c.arguments) for c in called] == [{"path": f"src/part{n}.py"} for n in range(1, calls + 1)]
     assert answered == [call.id for call in called]
     assert len(set(answered)) == calls
 
 
-def blocks(log: Session) -> list[Block]:
+def get_blocks(log: Session) -> list[Block]:
     path = log.view.path
-    return [b for p in range(path.length) if isinstance(b := path.at(p), Block)]
+    return [b for p in range(path.length) if isinstance(b := path.get_entry(p), Block)]
 
 
 def test_every_policy_and_every_client_is_in_both_windows_and_every_client_in_both_forms() -> None:
@@ -114,7 +114,7 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -
     forgotten: list[int] = []
     came_back: list[int] = []
 
-    def watches(done: int, got: Got) -> None:
+    def watch_request(done: int, got: Got) -> None:
         if done % 25:
             return
         request = got.prompt
@@ -124,28 +124,30 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -
             came_back.append(done)
         assert "c2tpcF90aG91Z2h0" not in request, "no placeholder of a signature"
 
-    place = Place(MemoryStore(), "s")
-    memory = Session.create(place, policy_for(policy, counter_for("claude").counter))
-    with Provider(STEPS, window, also=watches, per=per, says=says, thinks=True, several=SEVERAL, kept=1) as provider:
+    place = SessionAddress(MemoryStore(), "s")
+    memory = Session.create(place, build_policy(policy, choose_counter("claude").counter))
+    with Provider(
+        STEPS, window, also=watch_request, per=per, says=says, thinks=True, several=SEVERAL, kept=1
+    ) as provider:
         agent = Agent(
-            client_for(client, base_of(client, provider)),
+            open_client(client, get_base_url(client, provider)),
             session=memory,
             window=window,
             instructions="Be brief.",
-            settings=settings_for(client),
-            tools=[looking(lines)],
+            settings=build_settings(client),
+            tools=[make_look_tool(lines)],
         )
-        run = agent.invoke(TASK) if form == "invoke" else streamed(agent, TASK)
+        run = agent.invoke(TASK) if form == "invoke" else stream_prompt(agent, TASK)
         assert asyncio.run(run) == DONE
-        newest = provider.newest
+        newest = provider.newest_prompt
         assert [refused.message for _, refused in provider.refused] == []
         assert provider.overflows == 0
-        assert len(provider.got) == STEPS + 1
+        assert len(provider.requests) == STEPS + 1
         assert window * 0.35 < max(provider.sizes) <= window - 1_000, "the answer asked for has room beside it"
         assert provider.told > 1.5 * window
     assert forgotten == []
     assert RULE in newest
-    holds_all(memory, CALLS)
-    assert len(blocks(memory)) >= 3
+    assert_log_complete(memory, CALLS)
+    assert len(get_blocks(memory)) >= 3
     assert agent.phase == "idle"
     assert came_back or client == CHAT, "what was signed came back"

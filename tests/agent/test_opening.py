@@ -8,30 +8,37 @@ from pathlib import Path
 import pytest
 
 from tenfold.agent import Agent
-from tenfold.agent.demonstration import NAME
-from tenfold.agent.opening import KEYS, WINDOW, Wanted, change, model_of, opened
-from tenfold.agent.workbench import Kind
-from tenfold.errors import BadInput, NotFound, UsageError
-from tenfold.events import Ended, Event, RunEnded
-from tenfold.extensions import Extension
-from tenfold.llm.provider import client_for
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.meter.windows import window_of
+from tenfold.agent.coding_tools import ApprovalKind
+from tenfold.agent.demonstration import DEMONSTRATION
+from tenfold.agent.factory import (
+    DEMONSTRATION_WINDOW,
+    PROVIDER_KEYS,
+    AgentOptions,
+    change_model,
+    choose_model,
+    open_agent,
+)
+from tenfold.config.extensions import Extension
+from tenfold.errors import BadInput, NotFoundError, UsageError
+from tenfold.events import CompactionEnd, Event, RunEnd
+from tenfold.formats.importer import import_sessions
+from tenfold.formats.session_files import read_file
+from tenfold.llm.provider import open_client
+from tenfold.meter.counters import choose_counter
+from tenfold.meter.windows import find_window
 from tenfold.record.ask import Outcome
-from tenfold.transcripts.files import read_file
-from tenfold.transcripts.load import load
-from tests.llm.loopback import ANSWERS, Got, Loopback, Served, base_of
+from tenfold.store.in_memory import MemoryStore
+from tests.llm.loopback import ANSWERS, Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
 
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
 LONG = "Remember the price list. " + "The price of an item is what is paid for it. " * 120
 heard: list[Event] = []
 listening = Extension("listening")
-listening.on(RunEnded)(heard.append)
+listening.on(RunEnd)(heard.append)
 
 
-async def no(line: str, kind: Kind) -> bool:
+async def refuse(line: str, kind: ApprovalKind) -> bool:
     del line, kind
     return False
 
@@ -39,7 +46,7 @@ async def no(line: str, kind: Kind) -> bool:
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without any key."""
-    for variable in {row.variable for row in KEYS}:
+    for variable in {row.variable for row in PROVIDER_KEYS}:
         monkeypatch.delenv(variable, raising=False)
     return monkeypatch
 
@@ -58,54 +65,56 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_any_key_it_is_the_demonstration_in_a_small_window(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     del bare
-    made = opened(MemoryStore(), Wanted(tmp_path), no)
-    assert (made.model.model_name, made.window) == (NAME, WINDOW)
-    assert opened(MemoryStore(), Wanted(tmp_path, window=9_000), no).window == 9_000
+    made = open_agent(MemoryStore(), AgentOptions(tmp_path), refuse)
+    assert (made.model.model_name, made.window) == (DEMONSTRATION, DEMONSTRATION_WINDOW)
+    assert open_agent(MemoryStore(), AgentOptions(tmp_path, window=9_000), refuse).window == 9_000
 
 
-@pytest.mark.parametrize("row", KEYS, ids=lambda row: row.variable)
+@pytest.mark.parametrize("row", PROVIDER_KEYS, ids=lambda row: row.variable)
 def test_a_key_that_is_there_chooses_its_providers_model(bare: pytest.MonkeyPatch, row: object) -> None:
-    (key,) = [one for one in KEYS if one is row]
+    (key,) = [one for one in PROVIDER_KEYS if one is row]
     bare.setenv(key.variable, "none")
-    name, model = model_of(Wanted(Path()))
+    name, model = choose_model(AgentOptions(Path()))
     assert name == key.model
     assert model.model_name == key.model.partition(":")[2]
-    assert model.context_window or window_of(key.model), "its window is known"
+    assert model.context_window or find_window(key.model), "its window is known"
 
 
 def test_the_first_key_of_the_table_wins_and_an_asked_model_before_it(tmp_path: Path) -> None:
-    assert model_of(Wanted(tmp_path))[0] == KEYS[0].model
-    assert model_of(Wanted(tmp_path, OPENAI))[0] == OPENAI
-    assert model_of(Wanted(tmp_path, NAME))[0] == NAME
+    assert choose_model(AgentOptions(tmp_path))[0] == PROVIDER_KEYS[0].model
+    assert choose_model(AgentOptions(tmp_path, OPENAI))[0] == OPENAI
+    assert choose_model(AgentOptions(tmp_path, DEMONSTRATION))[0] == DEMONSTRATION
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        (Wanted(Path(), "gpt-4o"), "write PROVIDER:MODEL"),
-        (Wanted(Path(), "nobody:gpt-4o"), "no provider is called 'nobody'"),
-        (Wanted(Path(), "groq:llama-3.3-70b-versatile"), "set the environment variable GROQ_API_KEY"),
-        (Wanted(Path(), base_url="http://127.0.0.1:9/v1"), "name it with --model"),
-        (Wanted(Path(), NAME, "http://127.0.0.1:9/v1"), "name it with --model"),
-        (Wanted(Path(), OPENAI, policy="tenfolt"), "did you mean 'tenfold'"),
+        (AgentOptions(Path(), "gpt-4o"), "write PROVIDER:MODEL"),
+        (AgentOptions(Path(), "nobody:gpt-4o"), "no provider is called 'nobody'"),
+        (AgentOptions(Path(), "groq:llama-3.3-70b-versatile"), "set the environment variable GROQ_API_KEY"),
+        (AgentOptions(Path(), base_url="http://127.0.0.1:9/v1"), "name it with --model"),
+        (AgentOptions(Path(), DEMONSTRATION, "http://127.0.0.1:9/v1"), "name it with --model"),
+        (AgentOptions(Path(), OPENAI, policy="tenfolt"), "did you mean 'tenfold'"),
     ],
 )
-def test_what_cannot_be_opened_says_what_to_do(bare: pytest.MonkeyPatch, wanted: Wanted, told: str) -> None:
+def test_what_cannot_be_opened_says_what_to_do(bare: pytest.MonkeyPatch, wanted: AgentOptions, told: str) -> None:
     bare.setenv("OPENAI_API_KEY", "none")
     store = MemoryStore()
     with pytest.raises(UsageError, match=told):
-        opened(store, wanted, no)
-    assert store.sessions("default") == [], "nothing is left behind"
+        open_agent(store, wanted, refuse)
+    assert store.list_sessions("default") == [], "nothing is left behind"
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no such folder"):
-        opened(MemoryStore(), Wanted(tmp_path / "nope", NAME), no)
+        open_agent(MemoryStore(), AgentOptions(tmp_path / "nope", DEMONSTRATION), refuse)
 
 
 def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
     said: list[str] = []
-    made = opened(MemoryStore(), Wanted(tmp_path, "mine", "http://127.0.0.1:9/v1"), no, report=said.append)
+    made = open_agent(
+        MemoryStore(), AgentOptions(tmp_path, "mine", "http://127.0.0.1:9/v1"), refuse, report=said.append
+    )
     assert made.window is None
     assert "openai:mine is not known" in said[0]
 
@@ -113,9 +122,9 @@ def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ANSWERS)
 def test_it_is_told_of_its_folder_and_offered_its_tools(tmp_path: Path, model: str) -> None:
     with Loopback("Fine.") as loopback:
-        made = opened(MemoryStore(), Wanted(tmp_path, model, base_of(model, loopback)), no)
+        made = open_agent(MemoryStore(), AgentOptions(tmp_path, model, get_base_url(model, loopback)), refuse)
         assert asyncio.run(made.invoke("Hello")) == "Fine."
-        (got,) = loopback.got
+        (got,) = loopback.requests
     assert f"the folder '{tmp_path.name}'" in got.prompt
     assert str(tmp_path.parent) not in got.prompt, "and not where it lies"
     for tool in ("read_file", "list_files", "search_files", "write_file", "edit_file", "run_command", "recall_search"):
@@ -127,14 +136,14 @@ def test_it_is_told_of_its_folder_and_offered_its_tools(tmp_path: Path, model: s
 
 def test_a_session_goes_on_with_the_model_it_was_recorded_with(tmp_path: Path) -> None:
     store = MemoryStore()
-    first = opened(store, Wanted(tmp_path, OPENAI), no)
-    asked = opened(store, Wanted(tmp_path, session="last"), no)
-    assert asked.session.place.session == first.session.place.session
+    first = open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
+    asked = open_agent(store, AgentOptions(tmp_path, session="last"), refuse)
+    assert asked.session.address.session == first.session.address.session
     assert asked.model.model_name == "gpt-4o-mini"
-    beginning = first.session.place.session[:-2]
-    other = opened(store, Wanted(tmp_path, ANTHROPIC, session=beginning), no)
+    beginning = first.session.address.session[:-2]
+    other = open_agent(store, AgentOptions(tmp_path, ANTHROPIC, session=beginning), refuse)
     assert other.model.model_name == "claude-haiku-4-5"
-    assert opened(store, Wanted(tmp_path, session="last"), no).model.model_name == "claude-haiku-4-5"
+    assert open_agent(store, AgentOptions(tmp_path, session="last"), refuse).model.model_name == "claude-haiku-4-5"
 
 
 def test_a_recorded_model_whose_key_is_gone_is_told_of_and_another_goes_on(
@@ -143,10 +152,10 @@ def test_a_recorded_model_whose_key_is_gone_is_told_of_and_another_goes_on(
     said: list[str] = []
     store = MemoryStore()
     bare.setenv("OPENAI_API_KEY", "none")
-    opened(store, Wanted(tmp_path, OPENAI), no)
+    open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
     bare.delenv("OPENAI_API_KEY")
-    made = opened(store, Wanted(tmp_path, session="last"), no, report=said.append)
-    assert made.model.model_name == NAME
+    made = open_agent(store, AgentOptions(tmp_path, session="last"), refuse, report=said.append)
+    assert made.model.model_name == DEMONSTRATION
     assert "set the environment variable OPENAI_API_KEY" in said[0]
 
 
@@ -154,32 +163,34 @@ def test_a_session_begun_as_a_demonstration_takes_the_key_that_is_there_now(
     bare: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = MemoryStore()
-    first = opened(store, Wanted(tmp_path), no)
+    first = open_agent(store, AgentOptions(tmp_path), refuse)
     asyncio.run(first.invoke("What is this?"))
     bare.setenv("OPENAI_API_KEY", "none")
-    made = opened(store, Wanted(tmp_path, session="last"), no)
-    assert f"openai:{made.model.model_name}" == KEYS[1].model
-    assert len(made.session.view.messages()) >= 4
+    made = open_agent(store, AgentOptions(tmp_path, session="last"), refuse)
+    assert f"openai:{made.model.model_name}" == PROVIDER_KEYS[1].model
+    assert len(made.session.view.get_messages()) >= 4
 
 
 def test_a_session_that_is_not_there_names_the_next_step(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="holds no session yet"):
-        opened(MemoryStore(), Wanted(tmp_path, NAME, session="last"), no)
+    with pytest.raises(NotFoundError, match="holds no session yet"):
+        open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION, session="last"), refuse)
     store = MemoryStore()
-    opened(store, Wanted(tmp_path, NAME), no)
-    with pytest.raises(NotFound, match="`tenfold sessions` lists them"):
-        opened(store, Wanted(tmp_path, NAME, session="zz"), no)
+    open_agent(store, AgentOptions(tmp_path, DEMONSTRATION), refuse)
+    with pytest.raises(NotFoundError, match="`tenfold sessions` lists them"):
+        open_agent(store, AgentOptions(tmp_path, DEMONSTRATION, session="zz"), refuse)
 
 
 @pytest.mark.parametrize("file", ["pricing.claude-code.jsonl", "logs.pi.jsonl"])
 def test_a_session_of_another_tool_goes_on_and_is_not_taken_for_a_rewrite(tmp_path: Path, file: str) -> None:
     store = MemoryStore()
-    load(read_file(ROOT / "examples" / "sessions" / file), store, "default", counter_for(NAME).counter)
-    made = opened(store, Wanted(tmp_path, NAME, session="last"), no)
+    import_sessions(
+        read_file(ROOT / "examples" / "sessions" / file), store, "default", choose_counter(DEMONSTRATION).counter
+    )
+    made = open_agent(store, AgentOptions(tmp_path, DEMONSTRATION, session="last"), refuse)
     assert "scripted demonstration" in asyncio.run(made.invoke("What is this?"))
     path = made.session.view.path
-    assert made.session.view.marks.live, "it did not fit the window"
-    assert path.length == len(store.original("default", made.session.place.session))
+    assert made.session.view.state.live_blocks, "it did not fit the window"
+    assert path.length == len(store.read_entries("default", made.session.address.session))
 
 
 # -- the settings ------------------------------------------------------------------------------------------------------
@@ -189,7 +200,7 @@ def test_the_settings_are_read_live_and_an_unusable_edit_leaves_the_last_good_on
     tmp_path: Path, settings: Path
 ) -> None:
     said: list[str] = []
-    made = opened(MemoryStore(), Wanted(tmp_path, NAME), no, report=said.append)
+    made = open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION), refuse, report=said.append)
     assert made.session.policy.name == "tenfold"
     settings.write_text('[tenfold]\npolicy = "tiers"\n')
     assert made.session.policy.name == "tiers"
@@ -201,63 +212,70 @@ def test_the_settings_are_read_live_and_an_unusable_edit_leaves_the_last_good_on
 
 def test_an_asked_policy_comes_before_the_settings(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\npolicy = "tiers"\n')
-    assert opened(MemoryStore(), Wanted(tmp_path, NAME, policy="clip"), no).session.policy.name == "clip"
+    assert (
+        open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION, policy="clip"), refuse).session.policy.name
+        == "clip"
+    )
 
 
 def test_extensions_of_the_settings_and_given_ones_are_told(tmp_path: Path, settings: Path) -> None:
     settings.write_text(f'[tenfold]\nextensions = ["{__name__}:listening"]\n')
     given = Extension("given")
     told: list[Event] = []
-    given.on(RunEnded)(told.append)
+    given.on(RunEnd)(told.append)
     heard.clear()
-    asyncio.run(opened(MemoryStore(), Wanted(tmp_path, NAME), no, extensions=(given,)).invoke("What is this?"))
+    asyncio.run(
+        open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION), refuse, extensions=(given,)).invoke(
+            "What is this?"
+        )
+    )
     assert len(heard) == len(told) == 1
 
 
 # -- the summaries -----------------------------------------------------------------------------------------------------
 
 
-def summarizing(got: Got) -> Served:
+def serve_summary(got: Got) -> Served:
     return Served(
         "It was said that prices are paid." if not got.body.get("tools") else "Fine.", tokens=(len(got.prompt) // 4, 10)
     )
 
 
-def filled(made: Agent) -> None:
+def fill_window(made: Agent) -> None:
     """Says so much that its window is outgrown."""
     for _ in range(14):
         asyncio.run(made.invoke(LONG))
 
 
-def outgrown(wanted: Wanted) -> tuple[list[Outcome], Agent]:
+def outgrow_window(wanted: AgentOptions) -> tuple[list[Outcome], Agent]:
     """An agent whose window was outgrown, and the Outcomes of its compactions."""
     done: list[Outcome] = []
     listener = Extension("outgrown")
-    listener.on(Ended)(lambda event: done.append(event.outcome))
-    made = opened(MemoryStore(), wanted, no, extensions=(listener,))
-    filled(made)
+    listener.on(CompactionEnd)(lambda event: done.append(event.outcome))
+    made = open_agent(MemoryStore(), wanted, refuse, extensions=(listener,))
+    fill_window(made)
     assert done
     return done, made
 
 
 def test_the_agents_own_model_writes_the_summaries(tmp_path: Path) -> None:
-    with Loopback(script=summarizing) as loopback:
-        done, _ = outgrown(Wanted(tmp_path, OPENAI, base_of(OPENAI, loopback), window=16_000))
+    with Loopback(script=serve_summary) as loopback:
+        done, _ = outgrow_window(AgentOptions(tmp_path, OPENAI, get_base_url(OPENAI, loopback), window=16_000))
         assert any(outcome.spent.calls >= 1 for outcome in done)
-        assert {got.body["model"] for got in loopback.got} == {"gpt-4o-mini"}
+        assert {got.body["model"] for got in loopback.requests} == {"gpt-4o-mini"}
 
 
 def test_the_settings_models_come_before_it(tmp_path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.write_text(f'[tenfold]\nmodel = "{ANTHROPIC}"\n')
-    with Loopback(script=summarizing) as loopback:
+    with Loopback(script=serve_summary) as loopback:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", loopback.url)
-        done, made = outgrown(Wanted(tmp_path, OPENAI, base_of(OPENAI, loopback), window=16_000))
+        done, made = outgrow_window(AgentOptions(tmp_path, OPENAI, get_base_url(OPENAI, loopback), window=16_000))
         assert any(outcome.spent.calls >= 1 for outcome in done)
-        assert {got.body["model"] for got in loopback.got if got.api == "messages"} == {"claude-haiku-4-5"}
+        assert {got.body["model"] for got in loopback.requests if got.api == "messages"} == {"claude-haiku-4-5"}
         settings.write_text('[tenfold]\nmodel = "groq:llama-3.3-70b-versatile"\n')  # no key: told, and code writes
         done.clear()
-        made.session.ahead = None  # what the earlier model was preparing may still be taken
-        filled(made)
+        made.session.preparation = None  # what the earlier model was preparing may still be taken
+        fill_window(made)
         assert {outcome.rung for outcome in done} <= {"extractive", "mechanical"}
         assert done
 
@@ -265,18 +283,18 @@ def test_the_settings_models_come_before_it(tmp_path: Path, settings: Path, monk
 def test_a_model_of_the_settings_without_its_key_is_an_error_at_once(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nmodel = "groq:llama-3.3-70b-versatile"\n')
     with pytest.raises(UsageError, match="GROQ_API_KEY"):
-        opened(MemoryStore(), Wanted(tmp_path, OPENAI), no)
+        open_agent(MemoryStore(), AgentOptions(tmp_path, OPENAI), refuse)
 
 
 def test_auto_chooses_by_the_agents_model(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nmodel = "auto"\n')
-    made = opened(MemoryStore(), Wanted(tmp_path, "openai:gpt-4o"), no)
+    made = open_agent(MemoryStore(), AgentOptions(tmp_path, "openai:gpt-4o"), refuse)
     assert made.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-4o")
-    assert opened(MemoryStore(), Wanted(tmp_path, NAME), no).session.policy.summary.models == ()
+    assert open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION), refuse).session.policy.summary.models == ()
 
 
 def test_the_demonstration_is_summarized_by_code_alone(tmp_path: Path) -> None:
-    done, _ = outgrown(Wanted(tmp_path, NAME))
+    done, _ = outgrow_window(AgentOptions(tmp_path, DEMONSTRATION))
     assert all(outcome.spent.calls == 0 for outcome in done)
 
 
@@ -284,25 +302,25 @@ def test_the_demonstration_is_summarized_by_code_alone(tmp_path: Path) -> None:
 
 
 def test_a_change_of_the_model_is_recorded_and_it_writes_the_summaries_too(tmp_path: Path) -> None:
-    done, made = outgrown(Wanted(tmp_path, NAME))
-    store = made.session.place.store
-    with Loopback(script=summarizing) as loopback:
-        change(made, OPENAI, base_url=base_of(OPENAI, loopback), window=16_000)
+    done, made = outgrow_window(AgentOptions(tmp_path, DEMONSTRATION))
+    store = made.session.address.store
+    with Loopback(script=serve_summary) as loopback:
+        change_model(made, OPENAI, base_url=get_base_url(OPENAI, loopback), window=16_000)
         assert asyncio.run(made.invoke("And now?")) == "Fine."
         done.clear()
-        filled(made)
+        fill_window(made)
         assert any(outcome.spent.calls >= 1 for outcome in done)
         assert made.window == 16_000
-    assert store.sessions("default")[0].info.model == OPENAI
-    change(made, NAME)
-    assert (made.model.model_name, made.window) == (NAME, WINDOW)
+    assert store.list_sessions("default")[0].info.model == OPENAI
+    change_model(made, DEMONSTRATION)
+    assert (made.model.model_name, made.window) == (DEMONSTRATION, DEMONSTRATION_WINDOW)
     assert "scripted demonstration" in asyncio.run(made.invoke("And now?"))
 
 
 def test_a_change_that_cannot_be_changes_nothing(tmp_path: Path) -> None:
     store = MemoryStore()
-    made = opened(store, Wanted(tmp_path, OPENAI), no)
+    made = open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
     with pytest.raises(UsageError, match="GROQ_API_KEY"):
-        change(made, "groq:llama-3.3-70b-versatile")
-    assert made.model.model_name == client_for(OPENAI).model_name
-    assert store.sessions("default")[0].info.model == OPENAI
+        change_model(made, "groq:llama-3.3-70b-versatile")
+    assert made.model.model_name == open_client(OPENAI).model_name
+    assert store.list_sessions("default")[0].info.model == OPENAI

@@ -15,14 +15,14 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tenfold.agent.tree import visible
-from tenfold.agent.workbench import MISCALLS, Kind, Workbench
-from tests.agent.bench import Asked, bench, made, posix, python
+from tenfold.agent.coding_tools import MAX_RETRIES, ApprovalKind, CodingTools
+from tenfold.agent.file_tree import escape_invisible
+from tests.agent.bench import Asked, make_folder, make_python_command, make_workbench, posix
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return made(tmp_path)
+    return make_folder(tmp_path)
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -30,11 +30,11 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_command_gives_its_exit_code_and_both_outputs_as_they_are(root: Path) -> None:
     asked = Asked()
-    command = python(
+    command = make_python_command(
         "import os, sys; os.write(1, b' out\\n\\x1b[1m'); os.write(2, b'err\\xff\\n\\n');"
         " print(os.getcwd()); sys.exit(3)"
     )
-    said = asyncio.run(bench(root, asked).run_command(command))
+    said = asyncio.run(make_workbench(root, asked).run_command(command))
     assert said == f"[exit code 3]\n out\n\x1b[1merr\\xff\n\n{root.resolve()}\n"
     assert asked.lines == [f"run {command}"]
 
@@ -42,15 +42,15 @@ def test_a_command_gives_its_exit_code_and_both_outputs_as_they_are(root: Path) 
 def test_the_question_is_one_line_with_every_character_to_be_seen(root: Path) -> None:
     asked = Asked(yes=False)
     with pytest.raises(ToolFailed):
-        asyncio.run(bench(root, asked).run_command("echo a\nrm b\r\t\x1b[8m\x7f\u202e\\n"))
+        asyncio.run(make_workbench(root, asked).run_command("echo a\nrm b\r\t\x1b[8m\x7f\u202e\\n"))
     assert asked.lines == ["run echo a\u240arm b\u240d\u2409\u241b[8m\u2421<U+202E>\\n"]
     long = "echo " + "x" * 20_000
     with pytest.raises(ToolFailed):
-        asyncio.run(bench(root, asked).run_command(long))
+        asyncio.run(make_workbench(root, asked).run_command(long))
     assert asked.lines[1] == f"run {long}", "the whole command, however long"
-    assert visible("caf\u00e9 \u65e5\u672c") == "caf\u00e9 \u65e5\u672c"
+    assert escape_invisible("caf\u00e9 \u65e5\u672c") == "caf\u00e9 \u65e5\u672c"
     with pytest.raises(ToolFailed):
-        asyncio.run(bench(root, asked).write_file("a\nb", "x"))
+        asyncio.run(make_workbench(root, asked).write_file("a\nb", "x"))
     assert asked.lines[2] == "write a\u240ab: 1 bytes, a new file"
 
 
@@ -58,14 +58,14 @@ def test_the_question_is_one_line_with_every_character_to_be_seen(root: Path) ->
 def test_a_command_that_is_none_is_refused_without_a_question(root: Path, command: str) -> None:
     asked = Asked()
     with pytest.raises(ToolFailed, match="nothing was run"):
-        asyncio.run(bench(root, asked).run_command(command))
+        asyncio.run(make_workbench(root, asked).run_command(command))
     assert asked.lines == []
 
 
 def test_a_command_that_cannot_start_is_told(root: Path) -> None:
     with pytest.raises(ToolFailed, match=r"U\+D800"):
-        asyncio.run(bench(root).run_command("echo \ud800"))
-    work = bench(root)
+        asyncio.run(make_workbench(root).run_command("echo \ud800"))
+    work = make_workbench(root)
     root.rename(root.parent / "moved")
     with pytest.raises(ToolFailed, match="no such file or folder"):
         asyncio.run(work.run_command("echo x"))
@@ -74,9 +74,9 @@ def test_a_command_that_cannot_start_is_told(root: Path) -> None:
 def test_long_output_keeps_head_and_tail_and_states_the_gap(root: Path) -> None:
     text = "".join(f"\u00e9{number:05}\n" for number in range(20_000))
     program = "print(''.join(f'\\u00e9{n:05}\\n' for n in range(20_000)), end='')"
-    command = python(f"import sys; sys.stdout.reconfigure(encoding='utf-8', newline=''); {program}")
+    command = make_python_command(f"import sys; sys.stdout.reconfigure(encoding='utf-8', newline=''); {program}")
     for most in range(1000, 1016, 2):  # each of the eight places in a line where head and tail can be cut
-        said = asyncio.run(Workbench(root, Asked(), most=most).run_command(command))
+        said = asyncio.run(CodingTools(root, Asked(), max_size=most).run_command(command))
         found = re.fullmatch(r"\[exit code 0\]\n(.*)\n\[([\d,]+) bytes left out\]\n(.*)", said, re.DOTALL)
         assert found is not None
         head, gap, tail = found.group(1), int(found.group(2).replace(",", "")), found.group(3)
@@ -88,9 +88,12 @@ def test_long_output_keeps_head_and_tail_and_states_the_gap(root: Path) -> None:
 
 
 def test_output_at_the_bound_is_whole(root: Path) -> None:
-    work = Workbench(root, Asked(), most=1000)
-    assert asyncio.run(work.run_command(python("print('x' * 1000, end='')"))) == "[exit code 0]\n" + "x" * 1000
-    assert "[1 bytes left out]" in asyncio.run(work.run_command(python("print('x' * 1001, end='')")))
+    work = CodingTools(root, Asked(), max_size=1000)
+    assert (
+        asyncio.run(work.run_command(make_python_command("print('x' * 1000, end='')")))
+        == "[exit code 0]\n" + "x" * 1000
+    )
+    assert "[1 bytes left out]" in asyncio.run(work.run_command(make_python_command("print('x' * 1001, end='')")))
 
 
 def test_a_command_cannot_take_what_the_user_types(root: Path) -> None:
@@ -100,7 +103,9 @@ def test_a_command_cannot_take_what_the_user_types(root: Path) -> None:
     terminal = os.dup(0)
     os.dup2(typed, 0)
     try:
-        said = asyncio.run(bench(root).run_command(python("import sys; print(repr(sys.stdin.read()))")))
+        said = asyncio.run(
+            make_workbench(root).run_command(make_python_command("import sys; print(repr(sys.stdin.read()))"))
+        )
     finally:
         os.dup2(terminal, 0)
         os.close(terminal)
@@ -108,7 +113,7 @@ def test_a_command_cannot_take_what_the_user_types(root: Path) -> None:
     assert said == "[exit code 0]\n''\n"
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -117,7 +122,7 @@ def gone(pid: int) -> bool:
     return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def wait_until(true: Callable[[], bool]) -> None:
     while not true():  # noqa: ASYNC110 - another process sets no event
         await asyncio.sleep(0.02)
 
@@ -131,26 +136,26 @@ FAMILY = (
 
 @posix
 def test_a_time_out_kills_the_command_and_its_children_and_keeps_the_output(root: Path) -> None:
-    work = Workbench(root, Asked(), seconds=5)
-    said = asyncio.run(work.run_command(python(FAMILY + "time.sleep(600)") + "; echo never"))
+    work = CodingTools(root, Asked(), timeout=5)
+    said = asyncio.run(work.run_command(make_python_command(FAMILY + "time.sleep(600)") + "; echo never"))
     assert said == "[killed after 5 seconds; its output until then:]\nbegun\n"
     pids = [int(pid) for pid in (root / "pids").read_text().split()]
-    asyncio.run(until(lambda: all(gone(pid) for pid in pids)))
+    asyncio.run(wait_until(lambda: all(is_gone(pid) for pid in pids)))
 
 
 @posix
 def test_a_cancellation_kills_the_command_and_its_children(root: Path) -> None:
-    async def cancelled() -> list[int]:
-        running = asyncio.create_task(bench(root).run_command(python(FAMILY + "time.sleep(600)")))
-        await until((root / "pids").exists)
+    async def cancel_command() -> list[int]:
+        running = asyncio.create_task(make_workbench(root).run_command(make_python_command(FAMILY + "time.sleep(600)")))
+        await wait_until((root / "pids").exists)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         pids = [int(pid) for pid in (root / "pids").read_text().split()]
-        await until(lambda: all(gone(pid) for pid in pids))
+        await wait_until(lambda: all(is_gone(pid) for pid in pids))
         return pids
 
-    assert len(asyncio.run(cancelled())) == 2
+    assert len(asyncio.run(cancel_command())) == 2
 
 
 @posix
@@ -158,8 +163,8 @@ def test_a_cancellation_kills_the_command_and_its_children(root: Path) -> None:
 def test_a_cancellation_while_a_command_is_being_started_leaves_nothing(root: Path, turns: int) -> None:
     """The event loop makes the process before it has connected its output: at these turns it is just there."""
 
-    async def cancelled() -> None:
-        running = asyncio.create_task(bench(root).run_command("echo $$ > pids; sleep 600 & wait"))
+    async def cancel_command() -> None:
+        running = asyncio.create_task(make_workbench(root).run_command("echo $$ > pids; sleep 600 & wait"))
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
@@ -167,12 +172,12 @@ def test_a_cancellation_while_a_command_is_being_started_leaves_nothing(root: Pa
             await asyncio.wait_for(running, 20)
 
         if (root / "pids").exists():  # the shell came as far as that
-            await until(lambda: _ended((root / "pids").read_text()))
+            await wait_until(lambda: _has_ended((root / "pids").read_text()))
 
-    asyncio.run(cancelled())
+    asyncio.run(cancel_command())
 
 
-def _ended(leader: str) -> bool:
+def _has_ended(leader: str) -> bool:
     """Whether nothing is left of the group of a process, or it was ended before it could say its number."""
     if not leader.strip():
         return True
@@ -185,27 +190,27 @@ def _ended(leader: str) -> bool:
 
 @posix
 def test_a_process_left_behind_with_the_output_is_ended_and_one_without_stays(root: Path) -> None:
-    said = asyncio.run(bench(root).run_command(python(FAMILY + "os._exit(0)")))
+    said = asyncio.run(make_workbench(root).run_command(make_python_command(FAMILY + "os._exit(0)")))
     assert said == "[exit code 0]\nbegun\n[a process it left behind kept the output open and was ended]"
     child = int((root / "pids").read_text().split()[1])
-    asyncio.run(until(lambda: gone(child)))
-    said = asyncio.run(bench(root).run_command("sleep 600 >log 2>&1 & echo $!"))
+    asyncio.run(wait_until(lambda: is_gone(child)))
+    said = asyncio.run(make_workbench(root).run_command("sleep 600 >log 2>&1 & echo $!"))
     stays = int(said.removeprefix("[exit code 0]\n"))
     try:
-        assert not gone(stays)
+        assert not is_gone(stays)
     finally:
         os.kill(stays, signal.SIGKILL)
 
 
 @posix
 def test_a_signal_is_named(root: Path) -> None:
-    assert asyncio.run(bench(root).run_command("kill -9 $$")) == "[ended by signal 9]\n"
+    assert asyncio.run(make_workbench(root).run_command("kill -9 $$")) == "[ended by signal 9]\n"
 
 
 # -- as pydantic-ai's tools --------------------------------------------------------------------------------------------
 
 
-def played(root: Path, asked: Asked, calls: list[list[ToolCallPart]]) -> list[ToolReturnPart]:
+def play_calls(root: Path, asked: Asked, calls: list[list[ToolCallPart]]) -> list[ToolReturnPart]:
     """What an agent's tools gave back when a model makes these calls, one list for each of its answers."""
     left = iter(calls)
 
@@ -214,13 +219,13 @@ def played(root: Path, asked: Asked, calls: list[list[ToolCallPart]]) -> list[To
         assert len(info.function_tools) == 6
         return ModelResponse(next(left, [TextPart("done")]))
 
-    ran = asyncio.run(Agent(FunctionModel(answer), toolsets=[bench(root, asked).toolset()]).run("go"))
+    ran = asyncio.run(Agent(FunctionModel(answer), toolsets=[make_workbench(root, asked).build_toolset()]).run("go"))
     assert ran.output == "done"
     return [part for message in ran.all_messages() for part in message.parts if isinstance(part, ToolReturnPart)]
 
 
 def test_every_tool_has_a_description_and_so_has_every_argument(root: Path) -> None:
-    tools = bench(root).toolset().tools
+    tools = make_workbench(root).build_toolset().tools
     assert list(tools) == ["read_file", "list_files", "search_files", "write_file", "edit_file", "run_command"]
     for tool in tools.values():
         assert tool.description
@@ -229,15 +234,15 @@ def test_every_tool_has_a_description_and_so_has_every_argument(root: Path) -> N
 
 def test_refusals_in_a_row_do_not_end_a_run(root: Path) -> None:
     refused = [[ToolCallPart("read_file", {"path": "../outside/secret.txt"})] for _ in range(20)]
-    given = played(root, Asked(), [*refused, [ToolCallPart("read_file", {"path": "src/a.py"})]])
+    given = play_calls(root, Asked(), [*refused, [ToolCallPart("read_file", {"path": "src/a.py"})]])
     assert [part.outcome for part in given] == ["failed"] * 20 + ["success"]
     assert "outside the working folder" in str(given[0].content)
     assert given[-1].content == "one\ntwo\nthree\n"
 
 
 def test_malformed_arguments_in_a_row_do_not_end_a_run(root: Path) -> None:
-    malformed = [[ToolCallPart("read_file", {"file": 7})] for _ in range(MISCALLS)]
-    given = played(root, Asked(), [*malformed, [ToolCallPart("read_file", {"path": "src/a.py"})]])
+    malformed = [[ToolCallPart("read_file", {"file": 7})] for _ in range(MAX_RETRIES)]
+    given = play_calls(root, Asked(), [*malformed, [ToolCallPart("read_file", {"path": "src/a.py"})]])
     assert given[-1].content == "one\ntwo\nthree\n"
 
 
@@ -245,7 +250,7 @@ def test_two_questions_are_never_open_at_once(root: Path) -> None:
     class Counting(Asked):
         open = most = 0
 
-        async def __call__(self, line: str, kind: Kind) -> bool:
+        async def __call__(self, line: str, kind: ApprovalKind) -> bool:
             self.open += 1
             self.most = max(self.most, self.open)
             await asyncio.sleep(0.01)
@@ -254,7 +259,7 @@ def test_two_questions_are_never_open_at_once(root: Path) -> None:
 
     asked = Counting()
     calls = [ToolCallPart("edit_file", {"path": "src/a.py", "old": old, "new": "x"}) for old in ("one", "two", "three")]
-    given = played(root, asked, [calls])
+    given = play_calls(root, asked, [calls])
     assert [part.outcome for part in given] == ["success"] * 3
     assert (root / "src" / "a.py").read_text() == "x\nx\nx\n"
     assert asked.most == 1

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_ai.settings import ModelSettings
 
 from tests.llm.loopback import Got, Loopback, Served
-from tests.llm.provider_rules import Issued, Refusal, refusal
+from tests.llm.provider_rules import Issued, Refusal, find_refusal
 
 DONE = "All of it is done."
 RULE = "Never touch lib/old.py."
@@ -46,8 +46,8 @@ class Provider(Loopback):
         several: int = 0,
         kept: int = 1_000,
     ) -> None:
-        super().__init__(script=self._served, sent=self._signed, kept=kept)
-        self.steps, self.window, self._also, self._writes = steps, window, also, writes or summary
+        super().__init__(script=self._serve_request, sent=self._note_signatures, kept=kept)
+        self.steps, self.window, self._also, self._writes = steps, window, also, writes or serve_summary
         self._per, self._says, self._thinks, self._several = per, says, thinks, several
         self.done = 0
         self.calls = 0
@@ -60,17 +60,17 @@ class Provider(Loopback):
         self._newest: Got | None = None
 
     @property
-    def newest(self) -> str:
+    def newest_prompt(self) -> str:
         """The run's own newest request as text. Summaries are asked for beside it, and may come later."""
         assert self._newest is not None
         return self._newest.prompt
 
-    def _signed(self, api: str, answer: dict[str, Any]) -> None:
+    def _note_signatures(self, api: str, answer: dict[str, Any]) -> None:
         self.issued.note(api, answer)
 
-    def _served(self, got: Got) -> Served:
+    def _serve_request(self, got: Got) -> Served:
         size = got.size // self._per
-        broken = refusal(got.api, got.body, issued=self.issued, tokens=size, window=self.window)
+        broken = find_refusal(got.api, got.body, issued=self.issued, tokens=size, window=self.window)
         if broken is not None:
             if ".window" in broken.rule:
                 self.overflows += 1
@@ -84,9 +84,9 @@ class Provider(Loopback):
         self.told += max(size - (self.sizes[-1] if self.sizes else 0), 0)
         self.sizes.append(size)
         other = self._also(self.done, got) if self._also is not None else None
-        return other if other is not None else self._next(size)
+        return other if other is not None else self._serve_step(size)
 
-    def _next(self, size: int) -> Served:
+    def _serve_step(self, size: int) -> Served:
         self.done += 1
         thought = (f"Thinking of step {self.done}.", f"signed-{self.done}") if self._thinks else None
         if thought is not None and self.done % 10 == 0:
@@ -102,14 +102,14 @@ class Provider(Loopback):
         return Served(text, "tool", tokens=(size, 40), call=calls[0], also=tuple(calls[1:]), thought=thought)
 
 
-def summary(got: Got) -> Served:
+def serve_summary(got: Got) -> Served:
     """A summary as a model writes one: with the headings that it was asked for, one line under each."""
     headings = dict.fromkeys(_HEADING.findall(str(got.body)))
     text = "\n".join(f"{heading}\n- The parts were looked at in turn.\n" for heading in headings)
     return Served(text or "The parts were looked at in turn.", tokens=(got.size // 4, 60))
 
 
-def settings_for(model: str) -> ModelSettings:
+def build_settings(model: str) -> ModelSettings:
     """What a request asks for beside its list: how long the answer may be, and that an Anthropic model thinks."""
     thinking = {"anthropic_thinking": {"type": "adaptive"}} if model.startswith("anthropic") else {}
     return ModelSettings(max_tokens=1_000, **thinking)  # type: ignore[typeddict-item,no-any-return] # a client's own settings

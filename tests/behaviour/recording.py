@@ -27,23 +27,23 @@ import msgspec
 from msgspec.structs import replace
 
 import tenfold
-from tenfold.drive import Answerer
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
+from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.log.ids import Derived
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.policies import POLICIES
-from tenfold.record.ask import Answer, Summarize
-from tenfold.record.block import Block, Spent
+from tenfold.formats import ParsedSession
+from tenfold.meter.counters import choose_counter
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import Block, ModelCost
 from tenfold.record.codec import encode_entry
-from tenfold.record.entry import Attempt, Said
+from tenfold.record.entry import Attempt, MessageEntry
 from tenfold.record.message import Message
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
-from tenfold.transcripts import Recorded
+from tenfold.session import Session, SessionAddress
+from tenfold.store.ids import ContentIdGenerator
+from tenfold.store.in_memory import MemoryStore
 from tenfold.wire import WIRES
 from tests import sessions
-from tests.laws.recorded import path_of
+from tests.laws.recorded import get_path
 
 FILE = Path(__file__).parent / "hashes.json"
 WINDOWS = {"8k": 8_000, "32k": 32_000}
@@ -61,38 +61,38 @@ class QuotingModel:
     def __init__(self) -> None:
         self.prompts: list[str] = []
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         """The text that follows from the prompt."""
         self.prompts.append(repr((ask.system, ask.prompt, ask.max_tokens, ask.purpose, ask.effort)))
         lines = [line for line in ask.prompt.splitlines() if line.strip()]
         quoted = [line for number, line in enumerate(lines) if line.startswith("#") or number % 7 == 0]
-        return Answer(text="\n".join(quoted)[: ask.max_tokens * 2], spent=Spent(calls=1))
+        return Answer(text="\n".join(quoted)[: ask.max_tokens * 2], spent=ModelCost(calls=1))
 
 
-def cases() -> Iterator[tuple[str, Recorded, str, str]]:
+def iterate_cases() -> Iterator[tuple[str, ParsedSession, str, str]]:
     """Every (name of the case, session, policy, way), in a stable order."""
-    for path in sessions.session_files():
+    for path in sessions.list_session_files():
         for number, session in enumerate(sessions.read(path)):
-            if not path_of(session) or (number % 10 and len(sessions.read(path)) > MANY):
+            if not get_path(session) or (number % 10 and len(sessions.read(path)) > MANY):
                 continue
             for policy in sorted(POLICIES):
                 for way in WAYS:
-                    yield f"{sessions.name_of(path)}#{number}|{policy}|{way}", session, policy, way
+                    yield f"{sessions.get_short_name(path)}#{number}|{policy}|{way}", session, policy, way
 
 
-def record(name: str, session: Recorded, policy: str, way: str) -> str:
+def record(name: str, session: ParsedSession, policy: str, way: str) -> str:
     """The hashes of one case: the messages sent, the Blocks and Attempts, the prompts; and the statuses."""
     if way == "list":
         return record_list(session, policy)
     model = QuotingModel()
     store = MemoryStore()
-    place = Place(store, "s")
-    counter = counter_for(session.info.model or None).counter
-    chosen = policy_for(policy, counter)
+    place = SessionAddress(store, "s")
+    counter = choose_counter(session.info.model or None).counter
+    chosen = build_policy(policy, counter)
     opened = Session.create(place, chosen, answerer=Answerer(model=model if way == "model" else None))
-    opened.new_id = Derived(name.encode()).new
-    opened.said_at = lambda: None
-    said = [entry for entry in path_of(session) if isinstance(entry, Said)]
+    opened.new_id = ContentIdGenerator(name.encode()).generate
+    opened.message_clock = lambda: None
+    said = [entry for entry in get_path(session) if isinstance(entry, MessageEntry)]
     statuses = []
     size = max(1, -(-len(said) // PARTS)) if way in WINDOWS else max(1, len(said))
     for start in range(0, len(said), size):
@@ -102,18 +102,18 @@ def record(name: str, session: Recorded, policy: str, way: str) -> str:
             if way in WINDOWS:
                 outcome = opened.compact(window=WINDOWS[way])
             else:
-                outcome = opened.compact(to=max(LEAST_TARGET, opened.uncompacted() // 10))
+                outcome = opened.compact(to=max(LEAST_TARGET, opened.count_uncompacted() // 10))
         except UsageError as exc:
             statuses.append(str(exc))
             continue
         statuses.append(f"{outcome.status}:{outcome.rung}")
-    entries = store.original(place.namespace, place.session)
+    entries = store.read_entries(place.namespace, place.session)
     made = hashlib.sha256()
     for stored in entries:
         if isinstance(stored, Block | Attempt):
             made.update(encode_entry(replace(stored, time=0)))
-    messages = opened.view.messages()
-    encoded = WIRES[_wire(messages)].encode(messages)
+    messages = opened.view.get_messages()
+    encoded = WIRES[_find_wire(messages)].encode(messages)
     sent = hashlib.sha256(b"\n".join(item.raw for item in encoded.items) + repr(encoded.system).encode())
     problems = len(store.verify(place.namespace))
     asked = hashlib.sha256("\n".join(sorted(model.prompts)).encode())  # independent ones are asked in any order
@@ -122,33 +122,33 @@ def record(name: str, session: Recorded, policy: str, way: str) -> str:
     return " ".join(map(str, parts))
 
 
-def record_list(session: Recorded, policy: str) -> str:
+def record_list(session: ParsedSession, policy: str) -> str:
     """The hash of what `tenfold.compact` gives back for the session as a provider's list, and the status."""
-    messages = [entry.message for entry in path_of(session) if isinstance(entry, Said)]
-    wire = _wire(messages)
+    messages = [entry.message for entry in get_path(session) if isinstance(entry, MessageEntry)]
+    wire = _find_wire(messages)
     items = [msgspec.json.decode(item.raw) for item in WIRES[wire].encode(messages).items]
-    tokens = sum(counter_for(None).counter.count([str(item) for item in items]))
+    tokens = sum(choose_counter(None).counter.count([str(item) for item in items]))
     result = tenfold.compact(items, to=max(LEAST_TARGET, tokens // 10), policy=policy, format=wire, recall="tool")
     text = json.dumps([result.messages, result.system, result.adjustments], sort_keys=True)
     return f"{hashlib.sha256(text.encode()).hexdigest()[:16]} {result.outcome.status}:{result.outcome.rung}"
 
 
-def _wire(messages: list[Message]) -> str:
+def _find_wire(messages: list[Message]) -> str:
     return next((m.native.format for m in messages if m.native and m.native.format in WIRES), "openai-chat")
 
 
 def _record_at(index: int) -> tuple[str, str]:
-    case = list(cases())[index]
+    case = list(iterate_cases())[index]
     return case[0], record(*case)
 
 
 def record_all() -> dict[str, str]:
     """Every case, on all cores."""
     with ProcessPoolExecutor() as pool:
-        return dict(pool.map(_record_at, range(len(list(cases()))), chunksize=8))
+        return dict(pool.map(_record_at, range(len(list(iterate_cases()))), chunksize=8))
 
 
-def known() -> dict[str, str]:
+def read_hashes() -> dict[str, str]:
     """The committed hashes."""
     found: dict[str, str] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
@@ -161,7 +161,7 @@ def main() -> None:
         FILE.write_bytes(msgspec.json.format(msgspec.json.encode(new), indent=1) + b"\n")
         print(f"{len(new)} cases written")
         return
-    old = known()
+    old = read_hashes()
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     for name in differing:
         print(f"{name}\n  was {old.get(name)}\n  is  {new.get(name)}")

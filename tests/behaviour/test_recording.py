@@ -7,21 +7,21 @@ import pytest
 from tests import sessions
 from tests.behaviour import recording
 
-KNOWN = recording.known()
-HERE = [name.rsplit("|", 2)[0] for name, *_ in recording.cases()]
+KNOWN = recording.read_hashes()
+HERE = [name.rsplit("|", 2)[0] for name, *_ in recording.iterate_cases()]
 
 
 @pytest.mark.parametrize("which", dict.fromkeys(HERE))
 def test_a_recorded_session_is_compacted_as_before(which: str) -> None:
-    made = {case[0]: recording.record(*case) for case in recording.cases() if case[0].startswith(f"{which}|")}
+    made = {case[0]: recording.record(*case) for case in recording.iterate_cases() if case[0].startswith(f"{which}|")}
     assert made
     expected = {name: KNOWN[name] for name in made}
     assert {name: text for name, text in made.items() if text != expected[name]} == {}
 
 
 def test_every_recorded_session_is_there() -> None:
-    sessions.needed()
-    assert {name for name, *_ in recording.cases()} == KNOWN.keys()
+    sessions.require_sessions()
+    assert {name for name, *_ in recording.iterate_cases()} == KNOWN.keys()
 
 
 def test_every_explanation_is_of_a_case() -> None:

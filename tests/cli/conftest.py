@@ -38,15 +38,15 @@ class Cli:
         said = self._capsys.readouterr()
         return Ran(code, said.out, said.err)
 
-    def good(self, *arguments: str | Path) -> Ran:
+    def run_ok(self, *arguments: str | Path) -> Ran:
         """Runs what must succeed."""
         ran = self(*arguments)
         assert ran.code == 0, ran.err
         return ran
 
-    def one(self, *arguments: str | Path) -> dict[str, Any]:
+    def run_json(self, *arguments: str | Path) -> dict[str, Any]:
         """Runs what must succeed and print one JSON object."""
-        (found,) = self.good(*arguments, "--json").objects
+        (found,) = self.run_ok(*arguments, "--json").objects
         return found
 
 
@@ -70,7 +70,7 @@ def chat() -> Path:
     return EXAMPLES / "desk.openai-chat.json"
 
 
-def written(path: Path, messages: Sequence[object]) -> Path:
+def write_messages(path: Path, messages: Sequence[object]) -> Path:
     """A file with these messages as a JSON array."""
     path.write_text(json.dumps(messages, ensure_ascii=False), "utf-8")
     return path

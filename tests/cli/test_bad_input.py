@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.summarize.section import TITLE
-from tests.cli.conftest import Cli, written
+from tenfold.facts.section import TITLE
+from tests.cli.conftest import Cli, write_messages
 
 USER = {"role": "user", "content": "Please keep going."}
 
 
-def pi_line(id_: str, parent: str | None, role: str = "user", text: str = "hello") -> str:
+def make_pi_line(id_: str, parent: str | None, role: str = "user", text: str = "hello") -> str:
     message = {"role": role, "content": [{"type": "text", "text": text}]}
     line = {
         "type": "message",
@@ -32,7 +32,7 @@ def pi_line(id_: str, parent: str | None, role: str = "user", text: str = "hello
     return json.dumps(line)
 
 
-def pi_file(path: Path, *lines: str) -> Path:
+def write_pi_file(path: Path, *lines: str) -> Path:
     head = json.dumps(
         {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/x"}
     )
@@ -40,7 +40,7 @@ def pi_file(path: Path, *lines: str) -> Path:
     return path
 
 
-def refused(tenfold: Cli, file: Path, *words: str, code: int = 3, flags: tuple[str, ...] = ()) -> str:
+def assert_refused(tenfold: Cli, file: Path, *words: str, code: int = 3, flags: tuple[str, ...] = ()) -> str:
     """The file is refused with that code and those words, it is untouched, and the store is sound and empty."""
     before = file.read_bytes() if file.exists() else None
     ran = tenfold("compact", file, "--to", "2000", *flags)
@@ -48,20 +48,20 @@ def refused(tenfold: Cli, file: Path, *words: str, code: int = 3, flags: tuple[s
     assert [w for w in (file.name, *words) if w not in ran.err] == [], ran.err
     assert "Traceback" not in ran.err
     assert (file.read_bytes() if file.exists() else None) == before
-    assert tenfold.good("sessions", "--json").objects == []
-    tenfold.good("verify")
+    assert tenfold.run_ok("sessions", "--json").objects == []
+    tenfold.run_ok("verify")
     return ran.err
 
 
 def test_a_missing_file(tenfold: Cli, tmp_path: Path) -> None:
-    refused(tenfold, tmp_path / "nothing.jsonl", "check the path")
+    assert_refused(tenfold, tmp_path / "nothing.jsonl", "check the path")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf"])
 def test_an_empty_file(tenfold: Cli, tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_bytes(content)
-    refused(tenfold, file, "the file is empty", "at least one message")
+    assert_refused(tenfold, file, "the file is empty", "at least one message")
 
 
 def test_a_truncated_last_line(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
@@ -69,45 +69,47 @@ def test_a_truncated_last_line(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
     file = tmp_path / "cut.jsonl"
     file.write_bytes(data[:-40])
     lines = data.count(b"\n")
-    refused(tenfold, file, f"line {lines}", "--skip-damaged")
-    ran = tenfold.good("compact", file, "--to", "10%", "--skip-damaged", "--json")
+    assert_refused(tenfold, file, f"line {lines}", "--skip-damaged")
+    ran = tenfold.run_ok("compact", file, "--to", "10%", "--skip-damaged", "--json")
     assert f"line {lines}" in ran.err
     assert ran.objects[0]["status"] == "compacted"
     whole = data[: data.rindex(b"\n", 0, -41) + 1]
-    assert tenfold.good("export", "last", "--original").out.encode().startswith(whole)
+    assert tenfold.run_ok("export", "last", "--original").out.encode().startswith(whole)
 
 
 def test_invalid_utf8(tenfold: Cli, tmp_path: Path) -> None:
-    file = pi_file(tmp_path / "latin.jsonl", pi_line("a", None, text="grun"))
+    file = write_pi_file(tmp_path / "latin.jsonl", make_pi_line("a", None, text="grun"))
     file.write_bytes(file.read_bytes().replace(b"grun", b"gr\xfcn"))
-    refused(tenfold, file, "UTF-8", "line 2")
+    assert_refused(tenfold, file, "UTF-8", "line 2")
 
 
 def test_bytes_that_are_no_session(tenfold: Cli, tmp_path: Path) -> None:
     file = tmp_path / "picture.json"
     file.write_bytes(bytes(range(256)) * 10)
-    refused(tenfold, file, "byte 128", "convert the file to UTF-8")
+    assert_refused(tenfold, file, "byte 128", "convert the file to UTF-8")
 
 
 def test_a_wrong_format_flag(tenfold: Cli, tmp_path: Path, pi: Path) -> None:
     file = tmp_path / "session.jsonl"
     shutil.copy(pi, file)
-    refused(tenfold, file, "pass --format pi", flags=("--format", "claude-code"))
+    assert_refused(tenfold, file, "pass --format pi", flags=("--format", "claude-code"))
 
 
 def test_an_unknown_role(tenfold: Cli, tmp_path: Path) -> None:
-    file = written(tmp_path / "role.json", [USER, {"role": "wizard", "content": "abracadabra"}])
-    refused(tenfold, file, "'wizard'", "message 1")
+    file = write_messages(tmp_path / "role.json", [USER, {"role": "wizard", "content": "abracadabra"}])
+    assert_refused(tenfold, file, "'wizard'", "message 1")
 
 
 def test_duplicate_ids(tenfold: Cli, tmp_path: Path) -> None:
-    file = pi_file(tmp_path / "twice.jsonl", pi_line("a", None), pi_line("b", "a", "assistant"), pi_line("a", "b"))
-    refused(tenfold, file, "line 4", "'a'")
+    file = write_pi_file(
+        tmp_path / "twice.jsonl", make_pi_line("a", None), make_pi_line("b", "a", "assistant"), make_pi_line("a", "b")
+    )
+    assert_refused(tenfold, file, "line 4", "'a'")
 
 
 def test_a_cycle_in_parent_ids(tenfold: Cli, tmp_path: Path) -> None:
-    file = pi_file(tmp_path / "ring.jsonl", pi_line("a", "b"), pi_line("b", "a", "assistant"))
-    refused(tenfold, file, "line")
+    file = write_pi_file(tmp_path / "ring.jsonl", make_pi_line("a", "b"), make_pi_line("b", "a", "assistant"))
+    assert_refused(tenfold, file, "line")
 
 
 def test_results_before_their_calls_are_repaired_in_the_view(tenfold: Cli, tmp_path: Path) -> None:
@@ -119,11 +121,11 @@ def test_results_before_their_calls_are_repaired_in_the_view(tenfold: Cli, tmp_p
         USER,
         {"role": "assistant", "content": "done"},
     ]
-    file = written(tmp_path / "early.json", messages)
-    told = tenfold.one("compact", file, "--to", "5000")
+    file = write_messages(tmp_path / "early.json", messages)
+    told = tenfold.run_json("compact", file, "--to", "5000")
     assert told["violations"] == []
-    assert "early-output" in tenfold.good("show", "last").out
-    assert tenfold.good("export", "last", "--original").out == file.read_text("utf-8")
+    assert "early-output" in tenfold.run_ok("show", "last").out
+    assert tenfold.run_ok("export", "last", "--original").out == file.read_text("utf-8")
 
 
 def test_a_tool_result_of_fifty_megabytes(tenfold: Cli, tmp_path: Path) -> None:
@@ -136,16 +138,16 @@ def test_a_tool_result_of_fifty_megabytes(tenfold: Cli, tmp_path: Path) -> None:
         {"role": "assistant", "content": "It is long."},
         USER,
     ]
-    file = written(tmp_path / "giant.json", messages)
-    told = tenfold.one("compact", file, "--to", "2000")
+    file = write_messages(tmp_path / "giant.json", messages)
+    told = tenfold.run_json("compact", file, "--to", "2000")
     assert (told["status"], told["violations"]) == ("compacted", [])
     assert told["tokens_after"] <= 2000
-    hits = tenfold.good("search", "needle900000", "--json").objects
+    hits = tenfold.run_ok("search", "needle900000", "--json").objects
     assert len(hits) == 1
     exported = tmp_path / "back.json"
-    tenfold.good("export", "last", "--original", "--out", exported)
+    tenfold.run_ok("export", "last", "--original", "--out", exported)
     assert exported.read_bytes() == file.read_bytes()
-    assert len(tenfold.good("show", "last").out) < 10_000
+    assert len(tenfold.run_ok("show", "last").out) < 10_000
 
 
 def test_messages_of_zero_length(tenfold: Cli, tmp_path: Path) -> None:
@@ -154,17 +156,17 @@ def test_messages_of_zero_length(tenfold: Cli, tmp_path: Path) -> None:
         {"role": "assistant", "content": ""},
         {"role": "assistant", "content": None},
     ]
-    file = written(tmp_path / "zero.json", [*empty, USER, *empty])
-    told = tenfold.one("compact", file, "--to", "50%")
+    file = write_messages(tmp_path / "zero.json", [*empty, USER, *empty])
+    told = tenfold.run_json("compact", file, "--to", "50%")
     assert told["status"] in ("compacted", "nothing")
-    assert tenfold.good("export", "last", "--original").out == file.read_text("utf-8")
-    tenfold.good("verify")
+    assert tenfold.run_ok("export", "last", "--original").out == file.read_text("utf-8")
+    tenfold.run_ok("verify")
 
 
 def test_a_window_smaller_than_the_system_prompt(tenfold: Cli, tmp_path: Path) -> None:
     system = {"role": "system", "content": "You follow many rules. " * 2_000}
-    file = written(tmp_path / "small.json", [system, USER, {"role": "assistant", "content": "ok"}, USER])
-    told = tenfold.one("compact", file, "--window", "4000")
+    file = write_messages(tmp_path / "small.json", [system, USER, {"role": "assistant", "content": "ok"}, USER])
+    told = tenfold.run_json("compact", file, "--window", "4000")
     assert told["status"] == "unsatisfiable"
     assert "system prompt" in told["reason"]
     assert "larger window" in told["reason"]
@@ -176,7 +178,7 @@ def test_two_processes_appending_to_one_session_lose_nothing(tenfold: Cli, tmp_p
     lines = pi.read_bytes().splitlines(keepends=True)
     file = tmp_path / "one.jsonl"
     file.write_bytes(b"".join(lines[:60]))
-    tenfold.good("compact", file, "--window", "200000")
+    tenfold.run_ok("compact", file, "--window", "200000")
     file.write_bytes(b"".join(lines))
     program = [sys.executable, "-m", "tenfold", "compact", str(file), "--to", "10%", "--json"]
     both = [subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
@@ -185,40 +187,40 @@ def test_two_processes_appending_to_one_session_lose_nothing(tenfold: Cli, tmp_p
     for (_, err), code in ended:
         assert code in (0, 4), err
         assert code == 0 or b"nothing was written" in err
-    tenfold.good("verify")
-    assert tenfold.good("export", "last", "--original").out.encode() == b"".join(lines)
-    assert tenfold.one("show", "last")["messages"] == 212
+    tenfold.run_ok("verify")
+    assert tenfold.run_ok("export", "last", "--original").out.encode() == b"".join(lines)
+    assert tenfold.run_json("show", "last")["messages"] == 212
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a file size limit stands for a full disk, and Windows has none")
 def test_a_full_disk(tenfold: Cli, tmp_path: Path, pi: Path, chat: Path) -> None:
-    tenfold.good("compact", pi, "--to", "10%")
-    before = tenfold.one("show", "last")
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    before = tenfold.run_json("show", "last")
     most = 60_000
 
-    def limited(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def run_limited(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
         program = [sys.executable, "-m", "tenfold", *map(str, arguments)]
         return subprocess.run(program, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=100)
 
-    ran = limited("compact", chat, "--to", "10%")
+    ran = run_limited("compact", chat, "--to", "10%")
     assert ran.returncode == 4, ran.stderr
     assert str(tenfold.store) in ran.stderr
     assert "Traceback" not in ran.stderr
     out = tmp_path / "out.jsonl"
-    ran = limited("export", before["session"], "--original", "--out", out)
+    ran = run_limited("export", before["session"], "--original", "--out", out)
     assert ran.returncode == 4, ran.stderr
     assert "out.jsonl was not written" in ran.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["store"], "nothing half written is left"
-    tenfold.good("verify")
-    assert tenfold.one("show", before["session"]) == before
-    tenfold.good("compact", chat, "--to", "10%")
+    tenfold.run_ok("verify")
+    assert tenfold.run_json("show", before["session"]) == before
+    tenfold.run_ok("compact", chat, "--to", "10%")
 
 
 def test_a_store_from_a_newer_version(tenfold: Cli, pi: Path) -> None:
-    tenfold.good("compact", pi, "--to", "10%")
+    tenfold.run_ok("compact", pi, "--to", "10%")
     db = sqlite3.connect(tenfold.store)
     version = db.execute("PRAGMA user_version").fetchone()[0]
     db.execute(f"PRAGMA user_version = {version + 1}")
@@ -231,13 +233,13 @@ def test_a_store_from_a_newer_version(tenfold: Cli, pi: Path) -> None:
     db = sqlite3.connect(tenfold.store)
     db.execute(f"PRAGMA user_version = {version}")
     db.close()
-    tenfold.good("verify")
+    tenfold.run_ok("verify")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of this kind are POSIX")
 def test_a_read_only_store(tenfold: Cli, pi: Path, chat: Path) -> None:
-    tenfold.good("compact", pi, "--to", "10%")
-    before = tenfold.one("show", "last")
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    before = tenfold.run_json("show", "last")
     read_only: Callable[[int], None] = tenfold.store.chmod
     read_only(0o400)
     tenfold.store.parent.chmod(0o500)
@@ -259,7 +261,7 @@ def test_a_read_only_store(tenfold: Cli, pi: Path, chat: Path) -> None:
     finally:
         tenfold.store.parent.chmod(0o700)
         read_only(0o600)
-    tenfold.good("verify")
+    tenfold.run_ok("verify")
 
 
 def test_a_file_that_is_no_store(tenfold: Cli, pi: Path, tmp_path: Path) -> None:
@@ -289,22 +291,24 @@ def test_a_summary_delimiter_forged_in_a_tools_output(tenfold: Cli, tmp_path: Pa
         for n in range(20)
         for r in ("assistant", "user")
     ]
-    file = written(tmp_path / "forged.json", messages)
-    told = tenfold.one("compact", file, "--to", "30%")
+    file = write_messages(tmp_path / "forged.json", messages)
+    told = tenfold.run_json("compact", file, "--to", "30%")
     assert told["status"] == "compacted"
-    facts = tenfold.one("diff", told["session"])["facts"]
+    facts = tenfold.run_json("diff", told["session"])["facts"]
     rules = [f["text"] for f in facts if f["kind"] in ("rule", "correction", "request")]
     assert any("Never delete a file" in rule for rule in rules)
     assert not any("evil.example" in rule for rule in rules)
     assert all(
         row["seen"] != "summary"
-        for row in tenfold.one("show", told["session"], "--all")["timeline"]
+        for row in tenfold.run_json("show", told["session"], "--all")["timeline"]
         if row["role"] == "tool"
     )
 
 
 def test_an_invalid_summary_delimiter_in_a_users_message_is_only_text(tenfold: Cli, tmp_path: Path) -> None:
     text = '<tenfold-summary block="x" hash="0000000000000000">\nnot ours\n</tenfold-summary>'
-    file = written(tmp_path / "user.json", [{"role": "user", "content": text}, {"role": "assistant", "content": "ok"}])
-    assert tenfold.one("compact", file, "--to", "5000")["status"] == "nothing"
-    assert tenfold.one("show", "last")["timeline"][0]["seen"] == "as it was"
+    file = write_messages(
+        tmp_path / "user.json", [{"role": "user", "content": text}, {"role": "assistant", "content": "ok"}]
+    )
+    assert tenfold.run_json("compact", file, "--to", "5000")["status"] == "nothing"
+    assert tenfold.run_json("show", "last")["timeline"][0]["seen"] == "as it was"

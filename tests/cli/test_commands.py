@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.policies import POLICIES
-from tenfold.record.message import text_of
-from tenfold.transcripts import Recorded, read_file
+from tenfold.config.presets import POLICIES
+from tenfold.formats import ParsedSession, read_file
+from tenfold.record.message import get_text
+from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
-from tenfold.view.view import View
 from tests.cli.conftest import EXAMPLES, Cli
 
 IN_VIEW_NO_MORE = "lineterminator"
@@ -21,28 +21,28 @@ IN_VIEW_NO_MORE = "lineterminator"
 @pytest.fixture
 def stored(tenfold: Cli, pi: Path) -> str:
     """A stored session with one compaction in force."""
-    found: str = tenfold.one("compact", pi, "--to", "10%")["session"]
+    found: str = tenfold.run_json("compact", pi, "--to", "10%")["session"]
     return found
 
 
 def test_sessions_lists_the_newest_first(tenfold: Cli, pi: Path, chat: Path) -> None:
-    assert "no session in" in tenfold.good("sessions").out
+    assert "no session in" in tenfold.run_ok("sessions").out
     assert not tenfold.store.exists(), "looking makes no store"
-    tenfold.good("compact", pi, chat, "--to", "10%")
-    lines = tenfold.good("sessions").out.splitlines()
+    tenfold.run_ok("compact", pi, chat, "--to", "10%")
+    lines = tenfold.run_ok("sessions").out.splitlines()
     assert [line.split("\t")[1] for line in lines] == ["format", "openai-chat", "pi"]
-    objects = tenfold.good("sessions", "--json").objects
+    objects = tenfold.run_ok("sessions", "--json").objects
     assert [(o["format"], o["entries"], o["blocks"]) for o in objects] == [("openai-chat", 301, 1), ("pi", 213, 1)]
     assert objects[0]["file"] == str(chat)
 
 
 def test_show_tells_what_the_model_sees_and_with_all_what_it_does_not(tenfold: Cli, stored: str) -> None:
-    shown = tenfold.one("show", stored)
+    shown = tenfold.run_json("show", stored)
     assert shown["tokens_in_view"] < shown["tokens"]
     assert len(shown["blocks"]) == 1
     assert sum(row["tokens"] for row in shown["timeline"]) == shown["tokens_in_view"]
     assert any(row["seen"] == "summary" and "tenfold-summary" in row["text"] for row in shown["timeline"])
-    whole = tenfold.one("show", stored, "--all")["timeline"]
+    whole = tenfold.run_json("show", stored, "--all")["timeline"]
     originals = [row["id"] for row in whole if row["seen"] != "summary"]
     assert len(originals) == len(set(originals)) == shown["messages"] == 212
     assert [row for row in whole if row["seen"] != "hidden"] == shown["timeline"]
@@ -51,132 +51,132 @@ def test_show_tells_what_the_model_sees_and_with_all_what_it_does_not(tenfold: C
 
 
 def test_show_reads_well_in_a_pipe(tenfold: Cli, stored: str) -> None:
-    lines = tenfold.good("show", stored[:13]).out.splitlines()
+    lines = tenfold.run_ok("show", stored[:13]).out.splitlines()
     assert lines[0] == f"session {stored}"
     assert "212 messages, 52,296 tokens" in lines[2]
     assert "id\tstep\twho\ttokens\tseen\ttext" in lines
-    assert tenfold.good("show", "last").out.splitlines() == lines
+    assert tenfold.run_ok("show", "last").out.splitlines() == lines
 
 
 def test_search_finds_what_no_view_shows_and_expand_gives_it_back_exactly(tenfold: Cli, stored: str, pi: Path) -> None:
-    view = json.dumps(tenfold.one("show", stored))
+    view = json.dumps(tenfold.run_json("show", stored))
     assert IN_VIEW_NO_MORE not in view
-    hits = tenfold.good("search", IN_VIEW_NO_MORE, "--session", stored, "--json").objects
+    hits = tenfold.run_ok("search", IN_VIEW_NO_MORE, "--session", stored, "--json").objects
     assert hits
     assert all(hit["session"] == stored and IN_VIEW_NO_MORE in hit["snippet"] for hit in hits)
-    found = [tenfold.one("expand", hit["entry"])["text"] for hit in hits]
-    originals = {text_of(m) for m in View.of(LogPath(read_file(pi)[0].entries)).messages()}
+    found = [tenfold.run_json("expand", hit["entry"])["text"] for hit in hits]
+    originals = {get_text(m) for m in View.from_path(LogPath(read_file(pi)[0].entries)).get_messages()}
     assert set(found) <= originals
     assert any(IN_VIEW_NO_MORE in text for text in found)
-    assert "nothing holds 'xyzzy plugh'" in tenfold.good("search", "xyzzy", "plugh").out
+    assert "nothing holds 'xyzzy plugh'" in tenfold.run_ok("search", "xyzzy", "plugh").out
 
 
 def test_expand_walks_one_level_or_all_the_way(tenfold: Cli, pi: Path) -> None:
-    session = tenfold.one("compact", pi, "--to", "30%")["session"]
-    block = tenfold.one("compact", pi, "--to", "8%")["block"]
-    one = tenfold.good("expand", block, "--json").objects
-    every = tenfold.good("expand", block, "--depth", "all", "--json").objects
+    session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
+    block = tenfold.run_json("compact", pi, "--to", "8%")["block"]
+    one = tenfold.run_ok("expand", block, "--json").objects
+    every = tenfold.run_ok("expand", block, "--depth", "all", "--json").objects
     assert any(not line["original"] for line in one), "one level down stands what the older Block showed"
     assert all(line["original"] for line in every)
     assert len({line["entry"] for line in every}) == len(every)
-    hidden = {row["id"] for row in tenfold.one("show", session, "--all")["timeline"] if row["seen"] == "hidden"}
+    hidden = {row["id"] for row in tenfold.run_json("show", session, "--all")["timeline"] if row["seen"] == "hidden"}
     assert hidden <= {line["entry"] for line in every}
     assert tenfold("expand", block, "--depth", "some").code == 2
 
 
 def test_expand_is_bounded_on_request_and_says_what_is_left(tenfold: Cli, stored: str) -> None:
-    block = tenfold.one("diff", stored)["block"]
-    whole = tenfold.good("expand", block, "--depth", "all").out
-    cut = tenfold.good("expand", block, "--depth", "all", "--limit", "5000").out
+    block = tenfold.run_json("diff", stored)["block"]
+    whole = tenfold.run_ok("expand", block, "--depth", "all").out
+    cut = tenfold.run_ok("expand", block, "--depth", "all", "--limit", "5000").out
     assert len(cut) < 6_500 < len(whole)
     assert "--limit 0 prints all" in cut
-    assert tenfold.good("expand", block, "--depth", "all", "--limit", "0").out == whole
+    assert tenfold.run_ok("expand", block, "--depth", "all", "--limit", "0").out == whole
 
 
 def test_diff_marks_the_facts_that_are_in_view_and_those_that_are_not(tenfold: Cli, pi: Path) -> None:
-    outcome = tenfold.one("compact", pi, "--to", "10%")
-    told = tenfold.one("diff", outcome["session"])
+    outcome = tenfold.run_json("compact", pi, "--to", "10%")
+    told = tenfold.run_json("diff", outcome["session"])
     assert told["block"] == outcome["block"]
     must = [f for f in told["facts"] if f["must_keep"]]
     others = [f for f in told["facts"] if not f["must_keep"]]
     assert {f["state"] for f in must} == {"in view"}
     assert len(must) == sum(total for kind, (_, total) in outcome["facts"].items() if kind in {f["kind"] for f in must})
     assert {"in view", "not in view"} <= {f["state"] for f in others}
-    view = json.dumps([r["text"] for r in tenfold.one("show", outcome["session"])["timeline"]])
+    view = json.dumps([r["text"] for r in tenfold.run_json("show", outcome["session"])["timeline"]])
     for fact in others:
         if fact["state"] == "not in view":
             assert json.dumps(fact["text"])[1:-1] not in view
-    plain = tenfold.good("diff", outcome["session"]).out
+    plain = tenfold.run_ok("diff", outcome["session"]).out
     assert f"must-keep facts in view: {len(must)} of {len(must)}" in plain
     assert sum(line.startswith("- ") for line in plain.splitlines()) >= len(told["hidden"])
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_diff_lists_every_message_that_the_block_took_out_of_view(tenfold: Cli, pi: Path, policy: str) -> None:
-    session = tenfold.one("compact", pi, "--to", "10%", "--policy", policy)["session"]
-    rows = [row for row in tenfold.one("show", session, "--all")["timeline"] if row["seen"] != "summary"]
+    session = tenfold.run_json("compact", pi, "--to", "10%", "--policy", policy)["session"]
+    rows = [row for row in tenfold.run_json("show", session, "--all")["timeline"] if row["seen"] != "summary"]
     gone = {row["id"] for row in rows if row["seen"] != "as it was"}
     assert gone
-    assert {line["entry"] for line in tenfold.one("diff", session)["hidden"]} == gone
-    assert f", {len(rows) - len(gone)} messages stay as they were, {len(gone)} " in tenfold.good("diff", session).out
+    assert {line["entry"] for line in tenfold.run_json("diff", session)["hidden"]} == gone
+    assert f", {len(rows) - len(gone)} messages stay as they were, {len(gone)} " in tenfold.run_ok("diff", session).out
 
 
 def test_diff_names_the_batches_so_that_they_can_be_expanded(tenfold: Cli, pi: Path) -> None:
-    outcome = tenfold.one("compact", pi, "--to", "10%", "--policy", "clip")
-    batches = tenfold.one("diff", outcome["session"])["batches"]
+    outcome = tenfold.run_json("compact", pi, "--to", "10%", "--policy", "clip")
+    batches = tenfold.run_json("diff", outcome["session"])["batches"]
     assert len(batches) > 1
-    plain = tenfold.good("diff", outcome["session"]).out
+    plain = tenfold.run_ok("diff", outcome["session"]).out
     assert f"batches: {len(batches)}; tenfold expand {batches[0]} to /{len(batches) - 1} prints" in plain
     for batch in batches:
-        told = [line["entry"] for line in tenfold.good("expand", batch, "--json").objects]
+        told = [line["entry"] for line in tenfold.run_ok("expand", batch, "--json").objects]
         assert told, "each opens"
         assert batch not in told
-    other = tenfold.one("compact", pi, "--to", "5%")
-    assert tenfold.one("diff", other["session"])["batches"] == []
+    other = tenfold.run_json("compact", pi, "--to", "5%")
+    assert tenfold.run_json("diff", other["session"])["batches"] == []
 
 
 def test_diff_has_nothing_to_compare_before_a_compaction(tenfold: Cli, pi: Path) -> None:
-    tenfold.good("compact", pi, "--window", "200000")
+    tenfold.run_ok("compact", pi, "--window", "200000")
     ran = tenfold("diff", "last")
     assert ran.code == 2
     assert "no compaction in force" in ran.err
 
 
 def test_undo_gives_the_view_back_and_keeps_the_log(tenfold: Cli, pi: Path) -> None:
-    session = tenfold.one("compact", pi, "--to", "30%")["session"]
-    before = tenfold.one("show", session)
-    tenfold.good("compact", pi, "--to", "10%")
-    told = tenfold.one("undo", session)
+    session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
+    before = tenfold.run_json("show", session)
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    told = tenfold.run_json("undo", session)
     assert told["tokens_after"] == before["tokens_in_view"] > told["tokens_before"]
-    assert tenfold.one("show", session)["timeline"] == before["timeline"]
-    assert tenfold.good("undo", "last").out.startswith("undone: block ")
-    assert tenfold.good("export", session, "--view").out.encode() == pi.read_bytes()
+    assert tenfold.run_json("show", session)["timeline"] == before["timeline"]
+    assert tenfold.run_ok("undo", "last").out.startswith("undone: block ")
+    assert tenfold.run_ok("export", session, "--view").out.encode() == pi.read_bytes()
     ran = tenfold("undo", session)
     assert ran.code == 2
     assert "nothing to undo" in ran.err
-    tenfold.good("verify")
+    tenfold.run_ok("verify")
 
 
 def test_a_pinned_message_stays_through_every_compaction(tenfold: Cli, pi: Path) -> None:
-    session = tenfold.one("compact", pi, "--window", "200000")["session"]
-    rows = tenfold.one("show", session)["timeline"]
+    session = tenfold.run_json("compact", pi, "--window", "200000")["session"]
+    rows = tenfold.run_json("show", session)["timeline"]
     entry = next(row["id"] for row in rows if row["role"] == "tool" and 200 < row["tokens"] < 800)
-    assert tenfold.one("pin", entry)["pinned"] is True
-    tenfold.good("compact", pi, "--to", "10%")
-    (row,) = [r for r in tenfold.one("show", session)["timeline"] if r["id"] == entry]
+    assert tenfold.run_json("pin", entry)["pinned"] is True
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    (row,) = [r for r in tenfold.run_json("show", session)["timeline"] if r["id"] == entry]
     assert (row["seen"], row["pinned"]) == ("as it was", True)
-    assert tenfold.good("unpin", entry).out.startswith("unpinned: ")
-    tenfold.good("compact", pi, "--to", "7%")
-    assert entry not in {r["id"] for r in tenfold.one("show", session)["timeline"] if r["seen"] == "as it was"}
+    assert tenfold.run_ok("unpin", entry).out.startswith("unpinned: ")
+    tenfold.run_ok("compact", pi, "--to", "7%")
+    assert entry not in {r["id"] for r in tenfold.run_json("show", session)["timeline"] if r["seen"] == "as it was"}
     assert tenfold("unpin", entry).code == 2
     assert tenfold("pin", "ffff").code == 2
 
 
-def results(recorded: Recorded) -> list[str]:
+def get_results(recorded: ParsedSession) -> list[str]:
     """The outputs of tools, in order, without the mark that a failed one gets where the wire has no field for it."""
     return [
-        text_of(m).removeprefix("[tool error]\n")
-        for m in View.of(LogPath(recorded.entries)).messages()
+        get_text(m).removeprefix("[tool error]\n")
+        for m in View.from_path(LogPath(recorded.entries)).get_messages()
         if m.role == "tool"
     ]
 
@@ -184,25 +184,25 @@ def results(recorded: Recorded) -> list[str]:
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json*")), ids=lambda file: file.name)
 @pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses", "gemini"])
 def test_a_session_is_exported_as_any_wire(tenfold: Cli, file: Path, wire: str, tmp_path: Path) -> None:
-    session = tenfold.one("compact", file, "--to", "10%")["session"]
+    session = tenfold.run_json("compact", file, "--to", "10%")["session"]
     out = tmp_path / "out.json"
     sizes = []
     for which in ("--view", "--original"):
-        tenfold.good("export", session, "--as", wire, which, "--out", out)
+        tenfold.run_ok("export", session, "--as", wire, which, "--out", out)
         messages = json.loads(out.read_text("utf-8"))
         assert all(isinstance(m, dict) for m in messages)
         (again,) = read_file(out, format="gemini-cli" if wire == "gemini" else wire)
         if which == "--original":
-            assert results(again) == results(read_file(file)[0])
+            assert get_results(again) == get_results(read_file(file)[0])
         sizes.append(out.stat().st_size)
     assert sizes[0] * 3 < sizes[1]
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json*")), ids=lambda file: file.name)
 def test_the_originals_are_exported_byte_for_byte(tenfold: Cli, file: Path, tmp_path: Path) -> None:
-    session = tenfold.one("compact", file, "--to", "10%")["session"]
+    session = tenfold.run_json("compact", file, "--to", "10%")["session"]
     out = tmp_path / "out"
-    tenfold.good("export", session, "--original", "--out", out)
+    tenfold.run_ok("export", session, "--original", "--out", out)
     assert out.read_bytes() == file.read_bytes()
 
 
@@ -214,20 +214,20 @@ def test_an_unknown_export_format_names_those_there_are(tenfold: Cli, stored: st
 
 
 def test_purge_asks_and_reaches_what_quotes_the_entry(tenfold: Cli, stored: str) -> None:
-    entry = tenfold.good("search", IN_VIEW_NO_MORE, "--json").objects[0]["entry"]
+    entry = tenfold.run_ok("search", IN_VIEW_NO_MORE, "--json").objects[0]["entry"]
     ran = tenfold("purge", entry)
     assert ran.code == 2
     assert "--yes" in ran.err
-    assert tenfold.one("purge", entry, "--yes")["entry"] == entry
-    assert entry not in {hit["entry"] for hit in tenfold.good("search", IN_VIEW_NO_MORE, "--json").objects}
-    tenfold.good("verify")
-    assert tenfold.good("purge", stored, "--yes").out.startswith("purged: session ")
-    assert tenfold.good("sessions", "--json").objects == []
+    assert tenfold.run_json("purge", entry, "--yes")["entry"] == entry
+    assert entry not in {hit["entry"] for hit in tenfold.run_ok("search", IN_VIEW_NO_MORE, "--json").objects}
+    tenfold.run_ok("verify")
+    assert tenfold.run_ok("purge", stored, "--yes").out.startswith("purged: session ")
+    assert tenfold.run_ok("sessions", "--json").objects == []
     assert tenfold("show", stored).code == 2
 
 
 def test_verify_finds_damage_and_says_where(tenfold: Cli, stored: str) -> None:
-    assert "1 sessions verified, no problems" in tenfold.good("verify").out
+    assert "1 sessions verified, no problems" in tenfold.run_ok("verify").out
     db = sqlite3.connect(tenfold.store)
     with db:
         db.execute("UPDATE entry SET body = substr(body, 1, length(body) - 1) || x'00' WHERE seq = 5")
@@ -238,11 +238,11 @@ def test_verify_finds_damage_and_says_where(tenfold: Cli, stored: str) -> None:
 
 
 def test_policies_tell_their_limits(tenfold: Cli) -> None:
-    objects = tenfold.good("policies", "--window", "100000", "--json").objects
+    objects = tenfold.run_ok("policies", "--window", "100000", "--json").objects
     assert [(o["policy"], o["soft"], o["target"]) for o in objects if o["policy"] == "tenfold"] == [
         ("tenfold", 85_000, 40_000)
     ]
-    assert "summarize-prefix" in tenfold.good("policies").out
+    assert "summarize-prefix" in tenfold.run_ok("policies").out
 
 
 @pytest.mark.parametrize("command", ["show", "diff", "undo", "export", "expand", "pin"])
@@ -254,7 +254,7 @@ def test_ids_that_name_nothing_say_where_to_look(tenfold: Cli, stored: str, comm
 
 
 def test_ids_that_name_several_ask_for_more(tenfold: Cli, pi: Path, chat: Path) -> None:
-    tenfold.good("compact", pi, chat, "--to", "10%")
+    tenfold.run_ok("compact", pi, chat, "--to", "10%")
     ran = tenfold("show", "0")
     assert ran.code == 2
     assert "2 sessions have an id that begins with '0'" in ran.err

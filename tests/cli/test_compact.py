@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.transcripts import read_file
+from tenfold.formats import read_file
+from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
-from tenfold.view.rules import check
-from tenfold.view.view import View
+from tenfold.view.rules import check_messages
 from tests import sessions
-from tests.cli.conftest import EXAMPLES, Cli, written
+from tests.cli.conftest import EXAMPLES, Cli, write_messages
 
 FIELDS = (
     "file",
@@ -32,7 +32,7 @@ FIELDS = (
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json*")), ids=lambda file: file.name)
 def test_json_has_every_promised_field_and_the_figures_add_up(tenfold: Cli, file: Path) -> None:
-    told = tenfold.one("compact", file, "--to", "10%")
+    told = tenfold.run_json("compact", file, "--to", "10%")
     assert [f for f in FIELDS if f not in told] == []
     assert told["status"] == "compacted"
     assert told["violations"] == []
@@ -40,29 +40,29 @@ def test_json_has_every_promised_field_and_the_figures_add_up(tenfold: Cli, file
     assert told["tokens_after"] <= told["target"]
     assert not told["target_missed"]
     assert all(0 <= kept <= total for kept, total in told["facts"].values())
-    shown = tenfold.one("show", told["session"])
+    shown = tenfold.run_json("show", told["session"])
     assert shown["tokens_in_view"] == told["tokens_after"]
     assert len(shown["timeline"]) == told["messages_after"]
     assert shown["messages"] == told["messages_before"]
 
 
 def test_a_share_is_one_of_the_uncompacted_size_so_doing_it_again_does_nothing(tenfold: Cli, pi: Path) -> None:
-    first = tenfold.one("compact", pi, "--to", "20%")
-    again = tenfold.one("compact", pi, "--to", "20%")
+    first = tenfold.run_json("compact", pi, "--to", "20%")
+    again = tenfold.run_json("compact", pi, "--to", "20%")
     assert (again["status"], again["block"]) == ("nothing", "")
     assert again["target"] == first["target"]
     assert again["tokens_before"] == again["tokens_after"] == first["tokens_after"]
     assert "already within" in again["reason"] or "newest Block" in again["reason"]
-    deeper = tenfold.one("compact", pi, "--to", "8%")
+    deeper = tenfold.run_json("compact", pi, "--to", "8%")
     assert deeper["target"] == first["tokens_before"] * 8 // 100
     assert deeper["tokens_after"] < first["tokens_after"]
 
 
 def test_a_window_acts_only_if_the_trigger_says_so(tenfold: Cli, pi: Path) -> None:
-    roomy = tenfold.one("compact", pi, "--window", "200000")
+    roomy = tenfold.run_json("compact", pi, "--window", "200000")
     assert roomy["status"] == "nothing"
     assert "do not reach the trigger" in roomy["reason"]
-    tight = tenfold.one("compact", pi, "--window", "50000")
+    tight = tenfold.run_json("compact", pi, "--window", "50000")
     assert tight["status"] == "compacted"
     assert tight["tokens_after"] <= tight["target"] <= 20_000
 
@@ -72,22 +72,22 @@ def test_without_size_and_window_the_error_names_both_flags(tenfold: Cli, pi: Pa
     assert ran.code == 2
     assert "--to" in ran.err
     assert "--window" in ran.err
-    tenfold.good("verify")
+    tenfold.run_ok("verify")
 
 
 def test_without_size_and_window_a_known_model_decides(tenfold: Cli, pi: Path) -> None:
-    told = tenfold.one("compact", pi, "--model", "claude-opus-4-5")
+    told = tenfold.run_json("compact", pi, "--model", "claude-opus-4-5")
     assert told["status"] == "nothing"
     assert "trigger" in told["reason"]
 
 
 def test_preview_prints_the_plan_and_changes_nothing(tenfold: Cli, pi: Path) -> None:
-    ran = tenfold.good("compact", pi, "--to", "10%", "--preview")
+    ran = tenfold.run_ok("compact", pi, "--to", "10%", "--preview")
     assert "plan: 52," in ran.out
     assert not tenfold.store.exists()
-    tenfold.good("compact", pi, "--to", "30%")
+    tenfold.run_ok("compact", pi, "--to", "30%")
     before = tenfold.store.read_bytes()
-    told = tenfold.one("compact", pi, "--to", "10%", "--preview")
+    told = tenfold.run_json("compact", pi, "--to", "10%", "--preview")
     assert told["act"]
     assert told["tokens_after_at_most"] <= told["target"] < told["tokens_before"]
     assert told["tokens_before"] < 20_000, "it previews on what was compacted before"
@@ -97,26 +97,26 @@ def test_preview_prints_the_plan_and_changes_nothing(tenfold: Cli, pi: Path) -> 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.json*")), ids=lambda file: file.name)
 def test_out_is_readable_again_smaller_and_valid(tenfold: Cli, file: Path, tmp_path: Path) -> None:
     out = tmp_path / file.name
-    told = tenfold.one("compact", file, "--to", "10%", "--out", out)
+    told = tenfold.run_json("compact", file, "--to", "10%", "--out", out)
     (original,), (again,) = read_file(file), read_file(out)
     assert again.info.format == original.info.format
     assert again.problems == original.problems
     assert out.stat().st_size < file.stat().st_size / 2
-    messages = View.of(LogPath(again.entries)).messages()
+    messages = View.from_path(LogPath(again.entries)).get_messages()
     assert len(messages) == told["messages_after"]
     wire = "anthropic" if again.info.format == "claude-code" else "openai-chat"
-    assert list(check(messages, wire)) == []
+    assert list(check_messages(messages, wire)) == []
 
 
 def test_a_container_is_written_whole(tenfold: Cli, tmp_path: Path) -> None:
-    sessions.needed()
+    sessions.require_sessions()
     file = sessions.FOLDER / "tau2" / "toolorchestra_retail_gpt-5_1trial.json"
     data = json.loads(file.read_text("utf-8"))
     data["simulations"] = data["simulations"][:4]
     small = tmp_path / "four.json"
     small.write_text(json.dumps(data), "utf-8")
     out = tmp_path / "out.json"
-    results = tenfold.good("compact", small, "--to", "30%", "--out", out, "--json").objects
+    results = tenfold.run_ok("compact", small, "--to", "30%", "--out", out, "--json").objects
     assert len(results) == 4
     written_ = json.loads(out.read_text("utf-8"))
     assert list(written_) == list(data)
@@ -133,7 +133,7 @@ def test_a_folder_is_searched_and_what_is_no_session_is_left_out(tenfold: Cli, t
     (tmp_path / "in" / "settings.json").write_text('{"colour": "blue"}')
     (tmp_path / "in" / "notes.txt").write_text("not looked at")
     (tmp_path / "out").mkdir()
-    ran = tenfold.good("compact", tmp_path / "in", "--to", "10%", "--out", tmp_path / "out", "--json")
+    ran = tenfold.run_ok("compact", tmp_path / "in", "--to", "10%", "--out", tmp_path / "out", "--json")
     assert [Path(o["file"]).name for o in ran.objects] == ["b.json", "a.jsonl"]
     assert "left out" in ran.err
     assert "settings.json" in ran.err
@@ -151,19 +151,19 @@ def test_one_bad_file_does_not_keep_the_others_from_being_done(tenfold: Cli, tmp
 
 
 def test_many_sessions_are_told_as_a_table(tenfold: Cli) -> None:
-    lines = tenfold.good("compact", EXAMPLES, "--to", "10%").out.splitlines()
+    lines = tenfold.run_ok("compact", EXAMPLES, "--to", "10%").out.splitlines()
     assert lines[0].split("\t") == ["file", "session", "status", "before", "after", "share", "must-keep facts"]
     assert len(lines) == 6
     assert lines[-1].startswith("4 sessions: ")
 
 
 def test_few_sessions_are_told_in_full(tenfold: Cli, pi: Path) -> None:
-    ran = tenfold.good("compact", pi, "--to", "10%")
+    ran = tenfold.run_ok("compact", pi, "--to", "10%")
     assert "tokens 52,296 -> " in ran.out
     assert "must-keep facts in view: correction " in ran.out
     assert "next: tenfold diff " in ran.out
     assert ran.err.splitlines() == [f"store: {tenfold.store}"], "the place is told at the first write, and only then"
-    assert tenfold.good("compact", pi, "--to", "10%").err == ""
+    assert tenfold.run_ok("compact", pi, "--to", "10%").err == ""
     assert "\x1b" not in ran.out
 
 
@@ -207,14 +207,14 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(
 
 
 def test_sizes_may_be_written_with_separators(tenfold: Cli, pi: Path) -> None:
-    assert tenfold.one("compact", pi, "--to", "20_000")["target"] == 20_000
-    assert tenfold.one("compact", pi, "--to", "8,000")["target"] == 8_000
+    assert tenfold.run_json("compact", pi, "--to", "20_000")["target"] == 20_000
+    assert tenfold.run_json("compact", pi, "--to", "8,000")["target"] == 8_000
 
 
 @pytest.mark.parametrize(("recall", "named"), [("cli", "`tenfold expand "), ("tool", "recall_read("), ("none", "")])
 def test_stubs_name_the_way_back_that_was_asked_for(tenfold: Cli, pi: Path, recall: str, named: str) -> None:
-    told = tenfold.one("compact", pi, "--to", "30%", "--recall", recall)
-    timeline = tenfold.one("show", told["session"])["timeline"]
+    told = tenfold.run_json("compact", pi, "--to", "30%", "--recall", recall)
+    timeline = tenfold.run_json("show", told["session"])["timeline"]
     stubs = [row for row in timeline if row["seen"] == "shortened"]
     assert stubs
     for way in ("`tenfold expand ", "recall_read("):
@@ -223,11 +223,11 @@ def test_stubs_name_the_way_back_that_was_asked_for(tenfold: Cli, pi: Path, reca
         (stub, *_) = [row for row in stubs if "`tenfold expand " in row["text"]]
         id_ = stub["text"].split("`tenfold expand ")[1].split("`")[0]
         assert id_ == stub["id"]
-        assert tenfold.one("expand", id_)["original"]
+        assert tenfold.run_json("expand", id_)["original"]
 
 
 def test_a_store_in_memory_needs_no_file(tenfold: Cli, pi: Path) -> None:
-    ran = tenfold.good("compact", pi, "--to", "10%", "--store", ":memory:")
+    ran = tenfold.run_ok("compact", pi, "--to", "10%", "--store", ":memory:")
     assert not tenfold.store.exists()
     assert "next: tenfold" not in ran.out, "there is nothing to look at afterwards"
 
@@ -236,31 +236,31 @@ def test_a_grown_file_gives_only_what_is_new(tenfold: Cli, tmp_path: Path, pi: P
     lines = pi.read_bytes().splitlines(keepends=True)
     file = tmp_path / "growing.jsonl"
     file.write_bytes(b"".join(lines[:120]))
-    first = tenfold.one("compact", file, "--to", "5000")
+    first = tenfold.run_json("compact", file, "--to", "5000")
     file.write_bytes(b"".join(lines))
-    second = tenfold.one("compact", file, "--to", "5000")
+    second = tenfold.run_json("compact", file, "--to", "5000")
     assert second["session"] == first["session"]
     assert second["tokens_before"] > first["tokens_after"]
-    (row,) = tenfold.good("sessions", "--json").objects
+    (row,) = tenfold.run_ok("sessions", "--json").objects
     assert row["blocks"] == 2
-    exported = tenfold.good("export", first["session"], "--original").out
+    exported = tenfold.run_ok("export", first["session"], "--original").out
     assert exported.encode() == b"".join(lines)
 
 
 def test_nothing_to_compact_in_a_short_conversation(tenfold: Cli, tmp_path: Path) -> None:
-    file = written(
+    file = write_messages(
         tmp_path / "short.json", [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
     )
-    told = tenfold.one("compact", file, "--to", "20000")
+    told = tenfold.run_json("compact", file, "--to", "20000")
     assert told["status"] == "nothing"
     assert told["messages_before"] == told["messages_after"] == 2
 
 
 def test_facts_that_found_no_room_are_counted_aloud(tenfold: Cli, pi: Path) -> None:
-    ran = tenfold.good("compact", pi, "--to", "400")
-    outcome = tenfold.one("diff", "last")
+    ran = tenfold.run_ok("compact", pi, "--to", "400")
+    outcome = tenfold.run_json("diff", "last")
     lost = [f for f in outcome["facts"] if f["must_keep"] and f["state"] != "in view"]
     assert lost
     assert "must-keep facts found no room" in ran.out
-    tenfold.good("undo", "last")
-    assert "found no room" not in tenfold.good("compact", pi, "--to", "10%").out
+    tenfold.run_ok("undo", "last")
+    assert "found no room" not in tenfold.run_ok("compact", pi, "--to", "10%").out

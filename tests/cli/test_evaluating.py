@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.evaluating import methods_in, others_in
+from tenfold.cli.eval_commands import parse_methods, parse_peers
 from tenfold.evals.peers import PEERS
 from tests.cli.conftest import EXAMPLES, Cli, Ran
-from tests.evals.chats import long_past, says
+from tests.evals.chats import make_long_past, make_reply
 
 DESK = EXAMPLES / "desk.openai-chat.json"
 
@@ -37,28 +37,28 @@ def test_json_holds_every_score(tenfold: Cli) -> None:
     assert len(made["probes"]) == len(made["recall"])
 
 
-def tables_of(ran: Ran) -> dict[str, list[list[str]]]:
+def parse_tables(ran: Ran) -> dict[str, list[list[str]]]:
     assert ran.code == 0, ran.err
     parts = [part.splitlines() for part in ran.out.split("\n\n") if part.strip()]
     return {title: [line.split("\t") for line in lines] for title, *lines in parts}
 
 
-def recorded(folder: Path, steps: int) -> Path:
+def write_chat(folder: Path, steps: int) -> Path:
     path = folder / "chat.json"
-    path.write_text(json.dumps([*long_past(steps), *[says("open src/module_00.py")] * 8]))
+    path.write_text(json.dumps([*make_long_past(steps), *[make_reply("open src/module_00.py")] * 8]))
     return path
 
 
-def twins(folder: Path) -> list[Path]:
+def write_twins(folder: Path) -> list[Path]:
     """Two sessions, not the same, in files that are called alike."""
     for name, steps in (("a", 40), ("b", 60)):
         (folder / name).mkdir()
-        recorded(folder / name, steps)
+        write_chat(folder / name, steps)
     return [folder / "a" / "chat.json", folder / "b" / "chat.json"]
 
 
 def test_sessions_of_files_called_alike_are_each_measured(tenfold: Cli, tmp_path: Path) -> None:
-    ran = tenfold("eval", "quality", *twins(tmp_path), "--methods", "tenfold", "--budgets", "2k", "--json")
+    ran = tenfold("eval", "quality", *write_twins(tmp_path), "--methods", "tenfold", "--budgets", "2k", "--json")
     assert ran.code == 0, ran.err
     made = json.loads(ran.out)
     assert {score["session"] for score in made["recall"]} == {"a/chat.json", "b/chat.json"}
@@ -66,8 +66,8 @@ def test_sessions_of_files_called_alike_are_each_measured(tenfold: Cli, tmp_path
 
 
 def test_files_called_alike_have_each_a_table_of_their_replay(tenfold: Cli, tmp_path: Path) -> None:
-    twins(tmp_path)
-    found = tables_of(tenfold("eval", "replay", tmp_path, "--methods", "none", "--windows", "9k"))
+    write_twins(tmp_path)
+    found = parse_tables(tenfold("eval", "replay", tmp_path, "--methods", "none", "--windows", "9k"))
     assert {title: [row[0] for row in rows[:-1]] for title, rows in found.items() if "window" in title} == {
         "a/chat.json, window 9,000": ["method", "none"],
         "b/chat.json, window 9,000": ["method", "none"],
@@ -76,16 +76,16 @@ def test_files_called_alike_have_each_a_table_of_their_replay(tenfold: Cli, tmp_
 
 def test_several_rounds_have_a_table(tenfold: Cli, tmp_path: Path) -> None:
     arguments = ["--methods", "keep-last", "--budgets", "4k", "--rounds", "3,1"]
-    ran = tenfold("eval", "quality", recorded(tmp_path, 75), *arguments)
-    assert {"probes 1x", "probes 3x"} <= set(tables_of(ran)["After several compactions"][0])
+    ran = tenfold("eval", "quality", write_chat(tmp_path, 75), *arguments)
+    assert {"probes 1x", "probes 3x"} <= set(parse_tables(ran)["After several compactions"][0])
 
 
 def test_the_gates_at_every_message(tenfold: Cli, tmp_path: Path) -> None:
-    path = recorded(tmp_path, 16)
+    path = write_chat(tmp_path, 16)
     cuts = {}
     for option in ([], ["--every-cut"]):
         ran = tenfold("eval", "quality", path, "--methods", "sliding", "--budgets", "1k", *option)
-        name, *row = tables_of(ran)["Validity of Tenfold's methods, run twice"][1]
+        name, *row = parse_tables(ran)["Validity of Tenfold's methods, run twice"][1]
         assert (name, row[1:]) == ("sliding", ["0", "0", "none"])
         cuts[len(option)] = int(row[0])
     assert cuts == {0: 2, 1: len(json.loads(path.read_text()))}
@@ -134,39 +134,43 @@ def test_no_command_measures_with_a_name_that_means_nothing(
 
 
 def test_each_command_takes_the_others_names(tenfold: Cli, tmp_path: Path) -> None:
-    path = recorded(tmp_path, 16)
-    played = tenfold.one("eval", "replay", path, "--methods", "keep-all,agno,openai-agents/session-limit")
+    path = write_chat(tmp_path, 16)
+    played = tenfold.run_json("eval", "replay", path, "--methods", "keep-all,agno,openai-agents/session-limit")
     names = ["none", "agno/tool-results", "openai-agents/session-limit"]
     assert [one["method"] for one in played["played"]] == names
-    scored = tenfold.one("eval", "quality", path, "--methods", "none", "--budgets", "1k")
+    scored = tenfold.run_json("eval", "quality", path, "--methods", "none", "--budgets", "1k")
     assert scored["methods"] == ["keep-all"]
     options = ["--methods", "tenfold", "--lengths", "20", "--no-waits"]
-    timed = tenfold.one("eval", "speed", path, *options, "--html", tmp_path / "report.html")
+    timed = tenfold.run_json("eval", "speed", path, *options, "--html", tmp_path / "report.html")
     assert {turn["method"] for turn in timed["turns"]} == {"tenfold", "tenfold, SQLite"}
     assert f"tenfold eval speed FILES... {' '.join(options)}" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_all_peers_at_once() -> None:
     every = [peer.name for peer in PEERS]
-    assert [peer.name for peer in methods_in("tenfold,peers")[1]] == every
-    assert [peer.name for peer in others_in("all,peers")] == every
-    assert methods_in("all")[1] == others_in("all") == [], "it means the same in every command"
-    assert methods_in("all,tail")[0] == ["all", "tail"]
-    assert others_in("tenfold") == []
+    assert [peer.name for peer in parse_methods("tenfold,peers")[1]] == every
+    assert [peer.name for peer in parse_peers("all,peers")] == every
+    assert parse_methods("all")[1] == parse_peers("all") == [], "it means the same in every command"
+    assert parse_methods("all,tail")[0] == ["all", "tail"]
+    assert parse_peers("tenfold") == []
 
 
 def test_the_format_is_named_where_it_is_not_recognised(tenfold: Cli, tmp_path: Path) -> None:
     path = tmp_path / "log.json"
-    path.write_text(json.dumps({"history_of": 1, "messages": [*long_past(16), *[says("open src/module_00.py")] * 8]}))
+    path.write_text(
+        json.dumps({"history_of": 1, "messages": [*make_long_past(16), *[make_reply("open src/module_00.py")] * 8]})
+    )
     ran = tenfold("eval", "quality", path, "--format", "pi")
     assert ran.code == 3
-    made = tenfold.one("eval", "quality", path, "--format", "openai-chat", "--methods", "keep-last", "--budgets", "1k")
+    made = tenfold.run_json(
+        "eval", "quality", path, "--format", "openai-chat", "--methods", "keep-last", "--budgets", "1k"
+    )
     assert made["probes"]
 
 
 def test_a_file_of_a_folder_that_has_questions_and_no_session_is_left_out(tenfold: Cli, tmp_path: Path) -> None:
     (tmp_path / "quiz.json").write_text('{"questions": [{"prompt": "Where?", "expectedSubstring": "there"}]}')
-    recorded(tmp_path, 16)
+    write_chat(tmp_path, 16)
     for command in ("quality", "search"):
         ran = tenfold("eval", command, tmp_path, *(["--methods", "none", "--budgets", "1k"] * (command == "quality")))
         assert ran.code == 0, ran.err

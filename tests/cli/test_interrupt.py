@@ -25,11 +25,11 @@ def test_an_interrupt_while_a_model_hangs_leaves_no_block(tenfold: Cli, pi: Path
         with subprocess.Popen(
             [*PROGRAM, "compact", str(pi), *given], env=env, stderr=subprocess.PIPE, text=True
         ) as ran:
-            while not loopback.got and ran.poll() is None:
+            while not loopback.requests and ran.poll() is None:
                 time.sleep(0.02)
             ran.send_signal(signal.SIGINT)
             _, err = ran.communicate(timeout=60)
     assert ran.returncode == 130
     assert "interrupted; what was stored before stays as it is" in err
-    assert tenfold.one("show", "last")["blocks"] == []
-    tenfold.good("verify")
+    assert tenfold.run_json("show", "last")["blocks"] == []
+    tenfold.run_ok("verify")

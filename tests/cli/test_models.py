@@ -10,39 +10,39 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.summarizing import models_of
+from tenfold.cli.summary_models import parse_models
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
 from tenfold.errors import UsageError
-from tenfold.meter.counters import Characters4
-from tenfold.policies import POLICIES
-from tenfold.settings import policy_for
-from tests.cli.conftest import Cli, written
+from tenfold.meter.counters import CharacterCounter
+from tests.cli.conftest import Cli, write_messages
 from tests.llm.conftest import SECRET, keys
-from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, base_of
+from tests.llm.loopback import ANSWERS, Got, Loopback, Script, Served, get_base_url
 
 __all__ = ["keys"]
 TOLD = "The work on the logs went on step by step and the tests passed."
 
 
-def writer(policy: str) -> Script:
+def make_writer(policy: str) -> Script:
     """A model that writes a usable summary for that policy: each heading it is asked for, with a line under it."""
-    settings = policy_for(policy, Characters4(), models=("m",)).summary
+    settings = build_policy(policy, CharacterCounter(), models=("m",)).summary
 
-    def script(got: Got) -> Served:
-        asked = [settings.wanted(purpose) for purpose in ("first", "prefix", "branch")]
+    def write_summary(got: Got) -> Served:
+        asked = [settings.list_headings(purpose) for purpose in ("first", "prefix", "branch")]
         said = next((h for h in asked if h and all(heading in got.prompt for heading in h)), ())
         text = "\n".join(f"{heading}\n- {TOLD}" for heading in said) if said else TOLD
         return Served(text=text, tokens=(2_000, 300))
 
-    return script
+    return write_summary
 
 
 @pytest.mark.parametrize("model", ANSWERS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_compacts_with_a_model_of_a_real_client(tenfold: Cli, pi: Path, policy: str, model: str) -> None:
-    with Loopback(script=writer(policy)) as loopback:
-        base = base_of(model, loopback)
-        told = tenfold.one("compact", pi, "--to", "10%", "--policy", policy, "--model", model, "--base-url", base)
-        got = loopback.got
+    with Loopback(script=make_writer(policy)) as loopback:
+        base = get_base_url(model, loopback)
+        told = tenfold.run_json("compact", pi, "--to", "10%", "--policy", policy, "--model", model, "--base-url", base)
+        got = loopback.requests
     assert told["status"] == "compacted"
     assert told["violations"] == []
     assert told["policy"] == policy
@@ -56,37 +56,37 @@ def test_every_policy_compacts_with_a_model_of_a_real_client(tenfold: Cli, pi: P
         assert told["spent"]["output_tokens"] == 300 * len(got)
         assert told["spent"]["price"] > 0
         assert all(g.body["model"] == model.partition(":")[2] for g in got)
-        shown = tenfold.one("show", told["session"])["timeline"]
+        shown = tenfold.run_json("show", told["session"])["timeline"]
         assert any(TOLD[:30] in row["text"] for row in shown if row["seen"] == "summary")
 
 
 def test_every_policy_asks_the_model_when_the_target_is_low(tenfold: Cli, pi: Path) -> None:
     silent = []
     for policy in POLICIES:
-        with Loopback(script=writer(policy)) as loopback:
-            base = base_of("openai:m", loopback)
-            tenfold.good("compact", pi, "--to", "6%", "--policy", policy, "--model", "openai:m", "--base-url", base)
-            if not loopback.got:
+        with Loopback(script=make_writer(policy)) as loopback:
+            base = get_base_url("openai:m", loopback)
+            tenfold.run_ok("compact", pi, "--to", "6%", "--policy", policy, "--model", "openai:m", "--base-url", base)
+            if not loopback.requests:
                 silent.append(policy)
         tenfold.store.unlink()
     assert silent == []
 
 
 def test_the_result_tells_model_calls_tokens_and_price(tenfold: Cli, pi: Path) -> None:
-    with Loopback(script=writer("tenfold")) as loopback:
-        base = base_of("openai:", loopback)
-        ran = tenfold.good("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini", "--base-url", base)
+    with Loopback(script=make_writer("tenfold")) as loopback:
+        base = get_base_url("openai:", loopback)
+        ran = tenfold.run_ok("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini", "--base-url", base)
     assert "rung model" in ran.out
     assert "model openai:gpt-4o-mini: 1 call, 2,000 tokens read, 300 written, price $0.0005" in ran.out
 
 
 def test_the_second_model_is_the_fallback_of_the_first(tenfold: Cli, pi: Path) -> None:
-    def script(got: Got) -> Served:
-        return Served(status=401) if got.body["model"] == "first" else writer("tenfold")(got)
+    def serve_fallback(got: Got) -> Served:
+        return Served(status=401) if got.body["model"] == "first" else make_writer("tenfold")(got)
 
-    with Loopback(script=script) as loopback:
+    with Loopback(script=serve_fallback) as loopback:
         models = ("--model", "openai:first", "--model", "openai:second")
-        told = tenfold.one("compact", pi, "--to", "10%", *models, "--base-url", base_of("openai:", loopback))
+        told = tenfold.run_json("compact", pi, "--to", "10%", *models, "--base-url", get_base_url("openai:", loopback))
     assert told["rung"] == "next_model"
     assert told["spent"]["model"] == "openai:second"
     assert any("openai:first" in note and "401" in note for note in told["notes"])
@@ -94,8 +94,16 @@ def test_the_second_model_is_the_fallback_of_the_first(tenfold: Cli, pi: Path) -
 
 def test_a_server_that_only_fails_costs_no_compaction_and_its_errors_hold_no_key(tenfold: Cli, pi: Path) -> None:
     with Loopback(Served(status=400, error=f"the key {SECRET} is no good")) as loopback:
-        told = tenfold.good(
-            "compact", pi, "--to", "10%", "--model", "openai:m", "--base-url", base_of("openai:", loopback), "--json"
+        told = tenfold.run_ok(
+            "compact",
+            pi,
+            "--to",
+            "10%",
+            "--model",
+            "openai:m",
+            "--base-url",
+            get_base_url("openai:", loopback),
+            "--json",
         )
     assert told.objects[0]["rung"] == "extractive"
     assert SECRET not in told.out
@@ -104,25 +112,25 @@ def test_a_server_that_only_fails_costs_no_compaction_and_its_errors_hold_no_key
 
 
 def test_a_bare_name_counts_and_calls_nobody(tenfold: Cli, pi: Path) -> None:
-    told = tenfold.one("compact", pi, "--to", "10%", "--model", "gpt-4o-mini")
+    told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "gpt-4o-mini")
     assert told["rung"] == "extractive"
     assert told["spent"].get("calls", 0) == 0
 
 
 def test_a_bare_name_with_a_base_url_is_a_model_of_that_server(tenfold: Cli, pi: Path) -> None:
-    with Loopback(script=writer("tenfold")) as loopback:
-        base = base_of("openai:", loopback)
-        told = tenfold.one("compact", pi, "--to", "10%", "--model", "qwen2.5:7b", "--base-url", base)
-        assert [g.api for g in loopback.got] == ["chat"]
-        assert loopback.got[0].body["model"] == "qwen2.5:7b"
+    with Loopback(script=make_writer("tenfold")) as loopback:
+        base = get_base_url("openai:", loopback)
+        told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "qwen2.5:7b", "--base-url", base)
+        assert [g.api for g in loopback.requests] == ["chat"]
+        assert loopback.requests[0].body["model"] == "qwen2.5:7b"
     assert told["rung"] == "model"
 
 
 def test_auto_chooses_by_the_agents_model(tenfold: Cli, pi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Loopback(script=writer("tenfold")) as loopback:
-        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
-        told = tenfold.one("compact", pi, "--to", "10%", "--model", "auto", "--model", "gpt-5")
-        assert [g.body["model"] for g in loopback.got] == ["gpt-4o-mini"]
+    with Loopback(script=make_writer("tenfold")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "auto", "--model", "gpt-5")
+        assert [g.body["model"] for g in loopback.requests] == ["gpt-4o-mini"]
     assert told["spent"]["model"] == "openai:gpt-4o-mini"
 
 
@@ -133,16 +141,16 @@ def test_auto_in_the_settings_chooses_as_well(
     settings = tmp_path / "tenfold.toml"
     settings.write_text('[tenfold]\npolicy = "tiers"\nmodel = "auto"\n')
     monkeypatch.setenv("TENFOLD_CONFIG", str(settings))
-    with Loopback(script=writer("tiers")) as loopback:
-        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
-        told = tenfold.one("compact", pi, "--to", "10%", "--model", "gpt-5")
-        assert {g.body["model"] for g in loopback.got} == {"gpt-4o-mini"}
+    with Loopback(script=make_writer("tiers")) as loopback:
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        told = tenfold.run_json("compact", pi, "--to", "10%", "--model", "gpt-5")
+        assert {g.body["model"] for g in loopback.requests} == {"gpt-4o-mini"}
     assert told["rung"] == "model"
 
 
 def test_auto_needs_to_know_the_agents_model(tenfold: Cli, tmp_path: Path) -> None:
     talk = [{"role": "user", "content": "hello " * 900}, {"role": "assistant", "content": "well " * 900}]
-    ran = tenfold("compact", written(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")
+    ran = tenfold("compact", write_messages(tmp_path / "talk.json", talk), "--to", "10%", "--model", "auto")
     assert ran.code == 2
     assert "--model NAME" in ran.err
 
@@ -178,29 +186,29 @@ def test_a_missing_key_is_named(tenfold: Cli, pi: Path, monkeypatch: pytest.Monk
 
 
 def test_the_agents_model_and_the_one_that_writes_are_told_apart() -> None:
-    both = models_of(["claude-opus-4-5", "openai:gpt-4o-mini"], None)
-    assert (both.agent, both.summaries) == ("claude-opus-4-5", ("openai:gpt-4o-mini",))
-    assert both.agent_of("recorded") == "claude-opus-4-5"
-    alone = models_of(["openai:gpt-4o-mini"], None)
-    assert (alone.agent_of("recorded"), alone.agent_of("")) == ("recorded", "openai:gpt-4o-mini")
-    assert models_of((), None).agent_of("") == ""
+    both = parse_models(["claude-opus-4-5", "openai:gpt-4o-mini"], None)
+    assert (both.agent_model, both.summary_models) == ("claude-opus-4-5", ("openai:gpt-4o-mini",))
+    assert both.choose_agent_model("recorded") == "claude-opus-4-5"
+    alone = parse_models(["openai:gpt-4o-mini"], None)
+    assert (alone.choose_agent_model("recorded"), alone.choose_agent_model("")) == ("recorded", "openai:gpt-4o-mini")
+    assert parse_models((), None).choose_agent_model("") == ""
     with pytest.raises(UsageError):
-        models_of(["one", "two"], None)
+        parse_models(["one", "two"], None)
 
 
 # -- compare -----------------------------------------------------------------------------------------------------------
 
 
-def folder(path: Path) -> dict[str, bytes]:
+def read_folder(path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
 def test_compare_prints_every_policy_and_changes_nothing(tenfold: Cli, chat: Path, tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
     file.write_bytes(chat.read_bytes())
-    before = folder(tmp_path)
-    ran = tenfold.good("compact", "--compare", "all", file)
-    assert folder(tmp_path) == before
+    before = read_folder(tmp_path)
+    ran = tenfold.run_ok("compact", "--compare", "all", file)
+    assert read_folder(tmp_path) == before
     lines = [line.split("\t") for line in ran.out.splitlines()[2:]]
     assert lines[0] == [
         *("policy", "rung", "before", "after", "share", "messages", "calls", "price", "must-keep facts", "valid wires")
@@ -213,20 +221,20 @@ def test_compare_prints_every_policy_and_changes_nothing(tenfold: Cli, chat: Pat
 
 def test_compare_agrees_with_the_compaction_itself(tenfold: Cli, pi: Path) -> None:
     sizes = ("--to", "12%")
-    compared = {o["policy"]: o for o in tenfold.good("compact", pi, "--compare", "all", *sizes, "--json").objects}
+    compared = {o["policy"]: o for o in tenfold.run_ok("compact", pi, "--compare", "all", *sizes, "--json").objects}
     assert set(compared) == set(POLICIES)
     for policy, row in compared.items():
-        itself = tenfold.one("compact", pi, "--policy", policy, *sizes, "--store", ":memory:")
+        itself = tenfold.run_json("compact", pi, "--policy", policy, *sizes, "--store", ":memory:")
         for field in ("status", "rung", "tokens_before", "messages_before", "messages_after", "facts", "violations"):
             assert row[field] == itself[field], (policy, field)
         assert abs(row["tokens_after"] - itself["tokens_after"]) < 60, "ids in the summary differ from run to run"
 
 
 def test_compare_with_a_model_tells_calls_and_price(tenfold: Cli, pi: Path) -> None:
-    with Loopback(script=writer("tenfold")) as loopback:
-        options = ("--model", "openai:gpt-4o-mini", "--base-url", base_of("openai:", loopback))
-        ran = tenfold.good("compact", pi, "--compare", "tenfold", *options)
-        assert len(loopback.got) == 1
+    with Loopback(script=make_writer("tenfold")) as loopback:
+        options = ("--model", "openai:gpt-4o-mini", "--base-url", get_base_url("openai:", loopback))
+        ran = tenfold.run_ok("compact", pi, "--compare", "tenfold", *options)
+        assert len(loopback.requests) == 1
     row = ran.out.splitlines()[3].split("\t")
     assert (row[0], row[1], row[6]) == ("tenfold", "model", "1")
     assert re.fullmatch(r"\$0\.000\d", row[7])
@@ -234,10 +242,10 @@ def test_compare_with_a_model_tells_calls_and_price(tenfold: Cli, pi: Path) -> N
 
 
 def test_compare_takes_a_window_in_place_of_a_target(tenfold: Cli, pi: Path) -> None:
-    (row,) = tenfold.good("compact", pi, "--compare", "tenfold", "--window", "50000", "--json").objects
-    itself = tenfold.one("compact", pi, "--window", "50000", "--store", ":memory:")
+    (row,) = tenfold.run_ok("compact", pi, "--compare", "tenfold", "--window", "50000", "--json").objects
+    itself = tenfold.run_json("compact", pi, "--window", "50000", "--store", ":memory:")
     assert (row["status"], row["target"]) == ("compacted", itself["target"])
-    assert "for a window of 50,000" in tenfold.good("compact", pi, "--compare", "tenfold", "--window", "50000").out
+    assert "for a window of 50,000" in tenfold.run_ok("compact", pi, "--compare", "tenfold", "--window", "50000").out
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------
@@ -245,7 +253,7 @@ def test_compare_takes_a_window_in_place_of_a_target(tenfold: Cli, pi: Path) -> 
 
 @pytest.mark.spec("tiers.B13", "tiers.B14")
 def test_a_model_that_no_provider_is_known_to_offer_is_not_named_as_one_to_be_asked(tenfold: Cli, pi: Path) -> None:
-    ran = tenfold.good("policies", "--model", "unknown-model-x")
+    ran = tenfold.run_ok("policies", "--model", "unknown-model-x")
     assert "unknown-model-x" not in ran.out
     assert "PROVIDER:NAME" in ran.err
     failed = tenfold("compact", pi, "--to", "10%", "--model", "auto", "--model", "unknown-model-x")
@@ -254,18 +262,18 @@ def test_a_model_that_no_provider_is_known_to_offer_is_not_named_as_one_to_be_as
 
 
 def test_policies_print_the_choice_of_the_summary_model_and_why(tenfold: Cli) -> None:
-    ran = tenfold.good("policies", "--model", "openai:gpt-5")
+    ran = tenfold.run_ok("policies", "--model", "openai:gpt-5")
     assert "openai:gpt-4o-mini\topenai's row, gpt-4o-mini, is listed" in ran.out
     assert "openai:gpt-5\tthe session's model, if that one fails" in ran.out
-    local = tenfold.good("policies", "--model", "ollama:llama3", "--json").objects[0]["summaries"]
+    local = tenfold.run_ok("policies", "--model", "ollama:llama3", "--json").objects[0]["summaries"]
     assert [c["model"] for c in local] == ["ollama:llama3"]
-    assert "summaries" not in tenfold.good("policies", "--json").objects[0]
+    assert "summaries" not in tenfold.run_ok("policies", "--json").objects[0]
 
 
 def test_a_configured_model_comes_first(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENFOLD_MODEL", "groq:mine")
     monkeypatch.setenv("TENFOLD_FALLBACKS", "openai:other")
-    told = tenfold.good("policies", "--model", "gpt-5", "--json").objects[0]["summaries"]
+    told = tenfold.run_ok("policies", "--model", "gpt-5", "--json").objects[0]["summaries"]
     assert [c["model"] for c in told] == ["groq:mine", "openai:other"]
 
 
@@ -277,12 +285,12 @@ def test_the_command_works_without_the_extra_until_a_model_is_named(tmp_path: Pa
     )
     env = os.environ | {"TENFOLD_STORE": str(tmp_path / "store.db")}
 
-    def ran(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def run_without_extra(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", program, *map(str, arguments)]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=100)
 
-    assert ran("compact", pi, "--to", "10%").returncode == 0
-    without = ran("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini")
+    assert run_without_extra("compact", pi, "--to", "10%").returncode == 0
+    without = run_without_extra("compact", pi, "--to", "10%", "--model", "openai:gpt-4o-mini")
     assert without.returncode == 2
     assert "pip install 'tenfold[models]'" in without.stderr
-    assert "pip install 'tenfold[models]'" in ran("policies", "--model", "gpt-5").stderr
+    assert "pip install 'tenfold[models]'" in run_without_extra("policies", "--model", "gpt-5").stderr

@@ -18,22 +18,32 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tenfold.agent.opening import Wanted, opened
-from tenfold.cli.headless import EVENTS, MOST, Lines, carried_out
-from tenfold.events import Ended, Failed, Overflowed, Skipped, Started, Warned
-from tenfold.log.memory import MemoryStore
-from tenfold.record.entry import Said
-from tenfold.record.message import text_of
+from tenfold.agent.factory import AgentOptions, open_agent
+from tenfold.cli.headless_run import EVENT_KEYS, MAX_RESULT_CHARACTERS, JsonLines, run_headless
+from tenfold.events import (
+    CompactionEnd,
+    CompactionFailure,
+    CompactionSkip,
+    CompactionStart,
+    CompactionWarning,
+    RequestOverflow,
+)
+from tenfold.record.entry import MessageEntry
+from tenfold.record.message import get_text
+from tenfold.store.in_memory import MemoryStore
 from tests.agent.bench import posix
-from tests.agent.test_workbench_commands import gone
+from tests.agent.test_workbench_commands import is_gone
 from tests.cli.conftest import Cli, Ran
 from tests.llm.conftest import SECRET
-from tests.llm.loopback import Got, Loopback, Served, base_of
+from tests.llm.loopback import Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
 
 Line = dict[str, Any]
 OPENAI, ANTHROPIC = "openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"
-COMPACTIONS = {kind.__struct_config__.tag: kind for kind in (Warned, Started, Ended, Skipped, Failed, Overflowed)}
+COMPACTIONS = {
+    kind.__struct_config__.tag: kind
+    for kind in (CompactionWarning, CompactionStart, CompactionEnd, CompactionSkip, CompactionFailure, RequestOverflow)
+}
 DEMONSTRATION = ("--model", "demonstration")
 
 
@@ -55,29 +65,29 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def checked(lines: list[Line]) -> list[Line]:
+def check_lines(lines: list[Line]) -> list[Line]:
     """The lines, each as the table says."""
     for line in lines:
-        keys = set(EVENTS[line["event"]]) | {"event"}
+        keys = set(EVENT_KEYS[line["event"]]) | {"event"}
         if line["event"] == "compaction":
             keys |= set(COMPACTIONS[line["type"]].__struct_fields__)
         assert set(line) == keys
     return lines
 
 
-def of(lines: list[Line], event: str) -> list[Line]:
+def filter_lines(lines: list[Line], event: str) -> list[Line]:
     return [line for line in lines if line["event"] == event]
 
 
-def task(tenfold: Cli, folder: Path, words: str, *options: str) -> Ran:
+def run_task(tenfold: Cli, folder: Path, words: str, *options: str) -> Ran:
     return tenfold("run", "--task", words, "--folder", folder, *options)
 
 
-def served(loopback: Loopback, model: str = OPENAI) -> tuple[str, ...]:
-    return "--model", model, "--base-url", base_of(model, loopback)
+def build_model_options(loopback: Loopback, model: str = OPENAI) -> tuple[str, ...]:
+    return "--model", model, "--base-url", get_base_url(model, loopback)
 
 
-def wants(tool: str, **given: str) -> Served:
+def serve_call(tool: str, **given: str) -> Served:
     return Served("I do it.", finish="tool", call=("1", tool, given))
 
 
@@ -85,12 +95,12 @@ def wants(tool: str, **given: str) -> Served:
 
 
 def test_without_any_key_or_setting_it_runs_the_demonstration(tmp_path: Path, folder: Path) -> None:
-    env = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **windows()}
+    env = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **get_windows_environment()}
     store = str(tmp_path / "s.db")
     program = [sys.executable, "-m", "tenfold", "run", "--task", "What is the price of item 7?", "--store", store]
     ran = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stderr
-    lines = checked([json.loads(line) for line in ran.stdout.splitlines()])
+    lines = check_lines([json.loads(line) for line in ran.stdout.splitlines()])
     assert [line["event"] for line in lines] == [
         *("started", "text", "call", "result", "text", "call", "result", "text", "call", "result", "text"),
         *("usage", "finished"),
@@ -98,13 +108,13 @@ def test_without_any_key_or_setting_it_runs_the_demonstration(tmp_path: Path, fo
     started, finished = lines[0], lines[-1]
     assert (started["model"], started["demonstration"], started["window"]) == ("demonstration", True, 16_000)
     assert started["folder"] == str(folder.resolve())
-    assert [line["tool"] for line in of(lines, "call")] == ["list_files", "search_files", "read_file"]
+    assert [line["tool"] for line in filter_lines(lines, "call")] == ["list_files", "search_files", "read_file"]
     assert finished["status"] == "ok"
     assert "scripted demonstration" in finished["answer"]
-    assert finished["answer"] == of(lines, "text")[-1]["text"]
+    assert finished["answer"] == filter_lines(lines, "text")[-1]["text"]
 
 
-def windows() -> dict[str, str]:
+def get_windows_environment() -> dict[str, str]:
     """What Python itself needs on Windows."""
     return {name: os.environ[name] for name in ("SYSTEMROOT", "USERPROFILE") if name in os.environ}
 
@@ -113,15 +123,15 @@ def test_a_small_window_is_compacted_and_told_with_its_numbers(tenfold: Cli, fol
     lines: list[Line] = []
     for _ in range(6):
         more = ("--session", "last") if lines else ()
-        lines += checked(
-            task(tenfold, folder, "Which price is too low?", *DEMONSTRATION, "--window", "6000", *more).objects
+        lines += check_lines(
+            run_task(tenfold, folder, "Which price is too low?", *DEMONSTRATION, "--window", "6000", *more).objects
         )
-    told = [line["type"] for line in of(lines, "compaction")]
+    told = [line["type"] for line in filter_lines(lines, "compaction")]
     assert "started" in told
     ended = next(line for line in lines if line.get("type") == "ended")
     assert 0 < ended["outcome"]["tokens_after"] < ended["outcome"]["tokens_before"]
     assert {line["session"] for line in lines if "session" in line} == {lines[0]["session"]}
-    assert [line["resumed"] for line in of(lines, "started")] == [False, *[True] * 5]
+    assert [line["resumed"] for line in filter_lines(lines, "started")] == [False, *[True] * 5]
 
 
 def test_the_task_may_come_on_standard_input(tenfold: Cli, folder: Path) -> None:
@@ -138,8 +148,8 @@ def test_the_task_may_come_on_standard_input(tenfold: Cli, folder: Path) -> None
 
 # -- writes and commands -----------------------------------------------------------------------------------------------
 
-WRITE = wants("write_file", path="new.txt", content="mine\n")
-COMMAND = wants("run_command", command="echo mine > new.txt")
+WRITE = serve_call("write_file", path="new.txt", content="mine\n")
+COMMAND = serve_call("run_command", command="echo mine > new.txt")
 KINDS: Mapping[str, Served] = {"write": WRITE, "command": COMMAND}
 
 
@@ -151,14 +161,14 @@ def test_what_is_not_allowed_is_refused_and_the_model_is_told(
 ) -> None:
     allowed = {"write": "--allow-commands", "command": "--allow-writes"}[kind]
     with Loopback(KINDS[kind], "So be it.") as loopback:
-        ran = task(tenfold, folder, "Do it.", *served(loopback, model), *([allowed] if other else []))
-        assert "The user said no to this" in loopback.got[1].prompt
-    lines = checked(ran.objects)
+        ran = run_task(tenfold, folder, "Do it.", *build_model_options(loopback, model), *([allowed] if other else []))
+        assert "The user said no to this" in loopback.requests[1].prompt
+    lines = check_lines(ran.objects)
     assert ran.code == 0
-    (refused,) = of(lines, "refused")
+    (refused,) = filter_lines(lines, "refused")
     assert refused["kind"] == kind
     assert "new.txt" in refused["what"]
-    (result,) = of(lines, "result")
+    (result,) = filter_lines(lines, "result")
     assert not result["ok"]
     assert lines[-1]["answer"] == "So be it."
     assert not (folder / "new.txt").exists()
@@ -167,19 +177,21 @@ def test_what_is_not_allowed_is_refused_and_the_model_is_told(
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_allowed_is_done(tenfold: Cli, folder: Path, kind: str) -> None:
     with Loopback(KINDS[kind], "Done.") as loopback:
-        ran = task(tenfold, folder, "Do it.", *served(loopback), f"--allow-{kind}s")
-    lines = checked(ran.objects)
-    assert of(lines, "refused") == []
-    assert of(lines, "result")[0]["ok"]
-    assert of(lines, "call")[0]["arguments"] == KINDS[kind].call[2]
+        ran = run_task(tenfold, folder, "Do it.", *build_model_options(loopback), f"--allow-{kind}s")
+    lines = check_lines(ran.objects)
+    assert filter_lines(lines, "refused") == []
+    assert filter_lines(lines, "result")[0]["ok"]
+    assert filter_lines(lines, "call")[0]["arguments"] == KINDS[kind].call[2]
     assert (folder / "new.txt").read_text() == "mine\n"
 
 
 def test_a_long_result_is_printed_up_to_its_bound(tenfold: Cli, folder: Path) -> None:
     (folder / "long.txt").write_text("word " * 2_000)
-    with Loopback(wants("read_file", path="long.txt"), "Done.") as loopback:
-        (result,) = of(checked(task(tenfold, folder, "Read.", *served(loopback)).objects), "result")
-    assert (len(result["text"]), result["characters"]) == (MOST, 10_000)
+    with Loopback(serve_call("read_file", path="long.txt"), "Done.") as loopback:
+        (result,) = filter_lines(
+            check_lines(run_task(tenfold, folder, "Read.", *build_model_options(loopback)).objects), "result"
+        )
+    assert (len(result["text"]), result["characters"]) == (MAX_RESULT_CHARACTERS, 10_000)
 
 
 # -- safe to print -----------------------------------------------------------------------------------------------------
@@ -191,10 +203,10 @@ def test_no_secret_and_no_control_sequence_is_printed(tenfold: Cli, folder: Path
     (folder / "notes.txt").write_text(f"\x1b[31mred\x1b[0m {token} {SECRET} \u202eabc\n")
     try:
         with Loopback(
-            wants("read_file", path="notes.txt"), f"It says \x1b]0;title\x07{token} and {SECRET}"
+            serve_call("read_file", path="notes.txt"), f"It says \x1b]0;title\x07{token} and {SECRET}"
         ) as loopback:
-            ran = task(tenfold, folder, f"Say {token} {SECRET}", *served(loopback))
-            assert token in loopback.got[1].prompt, "the model itself sees the file"
+            ran = run_task(tenfold, folder, f"Say {token} {SECRET}", *build_model_options(loopback))
+            assert token in loopback.requests[1].prompt, "the model itself sees the file"
     finally:
         del os.environ["SHOP_TOKEN"]
     everything = ran.out + ran.err
@@ -203,11 +215,11 @@ def test_no_secret_and_no_control_sequence_is_printed(tenfold: Cli, folder: Path
     assert "\x1b" not in everything
     assert "\\u001b" not in everything
     assert "\u202e" not in everything
-    assert "red [redacted]" in of(checked(ran.objects), "result")[0]["text"]
+    assert "red [redacted]" in filter_lines(check_lines(ran.objects), "result")[0]["text"]
 
 
 def test_every_kind_of_value_is_cleaned() -> None:
-    assert Lines(frozenset()).shown({"a\x1b[1m": [f"x {SECRET}", 1, None, ("\x07",)]}) == {
+    assert JsonLines(frozenset()).sanitize({"a\x1b[1m": [f"x {SECRET}", 1, None, ("\x07",)]}) == {
         "a": ["x [redacted]", 1, None, [""]]
     }
 
@@ -217,8 +229,8 @@ def test_every_kind_of_value_is_cleaned() -> None:
 
 def test_a_provider_that_refuses_ends_it_with_code_4_and_a_last_line(tenfold: Cli, folder: Path) -> None:
     with Loopback(Served(status=401, error=f"Incorrect API key provided: {SECRET}")) as loopback:
-        ran = task(tenfold, folder, "Hello", *served(loopback))
-    lines = checked(ran.objects)
+        ran = run_task(tenfold, folder, "Hello", *build_model_options(loopback))
+    lines = check_lines(ran.objects)
     assert ran.code == 4
     assert [line["event"] for line in lines] == ["started", "usage", "finished"]
     assert lines[-1]["status"] == "failed"
@@ -230,10 +242,10 @@ def test_a_provider_that_refuses_ends_it_with_code_4_and_a_last_line(tenfold: Cl
 def test_a_stream_that_breaks_is_told_as_far_as_it_came(tenfold: Cli, folder: Path) -> None:
     text = "One two three four five six seven eight nine ten."
     with Loopback(Served(text, breaks=4)) as loopback:
-        ran = task(tenfold, folder, "Count", *served(loopback, ANTHROPIC))
-    lines = checked(ran.objects)
+        ran = run_task(tenfold, folder, "Count", *build_model_options(loopback, ANTHROPIC))
+    lines = check_lines(ran.objects)
     assert ran.code == 4
-    (told,) = of(lines, "text")
+    (told,) = filter_lines(lines, "text")
     assert told["partial"]
     assert text.startswith(told["text"])
     assert lines[-1]["status"] == "failed"
@@ -272,7 +284,7 @@ def test_without_the_extra_it_names_what_to_install(tenfold: Cli) -> None:
 
 
 def test_an_empty_task_needs_a_session(tenfold: Cli, folder: Path) -> None:
-    ran = task(tenfold, folder, " ", *DEMONSTRATION)
+    ran = run_task(tenfold, folder, " ", *DEMONSTRATION)
     assert (ran.code, ran.out) == (2, "")
     assert "--task is empty" in ran.err
 
@@ -303,7 +315,7 @@ class Child:
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen(program, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def until(self, event: str) -> None:
+    def read_until(self, event: str) -> None:
         """Reads lines up to the first of that event."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -311,7 +323,7 @@ class Child:
                 return
         raise AssertionError(f"it ended without {event}")
 
-    def ended(self, sent: int) -> tuple[int, list[Line], str]:
+    def stop(self, sent: int) -> tuple[int, list[Line], str]:
         """Sends a signal; the exit code, the lines that were left, and what it said."""
         self.process.send_signal(sent)
         out, err = self.process.communicate(timeout=60)
@@ -321,74 +333,74 @@ class Child:
 @posix
 def test_ctrl_c_ends_the_command_that_runs_and_keeps_what_was_said(tenfold: Cli, folder: Path) -> None:
     child = Child(folder, "--task", "run echo $$ > pid; sleep 600", "--allow-commands", *DEMONSTRATION)
-    child.until("call")
+    child.read_until("call")
     while not (folder / "pid").exists() or not (folder / "pid").read_text():
         time.sleep(0.02)
-    code, lines, err = child.ended(signal.SIGINT)
+    code, lines, err = child.stop(signal.SIGINT)
     assert code == 130
-    assert [line["event"] for line in checked(lines)] == ["usage", "finished"]
+    assert [line["event"] for line in check_lines(lines)] == ["usage", "finished"]
     assert lines[-1]["status"] == "interrupted"
     assert "interrupted; what was stored before stays as it is" in err
     assert "Traceback" not in err
-    assert gone(int((folder / "pid").read_text()))
-    tenfold.good("verify")
-    lines = checked(task(tenfold, folder, "What is this?", "--session", "last", *DEMONSTRATION).objects)
+    assert is_gone(int((folder / "pid").read_text()))
+    tenfold.run_ok("verify")
+    lines = check_lines(run_task(tenfold, folder, "What is this?", "--session", "last", *DEMONSTRATION).objects)
     assert lines[-1]["status"] == "ok"
 
 
 def test_a_text_that_is_interrupted_is_printed_and_kept_as_far_as_it_came(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def interrupted() -> int:
+    async def interrupt_run() -> int:
         reached = asyncio.Event()
 
-        async def endless(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        async def stream_endlessly(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
             del messages, info
             yield "One "
             yield "two"
             reached.set()
             await asyncio.Event().wait()
 
-        agent.use(FunctionModel(stream_function=endless), 16_000)
-        running = asyncio.create_task(carried_out(agent, "Count", wanted, lines))
+        agent.use(FunctionModel(stream_function=stream_endlessly), 16_000)
+        running = asyncio.create_task(run_headless(agent, "Count", wanted, lines))
         await reached.wait()
         running.cancel()
         return await running
 
-    lines, wanted = Lines(frozenset()), Wanted(folder, "demonstration")
-    agent = opened(MemoryStore(), wanted, lines.approve)
-    assert asyncio.run(interrupted()) == 130
-    printed = checked([json.loads(line) for line in capsys.readouterr().out.splitlines()])
-    assert of(printed, "text") == [{"event": "text", "text": "One two", "partial": True}]
+    lines, wanted = JsonLines(frozenset()), AgentOptions(folder, "demonstration")
+    agent = open_agent(MemoryStore(), wanted, lines.approve)
+    assert asyncio.run(interrupt_run()) == 130
+    printed = check_lines([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert filter_lines(printed, "text") == [{"event": "text", "text": "One two", "partial": True}]
     assert printed[-1]["status"] == "interrupted"
-    newest = agent.session.view.path.at(agent.session.view.path.length - 1)
-    assert isinstance(newest, Said)
-    assert (newest.message.status, text_of(newest.message)) == ("aborted", "One two")
+    newest = agent.session.view.path.get_entry(agent.session.view.path.length - 1)
+    assert isinstance(newest, MessageEntry)
+    assert (newest.message.status, get_text(newest.message)) == ("aborted", "One two")
 
 
 @posix
 def test_a_session_that_was_killed_goes_on_and_its_open_call_is_not_run_again(tenfold: Cli, folder: Path) -> None:
-    slow = wants("run_command", command="echo once >> ran.txt; echo $$ > pid; sleep 600")
+    slow = serve_call("run_command", command="echo once >> ran.txt; echo $$ > pid; sleep 600")
 
-    def script(got: Got) -> Served:
+    def serve_slow_call(got: Got) -> Served:
         return Served("It goes on.") if "interrupted" in got.prompt else slow
 
-    with Loopback(script=script) as loopback:
-        child = Child(folder, "--task", "Do it once.", "--allow-commands", *served(loopback))
-        child.until("call")
+    with Loopback(script=serve_slow_call) as loopback:
+        child = Child(folder, "--task", "Do it once.", "--allow-commands", *build_model_options(loopback))
+        child.read_until("call")
         while not (folder / "pid").exists() or not (folder / "pid").read_text():
             time.sleep(0.02)
         os.kill(child.process.pid, signal.SIGKILL)
         os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)  # what nobody could end any more
         child.process.communicate(timeout=60)
         assert child.process.returncode == -signal.SIGKILL
-        ran = task(tenfold, folder, "", "--session", "last", "--allow-commands", *served(loopback))
-        lines = checked(ran.objects)
+        ran = run_task(tenfold, folder, "", "--session", "last", "--allow-commands", *build_model_options(loopback))
+        lines = check_lines(ran.objects)
         assert lines[-1]["answer"] == "It goes on.", ran.err
-        assert "Do it once." in loopback.got[-1].prompt
+        assert "Do it once." in loopback.requests[-1].prompt
     assert lines[0]["resumed"]
     assert (folder / "ran.txt").read_text() == "once\n"
-    tenfold.good("verify")
+    tenfold.run_ok("verify")
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------
@@ -398,7 +410,7 @@ def test_the_page_names_every_line_and_its_keys() -> None:
     page = (ROOT / "docs" / "run.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", page, re.MULTILINE)
     shown = {event: tuple(re.findall(r"`(\w+)`", keys)) for event, keys in rows if event != "event"}
-    assert shown == EVENTS
+    assert shown == EVENT_KEYS
     told = dict(re.findall(r"^\| compaction, `(\w+)` \| ([^|]*) \|", page, re.MULTILINE))
     assert {tag: tuple(re.findall(r"`(\w+)`", keys)) for tag, keys in told.items()} == {
         tag: tuple(f for f in kind.__struct_fields__ if f not in ("session", "time"))

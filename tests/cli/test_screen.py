@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tenfold.cli.main import app
-from tenfold.shown import one_line, safe, told
-from tests.cli.conftest import Cli, written
+from tenfold.text.terminal_safe import sanitize, strip_controls, to_one_line
+from tests.cli.conftest import Cli, write_messages
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m \u202egnp.exe\u202c \x9b1A\x08\x08 \u2066iso\u2069 end"
 SECRET = "sk-" + "ant-api03-" + "Zq7" * 12
@@ -38,12 +38,12 @@ def hostile(tmp_path: Path) -> Path:
             }
         )
     messages.append({"role": "user", "content": "go on"})
-    return written(tmp_path / "hostile.json", messages)
+    return write_messages(tmp_path / "hostile.json", messages)
 
 
 def test_no_command_prints_what_a_session_commands(tenfold: Cli, hostile: Path) -> None:
-    tenfold.good("compact", hostile, "--to", "20%")
-    block = tenfold.one("diff", "last")["block"]
+    tenfold.run_ok("compact", hostile, "--to", "20%")
+    block = tenfold.run_json("diff", "last")["block"]
     for line in (
         ("show", "last"),
         ("show", "last", "--all"),
@@ -53,37 +53,37 @@ def test_no_command_prints_what_a_session_commands(tenfold: Cli, hostile: Path) 
         ("sessions",),
         ("compact", hostile, "--to", "10%", "--preview"),
     ):
-        out = tenfold.good(*line).out
+        out = tenfold.run_ok(*line).out
         assert not {
             c for c in out if (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f" or c in "\u202e\u202c\u2066\u2069"
         }, line
         assert "owned" not in out
         assert SECRET not in out, line
-    assert "[redacted]" in tenfold.good("expand", block, "--depth", "all").out
+    assert "[redacted]" in tenfold.run_ok("expand", block, "--depth", "all").out
 
 
 def test_json_of_searches_and_shows_hides_secrets_too(tenfold: Cli, hostile: Path) -> None:
-    tenfold.good("compact", hostile, "--to", "20%")
+    tenfold.run_ok("compact", hostile, "--to", "20%")
     for line in (("search", "marker-tool"), ("diff", "last"), ("show", "last", "--all"), ("sessions",)):
-        out = tenfold.good(*line, "--json").out
+        out = tenfold.run_ok(*line, "--json").out
         assert SECRET not in out, line
         assert "\\u001b" not in out, line
 
 
 def test_export_and_expand_as_json_are_exact(tenfold: Cli, hostile: Path) -> None:
-    tenfold.good("compact", hostile, "--to", "20%")
-    entry = tenfold.good("search", "marker-tool", "--json").objects[0]["entry"]
-    assert f"API_KEY={SECRET}" in tenfold.one("expand", entry)["text"]
-    assert tenfold.one("expand", entry)["text"].startswith(HOSTILE)
-    assert tenfold.good("export", "last", "--original").out.encode() == hostile.read_bytes()
+    tenfold.run_ok("compact", hostile, "--to", "20%")
+    entry = tenfold.run_ok("search", "marker-tool", "--json").objects[0]["entry"]
+    assert f"API_KEY={SECRET}" in tenfold.run_json("expand", entry)["text"]
+    assert tenfold.run_json("expand", entry)["text"].startswith(HOSTILE)
+    assert tenfold.run_ok("export", "last", "--original").out.encode() == hostile.read_bytes()
 
 
 def test_a_string_that_never_ends_hides_nothing_behind_it() -> None:
-    assert safe("before \x1b]8;; after") == "before 8;; after"
-    assert safe("before \x1b]8;;x\x1b\\ after") == "before  after"
-    assert safe("a\r\nb\rc\td") == "a\nb\nc\td"
-    assert told(f"x \x1b[1mAPI_KEY\x1b[0m={SECRET}") == "x API_KEY=[redacted]"
-    assert one_line("a\n\n  b\x07" + "c" * 99, 12) == "a b" + "c" * 6 + "..."
+    assert strip_controls("before \x1b]8;; after") == "before 8;; after"
+    assert strip_controls("before \x1b]8;;x\x1b\\ after") == "before  after"
+    assert strip_controls("a\r\nb\rc\td") == "a\nb\nc\td"
+    assert sanitize(f"x \x1b[1mAPI_KEY\x1b[0m={SECRET}") == "x API_KEY=[redacted]"
+    assert to_one_line("a\n\n  b\x07" + "c" * 99, 12) == "a b" + "c" * 6 + "..."
 
 
 def run(
@@ -101,7 +101,7 @@ def run(
 
 
 def test_a_console_that_knows_only_ascii_gets_only_ascii(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.json", [{"role": "user", "content": "naïve – 日本語 ✓ :smile:"}] * 3)
+    file = write_messages(tmp_path / "a.json", [{"role": "user", "content": "naïve – 日本語 ✓ :smile:"}] * 3)
     env = {"PYTHONIOENCODING": "ascii", "TENFOLD_STORE": str(tmp_path / "s.db")}
     assert run("compact", file, "--to", "9", env=env).returncode == 0
     for line in (("show", "last"), ("--help",), ("compact", "--help"), ("search", "日本語"), ("show", "日本語")):
@@ -137,7 +137,7 @@ def test_a_bare_call_shows_the_help_and_versions_are_told(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", [None, *sorted(c.name or "" for c in app.registered_commands)])
 def test_every_help_has_an_example_that_names_real_options(tenfold: Cli, command: str | None) -> None:
-    out = tenfold.good(*([command] if command else []), "--help").out
+    out = tenfold.run_ok(*([command] if command else []), "--help").out
     example = out.split("Example: ")[1].strip()
     assert example.startswith(f"tenfold {command or ''}".strip())
     for word in example.split():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.llm.conftest import keys
-from tests.llm.loopback import Loopback, base_of
+from tests.llm.loopback import Loopback, get_base_url
 
 __all__ = ["keys"]
 
@@ -18,8 +18,8 @@ def test_the_settings_say_which_policy_compacts(tenfold: Cli, pi: Path, tmp_path
     text = '[tenfold]\npolicy = "short"\n\n[tenfold.presets.short]\npolicy = "threshold"\n'
     (tmp_path / "tenfold.toml").write_text(text, encoding="utf-8")
     with contextlib.chdir(tmp_path):
-        assert tenfold.one("compact", pi, "--to", "10%")["policy"] == "threshold"
-        assert tenfold.one("compact", pi, "--to", "5%", "--policy", "tail")["policy"] == "tail"
+        assert tenfold.run_json("compact", pi, "--to", "10%")["policy"] == "threshold"
+        assert tenfold.run_json("compact", pi, "--to", "5%", "--policy", "tail")["policy"] == "tail"
         ran = tenfold("compact", pi, "--to", "4%", "--policy", "shrot")
     assert ran.code == 2
     assert "did you mean 'short'?" in ran.err
@@ -39,7 +39,7 @@ def test_the_model_of_the_settings_writes(
 ) -> None:
     (tmp_path / "tenfold.toml").write_text('[tenfold]\nmodel = "openai:small"\n', encoding="utf-8")
     with contextlib.chdir(tmp_path), Loopback("The logs were read and the tests pass.") as loopback:
-        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
-        told = tenfold.one("compact", pi, "--to", "10%")
-        assert [g.body["model"] for g in loopback.got] == ["small"]
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
+        told = tenfold.run_json("compact", pi, "--to", "10%")
+        assert [g.body["model"] for g in loopback.requests] == ["small"]
     assert told["spent"]["model"] == "openai:small"

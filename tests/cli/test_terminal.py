@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tenfold.cli.main import run
-from tenfold.policies import POLICIES
-from tenfold.shown import safe
+from tenfold.config.presets import POLICIES
+from tenfold.text.terminal_safe import strip_controls
 from tests.cli.conftest import Cli
 
 
@@ -28,16 +28,16 @@ class Terminal(StringIO):
 def typed(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The lines that a command prints in a terminal of 80 columns."""
 
-    def lines(*arguments: str | Path) -> list[str]:
+    def run_lines(*arguments: str | Path) -> list[str]:
         screen = Terminal()
         for name, value in (("COLUMNS", "80"), ("NO_COLOR", "1")):
             monkeypatch.setenv(name, value)
         with redirect_stdout(screen):
             assert run([str(a) for a in arguments]) == 0
-        return safe(screen.getvalue()).splitlines()
+        return strip_controls(screen.getvalue()).splitlines()
 
     assert not tenfold.store.exists()
-    return lines
+    return run_lines
 
 
 def test_a_comparison_has_one_line_for_each_policy(typed: Callable[..., list[str]], chat: Path) -> None:

@@ -41,7 +41,7 @@ folder; its place is printed when it is made. `:memory:` keeps nothing. `compact
 """
 
 
-def readme() -> str:
+def build_readme() -> str:
     """The README with what the first line of its first shell example prints here, ids as they came."""
     text = README.read_text("utf-8")
     command = shlex.split(text.split("```shell\n", 1)[1].splitlines()[0], comments=True)
@@ -53,54 +53,54 @@ def readme() -> str:
     return f"{before}```text\n{ran.stdout}```{rest.split('```', 1)[1]}"
 
 
-def page() -> str:
+def build_page() -> str:
     """The page as it should be."""
-    return "\n".join([_INTRODUCTION, *_sections(typer.main.get_command(app), "tenfold")])
+    return "\n".join([_INTRODUCTION, *_build_sections(typer.main.get_command(app), "tenfold")])
 
 
-def _sections(group: Described, name: str) -> Iterator[str]:
+def _build_sections(group: Described, name: str) -> Iterator[str]:
     """A section for each command, those of a group of commands included."""
     context = group.context_class(group, info_name=name)
     for each in group.list_commands(context):
         command: Described = group.get_command(context, each)
         if hasattr(command, "list_commands"):
-            yield from _sections(command, f"{name} {each}")
+            yield from _build_sections(command, f"{name} {each}")
         else:
-            yield _section(command, f"{name} {each}")
+            yield _build_section(command, f"{name} {each}")
 
 
-def _section(command: Described, name: str) -> str:
+def _build_section(command: Described, name: str) -> str:
     lines = [f"## {name}", "", " ".join(str(command.help).split()), ""]
     example = str(command.epilog).removeprefix("Example: ")
-    usage = " ".join([name, *(_metavar(p) for p in command.params if p.param_type_name == "argument")])
+    usage = " ".join([name, *(_format_metavar(p) for p in command.params if p.param_type_name == "argument")])
     lines += [f"    {usage} [OPTIONS]", f"    {example}", "", "| | |", "|---|---|"]
     for parameter in command.params:
         if parameter.name == "help":
             continue
         names = " ".join(f"`{n}`" for n in (*parameter.opts, *parameter.secondary_opts))
         if parameter.param_type_name == "argument":
-            names = f"`{_metavar(parameter)}`"
-        default = _default(parameter)
-        lines.append(f"| {names} | {_cell(str(parameter.help or ''))}{default} |")
+            names = f"`{_format_metavar(parameter)}`"
+        default = _format_default(parameter)
+        lines.append(f"| {names} | {_escape_cell(str(parameter.help or ''))}{default} |")
     return "\n".join(lines) + "\n"
 
 
-def _metavar(parameter: Described) -> str:
+def _format_metavar(parameter: Described) -> str:
     return str(parameter.metavar or parameter.name.upper())
 
 
-def _default(parameter: Described) -> str:
+def _format_default(parameter: Described) -> str:
     if parameter.default in (None, False, True, (), "") or parameter.required or callable(parameter.default):
         return ""
     return f" Default: `{parameter.default}`."
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit("usage: python -m tests.docs.commands --write")
-    PAGE.write_text(page(), "utf-8")
-    README.write_text(readme(), "utf-8")
+    PAGE.write_text(build_page(), "utf-8")
+    README.write_text(build_readme(), "utf-8")

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from tenfold.cli.main import app
-from tests.docs.commands import PAGE, page
+from tests.docs.commands import PAGE, build_page
 
 
 def test_the_page_is_what_the_command_says() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run `python -m tests.docs.commands --write`"
+    assert PAGE.read_text("utf-8") == build_page(), "run `python -m tests.docs.commands --write`"
 
 
 def test_a_default_is_quoted_and_none_is_empty() -> None:
-    text = page()
+    text = build_page()
     assert "Default: `.`." in text
     assert [line for line in text.splitlines() if "Default: ." in line or "``" in line] == []
 

@@ -21,7 +21,7 @@ MACHINE = re.compile(
 STEPS = ("type", "role", "name", "tool", "id")
 
 
-def skeleton(file: Path) -> list[str]:
+def extract_skeleton(file: Path) -> list[str]:
     """What does not depend on the interpreter: the lines without the texts of results."""
     text = file.read_text("utf-8")
     lines = json.loads(text) if file.suffix == ".json" else [json.loads(line) for line in text.splitlines()]
@@ -32,7 +32,7 @@ def test_recording_again_gives_the_same_bytes(tmp_path: Path) -> None:
     """One of them, in another folder: commits, tests and edits included, it comes out as it was committed."""
     again = record("logs", tmp_path)
     committed = SESSIONS / again.name
-    assert skeleton(again) == skeleton(committed)
+    assert extract_skeleton(again) == extract_skeleton(committed)
     if sys.version_info[:2] == RECORDED_WITH:
         assert again.read_bytes() == committed.read_bytes(), "run examples/record.py and commit what it wrote"
 
@@ -49,7 +49,7 @@ def test_nothing_of_a_machine_leaks(file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_sizes_are_as_the_readme_says(file: Path) -> None:
-    assert 200 <= len(skeleton(file)) <= 800
+    assert 200 <= len(extract_skeleton(file)) <= 800
     assert file.stat().st_size < 1_000_000
 
 

@@ -25,10 +25,10 @@ def test_pages_speak_of_the_project_only(page: Path) -> None:
     assert MACHINE.findall(page.read_text("utf-8")) == []
 
 
-def test_the_readme_names_every_part_of_the_source() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+def test_the_architecture_page_names_every_part_of_the_source() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
     parts = sorted(path for path in (ROOT / "src" / "tenfold").iterdir() if not path.name.startswith(("_", "py.typed")))
-    missing = [path.name for path in parts if f"`{path.name}{'/' if path.is_dir() else ''}`" not in readme]
+    missing = [path.name for path in parts if f"`{path.name}{'/' if path.is_dir() else ''}`" not in page]
     assert missing == []
 
 

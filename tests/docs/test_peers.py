@@ -12,7 +12,7 @@ ROW = re.compile(r"^\| `([\w-]+)/([\w-]+)` \| (?:([\w-]+) ([\d.]+)[^|]*)?\| [^|]
 """A method; in the first row of each project also its distribution with the version."""
 
 
-def pins(worker: str) -> dict[str, str]:
+def read_pins(worker: str) -> dict[str, str]:
     """What a peer's environment is made of, by the names that the package index gives."""
     lines = (ROOT / "peers" / worker / "requirements.txt").read_text("utf-8").splitlines()
     pairs = [line.partition("==")[::2] for line in lines if "==" in line]
@@ -27,4 +27,4 @@ def test_every_peer_has_its_row() -> None:
 def test_the_versions_are_those_that_are_pinned() -> None:
     told = {worker: (name, version) for worker, _, name, version in ROW.findall(TEXT) if name}
     assert set(told) == {peer.worker for peer in PEERS}
-    assert {w: version for w, (_, version) in told.items()} == {w: pins(w)[name] for w, (name, _) in told.items()}
+    assert {w: version for w, (_, version) in told.items()} == {w: read_pins(w)[name] for w, (name, _) in told.items()}

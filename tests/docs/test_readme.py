@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.commands import readme as printed
+from tests.docs.commands import build_readme as printed
 from tests.shape.scan import ROOT
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -22,7 +22,7 @@ BLOCK = re.compile(
 )
 
 
-def blocks(kind: str) -> list[Any]:
+def collect_blocks(kind: str) -> list[Any]:
     """What is run of each page: its blocks of that kind in order, as one."""
     found = []
     for page in PAGES:
@@ -32,11 +32,11 @@ def blocks(kind: str) -> list[Any]:
     return found
 
 
-def readme(kind: str) -> list[str]:
+def get_readme_blocks(kind: str) -> list[str]:
     return [m["text"] for m in BLOCK.finditer((ROOT / "README.md").read_text("utf-8")) if m["kind"] == kind]
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", collect_blocks("python"))
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
@@ -44,7 +44,7 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     exec(compile(code, "example", "exec"), {"messages": messages})  # noqa: S102 - running the example is the test
 
 
-@pytest.mark.parametrize("script", blocks("shell"))
+@pytest.mark.parametrize("script", collect_blocks("shell"))
 def test_shell_runs(script: str, tmp_path: Path) -> None:
     env = os.environ | {"TENFOLD_STORE": str(tmp_path / "store.db")}
     for line in script.splitlines():
@@ -65,6 +65,6 @@ def test_the_output_shown_is_what_the_command_prints() -> None:
 
 
 def test_there_are_examples_and_they_are_few_lines() -> None:
-    assert readme("python"), "the README shows Python"
-    assert len(readme("python")[0].strip().splitlines()) <= 8
-    assert readme("shell")
+    assert get_readme_blocks("python"), "the README shows Python"
+    assert len(get_readme_blocks("python")[0].strip().splitlines()) <= 8
+    assert get_readme_blocks("shell")

@@ -9,32 +9,32 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.aio import AsyncSession
-from tenfold.drive import Answerer, arun, run
-from tenfold.engine import Call, Effects, compact, preview
-from tenfold.llm import Reply, ScriptedModel
-from tenfold.record.ask import Answer, Ask, Consult, Outcome, Read, Summarize, Verdict
+from tenfold.engine.compact import Call, Effects, compact, preview
+from tenfold.engine.drive import Answerer, arun_engine, run_engine
+from tenfold.llm import ScriptedModel, ScriptedReply
+from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome, ReadAsk, SummaryAsk
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Entry, Usage
+from tenfold.session import AsyncSession
 from tenfold.summarize.ladder import OnFailure
-from tenfold.trigger.triggers import Demand, Limits
+from tenfold.trigger.limits import Demand, Limits
 from tests.engine.making import (
     COUNTER,
     Telling,
-    attempts,
-    bench,
-    blocks,
-    called,
-    entries,
-    gave,
-    new_ids,
-    opened,
-    policy,
-    said,
-    system,
-    user,
-    view_of,
-    work,
+    build_policy,
+    build_view,
+    get_attempts,
+    get_blocks,
+    get_entries,
+    make_call,
+    make_id_source,
+    make_measures,
+    make_reply,
+    make_result,
+    make_system_message,
+    make_user_message,
+    make_work,
+    open_session,
 )
 
 GOOD = "The parts were read and changed, one after the other, and nothing else came up."
@@ -44,43 +44,53 @@ GOOD = "The parts were read and changed, one after the other, and nothing else c
 
 
 def test_a_check_below_the_trigger_costs_nothing() -> None:
-    session = opened(work(6), policy(models=("m",)))
+    session = open_session(make_work(6), build_policy(models=("m",)))
     outcome = session.compact(replace(Call(window=100_000), demand="check"))
     assert outcome.status == "nothing"
     assert "do not reach the trigger of 85,000" in outcome.reason
-    assert attempts(session) == []
+    assert get_attempts(session) == []
 
 
 def test_an_unknown_window_never_triggers_whoever_asks() -> None:
-    view = view_of(work(12))
+    view = build_view(make_work(12))
     for demand in ("check", "manual", "tool", "overflow"):
-        verdict = run(compact(view, policy(), Call(demand=demand), bench(), now=1, new_id=new_ids()), Answerer())
+        verdict = run_engine(
+            compact(view, build_policy(), Call(demand=demand), make_measures(), now=1, new_id=make_id_source()),
+            Answerer(),
+        )
         assert verdict.outcome.status == "nothing"
         assert "window" in verdict.outcome.reason
         assert verdict.entry is None
 
 
 def test_an_unknown_window_is_no_error_behind_a_block_either() -> None:
-    session = opened(work(12))
+    session = open_session(make_work(12))
     session.compact(to=700)
-    verdict = run(compact(session.view, policy(), Call(), bench(), now=1, new_id=new_ids()), Answerer())
+    verdict = run_engine(
+        compact(session.view, build_policy(), Call(), make_measures(), now=1, new_id=make_id_source()), Answerer()
+    )
     assert verdict.outcome.status == "nothing"
 
 
 def test_a_plan_that_saves_too_little_is_remembered_with_its_arithmetic() -> None:
-    session = opened([user("Look. " * 20), *[m for n in range(40) for m in (said(f"Step {n} it is."), user("go on"))]])
-    outcome = session.compact(replace(session.call(window=900), demand="tool"))
+    session = open_session(
+        [
+            make_user_message("Look. " * 20),
+            *[m for n in range(40) for m in (make_reply(f"Step {n} it is."), make_user_message("go on"))],
+        ]
+    )
+    outcome = session.compact(replace(session.build_call(window=900), demand="tool"))
     assert outcome.status == "nothing"
     assert "the least worth a Block is 1,000" in outcome.reason
-    (attempt,) = attempts(session)
+    (attempt,) = get_attempts(session)
     assert (attempt.status, attempt.reason, attempt.tokens) == ("nothing", outcome.reason, outcome.tokens_before)
     for _ in range(2):
-        session.compact(replace(session.call(window=900), demand="tool"))
-    assert len(attempts(session)) == 1
+        session.compact(replace(session.build_call(window=900), demand="tool"))
+    assert len(get_attempts(session)) == 1
 
 
 def test_an_explicit_target_goes_before_the_window() -> None:
-    session = opened(work(12))
+    session = open_session(make_work(12))
     assert session.compact(to=3_000, window=200_000).status == "compacted"
     assert session.compact(to=100_000, window=200_000).status == "nothing"
 
@@ -89,24 +99,24 @@ def test_an_explicit_target_goes_before_the_window() -> None:
 
 
 def test_unsatisfiable_carries_the_arithmetic_and_is_said_once() -> None:
-    session = opened([system("rule " * 3_000), *work(6)])
+    session = open_session([make_system_message("rule " * 3_000), *make_work(6)])
     call = replace(Call(window=4_000), demand="check")
     outcome = session.compact(call)
     assert outcome.status == "unsatisfiable"
     assert "nothing can bring the view under 4,000 tokens" in outcome.reason
     assert outcome.itemised["system prompt"] > 3_000
-    assert [a.status for a in attempts(session)] == ["unsatisfiable"]
+    assert [a.status for a in get_attempts(session)] == ["unsatisfiable"]
     assert session.compact(call).status == "unsatisfiable"
-    assert len(attempts(session)) == 1
+    assert len(get_attempts(session)) == 1
     assert outcome.tokens_after == outcome.tokens_before
 
 
 def test_what_the_provider_counts_beside_the_view_is_itemised() -> None:
-    session = opened([user("go")])
+    session = open_session([make_user_message("go")])
     session.model = "m"
-    session.append(said("done"), usage=Usage(50_000, 5, 0, 0, "m"))
-    session.append(user("and now"))
-    outcome = session.compact(replace(session.call(window=20_000), demand="check"))
+    session.append(make_reply("done"), usage=Usage(50_000, 5, 0, 0, "m"))
+    session.append(make_user_message("and now"))
+    outcome = session.compact(replace(session.build_call(window=20_000), demand="check"))
     assert outcome.status == "unsatisfiable"
     apart = outcome.itemised["counted by the provider beside the view"]
     assert 49_000 < apart < 50_000
@@ -115,7 +125,7 @@ def test_what_the_provider_counts_beside_the_view_is_itemised() -> None:
 
 
 def test_a_target_below_the_least_is_missed_and_itemised() -> None:
-    session = opened([*work(12), user("please " * 1_000)])
+    session = open_session([*make_work(12), make_user_message("please " * 1_000)])
     outcome = session.compact(to=500)
     assert outcome.status == "compacted"
     assert outcome.target == 500
@@ -125,7 +135,7 @@ def test_a_target_below_the_least_is_missed_and_itemised() -> None:
 
 
 def test_a_window_whose_target_lies_below_the_least_is_missed_too() -> None:
-    session = opened([*work(12), user("please " * 1_000)])
+    session = open_session([*make_work(12), make_user_message("please " * 1_000)])
     outcome = session.compact(window=4_000)
     assert outcome.status == "compacted"
     assert outcome.target_missed
@@ -133,82 +143,84 @@ def test_a_window_whose_target_lies_below_the_least_is_missed_too() -> None:
 
 
 def test_a_target_that_is_met_is_not_missed() -> None:
-    outcome = opened(work(12)).compact(to=3_000)
+    outcome = open_session(make_work(12)).compact(to=3_000)
     assert not outcome.target_missed
     assert outcome.itemised == {}
     assert outcome.tokens_after <= 3_000
 
 
 def test_system_prompt_and_tools_given_apart_count_on_both_sides() -> None:
-    plain, apart = opened(work(12)), opened(work(12))
+    plain, apart = open_session(make_work(12)), open_session(make_work(12))
     one = plain.compact(to=3_000)
-    two = apart.compact(replace(apart.call(to=3_000), floor=1_000))
+    two = apart.compact(replace(apart.build_call(to=3_000), floor=1_000))
     assert two.tokens_before == one.tokens_before + 1_000
     assert two.tokens_after <= 3_000
-    assert sum(apart.sizes().values()) <= 2_000
+    assert sum(apart.get_message_sizes().values()) <= 2_000
 
 
 # -- guards through real logs -----------------------------------------------------------------------------------------
 
 
-def overflow(window: int) -> Call:
+def make_overflow_call(window: int) -> Call:
     return replace(Call(window=window), demand="overflow")
 
 
-@pytest.mark.parametrize("end", [[], [called("open")]])
+@pytest.mark.parametrize("end", [[], [make_call("open")]])
 def test_the_same_demand_with_nothing_said_since_is_not_tried_again(end: list[object]) -> None:
-    session = opened([*work(12), *end])  # type: ignore[list-item]
-    assert session.compact(overflow(5_000)).status == "compacted"
-    held = entries(session)
-    assert session.compact(overflow(5_000)).reason == "the newest Block did just this and no message followed it"
-    assert entries(session) == held
+    session = open_session([*make_work(12), *end])  # type: ignore[list-item]
+    assert session.compact(make_overflow_call(5_000)).status == "compacted"
+    held = get_entries(session)
+    assert (
+        session.compact(make_overflow_call(5_000)).reason == "the newest Block did just this and no message followed it"
+    )
+    assert get_entries(session) == held
 
 
 def test_after_a_block_a_soft_trigger_waits_for_growth() -> None:
-    session = opened(work(12))
+    session = open_session(make_work(12))
     call = replace(Call(window=7_000), demand="tool")
     assert session.compact(call).status == "compacted"
-    session.append(user("go on"))
+    session.append(make_user_message("go on"))
     outcome = session.compact(call)
     assert outcome.status == "nothing"
-    assert attempts(session) == []
+    assert get_attempts(session) == []
 
 
 def test_after_an_undo_a_check_waits_until_the_view_has_grown() -> None:
-    session = opened(work(12))
+    session = open_session(make_work(12))
     call = replace(Call(window=9_200), demand="check")
     assert session.compact(call).status == "compacted"
     session.undo()
     outcome = session.compact(call)
     assert outcome.status == "nothing"
     assert "undone" in outcome.reason
-    session.append(user("go on " * 400))
+    session.append(make_user_message("go on " * 400))
     assert session.compact(call).status == "compacted"
 
 
 def test_two_fruitless_attempts_stop_a_hard_demand_until_something_is_said() -> None:
-    talk = [m for n in range(40) for m in (said(f"Step {n} it is."), user("go on"))]
-    session = opened([user("Look."), *talk, called("open")])
-    statuses = [session.compact(overflow(700)).status for _ in range(4)]
+    talk = [m for n in range(40) for m in (make_reply(f"Step {n} it is."), make_user_message("go on"))]
+    session = open_session([make_user_message("Look."), *talk, make_call("open")])
+    statuses = [session.compact(make_overflow_call(700)).status for _ in range(4)]
     assert set(statuses) == {"nothing"}
-    assert len(attempts(session)) <= 2
+    assert len(get_attempts(session)) <= 2
 
 
 # -- failed, cancelled, the ladder ------------------------------------------------------------------------------------
 
 
-def laddered(
-    *replies: Reply | str, on_failure: OnFailure = "ladder", models: tuple[str, ...] = ("small", "large")
+def run_ladder(
+    *replies: ScriptedReply | str, on_failure: OnFailure = "ladder", models: tuple[str, ...] = ("small", "large")
 ) -> tuple[Outcome, ScriptedModel, list[Attempt], list[Block]]:
     model = ScriptedModel(replies)
-    session = opened(work(12), policy(models=models, on_failure=on_failure), answerer=Answerer(model))
+    session = open_session(make_work(12), build_policy(models=models, on_failure=on_failure), answerer=Answerer(model))
     outcome = session.compact(to=700)
-    return outcome, model, attempts(session), blocks(session)
+    return outcome, model, get_attempts(session), get_blocks(session)
 
 
 def test_a_good_answer_is_used_as_it_is() -> None:
-    outcome, model, _, made = laddered(GOOD)
-    assert (outcome.status, outcome.rung, len(model.asked)) == ("compacted", "model", 1)
+    outcome, model, _, made = run_ladder(GOOD)
+    assert (outcome.status, outcome.rung, len(model.asks)) == ("compacted", "model", 1)
     assert outcome.spent.calls == made[0].spent.calls == 1
     assert GOOD in str(made[0].replacements)
 
@@ -216,53 +228,53 @@ def test_a_good_answer_is_used_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (Reply(text=""), "empty"),
-        (Reply(text=GOOD, finish="length"), "cut off"),
-        (Reply(text=GOOD, finish="tool"), "tool call"),
-        (Reply(text="I'm sorry, I cannot help with that.", finish="refusal"), "refusal"),
+        (ScriptedReply(text=""), "empty"),
+        (ScriptedReply(text=GOOD, finish="length"), "cut off"),
+        (ScriptedReply(text=GOOD, finish="tool"), "tool call"),
+        (ScriptedReply(text="I'm sorry, I cannot help with that.", finish="refusal"), "refusal"),
     ],
 )
-def test_a_bad_answer_is_repaired_once_by_asking(bad: Reply, why: str) -> None:
-    outcome, model, _, _ = laddered(bad, GOOD)
+def test_a_bad_answer_is_repaired_once_by_asking(bad: ScriptedReply, why: str) -> None:
+    outcome, model, _, _ = run_ladder(bad, GOOD)
     assert (outcome.status, outcome.rung) == ("compacted", "model")
-    assert [a.purpose for a in model.asked] == ["first", "repair"]
+    assert [a.purpose for a in model.asks] == ["first", "repair"]
     assert any(why in note for note in outcome.notes)
     assert outcome.spent.calls == 2
 
 
 def test_an_error_goes_to_the_next_model() -> None:
-    outcome, model, _, _ = laddered(Reply(error="503 overloaded"), GOOD)
+    outcome, model, _, _ = run_ladder(ScriptedReply(error="503 overloaded"), GOOD)
     assert (outcome.status, outcome.rung) == ("compacted", "next_model")
-    assert [a.model for a in model.asked] == ["small", "large"]
+    assert [a.model for a in model.asks] == ["small", "large"]
 
 
 def test_a_request_too_long_is_tried_again_with_less() -> None:
-    outcome, model, _, _ = laddered(Reply(error="413: prompt is too long"), GOOD)
+    outcome, model, _, _ = run_ladder(ScriptedReply(error="413: prompt is too long"), GOOD)
     assert (outcome.status, outcome.rung) == ("compacted", "stricter")
-    assert len(model.asked[1].prompt) <= len(model.asked[0].prompt)
-    assert model.asked[1].max_tokens < model.asked[0].max_tokens
+    assert len(model.asks[1].prompt) <= len(model.asks[0].prompt)
+    assert model.asks[1].max_tokens < model.asks[0].max_tokens
 
 
 def test_when_every_model_fails_code_writes_the_text() -> None:
-    outcome, model, left, made = laddered(*[Reply(error="down")] * 9)
+    outcome, model, left, made = run_ladder(*[ScriptedReply(error="down")] * 9)
     assert (outcome.status, left) == ("compacted", [])
     assert outcome.rung in ("extractive", "mechanical")
     assert made[0].rung == outcome.rung
-    assert outcome.spent.calls == len(model.asked) > 0
+    assert outcome.spent.calls == len(model.asks) > 0
 
 
 def test_abort_appends_nothing_but_the_attempt_and_what_it_cost() -> None:
-    outcome, model, left, made = laddered(*[Reply(error="down")] * 9, on_failure="abort")
+    outcome, model, left, made = run_ladder(*[ScriptedReply(error="down")] * 9, on_failure="abort")
     assert (outcome.status, made) == ("failed", [])
     assert [a.status for a in left] == ["failed"]
-    assert left[0].spent.calls == len(model.asked)
+    assert left[0].spent.calls == len(model.asks)
     assert "down" in left[0].reason
 
 
 def test_a_slow_answer_is_waited_for() -> None:
     waited: list[float] = []
-    model = ScriptedModel([Reply(text=GOOD, delay=30.0)], sleep=waited.append)
-    session = opened(work(12), policy(models=("m",)), answerer=Answerer(model))
+    model = ScriptedModel([ScriptedReply(text=GOOD, delay=30.0)], sleep=waited.append)
+    session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(model))
     assert session.compact(to=700).rung == "model"
     assert waited == [30.0]
 
@@ -270,30 +282,30 @@ def test_a_slow_answer_is_waited_for() -> None:
 class Raises:
     """A model that breaks its contract."""
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         raise KeyError(ask.purpose)
 
 
 def test_a_model_that_raises_anything_fails_no_run() -> None:
-    session = opened(work(12), policy(models=("m",)), answerer=Answerer(Raises()))
+    session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(Raises()))
     outcome = session.compact(to=700)
     assert outcome.status == "compacted"
     assert any("KeyError" in note for note in outcome.notes)
 
 
 def test_a_coroutine_that_raises_anything_fails_no_run() -> None:
-    async def raises(ask: Summarize) -> Answer:
+    async def raise_error(ask: SummaryAsk) -> Answer:
         raise KeyError(ask.purpose)
 
-    session = opened(work(12), policy(models=("m",)))
-    outcome = asyncio.run(AsyncSession(session, answer=raises).compact(to=700))
+    session = open_session(make_work(12), build_policy(models=("m",)))
+    outcome = asyncio.run(AsyncSession(session, answer=raise_error).compact(to=700))
     assert outcome.status == "compacted"
     assert any("KeyError" in note for note in outcome.notes)
 
 
 def test_an_outcome_without_a_model_cost_nothing() -> None:
     for to in (3_000, 700):
-        outcome = opened(work(12)).compact(to=to)
+        outcome = open_session(make_work(12)).compact(to=to)
         assert outcome.status == "compacted"
         assert outcome.spent.calls == 0
 
@@ -301,24 +313,24 @@ def test_an_outcome_without_a_model_cost_nothing() -> None:
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
-def hooked(
-    *hooks: Callable[[Consult], Answer | None], told: list[str] | None = None
+def run_hooked(
+    *hooks: Callable[[ConsultAsk], Answer | None], told: list[str] | None = None
 ) -> tuple[Outcome, Telling, list[Block]]:
     model = Telling(GOOD)
     report = told.append if told is not None else None
-    answerer = Answerer(model, before=hooks, report=report)
-    session = opened(work(12), policy(models=("m",)), answerer=answerer)
-    return session.compact(to=700), model, blocks(session)
+    answerer = Answerer(model, before_hooks=hooks, problem_reporter=report)
+    session = open_session(make_work(12), build_policy(models=("m",)), answerer=answerer)
+    return session.compact(to=700), model, get_blocks(session)
 
 
 def test_a_hook_sees_the_plan_and_may_cancel() -> None:
-    seen: list[Consult] = []
+    seen: list[ConsultAsk] = []
 
-    def cancels(ask: Consult) -> Answer:
+    def cancel(ask: ConsultAsk) -> Answer:
         seen.append(ask)
         return Answer(cancel=True, error="not now")
 
-    outcome, model, made = hooked(cancels)
+    outcome, model, made = run_hooked(cancel)
     assert (outcome.status, outcome.reason) == ("cancelled", "not now")
     assert (model.asked, made) == ([], [])
     assert "summary" in seen[0].plan
@@ -326,100 +338,100 @@ def test_a_hook_sees_the_plan_and_may_cancel() -> None:
 
 
 def test_a_hook_may_supply_the_summary_and_no_model_is_asked() -> None:
-    outcome, model, made = hooked(lambda _: Answer(text="We did the parts."))
+    outcome, model, made = run_hooked(lambda _: Answer(text="We did the parts."))
     assert (outcome.status, model.asked) == ("compacted", [])
     assert "We did the parts." in str(made[0].replacements)
     assert made[0].facts
 
 
 def test_a_supplied_summary_keeps_its_allotment_and_cannot_pass_for_our_marks() -> None:
-    outcome, _, made = hooked(lambda _: Answer(text="word </tenfold-summary> " * 9_000))
+    outcome, _, made = run_hooked(lambda _: Answer(text="word </tenfold-summary> " * 9_000))
     assert outcome.tokens_after <= 700
     assert any("was cut to its allotment" in note for note in outcome.notes)
     assert str(made[0].replacements).count("</tenfold-summary>") == 1
 
 
 def test_a_hook_may_add_a_focus() -> None:
-    _, model, _ = hooked(lambda _: Answer(focus="the database"))
+    _, model, _ = run_hooked(lambda _: Answer(focus="the database"))
     assert "the database" in model.asked[0].prompt
 
 
 def test_hooks_that_raise_or_answer_nonsense_are_reported_and_ignored() -> None:
     told: list[str] = []
 
-    def raises(_: Consult) -> Answer:
+    def raise_error(_: ConsultAsk) -> Answer:
         raise ZeroDivisionError("oops")
 
-    outcome, model, _ = hooked(raises, lambda _: "yes", lambda _: None, told=told)  # type: ignore[arg-type, return-value]
+    outcome, model, _ = run_hooked(raise_error, lambda _: "yes", lambda _: None, told=told)  # type: ignore[arg-type, return-value]
     assert outcome.status == "compacted"
     assert model.asked
     assert [("ZeroDivisionError" in t, "a str" in t) for t in told] == [(True, False), (False, True)]
 
 
 def test_hooks_are_asked_in_threads_of_the_async_side_too() -> None:
-    session = opened(work(12), answerer=Answerer(before=(lambda _: Answer(cancel=True, error="no"),)))
+    session = open_session(make_work(12), answerer=Answerer(before_hooks=(lambda _: Answer(cancel=True, error="no"),)))
 
-    async def never(ask: Summarize) -> Answer:
+    async def fail_if_asked(ask: SummaryAsk) -> Answer:
         raise AssertionError(ask.purpose)
 
-    assert asyncio.run(AsyncSession(session, answer=never).compact(to=700)).status == "cancelled"
+    assert asyncio.run(AsyncSession(session, answer=fail_if_asked).compact(to=700)).status == "cancelled"
 
 
 # -- one engine, many drivers -----------------------------------------------------------------------------------------
 
 
 def test_sync_async_and_replayed_runs_give_the_same_verdict() -> None:
-    using = policy(models=("m",))
-    view, call = view_of(work(12)), Call(to=700)
+    using = build_policy(models=("m",))
+    view, call = build_view(make_work(12)), Call(to=700)
     recorded: list[Answer] = []
 
     class Keeping(Telling):
-        def answer(self, ask: Summarize) -> Answer:
+        def answer(self, ask: SummaryAsk) -> Answer:
             recorded.append(super().answer(ask))
             return recorded[-1]
 
-    def effects() -> Effects:
-        return compact(view, using, call, bench(), now=7, new_id=new_ids())
+    def make_effects() -> Effects:
+        return compact(view, using, call, make_measures(), now=7, new_id=make_id_source())
 
-    first = run(effects(), Answerer(Keeping(GOOD)))
-    second = asyncio.run(arun(effects(), Answerer(Telling(GOOD))))
-    third = replayed(effects(), recorded)
+    first = run_engine(make_effects(), Answerer(Keeping(GOOD)))
+    second = asyncio.run(arun_engine(make_effects(), Answerer(Telling(GOOD))))
+    third = replay_effects(make_effects(), recorded)
     assert isinstance(first.entry, Block)
     assert first == second == third
 
 
-def replayed(effects: Effects, answers: Sequence[Answer]) -> Verdict:
+def replay_effects(effects: Effects, answers: Sequence[Answer]) -> EngineResult:
     left = iter(answers)
 
     class Recorded:
-        def answer(self, _ask: Summarize) -> Answer:
+        def answer(self, _ask: SummaryAsk) -> Answer:
             return next(left)
 
-    return run(effects, Answerer(Recorded()))
+    return run_engine(effects, Answerer(Recorded()))
 
 
 def test_independent_asks_may_be_answered_in_any_order() -> None:
-    def both() -> Effects:
-        answers = yield (Read((1,)), Summarize("s", "p", 5), Read((2,)))
-        return Verdict(Outcome("nothing", ",".join(a.text or a.error for a in answers), 0, 0, 0))
+    def ask_three() -> Effects:
+        answers = yield (ReadAsk((1,)), SummaryAsk("s", "p", 5), ReadAsk((2,)))
+        return EngineResult(Outcome("nothing", ",".join(a.text or a.error for a in answers), 0, 0, 0))
 
     answerer = Answerer(Telling("told"))
-    sync = run(both(), answerer)
+    sync = run_engine(ask_three(), answerer)
 
-    async def slow(ask: Summarize) -> Answer:
+    async def answer_slowly(ask: SummaryAsk) -> Answer:
         await asyncio.sleep(0.01)
         return Telling("told").answer(ask)
 
-    later = asyncio.run(arun(both(), answerer, answer=slow))
+    later = asyncio.run(arun_engine(ask_three(), answerer, answer=answer_slowly))
     assert sync.outcome.reason == later.outcome.reason == "nothing to read from,told,nothing to read from"
 
 
 def test_a_read_that_fails_is_an_answer_with_its_error() -> None:
-    def fails(positions: Sequence[int]) -> list[Entry]:
+    def fail_read(positions: Sequence[int]) -> list[Entry]:
         raise OSError(f"{positions} are gone")
 
-    asked: Ask = Read((1,))
-    assert Answerer(read=fails).answer(asked).error == "OSError: (1,) are gone"
+    asked: Ask = ReadAsk((1,))
+    assert Answerer(entry_reader=fail_read).answer(asked).error == "OSError: (1,) are gone"
 
 
 # -- plug-ins ---------------------------------------------------------------------------------------------------------
@@ -430,14 +442,14 @@ class Sizes(Struct, frozen=True):
 
     at: int = 3_000
 
-    def limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002
         return Limits(self.at, window, self.at // 2, self.at)
 
 
 def test_a_trigger_of_ones_own_runs_under_the_same_guards() -> None:
-    using = replace(policy(), trigger=Sizes())
-    session = opened(work(12), using)
-    call = replace(session.call(window=50_000), demand="check")
+    using = replace(build_policy(), trigger=Sizes())
+    session = open_session(make_work(12), using)
+    call = replace(session.build_call(window=50_000), demand="check")
     outcome = session.compact(call)
     assert (outcome.status, outcome.target) == ("compacted", int(1_500 / 1.35))
     assert session.compact(call).status == "nothing"
@@ -454,32 +466,32 @@ class Bytes:
 
 @pytest.mark.parametrize("percent", range(2, 100, 7))
 def test_a_plan_is_an_upper_bound_under_any_counter(percent: int) -> None:
-    view = view_of([*work(5), user("and now?")])
+    view = build_view([*make_work(5), make_user_message("and now?")])
     for counter in (Bytes(), COUNTER):
-        using, measured = policy(counter), bench(counter)
-        call = Call(to=measured.tally(view) * percent // 100)
+        using, measured = build_policy(counter), make_measures(counter)
+        call = Call(to=measured.count_view(view) * percent // 100)
         _, plan = preview(view, using, call, measured)
         assert plan is not None
         effects = compact(view, using, call, measured, now=1, new_id=lambda: "0192b6a0-1111-7222-8333-444455556666")
-        assert run(effects, Answerer()).outcome.tokens_after <= plan.tokens_after
+        assert run_engine(effects, Answerer()).outcome.tokens_after <= plan.tokens_after
 
 
 def test_every_demand_says_who_asked() -> None:
     demands: tuple[Demand, ...] = ("manual", "tool", "overflow")
     for demand, words in zip(demands, ("asked for", "the model asked", "the provider refused"), strict=True):
-        outcome = opened(work(12)).compact(replace(Call(window=5_000), demand=demand))
+        outcome = open_session(make_work(12)).compact(replace(Call(window=5_000), demand=demand))
         assert outcome.status == "compacted"
         assert words in outcome.reason
 
 
 def test_tool_errors_in_a_hidden_range_stay_known() -> None:
     failing = [
-        called("t", "bash", '{"command": "pytest tests/test_sky.py"}'),
-        gave("t", "E   assert 3 == 4", error=True),
+        make_call("t", "bash", '{"command": "pytest tests/test_sky.py"}'),
+        make_result("t", "E   assert 3 == 4", error=True),
     ]
-    session = opened([user("Fix it."), *failing, *work(12)[1:]])
+    session = open_session([make_user_message("Fix it."), *failing, *make_work(12)[1:]])
     session.compact(to=700)
-    assert "assert 3 == 4" in str(session.view.messages())
+    assert "assert 3 == 4" in str(session.view.get_messages())
 
 
 # -- refused by the provider ------------------------------------------------------------------------------------------
@@ -487,13 +499,15 @@ def test_tool_errors_in_a_hidden_range_stay_known() -> None:
 
 def test_what_the_provider_refused_is_summarized_by_code_where_a_failed_summary_would_abort() -> None:
     """Without a Block the run would end there; at a check the policy's word holds."""
-    broken = ScriptedModel([Reply(error="HTTP 500")], repeat=True)
-    talk = [m for n in range(40) for m in (user(f"Question {n}. " * 30), said(f"Step {n} it is. " * 40))]
-    session = opened(talk, policy(models=("m",), on_failure="abort"), answerer=Answerer(model=broken))
-    checked = session.compact(replace(session.call(window=6_000), demand="check"))
+    broken = ScriptedModel([ScriptedReply(error="HTTP 500")], repeat=True)
+    talk = [
+        m for n in range(40) for m in (make_user_message(f"Question {n}. " * 30), make_reply(f"Step {n} it is. " * 40))
+    ]
+    session = open_session(talk, build_policy(models=("m",), on_failure="abort"), answerer=Answerer(model=broken))
+    checked = session.compact(replace(session.build_call(window=6_000), demand="check"))
     assert checked.status == "failed"
-    session.append(user("And now?"))
-    refused = session.compact(replace(session.call(window=6_000), demand="overflow"))
+    session.append(make_user_message("And now?"))
+    refused = session.compact(replace(session.build_call(window=6_000), demand="overflow"))
     assert (refused.status, refused.rung) == ("compacted", "extractive")
     assert "the provider refused what was sent, so code wrote the summary" in refused.notes[0]
     assert refused.spent.calls >= 1

@@ -4,121 +4,151 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.drive import Answerer
-from tenfold.plan.plan import Stage
-from tenfold.plan.stages import Clear, DropMiddle, OneLine, SummarizePrefix, SupersededReads, Truncate
+from tenfold.engine.drive import Answerer
+from tenfold.facts.extractor import extract_facts
+from tenfold.facts.section import is_must_keep
+from tenfold.plan.pipeline import Stage
+from tenfold.plan.stages import (
+    ClearStage,
+    DropMiddleStage,
+    OneLineStage,
+    SummarizePrefixStage,
+    SupersededReadsStage,
+    TruncateStage,
+)
 from tenfold.record.block import Block, Fact
-from tenfold.record.entry import message_of
-from tenfold.record.message import Message, calls_of, text_of
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session
-from tenfold.summarize.facts import extract
-from tenfold.summarize.fill import flat, is_section, stands
-from tenfold.summarize.section import must_keep
-from tests.engine.making import FILLER, Telling, called, edited, gave, opened, policy, read, said, user, work
+from tenfold.summarize.visible_text import collapse_spaces, has_words, is_facts_section
+from tests.engine.making import (
+    FILLER,
+    Telling,
+    build_policy,
+    make_call,
+    make_edit_step,
+    make_read_step,
+    make_reply,
+    make_result,
+    make_user_message,
+    make_work,
+    open_session,
+)
 
 LADDERS: dict[str, tuple[Stage, ...]] = {
     "tenfold": (),
-    "elision": (SupersededReads(), Truncate(), Clear()),
-    "one-line": (OneLine(),),
-    "drop-middle": (DropMiddle(),),
-    "summarize-prefix": (SummarizePrefix(),),
-    "summarize-all": (SummarizePrefix(keep_tail=False),),
+    "elision": (SupersededReadsStage(), TruncateStage(), ClearStage()),
+    "one-line": (OneLineStage(),),
+    "drop-middle": (DropMiddleStage(),),
+    "summarize-prefix": (SummarizePrefixStage(),),
+    "summarize-all": (SummarizePrefixStage(keep_tail=False),),
 }
 
 
-def live(session: Session) -> list[Fact]:
+def find_must_keep(session: Session) -> list[Fact]:
     """The must-keep facts of the whole history, extracted from the originals."""
     path = session.view.path
-    originals = [(p, m) for p, e in enumerate(path.span(0, path.length - 1)) if (m := message_of(e)) is not None]
-    return [f for f in extract(originals) if must_keep(f)]
+    originals = [
+        (p, m) for p, e in enumerate(path.get_entries(0, path.length - 1)) if (m := get_message(e)) is not None
+    ]
+    return [f for f in extract_facts(originals) if is_must_keep(f)]
 
 
-def missing(session: Session) -> list[Fact]:
+def find_missing(session: Session) -> list[Fact]:
     """Those that no message in view says."""
-    words = (text_of(m) + "\n" + "\n".join(c.arguments for c in calls_of(m)) for m in session.view.messages())
-    text = flat("\n".join(words))
-    return [f for f in live(session) if not stands(flat(f.text), text)]
+    words = (
+        get_text(m) + "\n" + "\n".join(c.arguments for c in get_tool_calls(m)) for m in session.view.get_messages()
+    )
+    text = collapse_spaces("\n".join(words))
+    return [f for f in find_must_keep(session) if not has_words(collapse_spaces(f.text), text)]
 
 
-def newest(session: Session) -> Block:
-    block = session.view.path.at(session.view.marks.live[-1])
+def get_newest_block(session: Session) -> Block:
+    block = session.view.path.get_entry(session.view.state.live_blocks[-1])
     assert isinstance(block, Block)
     return block
 
 
-def eventful(start: int) -> list[Message]:
+def make_eventful_work(start: int) -> list[Message]:
     """Work with rules, corrections, errors that stay open, and files that come and go."""
     at = 100 + start
     return [
-        *work(5, start=start, words=30),
-        user(f"No, do not touch config{start}.toml. Use port {4000 + start} instead."),
-        called(f"t{at}", "bash", f'{{"command": "pytest tests/test_{start}.py"}}'),
-        gave(f"t{at}", f"FAILED tests/test_{start}.py::test_blue - AssertionError: assert {start} == 4", error=True),
-        *edited(at, f"lib/fix{start}.py"),
-        said("I will look at it later."),
+        *make_work(5, start=start, words=30),
+        make_user_message(f"No, do not touch config{start}.toml. Use port {4000 + start} instead."),
+        make_call(f"t{at}", "bash", f'{{"command": "pytest tests/test_{start}.py"}}'),
+        make_result(
+            f"t{at}", f"FAILED tests/test_{start}.py::test_blue - AssertionError: assert {start} == 4", error=True
+        ),
+        *make_edit_step(at, f"lib/fix{start}.py"),
+        make_reply("I will look at it later."),
     ]
 
 
 @pytest.mark.parametrize("ladder", LADDERS)
 def test_three_successive_compactions_of_a_growing_session(ladder: str) -> None:
-    session = opened([], policy(stages=LADDERS[ladder]))
+    session = open_session([], build_policy(stages=LADDERS[ladder]))
     compactions = 0
     for number in range(3):
-        session.append(*eventful(number * 10))
-        whole = sum(session.sizes().values())
+        session.append(*make_eventful_work(number * 10))
+        whole = sum(session.get_message_sizes().values())
         for percent in (80, 45, 25):
             compactions += session.compact(to=whole * percent // 100).status == "compacted"
-            if session.view.marks.live:
-                assert len(missing(session)) <= newest(session).unshown
+            if session.view.state.live_blocks:
+                assert len(find_missing(session)) <= get_newest_block(session).unshown_facts
     assert compactions >= 2
-    assert len(live(session)) > 10
+    assert len(find_must_keep(session)) > 10
 
 
 def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both() -> None:
     """The first Block truncates a late failure, the second clears early outputs, the third hides both."""
     early = [
-        m for n in range(6) for m in (called(f"a{n}", "grep", '{"q": "x"}'), gave(f"a{n}", f"hit {n} " + FILLER * 20))
+        m
+        for n in range(6)
+        for m in (make_call(f"a{n}", "grep", '{"q": "x"}'), make_result(f"a{n}", f"hit {n} " + FILLER * 20))
     ]
     log = (
         "ok line\n" * 3_000 + "FAILED tests/test_sky.py::test_blue - AssertionError: assert 3 == 4\n" + "tail\n" * 3_000
     )
     failing = [
-        called("t", "bash", '{"command": "pytest tests/test_sky.py"}'),
-        gave("t", log, error=True),
-        said("I see."),
+        make_call("t", "bash", '{"command": "pytest tests/test_sky.py"}'),
+        make_result("t", log, error=True),
+        make_reply("I see."),
     ]
     late = [
         m
         for n in range(20, 24)
-        for m in (called(f"a{n}", "grep", '{"q": "x"}'), gave(f"a{n}", f"hit {n} " + FILLER * 9))
+        for m in (make_call(f"a{n}", "grep", '{"q": "x"}'), make_result(f"a{n}", f"hit {n} " + FILLER * 9))
     ]
-    session = opened([user("Find the failing test."), *early, *failing, *late], policy(stages=(Truncate(), Clear())))
+    session = open_session(
+        [make_user_message("Find the failing test."), *early, *failing, *late],
+        build_policy(stages=(TruncateStage(), ClearStage())),
+    )
     session.compact(to=6_000)
-    assert [(r.first, r.last) for r in newest(session).replacements] == [(13, 14)]
+    assert [(r.first, r.last) for r in get_newest_block(session).replacements] == [(13, 14)]
     session.compact(to=3_200)
-    second = newest(session)
+    second = get_newest_block(session)
     assert (1, 2) in [(r.first, r.last) for r in second.replacements]
     assert [f.kind for f in second.facts if f.live and f.kind == "error"] == ["error"]
-    session.policy = policy(stages=(SummarizePrefix(keep_tail=False),))
-    session.append(user("And now?"))
+    session.policy = build_policy(stages=(SummarizePrefixStage(keep_tail=False),))
+    session.append(make_user_message("And now?"))
     session.compact(to=1_000)
-    assert missing(session) == []
-    assert "assert 3 == 4" in str(session.view.messages())
+    assert find_missing(session) == []
+    assert "assert 3 == 4" in str(session.view.get_messages())
 
 
 def test_there_is_one_facts_section_and_it_is_up_to_date() -> None:
-    session = opened(eventful(0), policy(stages=(Clear(),)))
+    session = open_session(make_eventful_work(0), build_policy(stages=(ClearStage(),)))
     for number in range(3):
-        assert session.compact(to=sum(session.sizes().values()) * 6 // 10).status == "compacted"
-        sections = [m for m in session.view.messages() if is_section(m)]
+        assert session.compact(to=sum(session.get_message_sizes().values()) * 6 // 10).status == "compacted"
+        sections = [m for m in session.view.get_messages() if is_facts_section(m)]
         assert len(sections) == 1
-        assert f'block="{newest(session).id}"' in text_of(sections[0])
+        assert f'block="{get_newest_block(session).id}"' in get_text(sections[0])
         passing = [
-            called(f"p{number}", "bash", f'{{"command": "pytest tests/test_{number}0.py"}}'),
-            gave(f"p{number}", "1 passed"),
+            make_call(f"p{number}", "bash", f'{{"command": "pytest tests/test_{number}0.py"}}'),
+            make_result(f"p{number}", "1 passed"),
         ]
-        session.append(*passing, *eventful(number * 10 + 10))
-    section = text_of(sections[0])
+        session.append(*passing, *make_eventful_work(number * 10 + 10))
+    section = get_text(sections[0])
     assert "[failed] pytest tests/test_20.py" in section
     assert "[failed] pytest tests/test_10.py" not in section
 
@@ -139,25 +169,33 @@ def test_there_is_one_facts_section_and_it_is_up_to_date() -> None:
     ],
 )
 def test_a_fact_stands_only_for_itself(words: str, text: str, there: bool) -> None:  # noqa: FBT001
-    assert stands(words, text) == there
+    assert has_words(words, text) == there
 
 
 def test_a_changed_file_is_named_although_a_longer_path_in_view_holds_its_name() -> None:
-    history = [user("Fix it."), *edited(1, "src/a.py"), *[m for n in range(8) for m in read(n + 10, f"q{n}.py")]]
-    history += [called("g", "grep", '{"q": "other/src/a.pyc"}'), gave("g", "other/src/a.pyc"), user("Go on.")]
-    session = opened(history, policy(stages=(SummarizePrefix(),)))
+    history = [
+        make_user_message("Fix it."),
+        *make_edit_step(1, "src/a.py"),
+        *[m for n in range(8) for m in make_read_step(n + 10, f"q{n}.py")],
+    ]
+    history += [
+        make_call("g", "grep", '{"q": "other/src/a.pyc"}'),
+        make_result("g", "other/src/a.pyc"),
+        make_user_message("Go on."),
+    ]
+    session = open_session(history, build_policy(stages=(SummarizePrefixStage(),)))
     session.compact(to=600)
-    assert missing(session) == []
-    assert "src/a.py" in {f.text for f in newest(session).facts}
+    assert find_missing(session) == []
+    assert "src/a.py" in {f.text for f in get_newest_block(session).facts}
 
 
 def test_a_facts_section_is_never_summarized_as_ordinary_text() -> None:
-    session = opened(eventful(0), policy(stages=(Clear(),)))
+    session = open_session(make_eventful_work(0), build_policy(stages=(ClearStage(),)))
     assert session.compact(to=2_500).status == "compacted"
-    assert "<tenfold-summary" in str(session.view.messages())
+    assert "<tenfold-summary" in str(session.view.get_messages())
     model = Telling()
-    session.policy = policy(models=("m",), stages=(SummarizePrefix(keep_tail=False),))
+    session.policy = build_policy(models=("m",), stages=(SummarizePrefixStage(keep_tail=False),))
     session.answerer = Answerer(model)
-    session.append(*work(3, start=50))
+    session.append(*make_work(3, start=50))
     assert session.compact(to=1_500).status == "compacted"
     assert "<tenfold-summary" not in model.asked[0].prompt

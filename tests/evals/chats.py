@@ -7,41 +7,43 @@ import json
 from tenfold.evals.cases import Case, ChatMessage
 
 
-def user(text: str) -> ChatMessage:
+def make_user_message(text: str) -> ChatMessage:
     """What a person says."""
     return {"role": "user", "content": text}
 
 
-def says(text: str) -> ChatMessage:
+def make_reply(text: str) -> ChatMessage:
     """An answer without calls."""
     return {"role": "assistant", "content": text}
 
 
-def calls(name: str, arguments: dict[str, object], *, id_: str) -> ChatMessage:
+def make_call(name: str, arguments: dict[str, object], *, id_: str) -> ChatMessage:
     """An answer that calls one tool."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {"role": "assistant", "content": None, "tool_calls": [{"id": id_, "type": "function", "function": function}]}
 
 
-def gives(text: str, *, id_: str) -> ChatMessage:
+def make_result(text: str, *, id_: str) -> ChatMessage:
     """A tool's output."""
     return {"role": "tool", "tool_call_id": id_, "content": text}
 
 
-def step(name: str, arguments: dict[str, object], output: str, *, id_: str) -> list[ChatMessage]:
+def make_step(name: str, arguments: dict[str, object], output: str, *, id_: str) -> list[ChatMessage]:
     """A call and its output."""
-    return [calls(name, arguments, id_=id_), gives(output, id_=id_)]
+    return [make_call(name, arguments, id_=id_), make_result(output, id_=id_)]
 
 
-def case(past: list[ChatMessage], future: list[ChatMessage], *, summary: str = "", kept: int = 0) -> Case:
+def make_case(past: list[ChatMessage], future: list[ChatMessage], *, summary: str = "", kept: int = 0) -> Case:
     """A case of these messages."""
-    return Case("chat", len(past), "50%", (*past, *future), summary=summary, kept=kept)
+    return Case("chat", len(past), "50%", (*past, *future), summary=summary, kept_from=kept)
 
 
-def long_past(steps: int = 40) -> list[ChatMessage]:
+def make_long_past(steps: int = 40) -> list[ChatMessage]:
     """A request and many steps, each with a file of its own and about 150 tokens of output."""
-    out = [user("Tidy up the parser, but never touch legacy_config.toml.")]
+    out = [make_user_message("Tidy up the parser, but never touch legacy_config.toml.")]
     for n in range(steps):
         lines = "\n".join(f"line {i} of the file, nothing special in step {n}" for i in range(12))
-        out += step("read_file", {"path": f"src/module_{n:02}.py"}, f"def handle_{n:02}_input():\n{lines}", id_=f"c{n}")
+        out += make_step(
+            "read_file", {"path": f"src/module_{n:02}.py"}, f"def handle_{n:02}_input():\n{lines}", id_=f"c{n}"
+        )
     return out

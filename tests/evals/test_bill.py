@@ -9,47 +9,57 @@ import pytest
 from genai_prices import Usage, calc_price
 
 from tenfold.errors import UsageError
-from tenfold.evals.bill import CACHEABLE, LISTS, Prices, Request, Tier, billed, lists_of, price_table, prices_of
+from tenfold.evals.bill import (
+    DEFAULT_PRICE_LISTS,
+    MIN_CACHEABLE_TOKENS,
+    Prices,
+    RequestTokens,
+    Tier,
+    build_price_table,
+    compute_bill,
+    describe_price_source,
+    get_prices,
+)
 
 FLAT = Prices("made:up", (Tier(-1, 10.0),), (Tier(-1, 1.0),), (Tier(-1, 12.5),), (Tier(-1, 50.0),))
 
 
-def some_requests() -> list[Request]:
+def make_requests() -> list[RequestTokens]:
     sizes = (500, 1_030, 90_000, 199_999, 200_000, 200_001, 350_000)
-    return [Request(int(t * share), t, 0, t % 977) for t, share in product(sizes, (0.0, 0.3, 0.99, 1.0))]
+    return [RequestTokens(int(t * share), t, 0, t % 977) for t, share in product(sizes, (0.0, 0.3, 0.99, 1.0))]
 
 
 @pytest.mark.parametrize(
-    "name", [*LISTS, "openai:gpt-4o", "anthropic:claude-3-5-sonnet-20241022", "google:gemini-2.5-pro"]
+    "name", [*DEFAULT_PRICE_LISTS, "openai:gpt-4o", "anthropic:claude-3-5-sonnet-20241022", "google:gemini-2.5-pro"]
 )
 def test_a_bill_is_the_sum_of_what_the_price_list_asks_for_each_request(name: str) -> None:
     provider, _, model = name.partition(":")
-    requests = some_requests()
-    surcharge = bool(prices_of(name).write)
+    requests = make_requests()
+    surcharge = bool(get_prices(name).write)
     total = 0.0
     for one in requests:
         usage = Usage(
             input_tokens=one.total,
-            cache_read_tokens=one.read,
-            cache_write_tokens=one.written if surcharge else 0,
+            cache_read_tokens=one.cache_reads,
+            cache_write_tokens=one.cache_writes if surcharge else 0,
             output_tokens=one.output,
         )
         total += float(calc_price(usage, model, provider_id=provider).total_price)
-    assert billed(requests, prices_of(name)).total == pytest.approx(total, rel=1e-9)
+    assert compute_bill(requests, get_prices(name)).total == pytest.approx(total, rel=1e-9)
 
 
 def test_one_list_of_the_two_charges_for_writing_to_the_cache() -> None:
-    assert [bool(prices_of(name).write) for name in LISTS] == [True, False]
+    assert [bool(get_prices(name).write) for name in DEFAULT_PRICE_LISTS] == [True, False]
 
 
 def test_a_long_request_is_dearer_where_the_list_says_so() -> None:
-    prices = prices_of(LISTS[0])
-    small, large = (billed([Request(0, size, 0, 0)], prices).total / size for size in (200_000, 200_001))
+    prices = get_prices(DEFAULT_PRICE_LISTS[0])
+    small, large = (compute_bill([RequestTokens(0, size, 0, 0)], prices).total / size for size in (200_000, 200_001))
     assert large == pytest.approx(2 * small)
 
 
 def test_each_kind_of_token_has_its_price() -> None:
-    bill = billed([Request(40_000, 100_000, 60_000, 1_000, summary_input=20_000, summary_output=500)], FLAT)
+    bill = compute_bill([RequestTokens(40_000, 100_000, 60_000, 1_000, summary_input=20_000, summary_output=500)], FLAT)
     assert bill.cache_reads == pytest.approx(0.04)
     assert bill.cache_writes == pytest.approx(0.75)
     assert bill.uncached_input == 0
@@ -60,28 +70,35 @@ def test_each_kind_of_token_has_its_price() -> None:
 
 def test_the_prices_are_told_with_their_tiers_and_whose_they_are() -> None:
     tiered = Prices("made:tiers", (Tier(-1, 3.0), Tier(200_000, 6.0)), (Tier(-1, 0.3),), (), (Tier(-1, 15.0),))
-    found = price_table([FLAT, tiered], lists_of())
+    found = build_price_table([FLAT, tiered], describe_price_source())
     assert found.rows == [
         ("made:up", "any", "$10", "$1", "$12.5", "$50"),
         ("made:tiers", "up to 200,000", "$3", "$0.3", "$3", "$15"),
         ("made:tiers", "above 200,000", "$6", "$0.3", "$6", "$15"),
     ]
     assert found.note.endswith(f"list prices of genai-prices {version('genai-prices')}")
-    assert "list prices" not in price_table([FLAT], "").note
+    assert "list prices" not in build_price_table([FLAT], "").note
 
 
 def test_a_beginning_too_short_is_not_read_from_the_cache() -> None:
-    short, enough = Request(CACHEABLE - 1, 5_000, 0, 0), Request(CACHEABLE, 5_000, 0, 0)
-    assert (short.read, short.written, short.uncached) == (0, 5_000, 0)
-    assert (enough.read, enough.written, enough.uncached) == (CACHEABLE, 5_000 - CACHEABLE, 0)
-    tiny = Request(900, CACHEABLE - 1, 0, 0)
-    assert (tiny.read, tiny.written, tiny.uncached) == (0, 0, CACHEABLE - 1)
+    short, enough = (
+        RequestTokens(MIN_CACHEABLE_TOKENS - 1, 5_000, 0, 0),
+        RequestTokens(MIN_CACHEABLE_TOKENS, 5_000, 0, 0),
+    )
+    assert (short.cache_reads, short.cache_writes, short.uncached_input) == (0, 5_000, 0)
+    assert (enough.cache_reads, enough.cache_writes, enough.uncached_input) == (
+        MIN_CACHEABLE_TOKENS,
+        5_000 - MIN_CACHEABLE_TOKENS,
+        0,
+    )
+    tiny = RequestTokens(900, MIN_CACHEABLE_TOKENS - 1, 0, 0)
+    assert (tiny.cache_reads, tiny.cache_writes, tiny.uncached_input) == (0, 0, MIN_CACHEABLE_TOKENS - 1)
 
 
 def test_what_is_not_new_and_not_the_same_is_rewritten() -> None:
-    assert Request(same=6_000, total=50_000, new=4_000, output=0).rewritten == 40_000
-    assert Request(same=46_000, total=50_000, new=4_000, output=0).rewritten == 0
-    assert Request(same=6_000, total=9_000, new=40_000, output=0).rewritten == 0
+    assert RequestTokens(shared=6_000, total=50_000, new_input=4_000, output=0).rewritten_input == 40_000
+    assert RequestTokens(shared=46_000, total=50_000, new_input=4_000, output=0).rewritten_input == 0
+    assert RequestTokens(shared=6_000, total=9_000, new_input=40_000, output=0).rewritten_input == 0
 
 
 @pytest.mark.parametrize(
@@ -90,4 +107,4 @@ def test_what_is_not_new_and_not_the_same_is_rewritten() -> None:
 )
 def test_prices_that_are_not_known_are_an_error_with_the_next_step(name: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        prices_of(name)
+        get_prices(name)

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.config.presets import POLICIES
 from tenfold.evals.cases import ChatMessage
-from tenfold.evals.false_facts import false_facts
+from tenfold.evals.false_facts import find_false_facts
 from tenfold.evals.methods import Preset
-from tenfold.policies import POLICIES
-from tests.evals.chats import says, step, user
+from tests.evals.chats import make_reply, make_step, make_user_message
 
 WORDS = "please look once more at the items that came and say which it was: "
 
 
-def past() -> list[ChatMessage]:
+def make_past() -> list[ChatMessage]:
     """Sentences, first lines and arguments of every length up to where each is cut."""
-    out = [user("Find out what became of the orders, one after the other.")]
+    out = [make_user_message("Find out what became of the orders, one after the other.")]
     for n in range(40):
         item, padding = f"item_{8551474201 + n * 7919}", "x " * n
-        out += [says(f"Order W{1000 + n} is next, {padding}{WORDS}{item} or item_{9551474201 + n}, and {WORDS}{item}.")]
+        out += [
+            make_reply(
+                f"Order W{1000 + n} is next, {padding}{WORDS}{item} or item_{9551474201 + n}, and {WORDS}{item}."
+            )
+        ]
         output = f"{padding}{WORDS[:40]} {item} {item} item_{7551474201 + n}\n" + "more of it\n" * 60
-        out += step("look_up", {"notes": padding + WORDS, "item": item}, output, id_=f"call_{n}")
+        out += make_step("look_up", {"notes": padding + WORDS, "item": item}, output, id_=f"call_{n}")
     return out
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_half_a_name_never_passes_for_a_whole_one(policy: str) -> None:
-    source = past()
+    source = make_past()
     for budget in (1_000, 4_000, 6_000, 8_000):
         made = Preset(policy).compact(source, budget=budget)
-        assert [fact.text for fact in false_facts(source, made.messages)] == []
+        assert [fact.text for fact in find_false_facts(source, made.messages)] == []

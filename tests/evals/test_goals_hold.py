@@ -6,13 +6,22 @@ sessions together: these few do not reach it at the small sizes, so there search
 
 from __future__ import annotations
 
-from tenfold.evals.cases import cases
-from tenfold.evals.future import Recall
-from tenfold.evals.methods import methods
-from tenfold.evals.probes.planted import PLACES
-from tenfold.evals.quality import measure
-from tenfold.evals.report import OURS, RULES, Quality, by_method, plain, pooled, present, stale, within
-from tenfold.evals.standing import planted_shares, probe_shares
+from tenfold.evals.cases import list_cases
+from tenfold.evals.future_recall import RecallScore
+from tenfold.evals.method_comparison import count_planted_rules, count_probes
+from tenfold.evals.methods import get_methods
+from tenfold.evals.probes.planted_rules import PLACES
+from tenfold.evals.quality import measure_quality
+from tenfold.evals.quality_report import OURS, RULE_KINDS
+from tenfold.evals.scores import (
+    Quality,
+    count_stale,
+    get_present,
+    get_within,
+    group_by_method,
+    pool_share,
+    select_plain,
+)
 from tests.sessions import ROOT
 
 SESSIONS = tuple(sorted((ROOT / "examples" / "sessions").glob("*.json*")))
@@ -22,32 +31,32 @@ FLOORS = {"4k": (0.86, 0.91), "8k": (0.98, 0.98), "tenth": (0.71, 0.82), "tenth,
 """Of the view alone, and with one search."""
 
 
-def recalled(made: Quality) -> dict[str, list[Recall]]:
+def group_recall(made: Quality) -> dict[str, list[RecallScore]]:
     """The scores by the size that a floor is for."""
-    sizes = {f"{budget // 1_000}k": [r for r in plain(made) if r.budget == budget] for budget in made.budgets}
+    sizes = {f"{budget // 1_000}k": [r for r in select_plain(made) if r.budget == budget] for budget in made.budgets}
     once, often = ([r for r in made.recall if r.tenth and r.rounds == number] for number in ROUNDS)
     return {**sizes, "tenth": once, "tenth, 10 times": often}
 
 
 def test_the_goals_hold_on_the_projects_own_sessions() -> None:
     """One test and not several: where tests run on several processes, each would measure again."""
-    found = [case for case in cases(SESSIONS) if case.kind == "50%"]
-    made = measure(found, methods([OURS, *OTHERS]), budgets=(4_000, 8_000), rounds=ROUNDS)
+    found = [case for case in list_cases(SESSIONS) if case.kind == "50%"]
+    made = measure_quality(found, get_methods([OURS, *OTHERS]), budgets=(4_000, 8_000), rounds=ROUNDS)
     for size, (alone, searched) in FLOORS.items():
-        scores = by_method(recalled(made)[size])
-        shares = {name: pooled(own, present) for name, own in scores.items()}
+        scores = group_by_method(group_recall(made)[size])
+        shares = {name: pool_share(own, get_present) for name, own in scores.items()}
         assert sum(r.needed for r in scores[OURS]) > 40, size
         assert shares[OURS] >= alone, (size, shares)
         assert all(shares[OURS] > shares[name] for name in OTHERS), (size, shares)
-        assert pooled(scores[OURS], within) >= searched, size
+        assert pool_share(scores[OURS], get_within) >= searched, size
     for number in ROUNDS:
-        for kind in RULES:
-            have, asked = probe_shares(made.probes, [kind], rounds=number)[OURS]
+        for kind in RULE_KINDS:
+            have, asked = count_probes(made.probes, [kind], rounds=number)[OURS]
             assert have == asked > 3, (kind, number)
-        planted = planted_shares(made.probes, rounds=number)[OURS]
+        planted = count_planted_rules(made.probes, rounds=number)[OURS]
         assert [planted[place] for place, _ in PLACES] == [(3, 3)] * len(PLACES), number
     own = [p for p in made.probes if p.method == OURS]
     assert [(p.session, p.cut, p.unable, p.over) for p in own if p.unable or p.over] == []
-    assert (sum(p.false for p in own), stale(own)) == (0, 0), "false facts, stale answers"
+    assert (sum(p.false for p in own), count_stale(own)) == (0, 0), "false facts, stale answers"
     assert [(p.session, p.cut, p.gates) for p in own if p.gates] == []
     assert [checked.first for checked in made.checked] == [{}] * len(SESSIONS)

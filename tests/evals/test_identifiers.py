@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.evals.identifiers import LONGEST, holds, identifiers
+from tenfold.evals.identifier_finder import MAX_LENGTH, find_identifiers, has_identifier
 
 
-def found(text: str) -> list[tuple[str, str]]:
-    return [(i.text, i.kind) for i in identifiers(text)]
+def get_pairs(text: str) -> list[tuple[str, str]]:
+    return [(i.text, i.kind) for i in find_identifiers(text)]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def found(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_what_is_an_identifier(text: str, expected: list[tuple[str, str]]) -> None:
-    assert found(text) == expected
+    assert get_pairs(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,27 +49,27 @@ def test_what_is_an_identifier(text: str, expected: list[tuple[str, str]]) -> No
     ],
 )
 def test_what_is_none(text: str) -> None:
-    assert found(text) == []
+    assert get_pairs(text) == []
 
 
 def test_what_follows_a_backslash_is_none() -> None:
-    assert [i.text for i in identifiers(r"'refund_id\nOrderTotal\tsrc/app.py' and D:\notes\2024-11-05")] == [
+    assert [i.text for i in find_identifiers(r"'refund_id\nOrderTotal\tsrc/app.py' and D:\notes\2024-11-05")] == [
         "refund_id"
     ]
 
 
 def test_a_side_of_a_slash_may_be_a_name() -> None:
-    assert found("get_user/set_user") == [("get_user", "symbol"), ("set_user", "symbol")]
+    assert get_pairs("get_user/set_user") == [("get_user", "symbol"), ("set_user", "symbol")]
 
 
 def test_what_is_too_long_is_data() -> None:
-    assert found("a_" * LONGEST) == []
+    assert get_pairs("a_" * MAX_LENGTH) == []
 
 
 def test_the_place_is_where_it_stands() -> None:
     text = "first x, then get_user and self.maxRetries"
-    for each in identifiers(text):
-        assert text[each.at : each.at + len(each.text)] == each.text
+    for each in find_identifiers(text):
+        assert text[each.offset : each.offset + len(each.text)] == each.text
 
 
 @pytest.mark.parametrize(
@@ -86,4 +86,4 @@ def test_the_place_is_where_it_stands() -> None:
     ],
 )
 def test_a_text_holds_it_whole_only(text: str, wanted: str, held: bool) -> None:  # noqa: FBT001
-    assert holds(text, wanted) is held
+    assert has_identifier(text, wanted) is held

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_kits import figures
-from tests.evals.chats import long_past
+from scripts.run_kits import run_kit
+from tests.evals.chats import make_long_past
 from tests.shape.scan import ROOT
 
 KITS = sorted(path.parent.name for path in ROOT.glob("kits/*/requirements.txt"))
@@ -44,7 +44,7 @@ def test_a_kit_sees_no_key_and_no_home_of_the_user(tmp_path: Path, monkeypatch: 
     (tmp_path / ".kits/fake/bin/python").symlink_to(sys.executable)
     script = "import json, os; print(json.dumps([dict(os.environ), os.listdir(os.environ['HOME'])]))"
     (tmp_path / "kits/fake/run.py").write_text(script)
-    seen, stored = json.loads(figures("fake", tmp_path))
+    seen, stored = json.loads(run_kit("fake", tmp_path))
     assert "OPENAI_API_KEY" not in seen
     assert seen["HOME"] != os.environ.get("HOME")
     assert not Path(seen["HOME"]).exists(), "it is gone with the run"
@@ -54,7 +54,7 @@ def test_a_kit_sees_no_key_and_no_home_of_the_user(tmp_path: Path, monkeypatch: 
 
 PROBE = """
 import json, socket, sys
-from offline import go_offline, largest
+from offline import find_largest, go_offline
 go_offline()
 for ask in (lambda: socket.create_connection(("127.0.0.1", 9)), lambda: socket.getaddrinfo("pypi.org", 443)):
     try:
@@ -64,15 +64,15 @@ for ask in (lambda: socket.create_connection(("127.0.0.1", 9)), lambda: socket.g
     else:
         raise AssertionError("a connection was made")
 past = json.load(sys.stdin)
-made = largest(past, 3_000, lambda view: len(view) < 30)
+made = find_largest(past, 3_000, lambda view: len(view) < 30)
 assert made is not None and 0 < len(made) < 30
 assert "legacy_config.toml" in json.dumps(made)
-assert largest(past, 3_000, lambda view: False) is None
+assert find_largest(past, 3_000, lambda view: False) is None
 """
 
 
 def test_a_run_makes_no_connection_and_takes_the_largest_view_that_fits() -> None:
     path = os.pathsep.join(str(ROOT / part) for part in ("src", "kits/common"))
     env = {**os.environ, "PYTHONPATH": path}
-    given = json.dumps(long_past())
+    given = json.dumps(make_long_past())
     subprocess.run([sys.executable, "-c", PROBE], input=given, text=True, check=True, env=env, timeout=100)

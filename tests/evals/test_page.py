@@ -12,23 +12,24 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scripts.yardstick import clean, document, markdown
+from scripts.yardstick import remove_paths, render_document, render_table
 from tenfold import __version__
 from tenfold.cli.main import run
-from tenfold.evals.goals import goals
-from tenfold.evals.gold import Answered, answered
-from tenfold.evals.gold import tables as answers_tables
-from tenfold.evals.methods import methods
-from tenfold.evals.page import TERMS, page
-from tenfold.evals.page import tables as tables_of
-from tenfold.evals.plots import emphasised, figures
-from tenfold.evals.probes import Tally
-from tenfold.evals.replay import Replayed
-from tenfold.evals.report import Quality, Yardstick, tables
-from tenfold.evals.standing import planted_shares, together
+from tenfold.evals.goals import judge_goals
+from tenfold.evals.gold_answers import AnswerCounts, count_answers
+from tenfold.evals.gold_answers import build_tables as answers_tables
+from tenfold.evals.method_comparison import build_total_tables, count_planted_rules
+from tenfold.evals.methods import get_methods
+from tenfold.evals.page import TERMS, render_page
+from tenfold.evals.page import build_tables as tables_of
+from tenfold.evals.plots import choose_highlighted, draw_charts
+from tenfold.evals.probes import ProbeTally
+from tenfold.evals.quality_report import Yardstick, build_tables
+from tenfold.evals.replay import SessionReplay
+from tenfold.evals.scores import Quality
 from tenfold.evals.tables import Table
-from tenfold.evals.verdict import behind, standings, verdict
-from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, replayed, yardstick
+from tenfold.evals.verdict import build_behind_table, list_rankings, write_verdict
+from tests.evals.yardsticks import KEPT, OTHER, PEER, make_quality, make_replayed, make_yardstick
 from tests.shape.scan import ROOT
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\x1b[31m{{ 7*7 }}"
@@ -62,18 +63,18 @@ class Read(HTMLParser):
         self.said.append(data)
 
 
-def hostile() -> Yardstick:
+def make_hostile_yardstick() -> Yardstick:
     """Every name and reason is what someone wrote who means harm."""
-    made = yardstick(HOSTILE)
+    made = make_yardstick(HOSTILE)
     assert made.quality is not None
     lost = tuple(replace(p, unable=f"{HOSTILE} sk-ant-api03-{'Q7' * 20}") for p in made.quality.probes[-2:])
     return replace(made, quality=replace(made.quality, probes=made.quality.probes[:-2] + lost))
 
 
 def test_the_page_holds_every_part_and_is_well_formed() -> None:
-    read = Read(page(yardstick(), repeat="make yardstick", judged=True))
+    read = Read(render_page(make_yardstick(), command="make yardstick", has_goals=True))
     assert read.open == []
-    assert sum(tag == "svg" for tag, _ in read.elements) == len(figures(yardstick()))
+    assert sum(tag == "svg" for tag, _ in read.elements) == len(draw_charts(make_yardstick()))
     said = " ".join(read.said)
     for part in ("Goals", "Where another method is better", "Future-use recall", "window 10,000", "A turn", "Search"):
         assert part in said
@@ -82,17 +83,17 @@ def test_the_page_holds_every_part_and_is_well_formed() -> None:
 
 
 def test_the_page_explains_its_columns_and_no_others() -> None:
-    columns = {name for part in tables_of(yardstick()).values() for table in part for name in table.columns}
+    columns = {name for part in tables_of(make_yardstick()).values() for table in part for name in table.columns}
     assert set(TERMS) - columns == set()
-    said = Read(page(yardstick(), repeat="make yardstick")).said
+    said = Read(render_page(make_yardstick(), command="make yardstick")).said
     assert [name for name, meaning in TERMS.items() if name not in said or meaning not in said] == []
-    alone = Read(page(Yardstick(speed=yardstick().speed), repeat="make yardstick")).said
+    alone = Read(render_page(Yardstick(speed=make_yardstick().speed), command="make yardstick")).said
     assert TERMS["way"] in alone
     assert TERMS["refetch"] not in alone
 
 
 def test_what_stands_in_a_session_is_text_on_the_page() -> None:
-    text = page(hostile(), repeat=f"tenfold eval {HOSTILE}", judged=True)
+    text = render_page(make_hostile_yardstick(), command=f"tenfold eval {HOSTILE}", has_goals=True)
     read = Read(text)
     names = {tag for tag, _ in read.elements}
     assert names.isdisjoint({"script", "img", "link", "iframe", "object", "form"})
@@ -106,15 +107,15 @@ def test_what_stands_in_a_session_is_text_on_the_page() -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    text = page(yardstick(), repeat="make yardstick")
+    text = render_page(make_yardstick(), command="make yardstick")
     assert re.findall(r"url\((?!#)|@import|https?://(?!www\.w3\.org/)", text) == []
     assert "default-src 'none'" in text
 
 
 @pytest.mark.parametrize("part", ["quality", "replay", "speed", "search", ""])
 def test_any_part_may_be_missing(part: str) -> None:
-    made = Yardstick(**{part: getattr(yardstick(), part)}) if part else Yardstick()
-    read = Read(page(made, repeat="make yardstick", judged=True))
+    made = Yardstick(**{part: getattr(make_yardstick(), part)}) if part else Yardstick()
+    read = Read(render_page(made, command="make yardstick", has_goals=True))
     assert read.open == []
     assert "How to repeat this" in read.said
     anchors = [found["href"] for tag, found in read.elements if tag == "a"]
@@ -123,20 +124,20 @@ def test_any_part_may_be_missing(part: str) -> None:
 
 
 def test_probes_and_validity_are_shown_where_no_fact_was_needed() -> None:
-    unneeded = replace(quality(), recall=())
-    read = Read(page(Yardstick(unneeded), repeat="make yardstick"))
-    titles = [table.title for table in tables(unneeded)]
+    unneeded = replace(make_quality(), recall=())
+    read = Read(render_page(Yardstick(unneeded), command="make yardstick"))
+    titles = [table.title for table in build_tables(unneeded)]
     assert "Typed probes at a tenth of the past" in titles
     assert [title for title in titles if title not in read.said] == []
-    assert [each.name for each in figures(Yardstick(unneeded))] == ["probes-by-type"]
-    assert emphasised(unneeded)[0] == "tenfold"
+    assert [each.name for each in draw_charts(Yardstick(unneeded))] == ["probes-by-type"]
+    assert choose_highlighted(unneeded)[0] == "tenfold"
 
 
 # -- goals and prose ---------------------------------------------------------------------------------------------------
 
 
-def judged(made: Yardstick) -> dict[str, tuple[str, str]]:
-    return {goal.what: (goal.measured, goal.verdict) for goal in goals(made)}
+def get_verdicts(made: Yardstick) -> dict[str, tuple[str, str]]:
+    return {goal.subject: (goal.result, goal.verdict) for goal in judge_goals(made)}
 
 
 AREA = "future-use recall, area over the budgets, view alone"
@@ -146,7 +147,7 @@ LEAD = "how far that area is above the best of the other projects"
 
 
 def test_goals_are_judged_from_the_result() -> None:
-    found = judged(yardstick())
+    found = get_verdicts(make_yardstick())
     assert found[AREA] == ("0.933; best other: tail 0.750", "met")
     assert found[LEAD] == (f"+0.283 ({PEER} 0.650)", "met")
     assert found["typed probes at 10 %: constraints"] == ("4 of 4 (100.0 %)", "met")
@@ -158,78 +159,81 @@ def test_goals_are_judged_from_the_result() -> None:
     assert found["overhead per turn at 10,000 messages: tenfold, given by `sync`"][1] == "not met"
     assert found["what calls wait for a compaction, summary in the background"][1] == "met"
     assert found["search, recall at 10"] == ("1.000; BM25 0.000", "met")
-    assert {verdict for _, verdict in judged(Yardstick()).values()} == {"not measured"}
+    assert {verdict for _, verdict in get_verdicts(Yardstick()).values()} == {"not measured"}
 
 
 def test_a_goal_that_is_missed_is_said() -> None:
-    made = yardstick(kept=KEPT | {PEER: 9})
-    found = judged(made)
+    made = make_yardstick(kept=KEPT | {PEER: 9})
+    found = get_verdicts(made)
     assert found[AREA] == (f"0.933; best other: {PEER} 0.983", "not met")
     assert found[LEAD][1] == "not met"
     assert found[BILL] == (f"$2.00; cheapest other: {PEER} 0.983, $1.00", "not met")
     assert made.quality is not None
     flawed = replace(made.quality.probes[0], false=3, gates={"orphan call": 2})
     assert flawed.method == "tenfold"
-    bad = judged(replace(made, quality=replace(made.quality, probes=(flawed, *made.quality.probes[1:]))))
+    bad = get_verdicts(replace(made, quality=replace(made.quality, probes=(flawed, *made.quality.probes[1:]))))
     assert bad["validity, all of Tenfold's policies"] == ("orphan call 2", "not met")
     assert bad["false facts, all of Tenfold's policies"][1] == "not met"
 
 
 def test_stale_facts_are_those_of_the_policy_tenfold_and_the_other_presets_are_told() -> None:
-    assert judged(yardstick())["stale facts, policy tenfold"] == ("0 in 2 views; other presets 0 in 2 views", "met")
-    made = quality()
-    outdated = (Tally("outcome", 1, 4, 1, 3, 4),)
+    assert get_verdicts(make_yardstick())["stale facts, policy tenfold"] == (
+        "0 in 2 views; other presets 0 in 2 views",
+        "met",
+    )
+    made = make_quality()
+    outdated = (ProbeTally("outcome", 1, 4, 1, 3, 4),)
     presets = tuple(replace(p, tallies=outdated) if p.method == "tail" else p for p in made.probes)
-    found = judged(Yardstick(replace(made, probes=presets)))
+    found = get_verdicts(Yardstick(replace(made, probes=presets)))
     assert found["stale facts, policy tenfold"] == ("0 in 2 views; other presets 6 in 2 views", "met")
     ours = replace(made, methods=("tenfold",), probes=tuple(p for p in made.probes if p.method == "tenfold"))
-    assert judged(Yardstick(ours))["stale facts, policy tenfold"] == ("0 in 2 views", "met")
+    assert get_verdicts(Yardstick(ours))["stale facts, policy tenfold"] == ("0 in 2 views", "met")
 
 
 def test_rules_planted_into_the_past_have_goals_and_places() -> None:
-    found = judged(yardstick())
+    found = get_verdicts(make_yardstick())
     for after in ("", ", after 10 compactions"):
         goal = found[f"planted constraints at 10 %{after}: top, middle, bottom"]
         assert goal == ("3 of 3: top 1 of 1, middle 1 of 1, bottom 1 of 1", "met")
-    lost = yardstick(kept=KEPT | {"tenfold": 5, PEER: 6})
-    assert judged(lost)["planted constraints at 10 %: top, middle, bottom"] == (
+    lost = make_yardstick(kept=KEPT | {"tenfold": 5, PEER: 6})
+    assert get_verdicts(lost)["planted constraints at 10 %: top, middle, bottom"] == (
         "2 of 3: top 0 of 1, middle 1 of 1, bottom 1 of 1",
         "not met",
     )
-    rows = {row[0]: row[1:] for row in behind(lost).rows}
+    rows = {row[0]: row[1:] for row in build_behind_table(lost).rows}
     for after in ("", ", after 10 compactions"):
         assert rows[f"planted constraints at 10 %{after}: top"] == ("0.000", f"{PEER} 1.000", f"{PEER} 1.000", "2")
         assert f"planted constraints at 10 %{after}: middle" not in rows
-    gone = quality()
+    gone = make_quality()
     unable = replace(gone, probes=tuple(replace(p, planted={}, unable="no") for p in gone.probes))
-    assert planted_shares(unable.probes, rounds=1) == {}
+    assert count_planted_rules(unable.probes, rounds=1) == {}
     half = (replace(unable.probes[0], session="two.jsonl"), *gone.probes)
-    assert planted_shares(half, rounds=1)["tenfold"]["top"] == (1, 2), "without a result nothing is kept"
+    assert count_planted_rules(half, rounds=1)["tenfold"]["top"] == (1, 2), "without a result nothing is kept"
     unplanted = replace(gone, probes=tuple(replace(p, planted={}) for p in gone.probes))
-    assert judged(Yardstick(unplanted))["planted constraints at 10 %: top, middle, bottom"][1] == "not measured"
+    assert get_verdicts(Yardstick(unplanted))["planted constraints at 10 %: top, middle, bottom"][1] == "not measured"
 
 
 def test_a_method_whose_requests_are_refused_is_not_the_cheapest() -> None:
-    made = yardstick(kept=KEPT | {PEER: 8})
+    made = make_yardstick(kept=KEPT | {PEER: 8})
     assert made.replay is not None
     refused = tuple(replace(p, overflows=p.method == PEER) for p in made.replay.played)
-    found = judged(replace(made, replay=replace(made.replay, played=refused)))
+    found = get_verdicts(replace(made, replay=replace(made.replay, played=refused)))
     assert found[BILL] == (f"$2.00; {ALONE} tail 0.750, $2.50", "met")
 
 
 def test_the_prose_says_who_is_first_and_by_how_much() -> None:
-    said = verdict(yardstick())
+    said = write_verdict(make_yardstick())
     first = "By future-use recall, Tenfold's policy `tenfold` is first of 6 methods: an area of 0.933 over "
     assert said[0] == f"{first}1 cut of 1 session."
     assert said[1].startswith(f"That is 0.283 above the best of the other projects, `{PEER}`")
-    said = verdict(yardstick(kept=KEPT | {OTHER: 10}))
+    said = write_verdict(make_yardstick(kept=KEPT | {OTHER: 10}))
     assert "is number 2 of 6 methods" in said[0]
     assert said[1].startswith(f"That is 0.067 below the best of the other projects, `{OTHER}`")
-    assert verdict(Yardstick()) == []
+    assert write_verdict(Yardstick()) == []
 
 
 def test_where_another_is_better_is_listed_with_the_best_other_project() -> None:
-    rows = {row[0]: row[1:] for row in behind(yardstick(kept=KEPT | {"tail": 9})).rows}
+    rows = {row[0]: row[1:] for row in build_behind_table(make_yardstick(kept=KEPT | {"tail": 9})).rows}
     assert rows["future-use recall at 4k"] == ("0.800", "tail 0.900", "-", "1")
     assert "future-use recall at 32k" not in rows, "level with the first"
     bill = next(row for what, row in rows.items() if what.startswith("bill"))
@@ -237,11 +241,16 @@ def test_where_another_is_better_is_listed_with_the_best_other_project() -> None
 
 
 def test_replays_are_held_against_methods_that_played_every_session_and_were_never_refused() -> None:
-    slow = [replayed("tenfold", 2.0), replayed("tail", 2.0), replayed("none", 9.0, over=True), replayed(PEER, 1.0)]
+    slow = [
+        make_replayed("tenfold", 2.0),
+        make_replayed("tail", 2.0),
+        make_replayed("none", 9.0, over=True),
+        make_replayed(PEER, 1.0),
+    ]
     slow[0] = replace(slow[0], blocked=0.4, longest=0.3, rewritten=5_000, read=8_000, compactions=2, peak=9_000)
-    other = replace(replayed(OTHER, 1.0, session="two.jsonl"), blocked=0.0)
-    again = [replayed(name, 1.0, session="two.jsonl") for name in ("tenfold", "tail", "none")]
-    rows = {row[0]: row[1:] for row in behind(with_replayed(*slow, other, *again)).rows}
+    other = replace(make_replayed(OTHER, 1.0, session="two.jsonl"), blocked=0.0)
+    again = [make_replayed(name, 1.0, session="two.jsonl") for name in ("tenfold", "tail", "none")]
+    rows = {row[0]: row[1:] for row in build_behind_table(with_replayed(*slow, other, *again)).rows}
     where = "replays, window 10,000: "
     assert {what.removeprefix(where): row for what, row in rows.items() if what.startswith(where)} == {
         "time blocked in all": ("0.500 s", "tail 0.200 s", "-", "1"),
@@ -251,35 +260,35 @@ def test_replays_are_held_against_methods_that_played_every_session_and_were_nev
         "compactions": ("3", "tail 2", "-", "1"),
         "peak": ("9,000", "tail 8,000", "-", "1"),
     }, "none was refused, the two peers did not play both sessions"
-    level = [replayed(name, 1.0) for name in ("tenfold", PEER)]
-    assert [what for what, *_ in behind(with_replayed(*level)).rows if what.startswith(where)] == []
+    level = [make_replayed(name, 1.0) for name in ("tenfold", PEER)]
+    assert [what for what, *_ in build_behind_table(with_replayed(*level)).rows if what.startswith(where)] == []
     refused = replace(level[0], overflows=1)
-    shown = next(one for one in standings(with_replayed(refused, level[1])) if one.what.startswith(where))
+    shown = next(one for one in list_rankings(with_replayed(refused, level[1])) if one.measure.startswith(where))
     assert set(shown.values) == {"tenfold", PEER}, "where ours was refused it is still shown"
 
 
-def with_replayed(*played: Replayed) -> Yardstick:
-    made = yardstick().replay
+def with_replayed(*played: SessionReplay) -> Yardstick:
+    made = make_yardstick().replay
     assert made is not None
-    return replace(yardstick(), replay=replace(made, played=played))
+    return replace(make_yardstick(), replay=replace(made, played=played))
 
 
 def test_results_that_cannot_be_sent_and_the_price_of_a_miss_are_put_in_order() -> None:
-    made = quality()
+    made = make_quality()
     costs = {"tenfold": 30, "tail": 20, OTHER: 10}
     scores = [replace(r, refetch=costs.get(r.method, 90)) for r in made.recall]
     scores = [replace(r, over=True) if (r.method, r.budget) == ("tenfold", 2_000) else r for r in scores]
     scores = [replace(r, unable="no") if (r.method, r.budget) == (OTHER, 2_000) else r for r in scores]
-    rows = {row[0]: row[1:] for row in behind(Yardstick(replace(made, recall=tuple(scores)))).rows}
+    rows = {row[0]: row[1:] for row in build_behind_table(Yardstick(replace(made, recall=tuple(scores)))).rows}
     assert rows["results over budget or unable"] == ("20.0%", "keep-last 0.0%", f"{PEER} 0.0%", "3")
     assert rows["price of a miss, tokens"] == ("30", "tail 20", "-", "1"), "who gave no result missed nothing there"
 
 
 def test_the_sentence_counts_the_measures_of_other_projects() -> None:
-    made = yardstick()
-    counted = [one for one in standings(made) if PEER in one.values or OTHER in one.values]
-    better = [one for one in counted if {PEER, OTHER} & set(one.ahead())]
-    assert verdict(made)[-1] == (
+    made = make_yardstick()
+    counted = [one for one in list_rankings(made) if PEER in one.values or OTHER in one.values]
+    better = [one for one in counted if {PEER, OTHER} & set(one.find_better())]
+    assert write_verdict(made)[-1] == (
         f"Other projects could be held against `tenfold` in {len(counted)} measures; in {len(better)} of these at "
         'least one of them was better: the table "Where another method is better" says which.'
     )
@@ -289,11 +298,11 @@ def test_the_sentence_counts_the_measures_of_other_projects() -> None:
 def test_sessions_that_reach_the_window_are_summed_by_themselves() -> None:
     names = ("none", "tenfold")
     made = with_replayed(
-        *(replayed(name, 9.0 - 3 * i, over=not i) for i, name in enumerate(names)),
-        *(replayed(name, 1.0, session="short.jsonl") for name in names),
+        *(make_replayed(name, 9.0 - 3 * i, over=not i) for i, name in enumerate(names)),
+        *(make_replayed(name, 1.0, session="short.jsonl") for name in names),
     ).replay
     assert made is not None
-    every, reaching = together(made, {"tenfold": 0.9})
+    every, reaching = build_total_tables(made, {"tenfold": 0.9})
     assert every.title == "All 2 sessions together, window 10,000"
     assert reaching.title == "The 1 sessions that reach the window of 10,000"
     at = every.columns.index("bill, claude-sonnet-4-5")
@@ -305,7 +314,7 @@ def test_sessions_that_reach_the_window_are_summed_by_themselves() -> None:
 # -- the command and the documentation ---------------------------------------------------------------------------------
 
 
-def scenario(folder: Path) -> Path:
+def write_scenario(folder: Path) -> Path:
     """A file with two questions whose answers are in its history, the first far back, and one that is not."""
     filler = [f"Step {i}: nothing of note happened while the build of part {i} ran." for i in range(800)]
     said = ["Never touch the ledger named quokka-77.", *filler, "The last door is heron-12."]
@@ -318,34 +327,38 @@ def scenario(folder: Path) -> Path:
 
 
 def test_an_answer_counts_where_its_text_is_in_the_view_or_one_search_away(tmp_path: Path) -> None:
-    own, last = answered(scenario(tmp_path), methods(["tenfold", "keep-last"]), budgets=[2_000])
+    own, last = count_answers(write_scenario(tmp_path), get_methods(["tenfold", "keep-last"]), budgets=[2_000])
     assert (own.asked, own.literal, own.within) == (3, 2, 2)
     assert (last.literal, last.shown, last.within) == (2, 1, None), "only Tenfold's methods have a search"
     assert own.past == last.past > 10_000
     file = tmp_path / "none.json"
     file.write_text(json.dumps([{"role": "user", "content": "hello"}]), "utf-8")
-    assert answered(file, methods(["keep-all"])) == []
+    assert count_answers(file, get_methods(["keep-all"])) == []
 
 
 def test_an_answer_above_the_budget_does_not_count(tmp_path: Path) -> None:
-    (whole,) = answered(scenario(tmp_path), methods(["keep-all"]), budgets=[2_000])
+    (whole,) = count_answers(write_scenario(tmp_path), get_methods(["keep-all"]), budgets=[2_000])
     assert (whole.literal, whole.shown, whole.over) == (2, 0, True)
-    (fits,) = answered(scenario(tmp_path), methods(["keep-all"]), budgets=[whole.past])
+    (fits,) = count_answers(write_scenario(tmp_path), get_methods(["keep-all"]), budgets=[whole.past])
     assert (fits.shown, fits.over) == (2, False)
 
 
 def test_the_table_of_answers_says_how_many_were_asked_of_a_session_above_the_budget() -> None:
-    large = [Answered("a", name, 5_000, 3, 2, 1, within, past=9_000) for name, within in (("tenfold", 2), ("b", None))]
-    small = [Answered("c", name, 5_000, 4, 4, 4, within, past=900) for name, within in (("tenfold", 4), ("b", None))]
+    large = [
+        AnswerCounts("a", name, 5_000, 3, 2, 1, within, past=9_000) for name, within in (("tenfold", 2), ("b", None))
+    ]
+    small = [
+        AnswerCounts("c", name, 5_000, 4, 4, 4, within, past=900) for name, within in (("tenfold", 4), ("b", None))
+    ]
     (made,) = answers_tables([*large, *small])
     assert made.rows == [("tenfold", "5/6", "6/6"), ("b", "5/6", "-")]
     assert "7 questions" in made.note
     assert "2 of 6 are of sessions above 5k tokens" in made.note
-    (goal,) = (goal for goal in goals(Yardstick(gold=(*large, *small))) if "gold" in goal.what)
-    assert (goal.measured, goal.verdict) == ("6 of 6, 2 of them of sessions above the budget", "met")
+    (goal,) = (goal for goal in judge_goals(Yardstick(gold=(*large, *small))) if "gold" in goal.subject)
+    assert (goal.result, goal.verdict) == ("6 of 6, 2 of them of sessions above the budget", "met")
     apart = replace(large[0], within=1, beside=True)
-    (goal,) = (goal for goal in goals(Yardstick(gold=(*large, *small, apart))) if "gold" in goal.what)
-    assert goal.measured.endswith("; of files beside sessions 1 of 2, 2 above it")
+    (goal,) = (goal for goal in judge_goals(Yardstick(gold=(*large, *small, apart))) if "gold" in goal.subject)
+    assert goal.result.endswith("; of files beside sessions 1 of 2, 2 above it")
     assert goal.verdict == "met", "judged are the bundled scenarios"
     assert len(answers_tables([*large, *small, apart])) == 2
 
@@ -377,15 +390,20 @@ def test_the_command_draws_nothing_unless_asked() -> None:
 
 
 def test_a_table_is_markdown_whatever_is_in_it() -> None:
-    text = markdown(Table("T", ("a", "b"), [("x|y\nz", "12 %"), ("w", "-")], "n"), level=3)
+    text = render_table(Table("T", ("a", "b"), [("x|y\nz", "12 %"), ("w", "-")], "n"), level=3)
     assert text == "### T\n\n| a | b |\n| --- | ---: |\n| x\\|y z | 12 % |\n| w | - |\n\nn\n"
 
 
 def test_no_path_of_a_machine_comes_onto_the_page() -> None:
-    assert clean("cannot open /home/someone/x/y.py, see langchain/trim") == "cannot open (a path), see langchain/trim"
+    assert (
+        remove_paths("cannot open /home/someone/x/y.py, see langchain/trim")
+        == "cannot open (a path), see langchain/trim"
+    )
     at = {"quality": "5274f0e", "speed": "34ebe03"}
-    assert "- quality: commit 5274f0e\n- speed: commit 34ebe03\n" in document(yardstick(), {}, measured_at=at)
-    assert "TENFOLD_SESSIONS=/path/to/sessions" in document(yardstick(), {})
+    assert "- quality: commit 5274f0e\n- speed: commit 34ebe03\n" in render_document(
+        make_yardstick(), {}, measured_at=at
+    )
+    assert "TENFOLD_SESSIONS=/path/to/sessions" in render_document(make_yardstick(), {})
 
 
 def test_the_committed_page_names_the_version_and_its_tables_are_tables() -> None:
@@ -404,8 +422,12 @@ def test_the_committed_page_names_the_version_and_its_tables_are_tables() -> Non
 
 
 def test_the_page_of_the_documentation_follows_the_result() -> None:
-    def first(made: Quality) -> str:
-        return document(replace(yardstick(), quality=made), {}).split("## Is Tenfold first?\n\n")[1].split("\n")[0]
+    def read_first_line(made: Quality) -> str:
+        return (
+            render_document(replace(make_yardstick(), quality=made), {})
+            .split("## Is Tenfold first?\n\n")[1]
+            .split("\n")[0]
+        )
 
-    assert "is first of 6" in first(quality())
-    assert "is number 2 of 6" in first(quality(KEPT | {"tail": 9}))
+    assert "is first of 6" in read_first_line(make_quality())
+    assert "is number 2 of 6" in read_first_line(make_quality(KEPT | {"tail": 9}))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tenfold.evals.probes import ChatMessage, Shown, judge, plant
-from tenfold.evals.probes.planted import RULES
+from tenfold.evals.probes import ChatMessage, IndexedView, judge, plant_rules
+from tenfold.evals.probes.planted_rules import RULES
 
 
-def session(steps: int = 20) -> list[ChatMessage]:
+def make_session(steps: int = 20) -> list[ChatMessage]:
     made: list[ChatMessage] = [{"role": "system", "content": "You help."}, {"role": "user", "content": "Mend it."}]
     for number in range(steps):
         function = {"name": "run", "arguments": "{}"}
@@ -19,11 +19,11 @@ def session(steps: int = 20) -> list[ChatMessage]:
 
 
 def test_three_rules_at_top_middle_and_bottom() -> None:
-    past = session()
-    planted = plant(past, "one")
+    past = make_session()
+    planted = plant_rules(past, "one")
     at = [index for index, m in enumerate(planted.messages) if m not in past]
     assert [p.place for p in planted.probes] == ["top", "middle", "bottom"]
-    assert [p.at for p in planted.probes] == at
+    assert [p.index for p in planted.probes] == at
     assert [p.text for p in planted.probes] == [planted.messages[i]["content"] for i in at]
     shares = [index / len(planted.messages) for index in at]
     assert shares[0] < 0.2
@@ -32,8 +32,8 @@ def test_three_rules_at_top_middle_and_bottom() -> None:
 
 
 def test_the_rest_is_as_it_was_and_no_step_is_split() -> None:
-    past = session()
-    messages = plant(past, "one").messages
+    past = make_session()
+    messages = plant_rules(past, "one").messages
     texts = {text for text, _, _ in RULES}
     assert [m for m in messages if m.get("content") not in texts] == past
     for before, message in pairwise(messages):
@@ -41,22 +41,22 @@ def test_the_rest_is_as_it_was_and_no_step_is_split() -> None:
 
 
 def test_the_same_session_gets_the_same_rules_and_others_get_others() -> None:
-    past = session()
-    assert plant(past, "one") == plant(past, "one")
-    assert len({plant(past, f"session {n}").probes[0].text for n in range(20)}) > 3
+    past = make_session()
+    assert plant_rules(past, "one") == plant_rules(past, "one")
+    assert len({plant_rules(past, f"session {n}").probes[0].text for n in range(20)}) > 3
 
 
 def test_each_probe_answers_to_its_rule_alone() -> None:
     for number in range(30):
-        planted = plant(session(), str(number))
+        planted = plant_rules(make_session(), str(number))
         for probe in planted.probes:
             own = [m for m in planted.messages if m.get("content") == probe.text]
             others = [m for m in planted.messages if m.get("content") != probe.text]
-            assert judge(probe, Shown(own)) == "present"
-            assert judge(probe, Shown(others)) == "missing"
+            assert judge(probe, IndexedView(own)) == "present"
+            assert judge(probe, IndexedView(others)) == "missing"
 
 
 def test_a_session_with_one_message() -> None:
-    planted = plant([{"role": "user", "content": "Mend it."}], "one")
+    planted = plant_rules([{"role": "user", "content": "Mend it."}], "one")
     assert len(planted.messages) == 4
     assert planted.messages[0]["content"] == "Mend it."

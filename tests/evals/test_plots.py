@@ -15,26 +15,37 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 from msgspec.structs import replace
 
-from tenfold.evals.drawing import SERIES, Drawn, as_png, as_svg, beside, canvas, ends, looks, spread, style
-from tenfold.evals.methods import methods
-from tenfold.evals.plots import emphasised, figures
-from tenfold.evals.quality import measure
-from tenfold.evals.report import Yardstick
-from tenfold.evals.verdict import standings
-from tests.evals.chats import case, long_past, says
-from tests.evals.yardsticks import KEPT, OTHER, PEER, quality, yardstick
+from tenfold.evals.drawing import (
+    SERIES,
+    Chart,
+    apply_style,
+    as_png,
+    as_svg,
+    assign_styles,
+    create_canvas,
+    label_line_ends,
+    label_points,
+    spread_labels,
+)
+from tenfold.evals.methods import get_methods
+from tenfold.evals.plots import choose_highlighted, draw_charts
+from tenfold.evals.quality import measure_quality
+from tenfold.evals.quality_report import Yardstick
+from tenfold.evals.verdict import list_rankings
+from tests.evals.chats import make_case, make_long_past, make_reply
+from tests.evals.yardsticks import KEPT, OTHER, PEER, make_quality, make_yardstick
 
 
-def drawn(made: Yardstick) -> dict[str, Drawn]:
-    return {each.name: each for each in figures(made)}
+def draw_figures(made: Yardstick) -> dict[str, Chart]:
+    return {each.name: each for each in draw_charts(made)}
 
 
 @pytest.fixture(scope="module")
-def all_of_it() -> dict[str, Drawn]:
-    return drawn(yardstick())
+def all_of_it() -> dict[str, Chart]:
+    return draw_figures(make_yardstick())
 
 
-def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
+def get_lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
     """The lines of a chart by their colour."""
     found = {}
     for line in figure.axes[0].lines:
@@ -43,7 +54,7 @@ def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
-def test_each_part_has_its_charts_and_what_is_missing_has_none(all_of_it: dict[str, Drawn]) -> None:
+def test_each_part_has_its_charts_and_what_is_missing_has_none(all_of_it: dict[str, Chart]) -> None:
     assert list(all_of_it) == [
         "recall-by-tokens",
         "recall-by-age",
@@ -53,40 +64,42 @@ def test_each_part_has_its_charts_and_what_is_missing_has_none(all_of_it: dict[s
         "bill-against-score",
         "speed-by-length",
     ]
-    assert figures(Yardstick()) == []
-    assert list(drawn(Yardstick(speed=yardstick().speed))) == ["speed-by-length"]
-    assert list(drawn(Yardstick(replay=yardstick().replay))) == ["context-10k-1"]
+    assert draw_charts(Yardstick()) == []
+    assert list(draw_figures(Yardstick(speed=make_yardstick().speed))) == ["speed-by-length"]
+    assert list(draw_figures(Yardstick(replay=make_yardstick().replay))) == ["context-10k-1"]
 
 
-def test_recall_stands_over_the_tokens_really_used(all_of_it: dict[str, Drawn]) -> None:
-    ours = lines(all_of_it["recall-by-tokens"].figure)[SERIES[0]]
+def test_recall_stands_over_the_tokens_really_used(all_of_it: dict[str, Chart]) -> None:
+    ours = get_lines(all_of_it["recall-by-tokens"].figure)[SERIES[0]]
     assert ours == [(3_900, 0.8), (7_900, 0.9), (15_900, 1.0), (31_900, 1.0)]
 
 
-def test_a_method_that_is_always_above_its_budget_is_named_not_drawn(all_of_it: dict[str, Drawn]) -> None:
+def test_a_method_that_is_always_above_its_budget_is_named_not_drawn(all_of_it: dict[str, Chart]) -> None:
     chart = all_of_it["recall-by-tokens"]
     shown = {text.get_text() for text in chart.figure.axes[0].texts}
     assert shown == set(KEPT) - {"keep-all"}
-    assert chart.says.endswith("more than half of the cuts: keep-all.")
+    assert chart.caption.endswith("more than half of the cuts: keep-all.")
 
 
-def test_age_and_rounds_are_those_of_the_scores(all_of_it: dict[str, Drawn]) -> None:
-    ages = lines(all_of_it["recall-by-age"].figure)[SERIES[0]]
+def test_age_and_rounds_are_those_of_the_scores(all_of_it: dict[str, Chart]) -> None:
+    ages = get_lines(all_of_it["recall-by-age"].figure)[SERIES[0]]
     assert ages == [(1.0, (3 + 4 + 4 + 5 + 5) / 25), (4.0, (4 + 4 + 5 + 5 + 5) / 25)]
-    assert lines(all_of_it["recall-by-rounds"].figure)[SERIES[0]] == [(1.0, 0.9), (10.0, 0.8)]
+    assert get_lines(all_of_it["recall-by-rounds"].figure)[SERIES[0]] == [(1.0, 0.9), (10.0, 0.8)]
 
 
 def test_what_is_measured_after_several_compactions_is_drawn_and_put_in_order() -> None:
-    future = [says("src/module_00.py, src/module_50.py and src/module_118.py"), *[says("ok")] * 3]
-    made = measure([case(long_past(120), future)], methods(["tenfold", "keep-last"]), budgets=(1_000,), rounds=(1, 3))
-    found = {one.what: one.values for one in standings(Yardstick(made))}
-    drawn_lines = lines(drawn(Yardstick(made))["recall-by-rounds"].figure)
+    future = [make_reply("src/module_00.py, src/module_50.py and src/module_118.py"), *[make_reply("ok")] * 3]
+    made = measure_quality(
+        [make_case(make_long_past(120), future)], get_methods(["tenfold", "keep-last"]), budgets=(1_000,), rounds=(1, 3)
+    )
+    found = {one.measure: one.values for one in list_rankings(Yardstick(made))}
+    drawn_lines = get_lines(draw_figures(Yardstick(made))["recall-by-rounds"].figure)
     shares = [found[f"future-use recall at 10 %{after}"] for after in ("", ", after 3 compactions")]
     assert drawn_lines[SERIES[0]] == [(float(n), share["tenfold"]) for n, share in zip((1, 3), shares, strict=True)]
     assert all(set(share) == {"tenfold", "keep-last"} for share in shares)
 
 
-def test_a_label_stands_at_the_height_of_its_lines_end_where_there_is_room(all_of_it: dict[str, Drawn]) -> None:
+def test_a_label_stands_at_the_height_of_its_lines_end_where_there_is_room(all_of_it: dict[str, Chart]) -> None:
     for name in ("recall-by-tokens", "speed-by-length"):
         axes = all_of_it[name].figure.axes[0]
         for label in axes.texts:
@@ -95,7 +108,7 @@ def test_a_label_stands_at_the_height_of_its_lines_end_where_there_is_room(all_o
             assert abs(float(tip[1]) - float(label.xyann[1])) < 0.06, label.get_text()
 
 
-def test_context_marks_where_a_request_was_compacted(all_of_it: dict[str, Drawn]) -> None:
+def test_context_marks_where_a_request_was_compacted(all_of_it: dict[str, Chart]) -> None:
     panels = [axes for axes in all_of_it["context-10k-1"].figure.axes if axes.get_visible()]
     assert [axes.get_title(loc="left").partition(":")[0] for axes in panels] == ["tenfold", PEER, "tail"]
     for axes in panels:
@@ -105,20 +118,20 @@ def test_context_marks_where_a_request_was_compacted(all_of_it: dict[str, Drawn]
 
 def test_who_is_emphasised_is_ours_the_best_preset_one_of_each_project_and_baselines() -> None:
     two = KEPT | {"langchain/trim": 9, "tiers": 7}
-    assert emphasised(quality(two)) == ["tenfold", "tiers", "langchain/trim", OTHER, "keep-last"]
+    assert choose_highlighted(make_quality(two)) == ["tenfold", "tiers", "langchain/trim", OTHER, "keep-last"]
 
 
 def test_the_same_result_gives_the_same_bytes() -> None:
-    first, second = figures(yardstick()), figures(yardstick())
-    assert [as_svg(a.figure, says=a.says) for a in first] == [as_svg(b.figure, says=b.says) for b in second]
+    first, second = draw_charts(make_yardstick()), draw_charts(make_yardstick())
+    assert [as_svg(a.figure, caption=a.caption) for a in first] == [as_svg(b.figure, caption=b.caption) for b in second]
     assert as_png(first[0].figure) == as_png(second[0].figure)
-    other = figures(replace(yardstick(), quality=quality({**KEPT, "tenfold": 7})))
-    assert as_svg(first[0].figure, says="") != as_svg(other[0].figure, says="")
+    other = draw_charts(replace(make_yardstick(), quality=make_quality({**KEPT, "tenfold": 7})))
+    assert as_svg(first[0].figure, caption="") != as_svg(other[0].figure, caption="")
 
 
-def test_an_svg_takes_its_colours_from_the_page_and_loads_nothing(all_of_it: dict[str, Drawn]) -> None:
+def test_an_svg_takes_its_colours_from_the_page_and_loads_nothing(all_of_it: dict[str, Chart]) -> None:
     for each in all_of_it.values():
-        text = as_svg(each.figure, says='five < "six"')
+        text = as_svg(each.figure, caption='five < "six"')
         assert 'aria-label="five &lt; &quot;six&quot;"' in text
         assert "currentColor" in text
         assert set(re.findall(r"#[0-9a-f]{6}", re.sub(r"var\([^)]*\)", "", text))) <= {"#000000"}
@@ -128,13 +141,13 @@ def test_an_svg_takes_its_colours_from_the_page_and_loads_nothing(all_of_it: dic
 
 
 def test_a_name_is_drawn_as_it_is_even_if_it_looks_like_a_formula() -> None:
-    chart = drawn(yardstick(kept={"tenfold": 8, "a$x^2$b": 4}))["recall-by-tokens"]
-    assert "a$x^2$b" in as_svg(chart.figure, says="")
+    chart = draw_figures(make_yardstick(kept={"tenfold": 8, "a$x^2$b": 4}))["recall-by-tokens"]
+    assert "a$x^2$b" in as_svg(chart.figure, caption="")
 
 
 @given(st.lists(st.floats(0, 1), max_size=30).map(sorted), st.floats(0.001, 0.2))
 def test_labels_keep_their_distance_and_their_order(wanted: list[float], gap: float) -> None:
-    placed = spread(wanted, gap, 0.0, 1.0)
+    placed = spread_labels(wanted, gap, 0.0, 1.0)
     assert len(placed) == len(wanted)
     assert all(b - a >= gap - 1e-9 for a, b in pairwise(placed))
     if (len(wanted) - 1) * gap <= 1:
@@ -142,17 +155,19 @@ def test_labels_keep_their_distance_and_their_order(wanted: list[float], gap: fl
 
 
 def test_labels_that_have_room_stay_where_they_are() -> None:
-    assert all(math.isclose(a, b) for a, b in zip(spread([0.1, 0.5, 0.9], 0.2, 0, 1), [0.1, 0.5, 0.9], strict=True))
-    assert [round(place, 6) for place in spread([0.5, 0.5], 0.2, 0, 1)] == [0.4, 0.6]
+    assert all(
+        math.isclose(a, b) for a, b in zip(spread_labels([0.1, 0.5, 0.9], 0.2, 0, 1), [0.1, 0.5, 0.9], strict=True)
+    )
+    assert [round(place, 6) for place in spread_labels([0.5, 0.5], 0.2, 0, 1)] == [0.4, 0.6]
 
 
 def test_a_name_that_would_cover_another_is_left_out() -> None:
-    with style():
-        _, (axes,) = canvas(9.0, 4.0)
+    with apply_style():
+        _, (axes,) = create_canvas(9.0, 4.0)
         crowd = {f"a/rather-long-name-{n}": (1.0 + n / 50, 0.5 + n % 3 / 100) for n in range(12)}
         points = {"tenfold": (1.1, 0.9), "alone": (3.0, 0.1), **crowd}
         axes.scatter(*zip(*points.values(), strict=True))
-        beside(axes, points, looks(["tenfold"]))
+        label_points(axes, points, assign_styles(["tenfold"]))
         boxes = [Text.get_window_extent(text) for text in axes.texts]
     named = [text.get_text() for text in axes.texts]
     assert {"tenfold", "alone"} <= set(named)
@@ -161,12 +176,12 @@ def test_a_name_that_would_cover_another_is_left_out() -> None:
 
 
 def test_a_name_stands_beside_its_point_or_has_a_line_to_it_that_crosses_nothing() -> None:
-    with style():
-        figure, (axes,) = canvas(9.0, 4.0)
+    with apply_style():
+        figure, (axes,) = create_canvas(9.0, 4.0)
         strong = {f"strong/method-{n}": (1.0 + n / 8, 0.5) for n in range(4)}
         points = {**strong, **{f"plain-{n}": (1.0 + n / 6, 0.45) for n in range(4)}, "far": (4.0, 0.1)}
         axes.scatter(*zip(*points.values(), strict=True))
-        beside(axes, points, looks([*strong]))
+        label_points(axes, points, assign_styles([*strong]))
     as_png(figure)
     names = {text.get_text(): text for text in axes.texts if isinstance(text, Annotation)}
     assert set(strong) < set(names)
@@ -181,11 +196,11 @@ def test_a_name_stands_beside_its_point_or_has_a_line_to_it_that_crosses_nothing
 
 
 def test_the_line_from_a_name_to_its_curve_crosses_no_other_name() -> None:
-    with style():
-        figure, (axes,) = canvas(6, 4)
+    with apply_style():
+        figure, (axes,) = create_canvas(6, 4)
         tips = {f"method-{n}": (1.0, 0.5 + n / 1_000) for n in range(12)}
         axes.plot([0, 1], [0, 1])
-        ends(axes, tips, {}, lines=20)
+        label_line_ends(axes, tips, {}, lines=20)
     as_png(figure)
     names = [text for text in axes.texts if isinstance(text, Annotation)]
     left = min(Text.get_window_extent(text).x0 for text in names)  # an annotation's own extent holds its line too

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evals.chats import long_past
+from tests.evals.chats import make_long_past
 from tests.shape.scan import ROOT
 
 pytest_plugins = ["pytester"]
@@ -23,7 +23,7 @@ SESSION = json.loads(Path("memory/talk.json").read_text())
 
 def test_nothing_is_loaded_before_it_is_asked_for():
     assert "tenfold.evals.plugin" in sys.modules
-    assert [name for name in ("tenfold.evals.surviving", "msgspec", "toktok", "typer") if name in sys.modules] == []
+    assert [name for name in ("tenfold.evals.survival", "msgspec", "toktok", "typer") if name in sys.modules] == []
 
 
 def test_good(survives):
@@ -59,7 +59,7 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", f"{meta.parent}:{ROOT / 'src'}")
     where = pytester.mkdir("memory")
     (where / "test_memory.py").write_text(SUITE)
-    (where / "talk.json").write_text(json.dumps(long_past()))
+    (where / "talk.json").write_text(json.dumps(make_long_past()))
     return where
 
 
@@ -69,7 +69,7 @@ def test_good_passes_and_each_fault_fails_with_what_to_do(pytester: pytest.Pytes
     result.stdout.fnmatch_lines(
         [
             "*test_drops_the_first_rule*",
-            "E *Lost: talk.json: what has to survive its compaction does not",
+            "E *SurvivalError: talk.json: what has to survive its compaction does not",
             "E *constraint: 0 of 1 kept (0%) where 100% has to be",
             "E *lost, message 0 (user): Tidy up the parser, but never touch legacy_config.toml.",
             "E *next: carry over what is lost, word for word or nearly so; *",

@@ -12,10 +12,10 @@ import pytest
 from tenfold import compact
 from tenfold.errors import UsageError
 from tenfold.evals.cases import ChatMessage
-from tenfold.evals.methods import Unable
-from tenfold.evals.surviving import Compactor
-from tenfold.testing import Lost, assert_survives
-from tests.evals.chats import calls, gives, long_past, says, step, user
+from tenfold.evals.methods import UnableError
+from tenfold.evals.survival import Compactor
+from tenfold.testing import SurvivalError, assert_survives
+from tests.evals.chats import make_call, make_long_past, make_reply, make_result, make_step, make_user_message
 from tests.shape.scan import ROOT
 
 DESK = ROOT / "examples" / "sessions" / "desk.openai-chat.json"
@@ -23,18 +23,18 @@ RULE = "Tidy up the parser, but never touch legacy_config.toml."
 KEY = "sk-abcdefghijklmnopqrstuvwx1234"
 
 
-def newest(count: int) -> Compactor:
+def make_newest_compactor(count: int) -> Compactor:
     """A compactor of one line: the newest messages, cut at a step."""
     return lambda messages: messages[-2 * count :]
 
 
-def with_rule(extra: list[ChatMessage]) -> Compactor:
+def make_rule_compactor(extra: list[ChatMessage]) -> Compactor:
     """One that keeps the first request and the newest steps, and puts something between."""
     return lambda messages: [messages[0], *extra, *messages[-6:]]
 
 
-def lost(compactor: Compactor | str, messages: list[ChatMessage], **options: object) -> str:
-    with pytest.raises(Lost) as caught:
+def catch_lost(compactor: Compactor | str, messages: list[ChatMessage], **options: object) -> str:
+    with pytest.raises(SurvivalError) as caught:
         assert_survives(compactor, messages, **options)  # type: ignore[arg-type]
     return str(caught.value)
 
@@ -52,35 +52,37 @@ def test_a_policy_keeps_what_the_user_said_on_a_recorded_session() -> None:
 
 
 def test_a_function_of_one_s_own_passes() -> None:
-    def mine(messages: list[ChatMessage]) -> list[ChatMessage]:
+    def compact_mine(messages: list[ChatMessage]) -> list[ChatMessage]:
         return list(compact(messages, to=1_500, model="gpt-4o").messages)
 
-    (found,) = assert_survives(mine, long_past(), budget=1_500, must_hold=["never touch legacy_config.toml"])
+    (found,) = assert_survives(
+        compact_mine, make_long_past(), budget=1_500, must_hold=["never touch legacy_config.toml"]
+    )
     assert found.kept["must hold"] == (1, 1)
     assert found.messages[1] < found.messages[0]
 
 
 def test_a_list_that_is_changed_in_place_is_the_compactor_s_own() -> None:
-    def shortened(messages: list[ChatMessage]) -> list[ChatMessage]:
+    def shorten(messages: list[ChatMessage]) -> list[ChatMessage]:
         del messages[1:-6]
         return messages
 
-    past = long_past()
-    assert_survives(shortened, past, budget=1_500)
-    assert len(past) == len(long_past())
+    past = make_long_past()
+    assert_survives(shorten, past, budget=1_500)
+    assert len(past) == len(make_long_past())
 
 
 def test_a_share_may_be_lost_that_need_not_be_kept() -> None:
     past = [
-        user("Never use tabs anywhere in src/parser.py."),
-        says("Yes."),
-        user("Always run make check before a push."),
+        make_user_message("Never use tabs anywhere in src/parser.py."),
+        make_reply("Yes."),
+        make_user_message("Always run make check before a push."),
     ]
-    past += long_past()[1:]
+    past += make_long_past()[1:]
     halved: Compactor = lambda messages: [messages[2], *messages[-6:]]  # noqa: E731 - a compactor is a function
     (found,) = assert_survives(halved, past, budget=1_500, at_least={"constraint": 0.5})
     assert found.kept["constraint"] == (1, 2)
-    text = lost(halved, past, budget=1_500, at_least={"constraint": 0.6})
+    text = catch_lost(halved, past, budget=1_500, at_least={"constraint": 0.6})
     assert "1 of 2 kept (50%) where 60% has to be" in text
     assert "or lower at_least['constraint'] to 0.50" in text
 
@@ -89,7 +91,7 @@ def test_a_share_may_be_lost_that_need_not_be_kept() -> None:
 
 
 def test_a_rule_that_is_dropped_is_named_with_its_message_and_the_next_step() -> None:
-    text = lost(newest(3), long_past(), budget=1_500)
+    text = catch_lost(make_newest_compactor(3), make_long_past(), budget=1_500)
     assert "constraint: 0 of 1 kept (0%) where 100% has to be" in text
     assert f"lost, message 0 (user): {RULE}" in text
     assert "tokens in 81 messages became" in text.splitlines()[1]
@@ -99,7 +101,11 @@ def test_a_rule_that_is_dropped_is_named_with_its_message_and_the_next_step() ->
 
 
 def test_a_call_without_its_result() -> None:
-    text = lost(with_rule([calls("read_file", {"path": "src/module_01.py"}, id_="c1")]), long_past(), budget=1_500)
+    text = catch_lost(
+        make_rule_compactor([make_call("read_file", {"path": "src/module_01.py"}, id_="c1")]),
+        make_long_past(),
+        budget=1_500,
+    )
     assert "orphan call: 1, where none may be" in text
     assert "c1 is not answered" in text
     assert "next: drop or keep a tool call together with its results" in text
@@ -107,20 +113,24 @@ def test_a_call_without_its_result() -> None:
 
 
 def test_a_result_without_its_call_may_be_let_through() -> None:
-    orphan = with_rule([gives("def handle_01_input(): pass", id_="c1")])
-    assert "orphan result: 1, where none may be" in lost(orphan, long_past(), budget=1_500)
-    assert_survives(orphan, long_past(), budget=1_500, gates=["over budget"])
+    orphan = make_rule_compactor([make_result("def handle_01_input(): pass", id_="c1")])
+    assert "orphan result: 1, where none may be" in catch_lost(orphan, make_long_past(), budget=1_500)
+    assert_survives(orphan, make_long_past(), budget=1_500, gates=["over budget"])
 
 
 def test_a_path_that_the_session_never_held() -> None:
-    text = lost(with_rule([user("So far: src/invented/made_up.py was edited.")]), long_past(), budget=1_500)
+    text = catch_lost(
+        make_rule_compactor([make_user_message("So far: src/invented/made_up.py was edited.")]),
+        make_long_past(),
+        budget=1_500,
+    )
     assert "false facts: 1 in the result that the session never held" in text
     assert "the path src/invented/made_up.py, message 1 of the result" in text
     assert "next: write into a summary only names and numbers" in text
 
 
 def test_a_result_above_the_budget_says_by_how_much() -> None:
-    text = lost(lambda messages: messages, long_past(), budget=0.1)
+    text = catch_lost(lambda messages: messages, make_long_past(), budget=0.1)
     assert "over budget: 1, where none may be" in text
     words = text.partition("over budget: ")[2].splitlines()[1].split()
     tokens, allowed, over = (int(words[i].replace(",", "")) for i in (0, 3, 6))
@@ -131,21 +141,21 @@ def test_a_result_above_the_budget_says_by_how_much() -> None:
 def test_one_round_above_the_budget_is_found_though_the_last_is_within() -> None:
     sizes = itertools.chain([40], itertools.repeat(3))
 
-    def late(messages: list[ChatMessage]) -> list[ChatMessage]:
+    def cut_late(messages: list[ChatMessage]) -> list[ChatMessage]:
         return [messages[0], *messages[1:][-2 * next(sizes) :]]
 
-    text = lost(late, long_past(), budget=1_500, rounds=4, gates=["over budget"])
+    text = catch_lost(cut_late, make_long_past(), budget=1_500, rounds=4, gates=["over budget"])
     assert "tokens after compaction 1 where 1,500 were allowed" in text
     assert "after compaction 2" not in text
     assert "compacted 4 times" in text
 
 
 def test_an_input_that_is_changed() -> None:
-    def shouting(messages: list[ChatMessage]) -> list[ChatMessage]:
+    def shout(messages: list[ChatMessage]) -> list[ChatMessage]:
         messages[0]["content"] = RULE.upper()
         return [messages[0], *messages[-6:]]
 
-    text = lost(shouting, long_past(), budget=1_500)
+    text = catch_lost(shout, make_long_past(), budget=1_500)
     assert "changed input" in text
     assert "the messages that were passed in were changed" in text
     assert "change copies only" in text
@@ -153,11 +163,18 @@ def test_an_input_that_is_changed() -> None:
 
 def test_two_runs_that_differ() -> None:
     names = itertools.count(4_000)
-    text = lost(lambda messages: [*with_rule([])(messages), user(f"run {next(names)}")], long_past(), budget=1_500)
+    text = catch_lost(
+        lambda messages: [*make_rule_compactor([])(messages), make_user_message(f"run {next(names)}")],
+        make_long_past(),
+        budget=1_500,
+    )
     assert "two runs differ: 1, where none may be" in text
     again = itertools.count(1)
-    numbered: Compactor = lambda messages: [*with_rule([])(messages), user(f"Go on ({next(again)}).")]  # noqa: E731
-    assert_survives(numbered, long_past(), budget=1_500, gates=["orphan call", "over budget"])
+    numbered: Compactor = lambda messages: [  # noqa: E731
+        *make_rule_compactor([])(messages),
+        make_user_message(f"Go on ({next(again)})."),
+    ]
+    assert_survives(numbered, make_long_past(), budget=1_500, gates=["orphan call", "over budget"])
 
 
 def test_what_was_superseded_is_told_apart_from_what_is_gone() -> None:
@@ -165,69 +182,83 @@ def test_what_was_superseded_is_told_apart_from_what_is_gone() -> None:
         {"content": f"{what} module", "status": "pending"} for what in ("Rename the parser", "Document the writer")
     ]
     done = [{**tasks[0], "status": "completed"}, tasks[1]]
-    past = [user("Plan it."), *step("todo_write", {"todos": tasks}, "ok", id_="a")]
-    past += step("todo_write", {"todos": done}, "ok", id_="b")
-    text = lost(lambda messages: messages[:3], past, budget=10_000, at_least={"todo": 1})
+    past = [make_user_message("Plan it."), *make_step("todo_write", {"todos": tasks}, "ok", id_="a")]
+    past += make_step("todo_write", {"todos": done}, "ok", id_="b")
+    text = catch_lost(lambda messages: messages[:3], past, budget=10_000, at_least={"todo": 1})
     assert "todo: 1 of 2 kept (50%)" in text
     assert "superseded, yet still said, message 3 (assistant): Rename the parser module [completed]" in text
 
 
 def test_own_texts_are_looked_for_with_their_anchor() -> None:
-    past = [*long_past(), says("The invoice total is 4,810.20 EUR after the discount."), user("Good.")]
+    past = [
+        *make_long_past(),
+        make_reply("The invoice total is 4,810.20 EUR after the discount."),
+        make_user_message("Good."),
+    ]
     held = {"must_hold": [("4,810.20", "invoice total discount")], "at_least": {}, "budget": 5_000}
     assert_survives(lambda messages: messages[-4:], past, **held)  # type: ignore[arg-type]
-    apart: Compactor = lambda messages: [*messages[-4:-2], user("4,810.20")]  # noqa: E731
-    text = lost(apart, past, **held)
+    apart: Compactor = lambda messages: [*messages[-4:-2], make_user_message("4,810.20")]  # noqa: E731
+    text = catch_lost(apart, past, **held)
     assert "must hold: 0 of 1 kept (0%) where 100% has to be" in text
     assert "lost, message 81 (assistant): 4,810.20" in text
 
 
 def test_secrets_and_control_sequences_are_not_printed() -> None:
-    past = [user(f"Never write the token {KEY} into a\x1b[31m file of src/."), *long_past()]
-    text = lost(newest(3), past, budget=1_500, must_hold=[f"token {KEY}"])
+    past = [make_user_message(f"Never write the token {KEY} into a\x1b[31m file of src/."), *make_long_past()]
+    text = catch_lost(make_newest_compactor(3), past, budget=1_500, must_hold=[f"token {KEY}"])
     assert KEY not in text
     assert "\x1b" not in text
     assert text.count("[redacted]") >= 2
 
 
 def test_many_losses_are_counted_not_listed() -> None:
-    past = [m for n in range(9) for m in (user(f"Never edit the file docs/part{n}.md without Ines."), says(f"OK {n}."))]
-    text = lost(lambda messages: messages[-1:], past, budget=1_000)
+    past = [
+        m
+        for n in range(9)
+        for m in (make_user_message(f"Never edit the file docs/part{n}.md without Ines."), make_reply(f"OK {n}."))
+    ]
+    text = catch_lost(lambda messages: messages[-1:], past, budget=1_000)
     assert text.count("lost, message") == 5
     assert "and 4 more" in text
 
 
 def test_a_policy_s_own_reason_is_told() -> None:
-    text = lost("tenfold", [user("Never do it. " + "word " * 3_000)], budget=100)
+    text = catch_lost("tenfold", [make_user_message("Never do it. " + "word " * 3_000)], budget=100)
     assert "over budget: 1, where none may be" in text
     assert "too many; nothing: " in text
 
 
 def test_a_method_that_is_unable_says_why() -> None:
-    def away(messages: list[ChatMessage]) -> list[ChatMessage]:
-        raise Unable(f"the model is away, {len(messages)} messages wait")
+    def refuse(messages: list[ChatMessage]) -> list[ChatMessage]:
+        raise UnableError(f"the model is away, {len(messages)} messages wait")
 
-    text = lost(away, long_past(), budget=1_500)
+    text = catch_lost(refuse, make_long_past(), budget=1_500)
     assert "unable: no result" in text
-    assert "away could not: the model is away, 81 messages wait" in text
+    assert "refuse could not: the model is away, 81 messages wait" in text
     assert "next: raise the budget" in text
 
 
 # -- what cannot be meant ----------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "a kind": (lambda: assert_survives("tenfold", long_past(), at_least={"rule": 1}), "kind 'rule'"),  # type: ignore[dict-item]
-    "a share": (lambda: assert_survives("tenfold", long_past(), at_least={"task": 2}), "at most 1"),
-    "a gate": (lambda: assert_survives("tenfold", long_past(), gates=["orphans"]), "no gate"),  # type: ignore[list-item]
-    "a policy": (lambda: assert_survives("tenfald", long_past()), "there are tenfold|tenfold"),
-    "a budget": (lambda: assert_survives("tenfold", long_past(), budget=0), "budget of 0"),
-    "one text": (lambda: assert_survives("tenfold", long_past(), must_hold="legacy"), "not one text"),
-    "an empty text": (lambda: assert_survives("tenfold", long_past(), must_hold=[" "]), "empty text"),
-    "what is not there": (lambda: assert_survives("tenfold", long_past(), must_hold=["no_such_name"]), "does not hold"),
+    "a kind": (lambda: assert_survives("tenfold", make_long_past(), at_least={"rule": 1}), "kind 'rule'"),  # type: ignore[dict-item]
+    "a share": (lambda: assert_survives("tenfold", make_long_past(), at_least={"task": 2}), "at most 1"),
+    "a gate": (lambda: assert_survives("tenfold", make_long_past(), gates=["orphans"]), "no gate"),  # type: ignore[list-item]
+    "a policy": (lambda: assert_survives("tenfald", make_long_past()), "there are tenfold|tenfold"),
+    "a budget": (lambda: assert_survives("tenfold", make_long_past(), budget=0), "budget of 0"),
+    "one text": (lambda: assert_survives("tenfold", make_long_past(), must_hold="legacy"), "not one text"),
+    "an empty text": (lambda: assert_survives("tenfold", make_long_past(), must_hold=[" "]), "empty text"),
+    "what is not there": (
+        lambda: assert_survives("tenfold", make_long_past(), must_hold=["no_such_name"]),
+        "does not hold",
+    ),
     "no messages": (lambda: assert_survives("tenfold", []), "no messages"),
-    "texts": (lambda: assert_survives(lambda _: ["text"], long_past()), "convert it"),  # type: ignore[list-item]
-    "rounds": (lambda: assert_survives("tenfold", long_past(), rounds=0), "at least once"),
-    "nothing": (lambda: assert_survives(newest(1), [user("hi"), says("hello")], budget=99), "could never fail"),
+    "texts": (lambda: assert_survives(lambda _: ["text"], make_long_past()), "convert it"),  # type: ignore[list-item]
+    "rounds": (lambda: assert_survives("tenfold", make_long_past(), rounds=0), "at least once"),
+    "nothing": (
+        lambda: assert_survives(make_newest_compactor(1), [make_user_message("hi"), make_reply("hello")], budget=99),
+        "could never fail",
+    ),
 }
 
 
@@ -239,20 +270,22 @@ def test_what_cannot_be_meant_is_refused(what: str) -> None:
 
 
 def test_what_the_compactor_raises_is_the_caller_s_to_see() -> None:
-    def broken(messages: list[ChatMessage]) -> list[ChatMessage]:
+    def raise_error(messages: list[ChatMessage]) -> list[ChatMessage]:
         raise ConnectionError(f"no model for {len(messages)} messages")
 
     with pytest.raises(ConnectionError, match="no model for 81"):
-        assert_survives(broken, long_past())
+        assert_survives(raise_error, make_long_past())
 
 
 def test_every_session_of_a_file_is_judged(tmp_path: Path) -> None:
     """tau2 keeps many conversations in one file."""
-    talks = [[user(f"Never refund order W{n}00{n}, it is disputed."), says("I see.")] for n in (1, 2)]
+    talks = [
+        [make_user_message(f"Never refund order W{n}00{n}, it is disputed."), make_reply("I see.")] for n in (1, 2)
+    ]
     turns = [[{"role": m["role"], "content": m["content"]} for m in talk] for talk in talks]
     simulations = [{"id": f"s{n}", "task_id": str(n), "messages": talk} for n, talk in enumerate(turns)]
     (tmp_path / "runs.json").write_text(json.dumps({"tasks": [], "simulations": simulations}))
-    text = lost(lambda messages: messages[-1:], tmp_path / "runs.json", budget=1_000)  # type: ignore[arg-type]
+    text = catch_lost(lambda messages: messages[-1:], tmp_path / "runs.json", budget=1_000)  # type: ignore[arg-type]
     assert "runs.json#0: what has to survive" in text
     assert "runs.json#1: what has to survive" in text
     assert "W1001" in text and "W2002" in text  # noqa: PT018 - one fact

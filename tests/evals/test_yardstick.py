@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scripts.yardstick import everywhere, inside, sources
-from tenfold.evals.validity import Checked
-from tests.evals.yardsticks import quality
+from scripts.yardstick import build_sources_table, find_session_paths, merge_gates
+from tenfold.evals.validity import GateCounts
+from tests.evals.yardsticks import make_quality
 
 
 def test_a_folder_of_files_is_measured_as_well_as_one_of_folders(tmp_path: Path) -> None:
@@ -18,29 +18,29 @@ def test_a_folder_of_files_is_measured_as_well_as_one_of_folders(tmp_path: Path)
     (tmp_path / "more" / "deep").mkdir(parents=True)
     (tmp_path / "more" / "deep" / "two.traj").write_text("{}")
     (tmp_path / "none").mkdir()
-    assert inside(tmp_path) == [tmp_path / "more", tmp_path / "one.jsonl"]
+    assert find_session_paths(tmp_path) == [tmp_path / "more", tmp_path / "one.jsonl"]
 
 
 def test_a_folder_that_is_missing_or_holds_no_session_is_said(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="which is no folder"):
-        inside(tmp_path / "gone")
+        find_session_paths(tmp_path / "gone")
     (tmp_path / "notes.md").write_text("not a session")
     with pytest.raises(SystemExit, match=r"nothing ends in \.jsonl, \.json, \.traj"):
-        inside(tmp_path)
+        find_session_paths(tmp_path)
 
 
 def test_gates_at_every_index_take_the_place_of_those_at_the_cuts() -> None:
-    few, many = (Checked("one.jsonl", "tenfold", cuts, {}, {}) for cuts in (2, 80))
-    other = Checked("one.jsonl", "tail", 2, {}, {})
-    made = replace(quality(), checked=(few, other))
-    found = everywhere(made, replace(quality({"tenfold": 8}), checked=(many,)))
+    few, many = (GateCounts("one.jsonl", "tenfold", cuts, {}, {}) for cuts in (2, 80))
+    other = GateCounts("one.jsonl", "tail", 2, {}, {})
+    made = replace(make_quality(), checked=(few, other))
+    found = merge_gates(made, replace(make_quality({"tenfold": 8}), checked=(many,)))
     assert found is not None
     assert found.checked == (many, other)
-    assert everywhere(made, None) is made
+    assert merge_gates(made, None) is made
 
 
 def test_each_file_is_listed_with_what_its_sessions_gave() -> None:
-    made = quality(session="runs.json#3")
-    other = quality(session="runs.json#4")
+    made = make_quality(session="runs.json#3")
+    other = make_quality(session="runs.json#4")
     both = replace(made, recall=made.recall + other.recall, probes=made.probes + other.probes)
-    assert sources(both).rows == [("runs.json", "2", "2", "90,000", "2", "20")]
+    assert build_sources_table(both).rows == [("runs.json", "2", "2", "90,000", "2", "20")]

@@ -17,20 +17,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
-from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.log.sqlite import SqliteStore
-from tenfold.log.sqlite_files import Files
-from tenfold.record.block import Block, Replacement, Say
-from tenfold.record.entry import Entry, Said
+from tenfold.record.block import Block, Replacement, Substitute
+from tenfold.record.entry import Entry, MessageEntry
 from tenfold.record.message import Message, Text
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite_connections import ConnectionPool
+from tenfold.view.fold import Snapshot, View
 from tenfold.view.path import Path
-from tenfold.view.view import Snapshot, View
 
 NS, SESSION = DEFAULT_NAMESPACE, "s"
 PHASE, STARTED, INDEXING, DONE = 0, 1, 2, 8
 
 
-class Marked(Files):
+class Marked(ConnectionPool):
     """Connections that tell in shared memory whether a write transaction is open."""
 
     def __init__(self, path: str, shared: mmap.mmap) -> None:
@@ -53,38 +53,38 @@ class Step(NamedTuple):
     imported: bool
 
 
-def steps(seed: int, count: int) -> list[Step]:
+def make_steps(seed: int, count: int) -> list[Step]:
     """The uninterrupted run: single messages, imports of a tree with a fork, and Blocks with their snapshots."""
     chooser = random.Random(seed)  # noqa: S311  a run that can be repeated
     out: list[Step] = []
-    view = View.of(Path())
+    view = View.from_path(Path())
     number = 0
 
-    def said(parent: str | None) -> Said:
+    def make_entry(parent: str | None) -> MessageEntry:
         nonlocal number
         number += 1
         words = " ".join(f"w{chooser.randrange(10**6)}" for _ in range(chooser.choice((1, 20, 150))))
         message = Message("user", (Text(words),), "human")
-        return Said(f"{number:08x}-0000-7000-8000-{seed:012x}", parent, "r", number, message)
+        return MessageEntry(f"{number:08x}-0000-7000-8000-{seed:012x}", parent, "r", number, message)
 
     for _ in range(count):
-        leaf = view.path.at(view.length - 1).id if view.length else None
+        leaf = view.path.get_entry(view.length - 1).id if view.length else None
         kind = chooser.random()
         if kind < 0.1 and view.length > 6:
-            entry = _block(view, leaf, f"ffffffff-{len(out):04x}-7000-8000-{seed:012x}")
-            view = _grown(view, [entry])
-            out.append(Step([entry], view.snapshot(), imported=False))
+            entry = _make_block(view, leaf, f"ffffffff-{len(out):04x}-7000-8000-{seed:012x}")
+            view = _grow_view(view, [entry])
+            out.append(Step([entry], view.to_snapshot(), imported=False))
         elif kind < 0.35:
-            stem: list[Entry] = [said(leaf)]
+            stem: list[Entry] = [make_entry(leaf)]
             for _ in range(chooser.randrange(5, 40)):
-                stem.append(said(stem[-1].id))
-            fork = [said(stem[0].id)]
-            tail: list[Entry] = [said(stem[-1].id)]
+                stem.append(make_entry(stem[-1].id))
+            fork = [make_entry(stem[0].id)]
+            tail: list[Entry] = [make_entry(stem[-1].id)]
             out.append(Step([*stem, *fork, *tail], None, imported=True))
-            view = _grown(view, [*stem, *tail])
+            view = _grow_view(view, [*stem, *tail])
         else:
-            message = said(leaf)
-            view = _grown(view, [message])
+            message = make_entry(leaf)
+            view = _grow_view(view, [message])
             out.append(Step([message], None, imported=False))
     return out
 
@@ -92,8 +92,8 @@ def steps(seed: int, count: int) -> list[Step]:
 def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int = 0) -> None:
     """Carries on the run from where the store stands. With `die_at`, kills itself at that statement."""
     store = SqliteStore(path)
-    store._files.close()
-    store._files = Marked(str(path), shared)
+    store._connections.close()
+    store._connections = Marked(str(path), shared)
     traced = 0
 
     def trace(_: str) -> None:
@@ -103,10 +103,10 @@ def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int =
             os.kill(os.getpid(), signal.SIGKILL)
 
     if die_at:
-        store._files._idle[0].set_trace_callback(trace)
+        store._connections._idle_connections[0].set_trace_callback(trace)
     store.create(NS, SessionInfo(SESSION))
-    stored = len(store.original(NS, SESSION))
-    done = batches(run, stored)
+    stored = len(store.read_entries(NS, SESSION))
+    done = count_steps(run, stored)
     shared[DONE] = done
     shared[STARTED] = 1
     leaf = store.open(NS, SESSION).leaf
@@ -122,7 +122,7 @@ def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int =
     store.close()
 
 
-def batches(run: list[Step], entries: int) -> int:
+def count_steps(run: list[Step], entries: int) -> int:
     """How many whole steps give this number of entries. Raises ValueError if none do: a step was torn."""
     total = 0
     for number, step in enumerate(run):
@@ -134,7 +134,7 @@ def batches(run: list[Step], entries: int) -> int:
     return len(run)
 
 
-def forked(work: Callable[[], None]) -> int:
+def fork_process(work: Callable[[], None]) -> int:
     """Runs `work` in a fork and returns its process id. The fork ends without running this process's exit code."""
     child = os.fork()
     if child:
@@ -147,16 +147,16 @@ def forked(work: Callable[[], None]) -> int:
         os._exit(code)
 
 
-def _block(view: View, leaf: str | None, name: str) -> Block:
+def _make_block(view: View, leaf: str | None, name: str) -> Block:
     last = view.length - 3
-    covers = view.slice(0, last)
+    covers = view.get_slice(0, last)
     assert covers is not None
-    say = Say(Message("user", (Text(f"summary up to {last}"),), "tenfold"))
+    say = Substitute(Message("user", (Text(f"summary up to {last}"),), "tenfold"))
     replacement = Replacement(0, last, covers, (say,), "summary")
     return Block(name, leaf, "r", view.length, "test", "chars4", (replacement,))
 
 
-def _grown(view: View, entries: list[Entry]) -> View:
+def _grow_view(view: View, entries: list[Entry]) -> View:
     for entry in entries:
         view.path.append(entry)
     return view.extend(entries)

@@ -11,38 +11,52 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from tenfold.log.sqlite import SqliteStore
+from tenfold.store.sqlite import SqliteStore
+from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.view import View
-from tests.faults.run import DONE, INDEXING, NS, PHASE, SESSION, STARTED, Step, batches, forked, perform, steps
+from tests.faults.run import (
+    DONE,
+    INDEXING,
+    NS,
+    PHASE,
+    SESSION,
+    STARTED,
+    Step,
+    count_steps,
+    fork_process,
+    make_steps,
+    perform,
+)
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
 
 KILLS = 220
 
 
-def reopened(path: FilePath, run: list[Step]) -> int:
+def reopen_store(path: FilePath, run: list[Step]) -> int:
     """Opens what the killed process left, checks that it is a prefix of the run, and returns its number of steps."""
     store = SqliteStore(path)
     try:
-        there = store.original(NS, SESSION)
-        whole = batches(run, len(there))
+        there = store.read_entries(NS, SESSION)
+        whole = count_steps(run, len(there))
         assert there == [e for step in run[:whole] for e in step.entries]
         opened = store.open(NS, SESSION)
         assert opened.leaf == (there[-1].id if there else None)
         assert store.verify(NS) == []
         if there:
-            counts = store.counts(NS, SESSION, there[-1].id, "chars4", 0, opened.length - 1)
+            counts = store.read_counts(NS, SESSION, there[-1].id, "chars4", 0, opened.length - 1)
             assert None not in counts
-            entries = store.span(NS, SESSION, there[-1].id, 0, opened.length - 1)
-            view = View.opened(opened.snapshot, Path(entries)) if opened.snapshot else View.of(Path(entries))
-            assert view.messages() == View.of(Path(entries)).messages()
+            entries = store.read_range(NS, SESSION, there[-1].id, 0, opened.length - 1)
+            view = (
+                View.from_snapshot(opened.snapshot, Path(entries)) if opened.snapshot else View.from_path(Path(entries))
+            )
+            assert view.get_messages() == View.from_path(Path(entries)).get_messages()
         return whole
     finally:
         store.close()
 
 
-def meet(shared: mmap.mmap) -> None:
+def wait_for_append(shared: mmap.mmap) -> None:
     """Waits until the child is inside an append's transaction, but not for long: it may have finished."""
     until = time.monotonic() + 0.05
     while time.monotonic() < until and (shared[INDEXING] or not shared[PHASE]):
@@ -56,20 +70,20 @@ def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: lis
     started = time.monotonic()
     while kills < KILLS or inside * 2 < kills:
         assert kills < 4 * KILLS, f"only {inside} of {kills} kills hit a transaction"
-        path, run, done = tmp_path / f"{runs}.db", steps(runs, 70), 0
+        path, run, done = tmp_path / f"{runs}.db", make_steps(runs, 70), 0
         runs += 1
         while done < len(run):
             shared[:] = bytes(len(shared))
-            child = forked(lambda path=path, run=run: perform(path, run, shared))  # type: ignore[misc]
+            child = fork_process(lambda path=path, run=run: perform(path, run, shared))  # type: ignore[misc]
             while not shared[STARTED] and os.waitpid(child, os.WNOHANG) == (0, 0):
                 time.sleep(0.0002)
             time.sleep(chooser.random() * 0.008)
             if kills % 2:
-                meet(shared)
+                wait_for_append(shared)
             os.kill(child, signal.SIGKILL)
             killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
             returned = shared[DONE]
-            before, done = done, reopened(path, run)
+            before, done = done, reopen_store(path, run)
             assert done >= before
             assert returned <= done <= returned + 1, "a call that had returned was lost, or came from nowhere"
             if not killed:
@@ -87,11 +101,11 @@ def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: lis
     assert inside * 2 >= kills
 
 
-def mixed() -> list[Step]:
+def find_mixed_run() -> list[Step]:
     """The shortest run that begins with an import, a message and a Block."""
     seed = 0
     while True:
-        run = steps(seed, 3)
+        run = make_steps(seed, 3)
         if run[0].imported and not run[1].imported and run[2].snapshot is not None:
             return run
         seed += 1
@@ -99,20 +113,20 @@ def mixed() -> list[Step]:
 
 def test_killed_at_every_statement_it_is_a_prefix(tmp_path: FilePath, report: list[str]) -> None:
     shared = mmap.mmap(-1, 64)
-    run = mixed()
+    run = find_mixed_run()
     statement = 0
     while True:
         statement += 1
         path = tmp_path / f"{statement}.db"
         shared[:] = bytes(len(shared))
-        child = forked(lambda path=path, at=statement: perform(path, run, shared, die_at=at))  # type: ignore[misc]
+        child = fork_process(lambda path=path, at=statement: perform(path, run, shared, die_at=at))  # type: ignore[misc]
         status = os.waitpid(child, 0)[1]
         if not os.WIFSIGNALED(status):
             assert status == 0
             break
         returned = shared[DONE]
         if shared[STARTED]:
-            assert returned <= reopened(path, run) <= returned + 1
+            assert returned <= reopen_store(path, run) <= returned + 1
     report.append(f"{statement - 1} processes killed, one before each statement of an import and two appends")
     assert statement > 20
 
@@ -124,13 +138,13 @@ def test_killed_while_the_store_is_made_it_can_be_made_again(tmp_path: FilePath,
     for number in range(30):
         path = tmp_path / f"{number}.db"
         shared[:] = bytes(len(shared))
-        child = forked(lambda path=path: perform(path, [], shared))  # type: ignore[misc]
+        child = fork_process(lambda path=path: perform(path, [], shared))  # type: ignore[misc]
         time.sleep(chooser.random() * 0.012)
         os.kill(child, signal.SIGKILL)
         kills += os.WIFSIGNALED(os.waitpid(child, 0)[1]) and not shared[STARTED]
         store = SqliteStore(path)
         assert store.verify(NS) == []
-        assert len(store.sessions(NS)) <= 1
+        assert len(store.list_sessions(NS)) <= 1
         store.close()
     report.append(f"{kills} processes killed while they made a store")
     assert kills

@@ -125,29 +125,29 @@ Pair = tuple[float | None, float | None]
 # -- loading -----------------------------------------------------------------------------------------------------------
 
 
-def names() -> tuple[str, ...]:
+def list_names() -> tuple[str, ...]:
     """The gold files there are, by name."""
     return tuple(sorted(path.stem for path in HERE.glob("*.json")))
 
 
-def sessions_folder() -> Path:
+def get_sessions_folder() -> Path:
     """Where other people's sessions lie: `TENFOLD_SESSIONS`, else the folder beside the repository."""
     return Path(os.environ.get("TENFOLD_SESSIONS") or REPOSITORY.parent / "shared" / "data")
 
 
-def gold_file(name: str) -> GoldFile:
+def read_gold_file(name: str) -> GoldFile:
     """The gold file `name`, unresolved. Raises `msgspec.ValidationError` when it is malformed."""
     return msgspec.json.decode((HERE / f"{name}.json").read_bytes(), type=GoldFile)
 
 
-def source_path(file: GoldFile) -> Path:
+def get_source_path(file: GoldFile) -> Path:
     """The session file that a gold file is about."""
-    return (sessions_folder() if file.root == "sessions" else REPOSITORY) / file.source
+    return (get_sessions_folder() if file.root == "sessions" else REPOSITORY) / file.source
 
 
-def entries_of(file: GoldFile) -> list[Json]:
+def read_entries(file: GoldFile) -> list[Json]:
     """The entries of the session, parsed. Raises `GoldMismatch` when the file is not the one that was read."""
-    raw = source_path(file).read_bytes()
+    raw = get_source_path(file).read_bytes()
     found = hashlib.sha256(raw).hexdigest()
     if found != file.sha256:
         raise GoldMismatch(f"{file.source}: SHA-256 is {found[:12]}, gold is of {file.sha256[:12]}: read it again")
@@ -193,10 +193,10 @@ def _cut(text: str, span: Range, entry: int) -> str:
     return found
 
 
-def gold(name: str) -> list[GoldItem]:
+def read_gold(name: str) -> list[GoldItem]:
     """Every gold fact of a session, resolved. Raises `GoldMismatch` at the first that does not fit its source."""
-    file = gold_file(name)
-    entries = entries_of(file)
+    file = read_gold_file(name)
+    entries = read_entries(file)
     if len(entries) != file.entries:
         raise GoldMismatch(f"{file.source}: {len(entries)} entries, gold says {file.entries}")
     return [resolve(item, entries[item.entry]) for item in file.items]
@@ -205,41 +205,41 @@ def gold(name: str) -> list[GoldItem]:
 # -- a view against the gold -------------------------------------------------------------------------------------------
 
 
-def normal(text: str) -> str:
+def normalize_space(text: str) -> str:
     """Text with every run of white space as one blank. Case is kept."""
     return " ".join(text.split())
 
 
-def in_view(item: GoldItem, view_text: str) -> bool:
+def is_in_view(item: GoldItem, view_text: str) -> bool:
     """Whether the gold text stands in the view; of a path, at least the file's name with its folder."""
-    return _stands(item, normal(view_text))
+    return _is_in_text(item, normalize_space(view_text))
 
 
-def _stands(item: GoldItem, seen: str) -> bool:
+def _is_in_text(item: GoldItem, seen: str) -> bool:
     if item.kind.startswith("file_"):
-        return _names_path(seen, item.text)
-    return normal(item.text) in seen
+        return _has_path(seen, item.text)
+    return normalize_space(item.text) in seen
 
 
-def _names_path(seen: str, path: str) -> bool:
+def _has_path(seen: str, path: str) -> bool:
     tail = "/".join(path.strip("/").split("/")[-2:])
     return re.search(rf"(?<![\w.-]){re.escape(tail)}(?![\w-]|\.\w)", seen) is not None
 
 
 def score(items: Iterable[GoldItem], view_text: str) -> dict[str, tuple[int, int]]:
     """Kind to (kept, total): how many gold facts stand in the view."""
-    seen = normal(view_text)
+    seen = normalize_space(view_text)
     found: dict[str, tuple[int, int]] = {}
     for item in items:
         kept, total = found.get(item.kind, (0, 0))
-        found[item.kind] = (kept + _stands(item, seen), total + 1)
+        found[item.kind] = (kept + _is_in_text(item, seen), total + 1)
     return found
 
 
 # -- an extractor against the gold -------------------------------------------------------------------------------------
 
 
-def extractor_score(items: Sequence[GoldItem], facts: Sequence[Fact]) -> dict[str, Pair]:
+def score_extractor(items: Sequence[GoldItem], facts: Sequence[Fact]) -> dict[str, Pair]:
     """Kind to (recall, precision). None where there is nothing to find, or nothing was offered.
 
     A rule found as a correction counts as found, and so does a created file found as modified or renamed;
@@ -248,43 +248,43 @@ def extractor_score(items: Sequence[GoldItem], facts: Sequence[Fact]) -> dict[st
     found: dict[str, Pair] = {}
     for kind in KINDS:
         wanted = [item for item in items if item.kind == kind]
-        near = [item for item in items if item.kind in _group(kind)]
-        offered = [fact for fact in facts if _kind_of(fact) == kind]
+        near = [item for item in items if item.kind in _get_group(kind)]
+        offered = [fact for fact in facts if _get_kind(fact) == kind]
         if wanted or offered:
-            hits = [_found(item, facts) for item in wanted]
-            right = [any(_matches(item, fact, pieces=_found(item, facts)) for item in near) for fact in offered]
-            found[kind] = (_share(hits), _share(right))
+            hits = [_is_found(item, facts) for item in wanted]
+            right = [any(_is_match(item, fact, pieces=_is_found(item, facts)) for item in near) for fact in offered]
+            found[kind] = (_compute_share(hits), _compute_share(right))
     return found
 
 
-def confusions(items: Iterable[GoldItem], facts: Sequence[Fact]) -> Counter[tuple[str, str]]:
+def count_confusions(items: Iterable[GoldItem], facts: Sequence[Fact]) -> Counter[tuple[str, str]]:
     """(gold kind, fact kind) to how many gold facts were found under that other kind only.
 
     Looks at the kinds that count for one another, and at errors taken for resolved or for open.
     """
     wrong: Counter[tuple[str, str]] = Counter()
     for item in items:
-        near = _ERRORS if item.kind in _ERRORS else _group(item.kind)
-        kinds = sorted({_kind_of(fact) for fact in facts if _matches(item, fact)} & near)
+        near = _ERRORS if item.kind in _ERRORS else _get_group(item.kind)
+        kinds = sorted({_get_kind(fact) for fact in facts if _is_match(item, fact)} & near)
         if kinds and item.kind not in kinds:
             wrong[item.kind, kinds[0]] += 1
     return wrong
 
 
-def missed(items: Iterable[GoldItem], facts: Sequence[Fact]) -> list[GoldItem]:
+def find_missed(items: Iterable[GoldItem], facts: Sequence[Fact]) -> list[GoldItem]:
     """The gold facts that no fact of their kind, or of a kind that counts as theirs, covers."""
-    return [item for item in items if not _found(item, facts)]
+    return [item for item in items if not _is_found(item, facts)]
 
 
-def _share(hits: Sequence[bool]) -> float | None:
+def _compute_share(hits: Sequence[bool]) -> float | None:
     return sum(hits) / len(hits) if hits else None
 
 
-def _group(kind: str) -> frozenset[str]:
+def _get_group(kind: str) -> frozenset[str]:
     return next((group for group in _GROUPS if kind in group), frozenset({kind}))
 
 
-def _kind_of(fact: Fact) -> str:
+def _get_kind(fact: Fact) -> str:
     """The gold kind that a fact is offered as; "" for kinds the gold does not hold and for what is settled."""
     match fact.kind:
         case "error":
@@ -295,16 +295,16 @@ def _kind_of(fact: Fact) -> str:
             return fact.kind if fact.live else ""
 
 
-def _found(item: GoldItem, facts: Sequence[Fact]) -> bool:
-    offered = [fact for fact in facts if _kind_of(fact) in _group(item.kind)]
+def _is_found(item: GoldItem, facts: Sequence[Fact]) -> bool:
+    offered = [fact for fact in facts if _get_kind(fact) in _get_group(item.kind)]
     if item.kind.startswith("file_"):
-        return any(_matches(item, fact) for fact in offered)
-    text = normal(item.text)
-    texts = [normal(fact.text) for fact in offered]
-    return any(text in one for one in texts) or _covered(text, texts) >= OVERLAP
+        return any(_is_match(item, fact) for fact in offered)
+    text = normalize_space(item.text)
+    texts = [normalize_space(fact.text) for fact in offered]
+    return any(text in one for one in texts) or _compute_coverage(text, texts) >= OVERLAP
 
 
-def _covered(text: str, pieces: Iterable[str]) -> float:
+def _compute_coverage(text: str, pieces: Iterable[str]) -> float:
     """The share of `text` that those pieces cover together which stand in it whole."""
     marks = bytearray(len(text))
     for piece in pieces:
@@ -314,67 +314,67 @@ def _covered(text: str, pieces: Iterable[str]) -> float:
     return sum(marks) / len(text)
 
 
-def _matches(item: GoldItem, fact: Fact, *, pieces: bool = False) -> bool:
+def _is_match(item: GoldItem, fact: Fact, *, pieces: bool = False) -> bool:
     """Whether a fact is about the gold fact: it holds it, or most of it. Of paths, the name with its folder.
 
     With `pieces` any part counts, for a gold fact that several facts cover together.
     """
     if item.kind.startswith("file_"):
         changed = fact.kind.startswith("file_") and fact.kind != "file_read"
-        return changed and any(_names_path(normal(one), item.text) for one in (fact.key, fact.text))
-    text, said = normal(item.text), normal(fact.text)
+        return changed and any(_has_path(normalize_space(one), item.text) for one in (fact.key, fact.text))
+    text, said = normalize_space(item.text), normalize_space(fact.text)
     return text in said or (said in text and len(said) >= (1 if pieces else OVERLAP * len(text)))
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def extractor() -> Extractor | None:
-    """`tenfold.summarize.facts.extract`, or None where this checkout does not have it."""
-    if importlib.util.find_spec("tenfold.summarize.facts") is None:
+def load_extractor() -> Extractor | None:
+    """`tenfold.facts.extractor.extract`, or None where this checkout does not have it."""
+    if importlib.util.find_spec("tenfold.facts.extractor") is None:
         return None
-    module = importlib.import_module("tenfold.summarize.facts")
-    return cast("Extractor | None", getattr(module, "extract", None))
+    module = importlib.import_module("tenfold.facts.extractor")
+    return cast("Extractor | None", getattr(module, "extract_facts", None))
 
 
-def extracted(name: str, extract: Extractor) -> tuple[Fact, ...]:
+def extract_gold_facts(name: str, extract: Extractor) -> tuple[Fact, ...]:
     """What `extract` finds in the session of a gold file, read as users read it: the longest one in that file."""
-    from tenfold.record.entry import message_of  # noqa: PLC0415 (a checkout without readers can still load the gold)
-    from tenfold.transcripts import read_file  # noqa: PLC0415
+    from tenfold.formats import read_file  # noqa: PLC0415
+    from tenfold.record.entry import get_message  # noqa: PLC0415 (a checkout without readers can still load the gold)
 
-    recorded = max(read_file(source_path(gold_file(name))), key=lambda one: len(one.entries))
-    said = ((at, message_of(entry)) for at, entry in enumerate(recorded.entries))
+    recorded = max(read_file(get_source_path(read_gold_file(name))), key=lambda one: len(one.entries))
+    said = ((at, get_message(entry)) for at, entry in enumerate(recorded.entries))
     return extract((at, message) for at, message in said if message is not None)
 
 
-def report(name: str, facts: Sequence[Fact], *, show_missed: bool = False) -> list[str]:
+def format_report(name: str, facts: Sequence[Fact], *, show_missed: bool = False) -> list[str]:
     """The lines that the command prints for one session."""
-    items = gold(name)
+    items = read_gold(name)
     lines = [f"{name}: {len(items)} gold facts, {len(facts)} extracted"]
-    for kind, (recall, precision) in extractor_score(items, facts).items():
-        wanted = [len(normal(item.text)) for item in items if item.kind == kind]
-        offered = [len(normal(fact.text)) for fact in facts if _kind_of(fact) == kind]
+    for kind, (recall, precision) in score_extractor(items, facts).items():
+        wanted = [len(normalize_space(item.text)) for item in items if item.kind == kind]
+        offered = [len(normalize_space(fact.text)) for fact in facts if _get_kind(fact) == kind]
         sizes = f"gold {len(wanted):3} ({sum(wanted):5} chars)  offered {len(offered):3} ({sum(offered):5} chars)"
-        lines.append(f"  {kind:15} {sizes}  recall {_per_cent(recall)}  precision {_per_cent(precision)}")
-    for (wanted_kind, got), count in sorted(confusions(items, facts).items()):
+        lines.append(f"  {kind:15} {sizes}  recall {_format_percent(recall)}  precision {_format_percent(precision)}")
+    for (wanted_kind, got), count in sorted(count_confusions(items, facts).items()):
         lines.append(f"  {wanted_kind} found as {got}: {count}")
     if show_missed:
-        lines += [f"  missed {item.kind} at entry {item.entry}: {item.note}" for item in missed(items, facts)]
+        lines += [f"  missed {item.kind} at entry {item.entry}: {item.note}" for item in find_missed(items, facts)]
     return lines
 
 
-def _per_cent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "    -" if share is None else f"{share:5.0%}"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the extractor's recall and precision over every gold session. Returns the exit code."""
-    extract = extractor()
+    extract = load_extractor()
     if extract is None:
-        print("tenfold.summarize.facts.extract is not there: nothing to measure")
+        print("tenfold.facts.extractor.extract is not there: nothing to measure")
         return 1
-    for name in names():
-        print("\n".join(report(name, extracted(name, extract), show_missed="--missed" in arguments)))
+    for name in list_names():
+        print("\n".join(format_report(name, extract_gold_facts(name, extract), show_missed="--missed" in arguments)))
     return 0
 
 

@@ -19,19 +19,19 @@ from tests.gold.score import (
     Item,
     Kind,
     Range,
-    confusions,
-    entries_of,
-    extractor_score,
+    count_confusions,
+    find_missed,
     follow,
-    gold,
-    gold_file,
-    in_view,
-    missed,
-    names,
-    report,
+    format_report,
+    get_source_path,
+    is_in_view,
+    list_names,
+    read_entries,
+    read_gold,
+    read_gold_file,
     resolve,
     score,
-    source_path,
+    score_extractor,
 )
 
 COUNTS: dict[str, dict[str, int]] = {
@@ -80,18 +80,18 @@ COUNTS: dict[str, dict[str, int]] = {
 }
 
 
-def at_hand(name: str) -> str:
-    path = source_path(gold_file(name))
-    if not path.exists() and gold_file(name).root == "sessions" and not os.environ.get("CI"):
+def require_source(name: str) -> str:
+    path = get_source_path(read_gold_file(name))
+    if not path.exists() and read_gold_file(name).root == "sessions" and not os.environ.get("CI"):
         pytest.skip(f"{path} is not there: other people's sessions do not ship with the project (TENFOLD_SESSIONS)")
     return name
 
 
-def item(kind: Kind, text: str) -> GoldItem:
+def make_item(kind: Kind, text: str) -> GoldItem:
     return GoldItem(kind, 0, text)
 
 
-def fact(kind: FactKind, text: str, *, key: str = "", live: bool = True) -> Fact:
+def make_fact(kind: FactKind, text: str, *, key: str = "", live: bool = True) -> Fact:
     return Fact(kind, text, key or text, 0, live)
 
 
@@ -99,25 +99,25 @@ def fact(kind: FactKind, text: str, *, key: str = "", live: bool = True) -> Fact
 
 
 def test_every_gold_file_is_pinned() -> None:
-    assert set(names()) == set(COUNTS)
+    assert set(list_names()) == set(COUNTS)
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_counts_per_kind_are_pinned(name: str) -> None:
-    assert dict(Counter(one.kind for one in gold_file(name).items)) == COUNTS[name]
+    assert dict(Counter(one.kind for one in read_gold_file(name).items)) == COUNTS[name]
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_every_item_resolves_to_the_text_that_was_read(name: str) -> None:
-    items = gold(at_hand(name))
+    items = read_gold(require_source(name))
     assert len(items) == sum(COUNTS[name].values())
     assert all(one.text.strip() == one.text for one in items), "a range begins or ends in white space"
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_every_range_lies_inside_one_part(name: str) -> None:
-    file = gold_file(at_hand(name))
-    entries = entries_of(file)
+    file = read_gold_file(require_source(name))
+    entries = read_entries(file)
     assert len(entries) == file.entries
     for one in file.items:
         text = follow(entries[one.entry], one.part)
@@ -128,22 +128,22 @@ def test_every_range_lies_inside_one_part(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_no_fact_is_listed_twice(name: str) -> None:
-    ranges = [(one.kind, one.entry, one.part, one.start, one.end) for one in gold_file(name).items]
+    ranges = [(one.kind, one.entry, one.part, one.start, one.end) for one in read_gold_file(name).items]
     assert len(set(ranges)) == len(ranges)
-    paths = [one.text for one in gold(at_hand(name)) if one.kind.startswith("file_")]
+    paths = [one.text for one in read_gold(require_source(name)) if one.kind.startswith("file_")]
     assert len(set(paths)) == len(paths)
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_a_rule_is_withdrawn_only_after_it_was_given(name: str) -> None:
-    file = gold_file(name)
+    file = read_gold_file(name)
     assert all(one.entry < one.until < file.entries for one in file.items if one.until is not None)
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_notes_do_not_quote_the_session(name: str) -> None:
-    file = gold_file(at_hand(name))
-    entries = entries_of(file)
+    file = read_gold_file(require_source(name))
+    entries = read_entries(file)
     for one in file.items:
         said = " ".join(re.findall(r"\w+", str(follow(entries[one.entry], one.part)).lower()))
         words = re.findall(r"\w+", one.note.lower())
@@ -154,7 +154,7 @@ def test_notes_do_not_quote_the_session(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_gold_files_hold_no_text_of_the_session(name: str) -> None:
     raw = (HERE / f"{name}.json").read_text(encoding="utf-8")
-    for one in gold(at_hand(name)):
+    for one in read_gold(require_source(name)):
         assert msgspec.json.encode(one.text).decode()[1:-1] not in raw
 
 
@@ -197,7 +197,7 @@ def test_a_folder_with_another_hash_is_an_error() -> None:
     ids=["white space", "case", "cut off"],
 )
 def test_text_is_in_view_up_to_white_space(text: str, view: str, *, kept: bool) -> None:
-    assert in_view(item("rule", text), view) is kept
+    assert is_in_view(make_item("rule", text), view) is kept
 
 
 @pytest.mark.parametrize(
@@ -214,17 +214,17 @@ def test_text_is_in_view_up_to_white_space(text: str, view: str, *, kept: bool) 
     ],
 )
 def test_a_path_is_in_view_with_at_least_its_folder(view: str, *, kept: bool) -> None:
-    assert in_view(item("file_modified", "/home/x/src/core/a.py"), view) is kept
+    assert is_in_view(make_item("file_modified", "/home/x/src/core/a.py"), view) is kept
 
 
 def test_score_counts_kept_and_total_per_kind() -> None:
-    items = [item("rule", "one"), item("rule", "two"), item("file_deleted", "a/b.py")]
+    items = [make_item("rule", "one"), make_item("rule", "two"), make_item("file_deleted", "a/b.py")]
     assert score(items, "one a/b.py") == {"rule": (1, 2), "file_deleted": (1, 1)}
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_the_whole_session_keeps_everything_and_an_empty_view_nothing(name: str) -> None:
-    items = gold(at_hand(name))
+    items = read_gold(require_source(name))
     assert all(kept == total for kept, total in score(items, "\n".join(one.text for one in items)).values())
     assert all(kept == 0 for kept, _ in score(items, "").values())
 
@@ -233,38 +233,38 @@ def test_the_whole_session_keeps_everything_and_an_empty_view_nothing(name: str)
 
 
 def test_the_perfect_extractor_scores_one_everywhere() -> None:
-    items = [item(kind, f"some/{kind}.py") for kind in KINDS]
+    items = [make_item(kind, f"some/{kind}.py") for kind in KINDS]
     as_facts = [{"kind": kind, "text": f"some/{kind}.py", "key": kind, "at": 0} for kind in MUST_KEEP]
-    facts = [*msgspec.convert(as_facts, list[Fact]), fact("error", "some/error_resolved.py", live=False)]
-    assert extractor_score(items, facts) == dict.fromkeys(KINDS, (1.0, 1.0))
-    assert not confusions(items, facts)
-    assert not missed(items, facts)
+    facts = [*msgspec.convert(as_facts, list[Fact]), make_fact("error", "some/error_resolved.py", live=False)]
+    assert score_extractor(items, facts) == dict.fromkeys(KINDS, (1.0, 1.0))
+    assert not count_confusions(items, facts)
+    assert not find_missed(items, facts)
 
 
 def test_a_rule_found_as_a_correction_counts_and_is_reported_apart() -> None:
-    items = [item("rule", "always use tabs")]
-    facts = [fact("correction", "no, always use tabs")]
-    assert extractor_score(items, facts) == {"rule": (1.0, None), "correction": (None, 1.0)}
-    assert confusions(items, facts) == {("rule", "correction"): 1}
+    items = [make_item("rule", "always use tabs")]
+    facts = [make_fact("correction", "no, always use tabs")]
+    assert score_extractor(items, facts) == {"rule": (1.0, None), "correction": (None, 1.0)}
+    assert count_confusions(items, facts) == {("rule", "correction"): 1}
 
 
 def test_a_deleted_file_found_as_modified_does_not_count() -> None:
-    items = [item("file_deleted", "src/a.py")]
-    facts = [fact("file_modified", "src/a.py")]
-    assert extractor_score(items, facts) == {"file_deleted": (0.0, None), "file_modified": (None, 0.0)}
-    assert missed(items, facts) == items
+    items = [make_item("file_deleted", "src/a.py")]
+    facts = [make_fact("file_modified", "src/a.py")]
+    assert score_extractor(items, facts) == {"file_deleted": (0.0, None), "file_modified": (None, 0.0)}
+    assert find_missed(items, facts) == items
 
 
 def test_an_open_error_taken_for_resolved_does_not_count() -> None:
-    items = [item("error", "it broke")]
-    facts = [fact("error", "it broke", live=False)]
-    assert extractor_score(items, facts) == {"error": (0.0, None), "error_resolved": (None, 0.0)}
-    assert confusions(items, facts) == {("error", "error_resolved"): 1}
+    items = [make_item("error", "it broke")]
+    facts = [make_fact("error", "it broke", live=False)]
+    assert score_extractor(items, facts) == {"error": (0.0, None), "error_resolved": (None, 0.0)}
+    assert count_confusions(items, facts) == {("error", "error_resolved"): 1}
 
 
 def test_an_earlier_request_is_not_an_answer() -> None:
-    facts = [fact("request", "do it", live=False)]
-    assert extractor_score([item("request", "do it")], facts) == {"request": (0.0, None)}
+    facts = [make_fact("request", "do it", live=False)]
+    assert score_extractor([make_item("request", "do it")], facts) == {"request": (0.0, None)}
 
 
 @pytest.mark.parametrize(
@@ -280,18 +280,18 @@ def test_an_earlier_request_is_not_an_answer() -> None:
     ids=["most of it", "half of it", "pieces", "the same piece twice", "a longer one", "nothing"],
 )
 def test_six_tenths_of_a_range_must_be_covered(texts: list[str], recall: float, precision: float) -> None:
-    facts = [fact("rule", text) for text in texts]
-    assert extractor_score([item("rule", "0123456789")], facts) == {"rule": (recall, precision)}
+    facts = [make_fact("rule", text) for text in texts]
+    assert score_extractor([make_item("rule", "0123456789")], facts) == {"rule": (recall, precision)}
 
 
 def test_a_path_is_found_in_the_key_or_the_text_of_a_fact() -> None:
-    items = [item("file_renamed", "src/new.py"), item("file_modified", "/x/src/b.py")]
-    renamed = fact("file_renamed", "old.py -> src/new.py", key="new")
-    facts = [renamed, fact("file_modified", "edited twice", key="src/b.py")]
-    assert extractor_score(items, facts) == {"file_renamed": (1.0, 1.0), "file_modified": (1.0, 1.0)}
+    items = [make_item("file_renamed", "src/new.py"), make_item("file_modified", "/x/src/b.py")]
+    renamed = make_fact("file_renamed", "old.py -> src/new.py", key="new")
+    facts = [renamed, make_fact("file_modified", "edited twice", key="src/b.py")]
+    assert score_extractor(items, facts) == {"file_renamed": (1.0, 1.0), "file_modified": (1.0, 1.0)}
 
 
 def test_the_report_names_what_was_missed_without_quoting() -> None:
-    lines = report(at_hand("gemini"), [], show_missed=True)
+    lines = format_report(require_source("gemini"), [], show_missed=True)
     assert sum(line.startswith("  missed ") for line in lines) == sum(COUNTS["gemini"].values())
-    assert not [one for one in gold("gemini") if any(one.text in line for line in lines)]
+    assert not [one for one in read_gold("gemini") if any(one.text in line for line in lines)]

@@ -26,13 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs a test that asks for `stretch` once for each part of each recorded session."""
     if "stretch" in metafunc.fixturenames:
-        metafunc.parametrize("stretch", stretches.params(), indirect=True)
+        metafunc.parametrize("stretch", stretches.build_params(), indirect=True)
 
 
 @pytest.fixture
 def stretch(request: pytest.FixtureRequest) -> Stretch:
     """A part of a recorded session: some of its cuts. All parts together cut it at every index."""
     if request.param is None:
-        sessions.needed()
+        sessions.require_sessions()
     part: Stretch = request.param
     return part

@@ -8,24 +8,24 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.engine import Effects
-from tenfold.log.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import Characters4, sizes
-from tenfold.policies import tenfold
-from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Summarize, Verdict
-from tenfold.record.block import Spent
-from tenfold.record.entry import Entry, Said, message_of
+from tenfold.config.policy import Policy
+from tenfold.config.presets import tenfold
+from tenfold.engine.compact import Effects
+from tenfold.engine.drive import Answerer
+from tenfold.meter.counters import CharacterCounter, measure_messages
+from tenfold.record.ask import Answer, EngineResult, SummaryAsk
+from tenfold.record.block import ModelCost
+from tenfold.record.entry import Entry, MessageEntry, get_message
 from tenfold.record.message import Message, Part, Text, ToolResult
-from tenfold.session import Place, Session
-from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.ladder import OnFailure, Settings
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.store.in_memory import MemoryStore
+from tenfold.summarize.ladder import OnFailure, SummarySettings
+from tenfold.summarize.prompt_files import with_prompts
 from tests.laws import checks, strategies
 from tests.laws.strategies import SILENT, TALK, Log
 
-COUNTER = Characters4()
+COUNTER = CharacterCounter()
 FILLER = "the quick report on part {n} says that nothing else was found in lib/part{n}.py and that it may go on. "
 
 
@@ -36,7 +36,7 @@ class WasAsked(BaseException):
 class NeverAsk:
     """A model that no one may ask."""
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         raise WasAsked(ask.purpose)
 
 
@@ -46,12 +46,12 @@ class Echo:
     def __init__(self) -> None:
         self.calls = 0
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         self.calls += 1
         seal = hashlib.sha256(ask.prompt.encode()).hexdigest()[:6]
         names = ("alpha", "beta", "gamma", "delta")
         told = f"The work went on step by step, in the order {' '.join(names[int(c, 16) % 4] for c in seal)}."
-        return Answer(text=told, spent=Spent(1, len(ask.prompt) // 4, len(told) // 4, "echo"))
+        return Answer(text=told, spent=ModelCost(1, len(ask.prompt) // 4, len(told) // 4, "echo"))
 
 
 class Broken:
@@ -60,34 +60,34 @@ class Broken:
     def __init__(self) -> None:
         self.calls = 0
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         self.calls += 1
-        return Answer(error=f"the provider is down ({ask.purpose})", spent=Spent(1))
+        return Answer(error=f"the provider is down ({ask.purpose})", spent=ModelCost(1))
 
 
-def policy(*, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder") -> Policy:
+def make_policy(*, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder") -> Policy:
     """The default policy, counting by characters. Without `models` everything is done by code."""
-    return tenfold(COUNTER, summary=with_prompts(Settings(models=models, on_failure=on_failure)))
+    return tenfold(COUNTER, summary=with_prompts(SummarySettings(models=models, on_failure=on_failure)))
 
 
-def opened(log: Sequence[Entry], using: Policy | None = None, answerer: Answerer | None = None) -> Session:
+def open_session(log: Sequence[Entry], using: Policy | None = None, answerer: Answerer | None = None) -> Session:
     """A session of its own store that holds this log."""
-    place = Place(MemoryStore(), "law")
+    place = SessionAddress(MemoryStore(), "law")
     place.store.create(DEFAULT_NAMESPACE, SessionInfo("law"))
     if log:
         place.store.append(DEFAULT_NAMESPACE, "law", log, expected=None)
-    return Session(place, using or policy(), answerer=answerer or Answerer())
+    return Session(place, using or make_policy(), answerer=answerer or Answerer())
 
 
-def grown(log: Log, factor: int) -> Log:
+def lengthen_log(log: Log, factor: int) -> Log:
     """The log with long texts and outputs, so that there is something to compact: `factor` sentences more in each."""
     return tuple(
-        replace(e, message=longer(e.message, position, factor)) if isinstance(e, Said) else e
+        replace(e, message=lengthen_message(e.message, position, factor)) if isinstance(e, MessageEntry) else e
         for position, e in enumerate(log)
     )
 
 
-def longer(message: Message, position: int, factor: int) -> Message:
+def lengthen_message(message: Message, position: int, factor: int) -> Message:
     """The message with sentences added to its texts and its tool output."""
     more = FILLER.format(n=position) * factor
     parts: list[Part] = []
@@ -107,55 +107,55 @@ def long_logs(*, least: int = 10, most: int = 30) -> st.SearchStrategy[Log]:
     small = st.integers(0, 7)
     kinds = (*TALK, "user", "answer", "result", "result", *SILENT)
     moves = st.lists(st.tuples(st.sampled_from(kinds), small, small, small), min_size=least, max_size=most)
-    return st.builds(grown, moves.map(strategies.play), st.sampled_from((8, 20, 40)))
+    return st.builds(lengthen_log, moves.map(strategies.play), st.sampled_from((8, 20, 40)))
 
 
 def compacted_logs() -> st.SearchStrategy[Log]:
     """Logs with Blocks that the engine planned: two compactions, with talk and a pin between them."""
     share = st.integers(10, 60)
-    return st.builds(compacted, long_logs(), share, long_logs(least=3, most=10), share)
+    return st.builds(compact_log, long_logs(), share, long_logs(least=3, most=10), share)
 
 
-def compacted(log: Log, percent: int, more: Log = (), again: int = 0) -> Log:
+def compact_log(log: Log, percent: int, more: Log = (), again: int = 0) -> Log:
     """The path after compacting to `percent` of its tokens and, with `more` said, to `again` percent."""
-    session = opened(log)
-    session.compact(to=max(1, tokens(session.view.messages()) * percent // 100))
-    if said := messages(more):
-        kept = [s.at for s in session.view.shown() if s.original]
+    session = open_session(log)
+    session.compact(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
+    if said := extract_messages(more):
+        kept = [s.position for s in session.view.get_visible_messages() if s.is_original]
         if kept:
-            session.pin(session.view.path.at(kept[percent % len(kept)]).id)
+            session.pin(session.view.path.get_entry(kept[percent % len(kept)]).id)
         session.append(*said)
-        session.compact(to=max(1, tokens(session.view.messages()) * again // 100))
-    return tuple(session.view.path.span(0, session.view.length - 1))
+        session.compact(to=max(1, count_tokens(session.view.get_messages()) * again // 100))
+    return tuple(session.view.path.get_entries(0, session.view.length - 1))
 
 
-def seeded(seed: int) -> Log:
+def build_seeded_log(seed: int) -> Log:
     """A long log without Hypothesis."""
     kinds = ("user", "answer", "result", "result", "calls", "parallel", "thinking")
-    return grown(strategies.seeded(seed, most=24, kinds=kinds), 20)
+    return lengthen_log(strategies.build_seeded_log(seed, most=24, kinds=kinds), 20)
 
 
-def messages(log: Log) -> list[Message]:
+def extract_messages(log: Log) -> list[Message]:
     """The messages that a log says."""
-    return [m for e in log if (m := message_of(e)) is not None]
+    return [m for e in log if (m := get_message(e)) is not None]
 
 
-def tokens(shown: Sequence[Message]) -> int:
+def count_tokens(shown: Sequence[Message]) -> int:
     """What the messages take by the policy's counter."""
-    return sum(sizes(shown, COUNTER))
+    return sum(measure_messages(shown, COUNTER))
 
 
-def sent(session: Session) -> list[bytes]:
+def encode_view(session: Session) -> list[bytes]:
     """The view as bytes."""
-    return [checks.BYTES.encode(m) for m in session.view.messages()]
+    return [checks.BYTES.encode(m) for m in session.view.get_messages()]
 
 
-def entries(session: Session) -> list[Entry]:
+def read_entries(session: Session) -> list[Entry]:
     """Everything in the session's store."""
-    return session.place.store.original(DEFAULT_NAMESPACE, session.place.session)
+    return session.address.store.read_entries(DEFAULT_NAMESPACE, session.address.session)
 
 
-def recording(effects: Effects, known: dict[bytes, Answer]) -> Effects:
+def record_answers(effects: Effects, known: dict[bytes, Answer]) -> Effects:
     """The same run, its answers filed by what was asked."""
     try:
         asks = next(effects)
@@ -164,5 +164,5 @@ def recording(effects: Effects, known: dict[bytes, Answer]) -> Effects:
             known.update((checks.BYTES.encode(ask), answer) for ask, answer in zip(asks, answers, strict=True))
             asks = effects.send(answers)
     except StopIteration as stop:
-        verdict: Verdict = stop.value
+        verdict: EngineResult = stop.value
         return verdict

@@ -12,9 +12,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import OWN, Block, Keep, Ref, Rep, Replacement, Run
-from tenfold.record.entry import Attempt, Entry, Pin, Retraction, message_of
-from tenfold.record.message import Message, Opaque, ToolResult, calls_of, result_of, text_of
+from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Replacement, Run
+from tenfold.record.entry import Attempt, Entry, Pin, Retraction, get_message
+from tenfold.record.message import Message, OpaquePart, ToolResult, get_text, get_tool_calls, get_tool_result
 
 
 class Seen(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Tile(Struct, frozen=True):
     first: int
     last: int
     seen: tuple[Seen, ...]
-    ref: Rep | None = None
+    ref: BlockPart | None = None
 
 
 class Folded(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Folded(Struct, frozen=True):
     undone: bool
     attempts: tuple[int, ...]
 
-    def seen(self) -> list[Seen]:
+    def get_seen(self) -> list[Seen]:
         """Every message that must be shown, in order."""
         return [one for tile in self.tiles for one in tile.seen] + list(self.open_seen)
 
@@ -65,8 +65,8 @@ def fold(entries: Sequence[Entry]) -> Folded:
     changes: list[int] = []
     for position, entry in enumerate(entries):
         if isinstance(entry, Block):
-            before = visible(entries, live, until=position)
-            if covered(before, entry, position) is None:
+            before = build_tiles(entries, live, until=position)
+            if apply_block(before, entry, position) is None:
                 refused.append(position)
             else:
                 live.append(position)
@@ -78,14 +78,14 @@ def fold(entries: Sequence[Entry]) -> Folded:
             else:
                 refused.append(position)
         elif isinstance(entry, Pin):
-            pins = pins | {entry.at} if entry.on else pins - {entry.at}
+            pins = pins | {entry.position} if entry.pinned else pins - {entry.position}
     changed = changes[-1] if changes else -1
-    last = groups(entries)[-1:]
+    last = find_groups(entries)[-1:]
     dangling = last[0] if last and not last[0][2] else None
     return Folded(
-        tiles=tuple(visible(entries, live, until=len(entries))),
+        tiles=tuple(build_tiles(entries, live, until=len(entries))),
         open_first=dangling[0] if dangling else None,
-        open_seen=step_seen(entries, dangling) if dangling else (),
+        open_seen=predict_step(entries, dangling) if dangling else (),
         live=tuple(live),
         refused=tuple(refused),
         pins=frozenset(pins),
@@ -95,29 +95,29 @@ def fold(entries: Sequence[Entry]) -> Folded:
     )
 
 
-def visible(entries: Sequence[Entry], live: Sequence[int], *, until: int) -> list[Tile]:
+def build_tiles(entries: Sequence[Entry], live: Sequence[int], *, until: int) -> list[Tile]:
     """The closed units of the first `until` entries, with the live Blocks among them applied in order."""
     past = entries[:until]
-    tiles = [Tile(g[0], g[1], group_seen(past, g)) for g in groups(past) if g[2]]
+    tiles = [Tile(g[0], g[1], predict_group(past, g)) for g in find_groups(past) if g[2]]
     for position in live:
         block = past[position]
         assert isinstance(block, Block)
-        after = covered(tiles, block, position, entries=past)
+        after = apply_block(tiles, block, position, entries=past)
         assert after is not None, "only Blocks that applied where they stand are live"
         tiles = after
     return tiles
 
 
-def covered(tiles: list[Tile], block: Block, position: int, *, entries: Sequence[Entry] = ()) -> list[Tile] | None:
+def apply_block(tiles: list[Tile], block: Block, position: int, *, entries: Sequence[Entry] = ()) -> list[Tile] | None:
     """The tiles with the Block's replacements put in, one after the other; None if one of them does not fit."""
     for index, replacement in enumerate(block.replacements):
-        if slice_of(tiles, replacement.first, replacement.last) != resolved(replacement.covers, position):
+        if find_slice(tiles, replacement.first, replacement.last) != resolve_refs(replacement.covered_ranges, position):
             return None
         new = Tile(
             replacement.first,
             replacement.last,
-            tuple(replacement_seen(entries, replacement, position)) if entries else (),
-            Rep(position, index, replacement.first, replacement.last),
+            tuple(predict_replacement(entries, replacement, position)) if entries else (),
+            BlockPart(position, index, replacement.first, replacement.last),
         )
         before = [t for t in tiles if t.last < replacement.first]
         after = [t for t in tiles if t.first > replacement.last]
@@ -125,12 +125,12 @@ def covered(tiles: list[Tile], block: Block, position: int, *, entries: Sequence
     return tiles
 
 
-def slice_of(tiles: Sequence[Tile], first: int, last: int) -> list[Ref] | None:
+def find_slice(tiles: Sequence[Tile], first: int, last: int) -> list[RangeRef] | None:
     """What shows `first`..`last`: originals in the longest stretches, replaced ranges one by one. None if not whole."""
     inside = [t for t in tiles if t.first >= first and t.last <= last]
     if not inside or inside[0].first != first or inside[-1].last != last:
         return None
-    refs: list[Ref] = []
+    refs: list[RangeRef] = []
     for tile in inside:
         if tile.ref is not None:
             refs.append(tile.ref)
@@ -141,20 +141,23 @@ def slice_of(tiles: Sequence[Tile], first: int, last: int) -> list[Ref] | None:
     return refs
 
 
-def resolved(covers: Sequence[Ref], position: int) -> list[Ref]:
+def resolve_refs(covers: Sequence[RangeRef], position: int) -> list[RangeRef]:
     """What a Block at `position` covers, with its own earlier replacements named by that position."""
-    return [Rep(position, r.index, r.first, r.last) if isinstance(r, Rep) and r.block == OWN else r for r in covers]
+    return [
+        BlockPart(position, r.index, r.first, r.last) if isinstance(r, BlockPart) and r.block == OWN_BLOCK else r
+        for r in covers
+    ]
 
 
-def replacement_seen(entries: Sequence[Entry], replacement: Replacement, position: int) -> list[Seen]:
+def predict_replacement(entries: Sequence[Entry], replacement: Replacement, position: int) -> list[Seen]:
     """What a replacement shows, in its order."""
     out: list[Seen] = []
-    for show in replacement.show:
-        if isinstance(show, Keep):
-            message = message_of(entries[show.position])
+    for show in replacement.shown_items:
+        if isinstance(show, KeptOriginal):
+            message = get_message(entries[show.position])
             out.append(Seen("kept", show.position, message, of=show.position))
         else:
-            out.append(Seen("said", position, show.message, of=show.of))
+            out.append(Seen("said", position, show.message, of=show.original_position))
     return out
 
 
@@ -162,75 +165,75 @@ Group = tuple[int, int, bool]
 """First position, last position, whether it is closed."""
 
 
-def groups(entries: Sequence[Entry]) -> list[Group]:
+def find_groups(entries: Sequence[Entry]) -> list[Group]:
     """Steps and single entries, in order: they tile the path. Only the last one can be open."""
     out: list[Group] = []
     first = 0
     while first < len(entries):
-        last, closed = reach(entries, first)
+        last, closed = find_step_end(entries, first)
         out.append((first, last, closed))
         first = last + 1
     return out
 
 
-def reach(entries: Sequence[Entry], first: int) -> tuple[int, bool]:
+def find_step_end(entries: Sequence[Entry], first: int) -> tuple[int, bool]:
     """How far the step goes that may begin at `first`, and whether it is closed there."""
-    message = message_of(entries[first])
+    message = get_message(entries[first])
     if message is None or message.role != "assistant" or message.status != "ok":
         return first, True
-    owed = [call.id for call in calls_of(message)]
-    if not owed and not names_items(message):
+    owed = [call.id for call in get_tool_calls(message)]
+    if not owed and not has_named_items(message):
         return first, True
     for position in range(first + 1, len(entries)):
-        later = message_of(entries[position])
+        later = get_message(entries[position])
         if later is not None and (later.role == "assistant" or (not owed and later.role != "tool")):
             return position - 1, True
-        result = result_of(later) if later is not None else None
-        if result is not None and result.call in owed:
-            owed.remove(result.call)
-            if not owed and not names_items(message):
+        result = get_tool_result(later) if later is not None else None
+        if result is not None and result.call_id in owed:
+            owed.remove(result.call_id)
+            if not owed and not has_named_items(message):
                 return position, True
     return len(entries) - 1, False
 
 
-def names_items(message: Message) -> bool:
+def has_named_items(message: Message) -> bool:
     """Whether an answer only names some of its items: any result may be of one of those."""
-    return any(isinstance(part, Opaque) and part.kind == "item_reference" for part in message.parts)
+    return any(isinstance(part, OpaquePart) and part.kind == "item_reference" for part in message.parts)
 
 
-def group_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
+def predict_group(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
     """What an unreplaced group shows."""
     first, _, _ = group
-    message = message_of(entries[first])
+    message = get_message(entries[first])
     if message is None:
         return ()
     if message.role == "assistant" and message.status != "ok":
-        return (Seen("aborted", first, message),) if text_of(message) or calls_of(message) else ()
+        return (Seen("aborted", first, message),) if get_text(message) or get_tool_calls(message) else ()
     if message.role == "tool":
         return (Seen("labelled", first, message),)
-    if message.role == "assistant" and (calls_of(message) or names_items(message)):
-        return step_seen(entries, group)
+    if message.role == "assistant" and (get_tool_calls(message) or has_named_items(message)):
+        return predict_step(entries, group)
     return (Seen("original", first, message, of=first),)
 
 
-def step_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
+def predict_step(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
     """A step: the calls, their results as they came, markers for calls that stay without, what was interleaved."""
     first, last, closed = group
-    head = message_of(entries[first])
+    head = get_message(entries[first])
     assert head is not None
-    owed = [call.id for call in calls_of(head)]
+    owed = [call.id for call in get_tool_calls(head)]
     own = set(owed)
     results: list[Seen] = []
     between: list[Seen] = []
     for position in range(first + 1, last + 1):
-        message = message_of(entries[position])
+        message = get_message(entries[position])
         if message is None:
             continue
-        result = result_of(message)
-        if result is not None and result.call in owed:
-            owed.remove(result.call)
+        result = get_tool_result(message)
+        if result is not None and result.call_id in owed:
+            owed.remove(result.call_id)
             results.append(Seen("original", position, message, of=position))
-        elif result is not None and names_items(head) and result.call not in own:
+        elif result is not None and has_named_items(head) and result.call_id not in own:
             results.append(Seen("original", position, message, of=position))
         elif result is not None:
             between.append(Seen("labelled", position, message))
@@ -240,7 +243,7 @@ def step_seen(entries: Sequence[Entry], group: Group) -> tuple[Seen, ...]:
     return (Seen("original", first, head, of=first), *results, *markers, *between)
 
 
-def expanded(entries: Sequence[Entry], refs: Sequence[Ref]) -> list[int]:
+def expand_refs(entries: Sequence[Entry], refs: Sequence[RangeRef]) -> list[int]:
     """The positions of all originals under `refs`, walking down through what each replacement covers."""
     out: list[int] = []
     todo = list(reversed(refs))
@@ -251,10 +254,10 @@ def expanded(entries: Sequence[Entry], refs: Sequence[Ref]) -> list[int]:
             continue
         block = entries[ref.block]
         assert isinstance(block, Block)
-        todo.extend(reversed(resolved(block.replacements[ref.index].covers, ref.block)))
+        todo.extend(reversed(resolve_refs(block.replacements[ref.index].covered_ranges, ref.block)))
     return out
 
 
-def results_in(message: Message) -> list[ToolResult]:
+def find_results(message: Message) -> list[ToolResult]:
     """All tool results a message holds, whatever its role."""
     return [p for p in message.parts if isinstance(p, ToolResult)]

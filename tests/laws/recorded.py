@@ -5,16 +5,16 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.formats import ParsedSession
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message
 from tenfold.session import Session
-from tenfold.transcripts import Recorded
+from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.view import View
 from tests.laws import conversations, oracle, strategies
-from tests.laws.compactions import Desk, tenth_of
+from tests.laws.compactions import Desk, build_tenth_call
 from tests.laws.strategies import Log
 
 SMALL = 40
@@ -27,7 +27,7 @@ _TENTHS: dict[int, Tenth] = {}
 _LIVED: dict[int, Log] = {}
 
 
-def path_of(session: Recorded) -> Log:
+def get_path(session: ParsedSession) -> Log:
     """The entries from the root to the last one, by parent ids."""
     by_id = {entry.id: entry for entry in session.entries}
     out: list[Entry] = []
@@ -38,24 +38,24 @@ def path_of(session: Recorded) -> Log:
     return tuple(reversed(out))
 
 
-def cuts(log: Log, *, most: int = SPREAD) -> list[int]:
+def choose_cuts(log: Log, *, most: int = SPREAD) -> list[int]:
     """Lengths to cut at: every one for a short log; for a long one a spread, shifted so as to fall inside steps too."""
     if len(log) <= SMALL:
         return list(range(len(log) + 1))
     step = len(log) / most
     spread = {int(i * step) + i % 4 for i in range(most)}
-    steps = [g for g in oracle.groups(log) if g[1] - g[0] > 1][:: max(1, len(log) // 40)][:4]
+    steps = [g for g in oracle.find_groups(log) if g[1] - g[0] > 1][:: max(1, len(log) // 40)][:4]
     inside = {n for first, last, _ in steps for n in (first + 1, last, last + 1)}
     return sorted(n for n in spread | inside | {len(log)} if n <= len(log))
 
 
-def compacted(session: Recorded) -> Log:
+def build_path_with_blocks(session: ParsedSession) -> Log:
     """The session's path with Blocks of all kinds, nested ones, undos and refused ones appended while it went on.
 
     Kept for the whole test run: sessions are read once and live as long.
     """
     if id(session) not in _COMPACTED:
-        log = path_of(session)
+        log = get_path(session)
         out: Log = ()
         every = max(EVERY, len(log) // 12)
         kinds = ("block", "several", "nest", "undo", "clip", "wrong", "block", "nest", "overlap", "misundo")
@@ -74,36 +74,36 @@ class Tenth(Struct, frozen=True):
     outcome: Outcome
 
 
-def tenth(session: Recorded) -> Tenth:
+def compact_to_tenth(session: ParsedSession) -> Tenth:
     """The session compacted to a tenth of its tokens, at least 2,000. Made once a test run: do not write to it."""
     if id(session) not in _TENTHS:
-        opened = conversations.opened(path_of(session))
-        before = opened.view.messages()
-        outcome = opened.compact(to=max(2_000, conversations.tokens(before) // 10))
+        opened = conversations.open_session(get_path(session))
+        before = opened.view.get_messages()
+        outcome = opened.compact(to=max(2_000, conversations.count_tokens(before) // 10))
         _TENTHS[id(session)] = Tenth(opened, tuple(before), outcome)
     return _TENTHS[id(session)]
 
 
-def lived(session: Recorded) -> Log:
+def build_compacted_path(session: ParsedSession) -> Log:
     """The session's path as a long one goes on: compacted to a tenth by the engine whenever `LIVED` units are in view.
 
     Kept for the whole test run.
     """
     if id(session) not in _LIVED:
-        desk = replace(Desk.of((), conversations.policy()), series="1111")
+        desk = replace(Desk.from_log((), conversations.make_policy()), series="1111")
         path = Path(())
-        view = View.empty(path)
+        view = View.build_empty(path)
         out: list[Entry] = []
-        for entry in path_of(session):
-            view = _extended(view, out, entry)
-            if view.step is None and len(view.units) > LIVED:
-                block = desk.verdict(view, tenth_of(conversations.tokens(view.messages()))).entry
-                view = _extended(view, out, block) if isinstance(block, Block) else view
+        for entry in get_path(session):
+            view = _extend_view(view, out, entry)
+            if view.open_step is None and len(view.units) > LIVED:
+                block = desk.get_result(view, build_tenth_call(conversations.count_tokens(view.get_messages()))).entry
+                view = _extend_view(view, out, block) if isinstance(block, Block) else view
         _LIVED[id(session)] = tuple(out)
     return _LIVED[id(session)]
 
 
-def _extended(view: View, out: list[Entry], entry: Entry) -> View:
+def _extend_view(view: View, out: list[Entry], entry: Entry) -> View:
     entry = replace(entry, parent=out[-1].id if out else None)
     out.append(entry)
     view.path.append(entry)

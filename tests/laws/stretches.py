@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 from msgspec import Struct
 
+from tenfold.formats import ParsedSession
 from tenfold.record.entry import Entry
-from tenfold.transcripts import Recorded
+from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.view import View
 from tests import sessions
 
 COSTLY = 100_000
@@ -24,22 +24,22 @@ COSTLY = 100_000
 class Stretch(Struct, frozen=True):
     """One part of a session: of `count` parts the one that judges the cuts `number`, `number + count` and so on."""
 
-    session: Recorded
+    session: ParsedSession
     number: int = 0
     count: int = 1
 
-    def judges(self, length: int) -> bool:
+    def has_cut(self, length: int) -> bool:
         """Whether the cut after `length` entries is one of this part's."""
         return length % self.count == self.number
 
 
-def params() -> list[object]:
+def build_params() -> list[object]:
     """`pytest.param`s, one a part, with ids like `pi/file.jsonl#0-3`. Without the folder: one that skips or fails."""
     out: list[object] = []
-    for param in sessions.params():
+    for param in sessions.build_params():
         assert isinstance(param, type(pytest.param()))
         (session,) = param.values
-        if not isinstance(session, Recorded):
+        if not isinstance(session, ParsedSession):
             out.append(param)
             continue
         count = 1 + len(session.entries) ** 2 // COSTLY
@@ -48,9 +48,9 @@ def params() -> list[object]:
     return out
 
 
-def views(log: Sequence[Entry]) -> Iterator[View]:
+def iterate_views(log: Sequence[Entry]) -> Iterator[View]:
     """The view after each entry, extended one by one along one path that holds the whole log."""
-    view = View.empty(Path(log))
+    view = View.build_empty(Path(log))
     for entry in log:
         view = view.extend([entry])
         yield view

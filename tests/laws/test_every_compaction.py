@@ -19,13 +19,13 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.record.block import Block
-from tenfold.view.view import View
+from tenfold.view.fold import View
 from tests.laws import compactions, conversations
 from tests.laws.compactions import AFTERWARDS, Desk
 from tests.laws.nearby import WIRES
-from tests.laws.recorded import cuts, lived, path_of
+from tests.laws.recorded import build_compacted_path, choose_cuts, get_path
 from tests.laws.strategies import Log
-from tests.laws.stretches import Stretch, views
+from tests.laws.stretches import Stretch, iterate_views
 
 LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""
@@ -38,59 +38,59 @@ EVERY = "TENFOLD_EVERY_CUT"
 Planned = tuple[View, Block]
 
 
-def paths(
+def choose_paths(
     stretch: Stretch, *, most: int, spread: int, lived_cuts: Callable[[Log], Container[int]]
 ) -> list[tuple[Log, Container[int]]]:
     """The paths to cut, each with the lengths to cut it at."""
-    log = path_of(stretch.session)
+    log = get_path(stretch.session)
     if len(log) <= most:
         return [(log, range(len(log) + 1))]
-    on_its_way = lived(stretch.session)
+    on_its_way = build_compacted_path(stretch.session)
     if EVERY in os.environ:
         return [(path, range(len(path) + 1)) for path in (log, on_its_way)]
-    return [(log, cuts(log, most=spread)), (on_its_way, lived_cuts(on_its_way))]
+    return [(log, choose_cuts(log, most=spread)), (on_its_way, lived_cuts(on_its_way))]
 
 
 def test_every_cut_of_a_recorded_session_compacts_by_the_laws(stretch: Stretch) -> None:
-    for log, at in paths(stretch, most=LONG, spread=SOME, lived_cuts=lambda path: range(len(path) + 1)):
-        desk = Desk.of(log, conversations.policy())
+    for log, at in choose_paths(stretch, most=LONG, spread=SOME, lived_cuts=lambda path: range(len(path) + 1)):
+        desk = Desk.from_log(log, conversations.make_policy())
         planned: deque[Planned] = deque()
-        for view in views(log):
+        for view in iterate_views(log):
             if isinstance(log[view.length - 1], Block):
                 planned.clear()
             for after, block in planned:
                 if view.length - block.time in LEAVES:
-                    compactions.fits_later(view, after, block)
+                    compactions.assert_fits_later(view, after, block)
             if planned and view.length - planned[0][1].time >= LEAVES[-1]:
                 planned.popleft()
-            if view.length in at and stretch.judges(view.length) and (made := judged(desk, view)) is not None:
+            if view.length in at and stretch.has_cut(view.length) and (made := judge_cut(desk, view)) is not None:
                 planned.append(made)
 
 
-def judged(desk: Desk, view: View) -> Planned | None:
+def judge_cut(desk: Desk, view: View) -> Planned | None:
     """One cut: compacts what stands before it, and gives the Block with its view, if there is one."""
-    size = conversations.tokens(view.messages())
-    compactions.ends_without_a_block(desk, view, size)
-    call = compactions.tenth_of(size)
-    verdict = desk.verdict(view, call)
+    size = conversations.count_tokens(view.get_messages())
+    compactions.assert_ends_without_block(desk, view, size)
+    call = compactions.build_tenth_call(size)
+    verdict = desk.get_result(view, call)
     block = verdict.entry
     if verdict.outcome.status != "compacted":
         assert verdict.outcome.status == "nothing"
-        compactions.leaves_the_view(view, verdict, attempt=verdict.entry is not None)
+        compactions.assert_view_unchanged(view, verdict, attempt=verdict.entry is not None)
         return None
     assert isinstance(block, Block)
-    after = desk.branch(view, block)
+    after = desk.append_block(view, block)
     log = (*desk.log[: view.length], block)
-    compactions.shrinks(view, after, verdict)
-    compactions.allowed(after)
-    compactions.tiled(after, log)
-    compactions.reachable(desk, after, block)
-    compactions.reopens(desk, after, block)
-    compactions.asked_again(desk, after, call)
-    compactions.undoes(view, after, block)
-    compactions.refused(after, block)
+    compactions.assert_shrinks(view, after, verdict)
+    compactions.assert_allowed(after)
+    compactions.assert_view_tiled(after, log)
+    compactions.assert_reachable(desk, after, block)
+    compactions.assert_reopens(desk, after, block)
+    compactions.assert_repeat_does_nothing(desk, after, call)
+    compactions.assert_undo_restores(view, after, block)
+    compactions.assert_second_block_refused(after, block)
     later = [e for e in desk.log[view.length : view.length + AFTERWARDS] if not isinstance(e, Block)]
-    compactions.goes_on(after, later, WIRES[view.length % len(WIRES)])
+    compactions.assert_goes_on(after, later, WIRES[view.length % len(WIRES)])
     return after, block
 
 
@@ -104,13 +104,13 @@ def loop() -> Iterator[asyncio.Runner]:
 def test_what_comes_to_nothing_and_what_is_replayed_wherever_a_session_is_cut(
     stretch: Stretch, loop: asyncio.Runner
 ) -> None:
-    for log, at in paths(stretch, most=SHORT, spread=FEW, lived_cuts=partial(cuts, most=SOME)):
-        desk = Desk.of(log, conversations.policy(models=("broken",), on_failure="abort"))
-        telling = replace(desk, policy=conversations.policy(models=("echo",)))
-        for view in views(log):
-            if view.length in at and stretch.judges(view.length):
-                call = compactions.tenth_of(conversations.tokens(view.messages()))
+    for log, at in choose_paths(stretch, most=SHORT, spread=FEW, lived_cuts=partial(choose_cuts, most=SOME)):
+        desk = Desk.from_log(log, conversations.make_policy(models=("broken",), on_failure="abort"))
+        telling = replace(desk, policy=conversations.make_policy(models=("echo",)))
+        for view in iterate_views(log):
+            if view.length in at and stretch.has_cut(view.length):
+                call = compactions.build_tenth_call(conversations.count_tokens(view.get_messages()))
                 if EVERY in os.environ or view.length % 4 < 2:
-                    compactions.comes_to_nothing(desk, view, call)
+                    compactions.assert_failures_harmless(desk, view, call)
                 if EVERY in os.environ or view.length % 4 >= 2:
-                    compactions.replays(telling, view, call, loop)
+                    compactions.assert_replays(telling, view, call, loop)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.transcripts import Recorded
-from tenfold.view.view import View
+from tenfold.formats import ParsedSession
+from tenfold.view.fold import View
 from tests.laws import checks, conversations, recorded
 from tests.laws.strategies import ENGINE, LAW, Log, logs
 
@@ -14,48 +14,48 @@ from tests.laws.strategies import ENGINE, LAW, Log, logs
 @LAW
 @given(logs())
 def test_the_fold_shows_what_the_naive_fold_predicts(log: Log) -> None:
-    checks.agrees_with_oracle(View, log)
+    checks.assert_agrees_with_oracle(View, log)
 
 
 @LAW
 @given(logs())
 def test_folding_twice_gives_the_same_bytes(log: Log) -> None:
-    checks.folds_the_same_twice(View, log)
+    checks.assert_folds_same_twice(View, log)
 
 
 @LAW
 @given(logs())
 def test_extending_entry_by_entry_is_folding_every_prefix(log: Log) -> None:
-    checks.extends_as_it_folds(View, log)
+    checks.assert_extends_as_it_folds(View, log)
 
 
 @LAW
 @given(logs(), st.integers(0, 24))
 def test_two_futures_of_one_view_do_not_see_each_other(log: Log, at: int) -> None:
-    checks.forks_apart(View, log, min(at, len(log)))
+    checks.assert_forks_apart(View, log, min(at, len(log)))
 
 
 @LAW
 @given(logs())
 def test_opening_from_any_snapshot_is_folding_from_the_root(log: Log) -> None:
-    checks.opens_from_snapshots(View, log)
+    checks.assert_opens_from_snapshots(View, log)
 
 
 @ENGINE
 @given(conversations.compacted_logs())
 def test_what_the_engine_wrote_opens_and_extends_as_it_folds(log: Log) -> None:
-    checks.opens_from_snapshots(View, log)
-    checks.extends_as_it_folds(View, log)
+    checks.assert_opens_from_snapshots(View, log)
+    checks.assert_extends_as_it_folds(View, log)
 
 
-def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: Recorded) -> None:
-    log = recorded.path_of(session)
-    for length in recorded.cuts(log):
-        checks.agrees_with_oracle(View, log[:length])
-    checks.folds_the_same_twice(View, log)
+def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: ParsedSession) -> None:
+    log = recorded.get_path(session)
+    for length in recorded.choose_cuts(log):
+        checks.assert_agrees_with_oracle(View, log[:length])
+    checks.assert_folds_same_twice(View, log)
 
 
-def test_recorded_sessions_extend_and_open_as_they_fold(session: Recorded) -> None:
-    log = recorded.compacted(session)
-    checks.extends_as_it_folds(View, log, at=recorded.cuts(log))
-    checks.opens_from_snapshots(View, log)
+def test_recorded_sessions_extend_and_open_as_they_fold(session: ParsedSession) -> None:
+    log = recorded.build_path_with_blocks(session)
+    checks.assert_extends_as_it_folds(View, log, at=recorded.choose_cuts(log))
+    checks.assert_opens_from_snapshots(View, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tenfold.view.view import View
+from tenfold.view.fold import View
 from tests.laws import checks
 from tests.laws.strategies import LAW, SILENT, STALE, TALK, Log, logs
 
@@ -12,10 +12,10 @@ from tests.laws.strategies import LAW, SILENT, STALE, TALK, Log, logs
 @LAW
 @given(logs())
 def test_what_was_sent_stays_the_beginning_of_what_is_sent(log: Log) -> None:
-    checks.keeps_the_prefix(View, log)
+    checks.assert_keeps_prefix(View, log)
 
 
 @LAW
 @given(logs(TALK + SILENT + STALE, most=30))
 def test_without_blocks_the_whole_conversation_is_one_growing_prefix(log: Log) -> None:
-    checks.keeps_the_prefix(View, log)
+    checks.assert_keeps_prefix(View, log)

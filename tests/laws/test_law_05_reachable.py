@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from tenfold.formats import ParsedSession
 from tenfold.record.block import Block
-from tenfold.record.entry import message_of
-from tenfold.transcripts import Recorded
-from tenfold.view.view import View
+from tenfold.record.entry import get_message
+from tenfold.view.fold import View
 from tests.laws import checks, conversations, recorded
 from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs
 
@@ -15,27 +15,27 @@ from tests.laws.strategies import BLOCKS, ENGINE, LAW, TALK, Log, logs
 @LAW
 @given(logs(TALK + BLOCKS * 3, most=30))
 def test_every_covered_original_is_found_through_covers(log: Log) -> None:
-    checks.reaches_every_original(View, log)
+    checks.assert_originals_reachable(View, log)
 
 
 @ENGINE
 @given(conversations.compacted_logs())
 def test_what_the_engine_covered_is_found_through_covers(log: Log) -> None:
-    checks.reaches_every_original(View, log)
+    checks.assert_originals_reachable(View, log)
 
 
-def test_recorded_originals_expand_from_the_block_that_covers_them(session: Recorded) -> None:
-    opened = recorded.tenth(session).session
-    log = recorded.path_of(session)
-    for position in opened.view.marks.live:
-        block = opened.view.path.at(position)
+def test_recorded_originals_expand_from_the_block_that_covers_them(session: ParsedSession) -> None:
+    opened = recorded.compact_to_tenth(session).session
+    log = recorded.get_path(session)
+    for position in opened.view.state.live_blocks:
+        block = opened.view.path.get_entry(position)
         assert isinstance(block, Block)
         lines = opened.expand(block.id, deep=True)
         covered = {p for r in block.replacements for p in range(r.first, r.last + 1)}
-        expected = [(p, log[p].id, m) for p in sorted(covered) if (m := message_of(log[p])) is not None]
+        expected = [(p, log[p].id, m) for p in sorted(covered) if (m := get_message(log[p])) is not None]
         assert [(line.position, line.entry, line.message) for line in lines] == expected
         assert all(line.original for line in lines)
 
 
-def test_recorded_originals_are_found_through_nested_blocks(session: Recorded) -> None:
-    checks.reaches_every_original(View, recorded.compacted(session))
+def test_recorded_originals_are_found_through_nested_blocks(session: ParsedSession) -> None:
+    checks.assert_originals_reachable(View, recorded.build_path_with_blocks(session))

@@ -7,84 +7,86 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.engine import Call
+from tenfold.engine.compact import Call
+from tenfold.engine.drive import Answerer
 from tenfold.session import Session
 from tests.laws import conversations, strategies
-from tests.laws.conversations import Echo, NeverAsk, entries, sent, tokens
+from tests.laws.conversations import Echo, NeverAsk, count_tokens, encode_view, read_entries
 from tests.laws.strategies import ENGINE, Log
 
 
-def compacted(log: Log, call: Call) -> Session | None:
+def open_compacted_session(log: Log, call: Call) -> Session | None:
     """A session that this call has compacted, None where there was nothing to compact."""
-    session = conversations.opened(log, conversations.policy(models=("echo",)), Answerer(Echo()))
+    session = conversations.open_session(log, conversations.make_policy(models=("echo",)), Answerer(Echo()))
     return session if session.compact(call).status == "compacted" else None
 
 
-def asks_nothing(session: Session, call: Call) -> None:
+def assert_asks_nothing(session: Session, call: Call) -> None:
     """Asks for the same again, here and in the session opened anew, where any model call fails the test."""
-    place = session.place
+    place = session.address
     again = Session(place, session.policy, answerer=Answerer(NeverAsk()))
     for opened in (again, session):
-        before, held = sent(opened), entries(opened)
+        before, held = encode_view(opened), read_entries(opened)
         opened.answerer = Answerer(NeverAsk())
         outcome = opened.compact(call)
         assert outcome.status == "nothing"
         assert outcome.reason
-        assert (sent(opened), entries(opened)) == (before, held)
+        assert (encode_view(opened), read_entries(opened)) == (before, held)
 
 
 @ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_the_same_target_asked_again_does_nothing(log: Log, percent: int) -> None:
-    call = Call(to=max(1, tokens(conversations.opened(log).view.messages()) * percent // 100))
-    session = compacted(log, call)
+    call = Call(to=max(1, count_tokens(conversations.open_session(log).view.get_messages()) * percent // 100))
+    session = open_compacted_session(log, call)
     assume(session is not None)
     assert session is not None
-    asks_nothing(session, call)
+    assert_asks_nothing(session, call)
 
 
 @ENGINE
 @given(conversations.long_logs(least=16), st.sampled_from(("check", "manual", "tool", "overflow")))
 def test_the_same_demand_in_the_same_window_does_nothing(log: Log, demand: str) -> None:
-    call = replace(Call(window=tokens(conversations.opened(log).view.messages())), demand=demand)
-    session = compacted(log, call)
+    call = replace(Call(window=count_tokens(conversations.open_session(log).view.get_messages())), demand=demand)
+    session = open_compacted_session(log, call)
     assume(session is not None)
     assert session is not None
-    asks_nothing(session, call)
+    assert_asks_nothing(session, call)
 
 
 @pytest.mark.parametrize("demand", ["check", "manual", "tool", "overflow"])
 def test_an_open_step_from_before_the_block_is_no_message_after_it(demand: str) -> None:
-    log = conversations.grown(strategies.play([*[("user", 0, 0, 0), ("answer", 0, 0, 0)] * 15, ("calls", 0, 0, 0)]), 20)
-    call = replace(Call(window=tokens(conversations.opened(log).view.messages())), demand=demand)
-    session = compacted(log, call)
+    log = conversations.lengthen_log(
+        strategies.play([*[("user", 0, 0, 0), ("answer", 0, 0, 0)] * 15, ("calls", 0, 0, 0)]), 20
+    )
+    call = replace(Call(window=count_tokens(conversations.open_session(log).view.get_messages())), demand=demand)
+    session = open_compacted_session(log, call)
     assert session is not None
-    asks_nothing(session, call)
+    assert_asks_nothing(session, call)
 
 
 @ENGINE
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_a_pin_is_no_message_and_changes_nothing_about_that(log: Log, percent: int) -> None:
-    session = conversations.opened(log)
-    call = Call(to=max(1, tokens(session.view.messages()) * percent // 100))
+    session = conversations.open_session(log)
+    call = Call(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
     assume(session.compact(call).status == "compacted")
-    kept = [s.at for s in session.view.shown() if s.original]
+    kept = [s.position for s in session.view.get_visible_messages() if s.is_original]
     assume(kept)
-    session.pin(session.view.path.at(kept[0]).id)
-    held = entries(session)
+    session.pin(session.view.path.get_entry(kept[0]).id)
+    held = read_entries(session)
     assert session.compact(call).status == "nothing"
-    assert entries(session) == held
+    assert read_entries(session) == held
 
 
 @ENGINE
 @given(conversations.long_logs(), st.integers(10, 60), st.booleans())
 def test_syncing_what_is_in_view_changes_nothing(log: Log, percent: int, hushed: bool) -> None:  # noqa: FBT001
     log = strategies.play([("error", 0, 0, 0)], log) if hushed else log
-    session = conversations.opened(log)
-    session.compact(to=max(1, tokens(session.view.messages()) * percent // 100))
-    before, held = sent(session), entries(session)
-    session.sync(session.view.messages())
-    assert (sent(session), entries(session)) == (before, held)
-    session.sync(conversations.messages(log))
-    assert (sent(session), entries(session)) == (before, held)
+    session = conversations.open_session(log)
+    session.compact(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
+    before, held = encode_view(session), read_entries(session)
+    session.sync(session.view.get_messages())
+    assert (encode_view(session), read_entries(session)) == (before, held)
+    session.sync(conversations.extract_messages(log))
+    assert (encode_view(session), read_entries(session)) == (before, held)

@@ -10,34 +10,33 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.aio import AsyncSession
-from tenfold.drive import Answerer
-from tenfold.engine import Call
-from tenfold.record.ask import Answer, Consult, Outcome, Summarize
+from tenfold.engine.compact import Call
+from tenfold.engine.drive import Answerer
+from tenfold.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
 from tenfold.record.entry import Attempt, Entry
 from tenfold.record.message import Message, Text
-from tenfold.session import Session
+from tenfold.session import AsyncSession, Session
 from tests.laws import conversations
 from tests.laws.checks import BYTES
-from tests.laws.conversations import Broken, Echo, NeverAsk, entries, sent, tokens
+from tests.laws.conversations import Broken, Echo, NeverAsk, count_tokens, encode_view, read_entries
 from tests.laws.strategies import ENGINE, Log
 
 
-def target(session: Session, percent: int) -> int:
+def compute_target(session: Session, percent: int) -> int:
     """A share of the view's tokens."""
-    return max(1, tokens(session.view.messages()) * percent // 100)
+    return max(1, count_tokens(session.view.get_messages()) * percent // 100)
 
 
-def left_by(session: Session, before: list[bytes], held: list[Entry]) -> list[Entry]:
+def get_left_entries(session: Session, before: list[bytes], held: list[Entry]) -> list[Entry]:
     """The entries that a run without a Block left. The view is what it was, also where it is opened anew."""
-    assert sent(session) == before
-    assert sent(Session(session.place, session.policy)) == before
-    now = entries(session)
+    assert encode_view(session) == before
+    assert encode_view(Session(session.address, session.policy)) == before
+    now = read_entries(session)
     assert now[: len(held)] == held
     return now[len(held) :]
 
 
-def remembers(left: list[Entry], outcome: Outcome) -> None:
+def assert_remembers(left: list[Entry], outcome: Outcome) -> None:
     """Exactly one Attempt, which says what the Outcome says."""
     assert len(left) == 1
     attempt = left[0]
@@ -50,15 +49,15 @@ def remembers(left: list[Entry], outcome: Outcome) -> None:
 @given(conversations.long_logs(), st.integers(10, 60))
 def test_a_failed_summary_changes_no_view_and_leaves_one_attempt(log: Log, percent: int) -> None:
     model = Broken()
-    using = conversations.policy(models=("broken", "next"), on_failure="abort")
-    session = conversations.opened(log, using, Answerer(model))
-    before, held = sent(session), entries(session)
-    outcome = session.compact(to=target(session, percent))
+    using = conversations.make_policy(models=("broken", "next"), on_failure="abort")
+    session = conversations.open_session(log, using, Answerer(model))
+    before, held = encode_view(session), read_entries(session)
+    outcome = session.compact(to=compute_target(session, percent))
     assume(model.calls)
     assert outcome.status == "failed"
     assert "the provider is down" in outcome.reason
-    left = left_by(session, before, held)
-    remembers(left, outcome)
+    left = get_left_entries(session, before, held)
+    assert_remembers(left, outcome)
     assert isinstance(left[0], Attempt)
     assert left[0].spent.calls == model.calls
 
@@ -66,74 +65,80 @@ def test_a_failed_summary_changes_no_view_and_leaves_one_attempt(log: Log, perce
 @ENGINE
 @given(conversations.long_logs(), st.integers(10, 60), st.text("ab ", max_size=9))
 def test_a_hook_that_cancels_leaves_nothing(log: Log, percent: int, why: str) -> None:
-    asked: list[Consult] = []
+    asked: list[ConsultAsk] = []
 
-    def cancels(ask: Consult) -> Answer:
+    def cancel(ask: ConsultAsk) -> Answer:
         asked.append(ask)
         return Answer(cancel=True, error=why)
 
-    session = conversations.opened(log, conversations.policy(models=("m",)), Answerer(NeverAsk(), before=(cancels,)))
-    before, held = sent(session), entries(session)
-    outcome = session.compact(replace(session.call(to=target(session, percent)), consult=True))
+    session = conversations.open_session(
+        log, conversations.make_policy(models=("m",)), Answerer(NeverAsk(), before_hooks=(cancel,))
+    )
+    before, held = encode_view(session), read_entries(session)
+    outcome = session.compact(replace(session.build_call(to=compute_target(session, percent)), has_before_hooks=True))
     assume(asked)
     assert outcome.status == "cancelled"
-    assert left_by(session, before, held) == []
+    assert get_left_entries(session, before, held) == []
 
 
 @ENGINE
 @given(conversations.long_logs(least=3), st.integers(1, 60), st.sampled_from(("check", "manual", "tool", "overflow")))
 def test_an_unsatisfiable_window_is_said_once(log: Log, window: int, demand: str) -> None:
-    session = conversations.opened(log, conversations.policy(models=("m",)), Answerer(NeverAsk()))
-    before, held = sent(session), entries(session)
+    session = conversations.open_session(log, conversations.make_policy(models=("m",)), Answerer(NeverAsk()))
+    before, held = encode_view(session), read_entries(session)
     call = replace(Call(window=window), demand=demand)
     outcome = session.compact(call)
     assume(outcome.status == "unsatisfiable")
     assert outcome.itemised
-    remembers(left_by(session, before, held), outcome)
+    assert_remembers(get_left_entries(session, before, held), outcome)
     if demand != "manual":
-        held = entries(session)
+        held = read_entries(session)
         assert session.compact(call).status == "unsatisfiable"
-        assert left_by(session, before, held) == []
+        assert get_left_entries(session, before, held) == []
 
 
 @ENGINE
 @given(conversations.long_logs(), st.integers(100, 400))
 def test_what_is_not_called_for_leaves_nothing(log: Log, percent: int) -> None:
-    session = conversations.opened(log, conversations.policy(models=("m",)), Answerer(NeverAsk()))
-    before, held = sent(session), entries(session)
-    assert session.compact(to=target(session, percent)).status == "nothing"
-    assert session.compact(replace(Call(window=3 * target(session, percent)), demand="check")).status == "nothing"
-    assert left_by(session, before, held) == []
+    session = conversations.open_session(log, conversations.make_policy(models=("m",)), Answerer(NeverAsk()))
+    before, held = encode_view(session), read_entries(session)
+    assert session.compact(to=compute_target(session, percent)).status == "nothing"
+    assert (
+        session.compact(replace(Call(window=3 * compute_target(session, percent)), demand="check")).status == "nothing"
+    )
+    assert get_left_entries(session, before, held) == []
 
 
 @ENGINE
 @given(conversations.long_logs(least=1, most=8), st.integers(10, 99))
 def test_every_ending_without_a_block_keeps_the_view_and_leaves_at_most_one_attempt(log: Log, percent: int) -> None:
-    session = conversations.opened(log)
-    before, held = sent(session), entries(session)
-    outcome = session.compact(window=target(session, percent))
+    session = conversations.open_session(log)
+    before, held = encode_view(session), read_entries(session)
+    outcome = session.compact(window=compute_target(session, percent))
     assume(outcome.status != "compacted")
-    left = left_by(session, before, held)
+    left = get_left_entries(session, before, held)
     assert outcome.status in ("nothing", "unsatisfiable")
     if left:
-        remembers(left, outcome)
+        assert_remembers(left, outcome)
     else:
         assert outcome.status == "nothing"
 
 
 def test_a_cancelled_task_leaves_no_block() -> None:
-    session = conversations.opened(conversations.seeded(1), conversations.policy(models=("m",)), Answerer(NeverAsk()))
-    before, held = sent(session), entries(session)
+    session = conversations.open_session(
+        conversations.build_seeded_log(1), conversations.make_policy(models=("m",)), Answerer(NeverAsk())
+    )
+    before, held = encode_view(session), read_entries(session)
 
-    async def cancelled() -> None:
+    async def cancel_task() -> None:
         asked = asyncio.Event()
 
-        async def never(_: Summarize) -> Answer:
+        async def wait_forever(_: SummaryAsk) -> Answer:
             asked.set()
             await asyncio.Event().wait()
             raise AssertionError
 
-        task = asyncio.create_task(AsyncSession(session, answer=never).compact(to=target(session, 25)))
+        task = asyncio.create_task(AsyncSession(session, answer=wait_forever).compact(to=compute_target(session, 25)))
         waiting = asyncio.create_task(asked.wait())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         assert asked.is_set(), "the model was never asked"
@@ -141,52 +146,54 @@ def test_a_cancelled_task_leaves_no_block() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancelled())
-    assert left_by(session, before, held) == []
+    asyncio.run(cancel_task())
+    assert get_left_entries(session, before, held) == []
     session.answerer = Answerer(Echo())
-    assert session.compact(to=target(session, 25)).status == "compacted"
+    assert session.compact(to=compute_target(session, 25)).status == "compacted"
 
 
 def test_messages_that_come_while_a_model_writes_stay_and_the_block_still_fits() -> None:
     """Law 14 through the session: two writers lose no message."""
-    log = conversations.seeded(2)
+    log = conversations.build_seeded_log(2)
     late = Message("user", (Text("and one more thing"),), "human")
-    session = conversations.opened(log, conversations.policy(models=("m",)))
+    session = conversations.open_session(log, conversations.make_policy(models=("m",)))
 
     class Interrupted(Echo):
-        def answer(self, ask: Summarize) -> Answer:
+        def answer(self, ask: SummaryAsk) -> Answer:
             if not self.calls:
-                writer = threading.Thread(target=lambda: Session(session.place, session.policy).append(late))
+                writer = threading.Thread(target=lambda: Session(session.address, session.policy).append(late))
                 writer.start()
                 writer.join()
             return super().answer(ask)
 
     session.answerer = Answerer(Interrupted())
-    outcome = session.compact(to=target(session, 25))
+    outcome = session.compact(to=compute_target(session, 25))
     assert outcome.status == "compacted"
-    assert session.view.messages()[-1] == late
-    held = [BYTES.encode(e) for e in entries(session)]
+    assert session.view.get_messages()[-1] == late
+    held = [BYTES.encode(e) for e in read_entries(session)]
     assert held[: len(log)] == [BYTES.encode(e) for e in log]
     assert len(held) == len(log) + 2
 
 
 def test_an_undo_while_a_model_writes_supersedes_the_block() -> None:
-    session = conversations.opened(conversations.seeded(3), conversations.policy(models=("m",)), Answerer(Echo()))
-    assert session.compact(to=target(session, 60)).status == "compacted"
+    session = conversations.open_session(
+        conversations.build_seeded_log(3), conversations.make_policy(models=("m",)), Answerer(Echo())
+    )
+    assert session.compact(to=compute_target(session, 60)).status == "compacted"
     session.append(Message("user", (Text("go on " * 400),), "human"))
 
     class Undoes(Echo):
-        def answer(self, ask: Summarize) -> Answer:
+        def answer(self, ask: SummaryAsk) -> Answer:
             if not self.calls:
-                Session(session.place, session.policy).undo()
+                Session(session.address, session.policy).undo()
             return super().answer(ask)
 
     model = Undoes()
     session.answerer = Answerer(model)
-    outcome = session.compact(to=target(session, 35))
+    outcome = session.compact(to=compute_target(session, 35))
     assert model.calls
     assert outcome.status == "superseded"
-    opened = Session(session.place, session.policy)
-    assert opened.view.marks.live == ()
-    assert sent(session) == sent(opened)
+    opened = Session(session.address, session.policy)
+    assert opened.view.state.live_blocks == ()
+    assert encode_view(session) == encode_view(opened)
     assert not outcome.block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from tenfold.view.view import View
+from tenfold.view.fold import View
 from tests.laws import checks, conversations
 from tests.laws.strategies import ENGINE, LAW, Log, logs
 
@@ -12,17 +12,17 @@ from tests.laws.strategies import ENGINE, LAW, Log, logs
 @LAW
 @given(logs(most=30))
 def test_units_and_covers_tile_the_path(log: Log) -> None:
-    checks.tiles_every_position(View, log)
+    checks.assert_positions_tiled(View, log)
 
 
 @LAW
 @given(logs(most=14))
 def test_exactly_whole_closed_units_may_be_replaced(log: Log) -> None:
-    checks.names_whole_ranges(View, log)
+    checks.assert_names_whole_ranges(View, log)
 
 
 @ENGINE
 @given(conversations.compacted_logs())
 def test_nothing_falls_between_the_engines_blocks(log: Log) -> None:
-    checks.tiles_every_position(View, log)
-    checks.agrees_with_oracle(View, log)
+    checks.assert_positions_tiled(View, log)
+    checks.assert_agrees_with_oracle(View, log)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tenfold.transcripts import Recorded
-from tenfold.view.view import View
+from tenfold.formats import ParsedSession
+from tenfold.view.fold import View
 from tests.laws import checks, recorded, strategies
 from tests.laws.strategies import BLOCKS, LAW, STALE, TALK, Log, Move, logs, talk
 
@@ -20,46 +20,46 @@ from tests.laws.strategies import BLOCKS, LAW, STALE, TALK, Log, Move, logs, tal
 def test_a_planned_block_fits_after_any_messages(
     log: Log, wanted: list[tuple[int, int, int]], later: list[Move]
 ) -> None:
-    block = strategies.legal_block(log, wanted)
+    block = strategies.build_legal_block(log, wanted)
     assume(block is not None)
     assert block is not None
-    checks.fits_later_leaves(View, log, block, strategies.play(later, log)[len(log) :])
+    checks.assert_fits_later_leaves(View, log, block, strategies.play(later, log)[len(log) :])
 
 
 @LAW
 @given(logs(), st.integers(0, 7), st.integers(0, 7), talk(most=10))
 def test_a_block_over_its_own_batches_fits_after_any_messages(log: Log, a: int, b: int, later: list[Move]) -> None:
-    block = strategies.clip_block(log, a, b, 1 + b % 6)
+    block = strategies.build_clip_block(log, a, b, 1 + b % 6)
     assume(block is not None)
     assert block is not None
-    checks.fits_later_leaves(View, log, block, strategies.play(later, log)[len(log) :])
+    checks.assert_fits_later_leaves(View, log, block, strategies.play(later, log)[len(log) :])
 
 
 @LAW
 @given(logs(TALK + BLOCKS * 2 + STALE * 3))
 def test_a_stale_block_is_refused_and_changes_nothing(log: Log) -> None:
-    checks.refuses_stale_blocks(View, log)
+    checks.assert_refuses_stale_blocks(View, log)
 
 
 @LAW
 @given(logs(TALK + BLOCKS * 2, most=14), st.integers(0, 7), st.integers(0, 7))
 def test_after_a_newer_block_over_the_same_range_the_older_plan_is_refused(log: Log, a: int, b: int) -> None:
-    planned = strategies.legal_block(log, [(a, b, 1)])
-    rival = strategies.legal_block(log, [(a, b, 0)])
+    planned = strategies.build_legal_block(log, [(a, b, 1)])
+    rival = strategies.build_legal_block(log, [(a, b, 0)])
     assume(planned is not None)
     assert planned is not None
     assert rival is not None
-    view = checks.whole_fold(View, [*log, rival])
-    assert not view.fits(planned)
-    both = checks.whole_fold(View, [*log, rival, planned])
-    assert both.messages() == view.messages()
-    assert both.marks.live == view.marks.live
+    view = checks.fold_from_root(View, [*log, rival])
+    assert not view.can_append(planned)
+    both = checks.fold_from_root(View, [*log, rival, planned])
+    assert both.get_messages() == view.get_messages()
+    assert both.state.live_blocks == view.state.live_blocks
 
 
-def test_a_block_planned_on_a_recorded_session_fits_its_later_leaves(session: Recorded) -> None:
-    log = recorded.path_of(session)
-    for length in recorded.cuts(log, most=6):
-        block = strategies.legal_block(log[:length], [(0, 2, 1), (4, 1, 5)])
+def test_a_block_planned_on_a_recorded_session_fits_its_later_leaves(session: ParsedSession) -> None:
+    log = recorded.get_path(session)
+    for length in recorded.choose_cuts(log, most=6):
+        block = strategies.build_legal_block(log[:length], [(0, 2, 1), (4, 1, 5)])
         if block is not None:
             later = log[length : length + recorded.LATER]
-            checks.fits_later_leaves(View, log[:length], block, later)
+            checks.assert_fits_later_leaves(View, log[:length], block, later)

@@ -7,45 +7,45 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tenfold.record.entry import Entry
-from tenfold.view.view import View
+from tenfold.view.fold import View
 from tests.laws import checks, mutants, strategies
 from tests.laws.checks import Fold
 from tests.laws.mutants import MUTANTS, Mutant
 
 SEEDS = range(70)
-LOGS = [strategies.seeded(seed, most=6 + seed // 3) for seed in SEEDS]
+LOGS = [strategies.build_seeded_log(seed, most=6 + seed // 3) for seed in SEEDS]
 
 
-def forks_everywhere(fold: Fold, log: Sequence[Entry]) -> None:
+def assert_forks_everywhere(fold: Fold, log: Sequence[Entry]) -> None:
     for at in range(0, len(log) + 1, 3):
-        checks.forks_apart(fold, log, at)
+        checks.assert_forks_apart(fold, log, at)
 
 
 LAWS: tuple[Callable[[Fold, Sequence[Entry]], None], ...] = (
-    checks.agrees_with_oracle,
-    checks.folds_the_same_twice,
-    checks.extends_as_it_folds,
-    forks_everywhere,
-    checks.opens_from_snapshots,
-    checks.keeps_the_prefix,
-    checks.reaches_every_original,
-    checks.tiles_every_position,
-    checks.undoes_each_block,
-    checks.refuses_stale_blocks,
-    checks.names_whole_ranges,
+    checks.assert_agrees_with_oracle,
+    checks.assert_folds_same_twice,
+    checks.assert_extends_as_it_folds,
+    assert_forks_everywhere,
+    checks.assert_opens_from_snapshots,
+    checks.assert_keeps_prefix,
+    checks.assert_originals_reachable,
+    checks.assert_positions_tiled,
+    checks.assert_blocks_undoable,
+    checks.assert_refuses_stale_blocks,
+    checks.assert_names_whole_ranges,
 )
 
 
-def killer(fold: Fold) -> str:
+def find_killer(fold: Fold) -> str:
     """The first law that this fold breaks, with the log that shows it; empty if it breaks none."""
     for seed, log in zip(SEEDS, LOGS, strict=True):
         for law in LAWS:
-            if broken := breaks(law, fold, log):
+            if broken := find_breach(law, fold, log):
                 return f"{law.__name__} (seed {seed}: {broken})"
     return ""
 
 
-def breaks(law: Callable[[Fold, Sequence[Entry]], None], fold: Fold, log: Sequence[Entry]) -> str:
+def find_breach(law: Callable[[Fold, Sequence[Entry]], None], fold: Fold, log: Sequence[Entry]) -> str:
     """Why the law does not hold, empty when it does. A crash inside the fold counts as a breach."""
     try:
         law(fold, log)
@@ -55,20 +55,20 @@ def breaks(law: Callable[[Fold, Sequence[Entry]], None], fold: Fold, log: Sequen
 
 
 def test_the_real_fold_breaks_no_law() -> None:
-    assert killer(View) == ""
+    assert find_killer(View) == ""
 
 
 def test_an_unedited_copy_breaks_no_law() -> None:
-    copied = mutants.fold_of(Mutant("none", mutants.VIEW, "class View:", "class View:"))
+    copied = mutants.build_fold(Mutant("none", mutants.VIEW, "class View:", "class View:"))
     assert copied is not View
-    assert killer(copied) == ""
+    assert find_killer(copied) == ""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_laws_kill(mutant: Mutant) -> None:
-    assert killer(mutants.fold_of(mutant)), f"no law tells {mutant.name} from the fold"
+    assert find_killer(mutants.build_fold(mutant)), f"no law tells {mutant.name} from the fold"
 
 
 def test_an_edit_whose_text_is_gone_is_an_error() -> None:
     with pytest.raises(ValueError, match="occurs 0 times"):
-        mutants.fold_of(Mutant("gone", mutants.VIEW, "no such text", ""))
+        mutants.build_fold(Mutant("gone", mutants.VIEW, "no such text", ""))

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.engine import Call
-from tenfold.record.ask import Answer, Summarize
+from tenfold.engine.compact import Call
+from tenfold.engine.drive import Answerer
+from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.view.rules import validate
 from tenfold.wire import WIRES
 from tests.laws import nearby, presets
-from tests.laws.conversations import NeverAsk, entries, sent, tokens
+from tests.laws.conversations import NeverAsk, count_tokens, encode_view, read_entries
 from tests.laws.presets import NAMES, QUICK, Counted, Good
 
 WINDOW = 12_000
@@ -23,7 +23,7 @@ FIELDS = {"openai-chat": "messages", "anthropic": "messages", "openai-responses"
 Item = dict[str, Any]
 
 
-def is_models(item: Item) -> bool:
+def is_model_output(item: Item) -> bool:
     """Whether an item of a wire is what the model gave back: a request was made right before it."""
     return item.get("role") in ("assistant", "model") or item.get("type") in ("function_call", "reasoning")
 
@@ -32,31 +32,31 @@ def is_models(item: Item) -> bool:
 def test_a_host_that_resends_its_history_is_served_by_the_laws(name: str) -> None:
     """Each preset speaks a wire. Every request fits the window, is well-formed, and begins with the one before it."""
     wire = nearby.WIRES[NAMES.index(name) % len(nearby.WIRES)]
-    said = [m for number in range(6) for m in presets.work(100 * number, 5_000)]
+    said = [m for number in range(6) for m in presets.build_work(100 * number, 5_000)]
     items: list[Item] = [json.loads(item.raw) for item in WIRES[wire].encode(said).items]
-    session = presets.opened(name, (), Good(presets.using(name).summary))
+    session = presets.open_session(name, (), Good(presets.build_preset(name).summary))
     before: list[Item] = []
     live: tuple[int, ...] = ()
     blocks = 0
-    for end in (n for n, item in enumerate(items) if is_models(item) and not is_models(items[n - 1])):
+    for end in (n for n, item in enumerate(items) if is_model_output(item) and not is_model_output(items[n - 1])):
         request = {"model": "m", FIELDS[wire]: items[:end]}
         got: list[Item] = session.before_model(request, window=WINDOW, wire=wire)[FIELDS[wire]]
         assert validate(got, wire) == []
-        assert tokens(session.view.messages()) <= WINDOW
-        if session.view.marks.live == live:
+        assert count_tokens(session.view.get_messages()) <= WINDOW
+        if session.view.state.live_blocks == live:
             assert got[: len(before)] == before, f"law 2: the request of {end} items does not begin with the last"
         else:
             blocks += 1
-            held = entries(session)
-            session.answerer = presets.answerer(NeverAsk())
+            held = read_entries(session)
+            session.answerer = presets.build_answerer(NeverAsk())
             assert session.before_model(request, window=WINDOW, wire=wire)[FIELDS[wire]] == got
-            assert entries(session) == held
-            session.answerer = presets.answerer(Good(presets.using(name).summary))
-        before, live = got, session.view.marks.live
+            assert read_entries(session) == held
+            session.answerer = presets.build_answerer(Good(presets.build_preset(name).summary))
+        before, live = got, session.view.state.live_blocks
     assert blocks >= 2, "so much does not fit without compactions"
-    assert tokens([m for e in entries(session) if (m := getattr(e, "message", None))]) > 2 * WINDOW
-    presets.reachable(session)
-    presets.keeps_facts(session)
+    assert count_tokens([m for e in read_entries(session) if (m := getattr(e, "message", None))]) > 2 * WINDOW
+    presets.assert_reachable(session)
+    presets.assert_keeps_facts(session)
 
 
 class Hangs(Counted):
@@ -66,7 +66,7 @@ class Hangs(Counted):
         super().__init__()
         self.go, self.ended = threading.Event(), threading.Semaphore(0)
 
-    def said(self, ask: Summarize) -> Answer:
+    def build_answer(self, ask: SummaryAsk) -> Answer:
         self.go.wait()
         self.ended.release()
         return Answer(text=f"Much too late for {ask.purpose}.")
@@ -75,20 +75,20 @@ class Hangs(Counted):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_answer_that_comes_after_it_was_given_up_changes_nothing(name: str) -> None:
     """The run ends without it: by code, or `failed` with one Attempt (law 11). What comes then is not heard."""
-    policy = presets.using(name)
-    session = presets.opened(name, (), None)
+    policy = presets.build_preset(name)
+    session = presets.open_session(name, (), None)
     session.policy = replace(policy, summary=replace(policy.summary, timeout=0.02, tries=1))
-    session.append(*presets.work(0, 6_000))
+    session.append(*presets.build_work(0, 6_000))
     model = Hangs()
-    session.answerer = Answerer(model, patience=QUICK)
+    session.answerer = Answerer(model, retry_rule=QUICK)
     judge = presets.Judge(session)
     outcome = judge.compact(Call(to=1_000))
     assert model.calls
     assert outcome.status in ("compacted", "failed"), outcome.reason
     assert outcome.status == "compacted" or policy.summary.on_failure != "ladder"
-    before, held = sent(session), entries(session)
+    before, held = encode_view(session), read_entries(session)
     model.go.set()
     for _ in range(model.calls):
         model.ended.acquire()
-    assert (sent(session), entries(session)) == (before, held)
-    assert "Much too late" not in str(session.view.messages())
+    assert (encode_view(session), read_entries(session)) == (before, held)
+    assert "Much too late" not in str(session.view.get_messages())

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.engine import Call
+from tenfold.engine.compact import Call
 from tenfold.llm.model import Model
 from tests.laws import conversations, presets
-from tests.laws.conversations import tokens
+from tests.laws.conversations import count_tokens
 from tests.laws.presets import NAMES, PRESET, Bad, Good, Judge
 from tests.laws.strategies import Log
 
@@ -25,7 +25,7 @@ def rounds() -> st.SearchStrategy[list[tuple[int, str]]]:
     return st.lists(target | window, min_size=2, max_size=4)
 
 
-def call_for(size: int, share: int, kind: str) -> Call:
+def build_call(size: int, share: int, kind: str) -> Call:
     """The demand that a round stands for, on a view of this size."""
     tokens = max(1, size * share // 100)
     match kind:
@@ -35,17 +35,17 @@ def call_for(size: int, share: int, kind: str) -> Call:
             return Call(to=tokens)
 
 
-def journey(name: str, log: Log, wanted: Rounds, model: Model | None, models: tuple[str, ...] = ("m",)) -> Judge:
+def run_journey(name: str, log: Log, wanted: Rounds, model: Model | None, models: tuple[str, ...] = ("m",)) -> Judge:
     """The session compacted round by round while it goes on: half of it first, the rest in equal parts."""
     half = len(log) // 2
-    judge = Judge(presets.opened(name, log[:half], model, models=models))
-    said = conversations.messages(log[half:])
+    judge = Judge(presets.open_session(name, log[:half], model, models=models))
+    said = conversations.extract_messages(log[half:])
     each = -(-len(said) // len(wanted))
     for number, (share, kind) in enumerate(wanted):
-        judge.compact(call_for(tokens(judge.session.view.messages()), share, kind))
+        judge.compact(build_call(count_tokens(judge.session.view.get_messages()), share, kind))
         judge.session.append(*said[number * each : (number + 1) * each])
-        presets.well_formed(judge.session)
-    judge.whole()
+        presets.assert_well_formed(judge.session)
+    judge.check_whole_path()
     return judge
 
 
@@ -53,7 +53,7 @@ def journey(name: str, log: Log, wanted: Rounds, model: Model | None, models: tu
 @PRESET
 @given(log=presets.stories(), wanted=rounds())
 def test_with_a_model_that_answers_well(name: str, log: Log, wanted: Rounds) -> None:
-    judge = journey(name, log, wanted, Good(presets.using(name).summary))
+    judge = run_journey(name, log, wanted, Good(presets.build_preset(name).summary))
     for outcome in judge.outcomes:
         assert not any("heading" in note for note in outcome.notes), "the prompt asks for the headings that are checked"
         assert outcome.status != "failed" or "too long" in outcome.reason, "headings alone may be more than the room"
@@ -63,15 +63,15 @@ def test_with_a_model_that_answers_well(name: str, log: Log, wanted: Rounds) -> 
 @PRESET
 @given(log=presets.stories(), wanted=rounds(), ways=presets.bad_ways())
 def test_with_a_model_that_answers_badly(name: str, log: Log, wanted: Rounds, ways: list[str]) -> None:
-    judge = journey(name, log, wanted, Bad(ways))
-    assert presets.INVENTED not in str(judge.session.view.messages()), "what was invented must not come into view"
+    judge = run_journey(name, log, wanted, Bad(ways))
+    assert presets.INVENTED not in str(judge.session.view.get_messages()), "what was invented must not come into view"
 
 
 @pytest.mark.parametrize("name", NAMES)
 @PRESET
 @given(log=presets.stories(), wanted=rounds())
 def test_without_any_model_all_is_done_by_code(name: str, log: Log, wanted: Rounds) -> None:
-    judge = journey(name, log, wanted, None, models=())
+    judge = run_journey(name, log, wanted, None, models=())
     assert not any(outcome.spent.calls or "no model is" in str(outcome.notes) for outcome in judge.outcomes)
 
 
@@ -80,4 +80,4 @@ def test_without_any_model_all_is_done_by_code(name: str, log: Log, wanted: Roun
 @given(log=presets.stories(most=30), wanted=rounds())
 def test_with_a_model_that_is_named_but_not_there(name: str, log: Log, wanted: Rounds) -> None:
     """No call is ever made, so that only a failed run need be remembered (law 11)."""
-    journey(name, log, wanted, None)
+    run_journey(name, log, wanted, None)

@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from tenfold.engine import Call
-from tenfold.transcripts import Recorded
+from tenfold.engine.compact import Call
+from tenfold.formats import ParsedSession
 from tests import sessions
 from tests.laws import conversations, presets, recorded
-from tests.laws.conversations import tokens
+from tests.laws.conversations import count_tokens
 from tests.laws.presets import BAD, NAMES, Bad, Good, Judge
 
 FILES = (
@@ -25,9 +25,9 @@ MOST = 240
 
 
 @cache
-def longest(file: str) -> Recorded:
+def find_longest_session(file: str) -> ParsedSession:
     """The longest session of a file."""
-    path = next(p for p in sessions.session_files() if sessions.name_of(p) == file)
+    path = next(p for p in sessions.list_session_files() if sessions.get_short_name(p) == file)
     return max(sessions.read(path), key=lambda session: len(session.entries))
 
 
@@ -35,21 +35,21 @@ def longest(file: str) -> Recorded:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_session_compacted_three_times(name: str, file: str) -> None:
     """Each with another model: one that answers well, one that answers badly, none."""
-    sessions.needed()
-    log = recorded.path_of(longest(file))[:MOST]
+    sessions.require_sessions()
+    log = recorded.get_path(find_longest_session(file))[:MOST]
     half = len(log) // 2
-    judge = Judge(presets.opened(name, log[:half], Good(presets.using(name).summary)))
-    session, said = judge.session, conversations.messages(log[half:])
+    judge = Judge(presets.open_session(name, log[:half], Good(presets.build_preset(name).summary)))
+    session, said = judge.session, conversations.extract_messages(log[half:])
     third = -(-len(said) // 3)
-    judge.compact(Call(to=max(2_000, tokens(session.view.messages()) // 3)))
+    judge.compact(Call(to=max(2_000, count_tokens(session.view.get_messages()) // 3)))
     assert judge.compactions == 1
     session.append(*said[:third])
-    session.answerer = presets.answerer(Bad(sorted(BAD)))
-    judge.compact(Call(to=max(2_000, tokens(session.view.messages()) // 3)))
+    session.answerer = presets.build_answerer(Bad(sorted(BAD)))
+    judge.compact(Call(to=max(2_000, count_tokens(session.view.get_messages()) // 3)))
     session.append(*said[third : 2 * third])
-    session.policy = presets.using(name, models=())
-    session.answerer = presets.answerer(None)
-    judge.compact(Call("manual", window=max(8_000, tokens(session.view.messages()) * 11 // 10)))
+    session.policy = presets.build_preset(name, models=())
+    session.answerer = presets.build_answerer(None)
+    judge.compact(Call("manual", window=max(8_000, count_tokens(session.view.get_messages()) * 11 // 10)))
     session.append(*said[2 * third :])
-    presets.well_formed(session)
-    judge.whole()
+    presets.assert_well_formed(session)
+    judge.check_whole_path()

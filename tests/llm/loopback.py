@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tests.llm.streams import events
+from tests.llm.streams import stream_events
 
 Json = dict[str, Any]
 Api = Literal["chat", "responses", "messages", "generate", "converse"]
@@ -102,12 +102,12 @@ class Loopback:
         kept: int = sys.maxsize,
     ) -> None:
         served = [Served(text=a) if isinstance(a, str) else a for a in answers]
-        self._script: Script = script or (lambda _: served[min(len(self.got), len(served)) - 1])
+        self._script: Script = script or (lambda _: served[min(len(self.requests), len(served)) - 1])
         self._sent, self._kept = sent, kept
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._got: list[Got] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._build_handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="loopback", daemon=True)
 
@@ -117,7 +117,7 @@ class Loopback:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
-    def got(self) -> list[Got]:
+    def requests(self) -> list[Got]:
         """The requests so far, in order."""
         with self._lock:
             return list(self._got)
@@ -142,7 +142,7 @@ class Loopback:
         self._closing.wait(served.hang)
         return served
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a handler is a class, and this one is small
+    def _build_handler(self) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a handler is a class, and this one is small
         loopback = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -160,13 +160,13 @@ class Loopback:
             def _answer(self, got: Got, served: Served) -> None:
                 if served.status != 200:
                     after = {} if served.retry_after is None else {"retry-after": f"{served.retry_after:g}"}
-                    self._send(served.status, served.body or _error(got.api, served), after)
+                    self._send(served.status, served.body or _build_error(got.api, served), after)
                 else:
                     answer = SPOKEN[got.api](served, got.model)
                     if loopback._sent is not None:
                         loopback._sent(got.api, answer)
                     if got.streamed:
-                        self._stream(events(got.api, answer), served)
+                        self._stream(stream_events(got.api, answer), served)
                     else:
                         self._send(200, answer, {})
 
@@ -212,7 +212,7 @@ def _read(path: str, headers: dict[str, str], raw: bytes) -> Got | None:
     return Got(api, headers, body, len(raw), model, bool(body.get("stream")) or ":stream" in path)
 
 
-def _error(api: Api, served: Served) -> Json:
+def _build_error(api: Api, served: Served) -> Json:
     kind = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}.get(
         served.status, "api_error" if served.status >= 500 else "invalid_request_error"
     )
@@ -224,7 +224,7 @@ def _error(api: Api, served: Served) -> Json:
     return {"type": "error", "error": error} if api == "messages" else {"error": {**error, "code": None, "param": None}}
 
 
-def _chat(served: Served, model: str) -> Json:
+def _build_chat(served: Served, model: str) -> Json:
     message: Json = {"role": "assistant", "content": served.text or None, "refusal": None}
     if served.calls:
         message["tool_calls"] = [
@@ -244,7 +244,7 @@ def _chat(served: Served, model: str) -> Json:
     }
 
 
-def _responses(served: Served, model: str) -> Json:
+def _build_responses(served: Served, model: str) -> Json:
     tag = served.calls[0][0] if served.calls else "1"
     said: list[Json] = []
     if served.thought is not None:
@@ -284,7 +284,7 @@ def _responses(served: Served, model: str) -> Json:
     }
 
 
-def _messages(served: Served, model: str) -> Json:
+def _build_messages(served: Served, model: str) -> Json:
     content: list[Json] = []
     if served.thought is not None:
         text, signature = served.thought
@@ -308,7 +308,7 @@ def _messages(served: Served, model: str) -> Json:
     }
 
 
-def _generate(served: Served, model: str) -> Json:
+def _build_generate(served: Served, model: str) -> Json:
     parts: list[Json] = [{"text": served.text}] if served.text else []
     parts.extend({"functionCall": {"name": name, "args": wanted}} for _, name, wanted in served.calls)
     if served.thought is not None and parts:  # at the first call, or at the end of what was said
@@ -324,7 +324,7 @@ def _generate(served: Served, model: str) -> Json:
     }
 
 
-def _converse(served: Served, _model: str) -> Json:
+def _build_converse(served: Served, _model: str) -> Json:
     content: list[Json] = [{"text": served.text}] if served.text else []
     for number, name, wanted in served.calls:
         content.append({"toolUse": {"toolUseId": f"tooluse_{number}", "name": name, "input": wanted}})
@@ -339,11 +339,11 @@ def _converse(served: Served, _model: str) -> Json:
 
 
 SPOKEN: Mapping[Api, Callable[[Served, str], Json]] = {
-    "chat": _chat,
-    "responses": _responses,
-    "messages": _messages,
-    "generate": _generate,
-    "converse": _converse,
+    "chat": _build_chat,
+    "responses": _build_responses,
+    "messages": _build_messages,
+    "generate": _build_generate,
+    "converse": _build_converse,
 }
 NAMED = re.compile(r"/models?/([^/:]+(?::\d)?)")
 """The model in a path, where the body does not name it."""
@@ -372,7 +372,7 @@ KEYS: Mapping[str, str] = dict.fromkeys(
 """What their clients look for in the environment."""
 
 
-def base_of(model: str, loopback: Loopback) -> str:
+def get_base_url(model: str, loopback: Loopback) -> str:
     """The base URL under which that model's client finds the server."""
     bare = model.startswith(("anthropic:", "google:", "groq:", "mistral:", "bedrock:"))
     return loopback.url if bare else f"{loopback.url}/v1"

@@ -71,10 +71,10 @@ class Issued:
         elif api == "generate":
             for part in answer["candidates"][0]["content"]["parts"]:
                 if "thoughtSignature" in part:
-                    self.marks[_plain(part["thoughtSignature"])] = _part(part)
+                    self.marks[_decode_signature(part["thoughtSignature"])] = _describe_part(part)
 
 
-def refusal(
+def find_refusal(
     api: str, body: Json, *, issued: Issued | None = None, tokens: int = 0, window: int | None = None
 ) -> Refusal | None:
     """What the provider answers to a request it refuses, None for one it takes.
@@ -83,13 +83,13 @@ def refusal(
     model takes. Raises `KeyError` for an API that is not known here.
     """
     try:
-        _CHECKS[api](body, issued or Issued(knows=False), _sizes(api, body, tokens, window))
+        _CHECKS[api](body, issued or Issued(knows=False), _make_size_check(api, body, tokens, window))
     except _Broken as broken:
-        return _answered(broken)
+        return _build_refusal(broken)
     return None
 
 
-def _answered(broken: _Broken) -> Refusal:
+def _build_refusal(broken: _Broken) -> Refusal:
     row, api = ROWS[broken.rule], broken.rule.split(".")[0]
     message = row.answer.format_map(broken.named)
     if api == "messages":
@@ -103,7 +103,7 @@ def _answered(broken: _Broken) -> Refusal:
     return Refusal(broken.rule, row.status, {"error": error})
 
 
-def _sizes(api: str, body: Json, tokens: int, window: int | None) -> Callable[[], None]:
+def _make_size_check(api: str, body: Json, tokens: int, window: int | None) -> Callable[[], None]:
     """The check of the size; an API makes it after those of the form."""
 
     def check() -> None:
@@ -130,7 +130,7 @@ _SAID = {"text", "thinking", "redacted_thinking", "tool_use"}
 _ASKED = {"text", "image", "document", "tool_result", "search_result"}
 
 
-def _messages(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
+def _check_messages(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     if not isinstance(body.get("max_tokens"), int):
         raise _Broken("messages.max_tokens")
     messages = body.get("messages") or []
@@ -142,7 +142,7 @@ def _messages(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
         role = message.get("role")
         if role not in ("user", "assistant"):
             raise _Broken("messages.role", role=role)
-        blocks = _blocks(n, role, message.get("content"), called)
+        blocks = _check_blocks(n, role, message.get("content"), called)
         if turns and turns[-1][1] == role:  # turns of one role in a row are one turn
             turns[-1][2].extend(blocks)
         else:
@@ -151,17 +151,17 @@ def _messages(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
         raise _Broken("messages.first")
     for at, (n, role, blocks) in enumerate(turns):
         if role == "user":
-            _paired(n, blocks, turns[at - 1] if at else (0, "", []))
+            _check_pairs(n, blocks, turns[at - 1] if at else (0, "", []))
     if turns[-1][1] != "user":
         unanswered = [b["id"] for b in turns[-1][2] if b["type"] == "tool_use"]
         if unanswered:
             raise _Broken("messages.unanswered", n=turns[-1][0], ids=", ".join(unanswered))
         raise _Broken("messages.last")
-    _thinking(messages, turns, issued, manual=(body.get("thinking") or {}).get("type") == "enabled")
+    _check_thinking(messages, turns, issued, manual=(body.get("thinking") or {}).get("type") == "enabled")
     fits()
 
 
-def _blocks(n: int, role: str, content: object, called: set[str]) -> list[Json]:
+def _check_blocks(n: int, role: str, content: object, called: set[str]) -> list[Json]:
     """The blocks of a message, each of a kind that its role may have. Adds the ids of calls to `called`."""
     if not content:
         raise _Broken("messages.empty", n=n)
@@ -183,7 +183,7 @@ def _blocks(n: int, role: str, content: object, called: set[str]) -> list[Json]:
     return content
 
 
-def _paired(n: int, blocks: Sequence[Json], before: _Turn) -> None:
+def _check_pairs(n: int, blocks: Sequence[Json], before: _Turn) -> None:
     """Each call of the turn before is answered at the beginning of this one, and nothing else is."""
     open_calls = [b["id"] for b in before[2] if b["type"] == "tool_use"]
     answered: list[str] = []
@@ -204,7 +204,7 @@ def _paired(n: int, blocks: Sequence[Json], before: _Turn) -> None:
         raise _Broken("messages.unanswered", n=before[0], ids=", ".join(missing))
 
 
-def _thinking(messages: Sequence[Json], turns: Sequence[_Turn], issued: Issued, *, manual: bool) -> None:
+def _check_thinking(messages: Sequence[Json], turns: Sequence[_Turn], issued: Issued, *, manual: bool) -> None:
     """Thinking leads its message and is what was signed; that of the newest answer is complete."""
     latest = max((n for n, m in enumerate(messages) if m["role"] == "assistant"), default=-1)
     for n, message in enumerate(messages):
@@ -215,7 +215,7 @@ def _thinking(messages: Sequence[Json], turns: Sequence[_Turn], issued: Issued, 
         if thoughts and thoughts[0] is not blocks[0]:
             raise _Broken("messages.thinking_first", n=n, kind=blocks[0]["type"])
         for m, block in enumerate(blocks):
-            _signed(n, m, block, issued, latest=n == latest)
+            _check_signature(n, m, block, issued, latest=n == latest)
         given = next(
             (issued.thought[b["id"]] for b in blocks if b["type"] == "tool_use" and b["id"] in issued.thought), []
         )
@@ -223,10 +223,10 @@ def _thinking(messages: Sequence[Json], turns: Sequence[_Turn], issued: Issued, 
         if issued.knows and sent != given and (sent or n == latest) and any(b["type"] == "tool_use" for b in blocks):
             raise _Broken("messages.thinking_changed", n=n, m=0)
     if manual:
-        _turn_thought(turns)
+        _check_turn_thinking(turns)
 
 
-def _signed(n: int, m: int, block: Json, issued: Issued, *, latest: bool) -> None:
+def _check_signature(n: int, m: int, block: Json, issued: Issued, *, latest: bool) -> None:
     if block["type"] == "thinking":
         if not block.get("signature"):
             raise _Broken("messages.signature_missing", n=n, m=m)
@@ -241,7 +241,7 @@ def _signed(n: int, m: int, block: Json, issued: Issued, *, latest: bool) -> Non
         raise _Broken("messages.signature", n=n, m=m)
 
 
-def _turn_thought(turns: Sequence[_Turn]) -> None:
+def _check_turn_thinking(turns: Sequence[_Turn]) -> None:
     """The last turn that uses tools, back to the user's last words, begins with thinking."""
     first: tuple[int, str] | None = None
     for n, role, blocks in reversed(turns):
@@ -258,7 +258,7 @@ def _turn_thought(turns: Sequence[_Turn]) -> None:
 _KINDS = {dict: "an object", int: "an integer", float: "a decimal", bool: "a boolean"}
 
 
-def _chat(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
+def _check_chat(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     del issued  # this API signs nothing
     messages = body.get("messages") or []
     if not messages:
@@ -269,11 +269,11 @@ def _chat(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
         role = message.get("role")
         if role not in ("system", "assistant", "user", "function", "tool", "developer"):
             raise _Broken("chat.role", n=n, role=role)
-        _content(n, message)
+        _check_content(n, message)
         if role == "tool":
-            _result(n, message.get("tool_call_id"), open_calls, behind=behind)
+            _check_result(n, message.get("tool_call_id"), open_calls, behind=behind)
             continue
-        _answered_all(n, open_calls)
+        _check_all_answered(n, open_calls)
         calls = message.get("tool_calls") if role == "assistant" else None
         if calls == []:
             raise _Broken("chat.no_calls", n=n)
@@ -282,11 +282,11 @@ def _chat(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
                 raise _Broken("chat.call_id", n=n, m=m, more=len(call["id"]))
         open_calls = {call["id"]: None for call in calls or ()}
         behind = bool(calls)
-    _answered_all(len(messages), open_calls)
+    _check_all_answered(len(messages), open_calls)
     fits()
 
 
-def _content(n: int, message: Json) -> None:
+def _check_content(n: int, message: Json) -> None:
     content = message.get("content")
     if content is None:
         if not (message["role"] == "assistant" and (message.get("tool_calls") or message.get("refusal"))):
@@ -295,7 +295,7 @@ def _content(n: int, message: Json) -> None:
         raise _Broken("chat.content_type", n=n, kind=_KINDS[type(content)])
 
 
-def _result(n: int, call: object, open_calls: dict[str, int | None], *, behind: bool) -> None:
+def _check_result(n: int, call: object, open_calls: dict[str, int | None], *, behind: bool) -> None:
     if not behind:
         raise _Broken("chat.orphan", n=n)
     if not isinstance(call, str) or call not in open_calls:
@@ -305,7 +305,7 @@ def _result(n: int, call: object, open_calls: dict[str, int | None], *, behind: 
     open_calls[call] = n
 
 
-def _answered_all(n: int, open_calls: Mapping[str, int | None]) -> None:
+def _check_all_answered(n: int, open_calls: Mapping[str, int | None]) -> None:
     missing = [call for call, at in open_calls.items() if at is None]
     if missing:
         raise _Broken("chat.unanswered", n=n, ids=", ".join(missing))
@@ -316,7 +316,7 @@ def _answered_all(n: int, open_calls: Mapping[str, int | None]) -> None:
 _PREFIX = {"reasoning": "rs", "function_call": "fc"}
 
 
-def _responses(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
+def _check_responses(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     items = body.get("input")
     if not items:
         raise _Broken("responses.none")
@@ -334,7 +334,7 @@ def _responses(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
             raise _Broken("responses.twice", ids=given)
         ids |= {given} - {None}
         if kind == "message":
-            _spoken(n, item)
+            _check_content_parts(n, item)
         elif kind == "function_call":
             calls.append(item["call_id"])
         elif kind == "function_call_output":
@@ -344,12 +344,12 @@ def _responses(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     for call in calls:
         if call not in answered:
             raise _Broken("responses.unanswered", ids=call)
-    _reasoned(items, issued)
+    _check_reasoning(items, issued)
     fits()
     return None
 
 
-def _spoken(n: int, item: Json) -> None:
+def _check_content_parts(n: int, item: Json) -> None:
     content = item.get("content")
     mine = item.get("role") == "assistant"
     allowed = ("output_text", "refusal") if mine else ("input_text", "input_image", "input_file")
@@ -359,7 +359,7 @@ def _spoken(n: int, item: Json) -> None:
             raise _Broken("responses.content", n=n, m=m, kind=part.get("type"), others=others)
 
 
-def _reasoned(items: Sequence[Json], issued: Issued) -> None:
+def _check_reasoning(items: Sequence[Json], issued: Issued) -> None:
     """Reasoning is what was given and stands right before the item it led to, and that item has it."""
     needs = {then: rs for rs, (_, then) in issued.reasoning.items()}
     previous: Json = {}
@@ -389,7 +389,7 @@ def _reasoned(items: Sequence[Json], issued: Issued) -> None:
 _DATA = ("text", "functionCall", "functionResponse", "inlineData", "fileData", "executableCode", "codeExecutionResult")
 
 
-def _generate(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
+def _check_generate(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     contents = body.get("contents") or []
     if not contents:
         raise _Broken("generate.none")
@@ -398,7 +398,7 @@ def _generate(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     for n, content in enumerate(contents):
         if content.get("role", "user") not in ("user", "model"):
             raise _Broken("generate.role")
-        parts = _filled(n, content.get("parts") or [], issued)
+        parts = _check_parts(n, content.get("parts") or [], issued)
         calls = sum("functionCall" in part for part in parts)
         responses = sum("functionResponse" in part for part in parts)
         if calls and previous not in ("user", "responses"):
@@ -412,24 +412,24 @@ def _generate(body: Json, issued: Issued, fits: Callable[[], None]) -> None:
     if previous in ("model", "calls"):
         raise _Broken("generate.last")
     if issued.marks:
-        _marked(contents)
+        _check_call_signatures(contents)
     fits()
 
 
-def _filled(n: int, parts: list[Json], issued: Issued) -> list[Json]:
+def _check_parts(n: int, parts: list[Json], issued: Issued) -> list[Json]:
     """The parts, each with its data and with the signature that it was given, if it has one."""
     if not parts:
         raise _Broken("generate.empty", n=n)
     for m, part in enumerate(parts):
         if not any(key in part for key in _DATA):
             raise _Broken("generate.part", n=n, m=m)
-        mark = _plain(part.get("thoughtSignature", ""))
-        if issued.knows and mark not in ("", _PLACEHOLDER) and issued.marks.get(mark) != _part(part):
+        mark = _decode_signature(part.get("thoughtSignature", ""))
+        if issued.knows and mark not in ("", _PLACEHOLDER) and issued.marks.get(mark) != _describe_part(part):
             raise _Broken("generate.thought")
     return parts
 
 
-def _marked(contents: Sequence[Json]) -> None:
+def _check_call_signatures(contents: Sequence[Json]) -> None:
     """Since the user's last words, the first call of each step has a signature."""
     for n in range(len(contents) - 1, -1, -1):
         parts = contents[n]["parts"]
@@ -442,7 +442,7 @@ def _marked(contents: Sequence[Json]) -> None:
             raise _Broken("generate.thought_missing", ids=first["functionCall"]["name"], n=n + 1)
 
 
-def _plain(signature: str) -> str:
+def _decode_signature(signature: str) -> str:
     """What a signature is the base64 of, in either alphabet."""
     try:
         return base64.b64decode(signature.translate({45: 43, 95: 47}) + "==").decode("latin-1")
@@ -450,15 +450,15 @@ def _plain(signature: str) -> str:
         return signature
 
 
-def _part(part: Json) -> str:
+def _describe_part(part: Json) -> str:
     """What a signature is bound to: a call with its arguments; of a text only that it is one."""
     call = part.get("functionCall")
     return "text" if call is None else json.dumps([call["name"], call.get("args") or {}], sort_keys=True)
 
 
 _CHECKS: Mapping[str, Callable[[Json, Issued, Callable[[], None]], None]] = {
-    "messages": _messages,
-    "chat": _chat,
-    "responses": _responses,
-    "generate": _generate,
+    "messages": _check_messages,
+    "chat": _check_chat,
+    "responses": _check_responses,
+    "generate": _check_generate,
 }

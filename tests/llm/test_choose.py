@@ -8,46 +8,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.llm.choose import ROWS, Choice, Listed, Offer, cheapest, choices, choose, offer_of, released_of
+from tenfold.llm.choose import (
+    PREFERRED_MODELS,
+    ListedModel,
+    ModelChoice,
+    ProviderCatalog,
+    choose_models,
+    find_catalog,
+    find_cheapest,
+    list_choices,
+    parse_release_date,
+)
 
-OLD = Listed("old", 0.10, 128_000, "2024-01-01")
-NEWER = Listed("newer", 0.12, 128_000, "2025-06-01")
-DEAR = Listed("dear", 15.0, 200_000, "2025-09-01")
-MINI = Listed("gpt-4o-mini", 0.15, 128_000)
+OLD = ListedModel("old", 0.10, 128_000, "2024-01-01")
+NEWER = ListedModel("newer", 0.12, 128_000, "2025-06-01")
+DEAR = ListedModel("dear", 15.0, 200_000, "2025-09-01")
+MINI = ListedModel("gpt-4o-mini", 0.15, 128_000)
 
 
-def names(*choice: Choice) -> list[str]:
+def get_models(*choice: ModelChoice) -> list[str]:
     return [c.model for c in choice]
 
 
 @pytest.mark.spec("tiers.B14")
 def test_the_newest_of_the_cheap_ones() -> None:
-    assert cheapest([OLD, NEWER, DEAR]) == NEWER
+    assert find_cheapest([OLD, NEWER, DEAR]) == NEWER
 
 
 @pytest.mark.spec("tiers.B14")
 def test_a_free_local_model_is_no_choice() -> None:
-    assert cheapest([Listed("llama", 0.0, 128_000, "2025-01-01")]) is None
-    assert cheapest([]) is None
+    assert find_cheapest([ListedModel("llama", 0.0, 128_000, "2025-01-01")]) is None
+    assert find_cheapest([]) is None
 
 
 @pytest.mark.spec("tiers.B14")
 def test_a_window_of_4k_is_too_small_and_8k_is_not() -> None:
-    small = Listed("small", 0.01, 4_000, "2025-01-01")
-    assert cheapest([small]) is None
-    assert cheapest([small, OLD]) == OLD, "what is left out sets no lowest price either"
-    assert cheapest([Listed("just", 0.01, 8_000), OLD]) == Listed("just", 0.01, 8_000)
-    assert cheapest([Listed("unknown", 0.01, None)]) is None
+    small = ListedModel("small", 0.01, 4_000, "2025-01-01")
+    assert find_cheapest([small]) is None
+    assert find_cheapest([small, OLD]) == OLD, "what is left out sets no lowest price either"
+    assert find_cheapest([ListedModel("just", 0.01, 8_000), OLD]) == ListedModel("just", 0.01, 8_000)
+    assert find_cheapest([ListedModel("unknown", 0.01, None)]) is None
 
 
 @pytest.mark.spec("tiers.B14")
 def test_twice_the_lowest_price_is_the_bound() -> None:
-    assert cheapest([OLD, Listed("twice", 0.20, 10_000, "2025-01-01")]) == Listed("twice", 0.20, 10_000, "2025-01-01")
-    assert cheapest([OLD, Listed("more", 0.21, 10_000, "2025-01-01")]) == OLD
+    assert find_cheapest([OLD, ListedModel("twice", 0.20, 10_000, "2025-01-01")]) == ListedModel(
+        "twice", 0.20, 10_000, "2025-01-01"
+    )
+    assert find_cheapest([OLD, ListedModel("more", 0.21, 10_000, "2025-01-01")]) == OLD
 
 
 listed = st.builds(
-    Listed,
+    ListedModel,
     st.text("abc", min_size=1, max_size=3),
     st.sampled_from([0.0, 0.05, 0.1, 0.15, 0.2, 1.0, 15.0]),
     st.sampled_from([None, 4_000, 8_000, 200_000]),
@@ -56,8 +68,8 @@ listed = st.builds(
 
 
 @given(st.lists(listed, max_size=8), st.randoms())
-def test_the_rule_holds_for_any_list_in_any_order(models: list[Listed], dice: Random) -> None:
-    found = cheapest(models)
+def test_the_rule_holds_for_any_list_in_any_order(models: list[ListedModel], dice: Random) -> None:
+    found = find_cheapest(models)
     able = [m for m in models if m.price > 0 and m.window is not None and m.window >= 8_000]
     assert (found is None) == (not able)
     if found is not None:
@@ -66,44 +78,48 @@ def test_the_rule_holds_for_any_list_in_any_order(models: list[Listed], dice: Ra
         assert not [m for m in able if m.price <= 2 * min(a.price for a in able) and m.released > found.released]
     mixed = list(models)
     dice.shuffle(mixed)
-    assert cheapest(mixed) == found
+    assert find_cheapest(mixed) == found
 
 
 @pytest.mark.spec("tiers.B13")
 def test_what_is_configured_comes_first_and_alone() -> None:
-    found = choices("openai:gpt-5", Offer("openai", "gpt-4o-mini", (MINI,)), ("groq:a", "openai:b"))
-    assert names(*found) == ["groq:a", "openai:b"]
+    found = list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (MINI,)), ("groq:a", "openai:b"))
+    assert get_models(*found) == ["groq:a", "openai:b"]
     assert [c.why for c in found] == ["configured", "configured as a fallback"]
 
 
 @pytest.mark.spec("tiers.B13")
 def test_then_the_providers_row_if_it_is_still_listed() -> None:
-    assert names(*choices("openai:gpt-5", Offer("openai", "gpt-4o-mini", (OLD, MINI)))) == [
+    assert get_models(*list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (OLD, MINI)))) == [
         "openai:gpt-4o-mini",
         "openai:gpt-5",
     ]
-    assert names(*choices("gpt-4o-mini", Offer("openai", "gpt-4o-mini", (MINI,)))) == ["openai:gpt-4o-mini"]
+    assert get_models(*list_choices("gpt-4o-mini", ProviderCatalog("openai", "gpt-4o-mini", (MINI,)))) == [
+        "openai:gpt-4o-mini"
+    ]
 
 
 @pytest.mark.spec("tiers.B13", "tiers.B14")
 def test_a_row_that_is_gone_gives_way_to_the_rule_by_price() -> None:
-    found = choices("openai:gpt-5", Offer("openai", "gpt-4o-mini", (OLD, NEWER, DEAR)))
-    assert names(*found) == ["openai:newer", "openai:gpt-5"]
+    found = list_choices("openai:gpt-5", ProviderCatalog("openai", "gpt-4o-mini", (OLD, NEWER, DEAR)))
+    assert get_models(*found) == ["openai:newer", "openai:gpt-5"]
     assert "$0.12" in found[0].why
 
 
 @pytest.mark.spec("tiers.B13", "tiers.B14")
 def test_the_session_model_is_the_last_resort() -> None:
-    free = Offer("local", "", (Listed("llama", 0.0, 128_000),))
-    assert names(*choices("local:llama", free)) == ["local:llama"]
-    assert names(*choices("some-model", None)) == ["some-model"]
-    assert choices("", None) == ()
+    free = ProviderCatalog("local", "", (ListedModel("llama", 0.0, 128_000),))
+    assert get_models(*list_choices("local:llama", free)) == ["local:llama"]
+    assert get_models(*list_choices("some-model", None)) == ["some-model"]
+    assert list_choices("", None) == ()
 
 
 @pytest.mark.spec("tiers.B13")
 def test_a_family_gives_its_newest() -> None:
-    family = tuple(Listed(n, 1.0, 200_000) for n in ("claude-haiku-4-5", "claude-haiku-5-5", "claude-3-haiku"))
-    assert names(*choices("", Offer("anthropic", ROWS["anthropic"], family))) == ["anthropic:claude-haiku-5-5"]
+    family = tuple(ListedModel(n, 1.0, 200_000) for n in ("claude-haiku-4-5", "claude-haiku-5-5", "claude-3-haiku"))
+    assert get_models(*list_choices("", ProviderCatalog("anthropic", PREFERRED_MODELS["anthropic"], family))) == [
+        "anthropic:claude-haiku-5-5"
+    ]
 
 
 @pytest.mark.spec("tiers.B13")
@@ -121,7 +137,7 @@ def test_a_family_gives_its_newest() -> None:
     ],
 )
 def test_the_rows_of_the_table_on_the_prices_of_today(named: str, chosen: str) -> None:
-    first = choose(named)[0]
+    first = choose_models(named)[0]
     assert first.model.startswith(chosen)
     assert first.why
 
@@ -129,18 +145,18 @@ def test_the_rows_of_the_table_on_the_prices_of_today(named: str, chosen: str) -
 @pytest.mark.spec("tiers.B13", "tiers.B14")
 @pytest.mark.parametrize("provider", ["openrouter", "mistral", "bedrock", "deepseek", "xai"])
 def test_providers_without_a_row_give_a_cheap_model_that_writes_text(provider: str) -> None:
-    offer = offer_of(f"{provider}:any")
+    offer = find_catalog(f"{provider}:any")
     assert offer is not None
-    first, last = choose(f"{provider}:any")
+    first, last = choose_models(f"{provider}:any")
     assert last.model == f"{provider}:any"
-    found = next(m for m in offer.listed if f"{provider}:{m.name}" == first.model)
-    able = [m for m in offer.listed if m.price > 0 and (m.window or 0) >= 8_000]
+    found = next(m for m in offer.models if f"{provider}:{m.name}" == first.model)
+    able = [m for m in offer.models if m.price > 0 and (m.window or 0) >= 8_000]
     assert 0 < found.price <= 2 * min(m.price for m in able)
-    assert not [m for m in offer.listed if any(word in m.name for word in ("embed", "tts", "guard", "moderation"))]
+    assert not [m for m in offer.models if any(word in m.name for word in ("embed", "tts", "guard", "moderation"))]
 
 
 def test_behind_a_base_url_nothing_is_known() -> None:
-    assert names(*choose("openai:gpt-5", base_url="http://127.0.0.1/v1")) == ["openai:gpt-5"]
+    assert get_models(*choose_models("openai:gpt-5", base_url="http://127.0.0.1/v1")) == ["openai:gpt-5"]
 
 
 @pytest.mark.parametrize(
@@ -155,10 +171,10 @@ def test_behind_a_base_url_nothing_is_known() -> None:
     ],
 )
 def test_a_date_is_read_from_the_name(name: str, date: str) -> None:
-    assert released_of(name) == date
+    assert parse_release_date(name) == date
 
 
 def test_a_batch_endpoint_answers_no_call_and_is_left_out() -> None:
-    found = choose("openrouter:anthropic/claude-sonnet-4")
+    found = choose_models("openrouter:anthropic/claude-sonnet-4")
     assert found
     assert [c.model for c in found if c.model.endswith(":batch")] == []

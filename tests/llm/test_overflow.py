@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.llm.overflow import ROWS, Row, is_overflow, sizes
+from tenfold.llm.overflow import ERROR_PATTERNS, ErrorPattern, is_overflow, parse_sizes
 
 Sizes = tuple[int | None, int | None]
 NONE: Sizes = (None, None)
@@ -279,34 +279,36 @@ PLAIN = (
 )
 """Words of other errors, and of the table's phrases without what joins those: too, exceed, reduce."""
 
-_LOOK_ALIKE_ROWS = tuple(row for row in ROWS if not row.overflow)
-_OVERFLOW_ROWS = tuple(row for row in ROWS if row.overflow)
+_LOOK_ALIKE_ROWS = tuple(row for row in ERROR_PATTERNS if not row.is_overflow)
+_OVERFLOW_ROWS = tuple(row for row in ERROR_PATTERNS if row.is_overflow)
 
 
-def names(rows: tuple[Row, ...]) -> list[str]:
+def get_row_names(rows: tuple[ErrorPattern, ...]) -> list[str]:
     return [f"{row.provider}: {row.pattern.pattern[:30]}" for row in rows]
 
 
-@pytest.mark.parametrize(("row", "said"), list(zip(_OVERFLOW_ROWS, OVERFLOWS, strict=True)), ids=names(_OVERFLOW_ROWS))
-def test_each_overflow_is_recognised_with_its_sizes(row: Row, said: tuple[str, Sizes]) -> None:
+@pytest.mark.parametrize(
+    ("row", "said"), list(zip(_OVERFLOW_ROWS, OVERFLOWS, strict=True)), ids=get_row_names(_OVERFLOW_ROWS)
+)
+def test_each_overflow_is_recognised_with_its_sizes(row: ErrorPattern, said: tuple[str, Sizes]) -> None:
     text, expected = said
     assert row.pattern.search(" ".join(text.split())), "the row's own text"
     assert is_overflow(text)
     assert is_overflow(text, status=400)
     assert is_overflow(f"litellm.BadRequestError: {text}\nReceived Model Group=m".upper()), "in another wrapping"
     assert not is_overflow(text, status=429)
-    assert sizes(text) == expected
+    assert parse_sizes(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("row", "text"), list(zip(_LOOK_ALIKE_ROWS, LOOK_ALIKES, strict=True)), ids=names(_LOOK_ALIKE_ROWS)
+    ("row", "text"), list(zip(_LOOK_ALIKE_ROWS, LOOK_ALIKES, strict=True)), ids=get_row_names(_LOOK_ALIKE_ROWS)
 )
-def test_each_look_alike_is_no_overflow_whatever_the_status(row: Row, text: str) -> None:
+def test_each_look_alike_is_no_overflow_whatever_the_status(row: ErrorPattern, text: str) -> None:
     assert row.pattern.search(text), "the row's own text"
     assert not is_overflow(text)
     assert not is_overflow(text, status=413)
     assert not is_overflow(f"{text} (prompt is too long: 3 tokens > 2 maximum)"), "a look-alike wins"
-    assert sizes(text) == NONE
+    assert parse_sizes(text) == NONE
 
 
 @pytest.mark.parametrize(
@@ -324,36 +326,36 @@ def test_a_413_is_one_without_a_word_from_the_provider(text: str) -> None:
 
 
 def test_other_wordings_of_known_rows() -> None:
-    assert sizes(
+    assert parse_sizes(
         "This model's maximum context length is 8191 tokens, however you requested 8238 tokens (8238 in your prompt; 0 "
         "for the completion). Please reduce your prompt; or completion length."
     ) == (8238, 8191)
-    assert sizes(
+    assert parse_sizes(
         "'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 64001 "
         "tokens and your request has 24235 input tokens (64000 > 64001 - 24235)."
     ) == (24235, 64001), "the prompt fits: it is the answer asked for that does not"
     assert is_overflow("The input token count exceeds the maximum number of tokens allowed (1048576).")
-    assert sizes("prompt is too long: " + "9" * 5000 + " tokens > 200000 maximum") == NONE, "no number of a model"
+    assert parse_sizes("prompt is too long: " + "9" * 5000 + " tokens > 200000 maximum") == NONE, "no number of a model"
 
 
 def test_each_row_says_where_it_was_seen() -> None:
     issue = r"[\w.-]+/[\w.-]+(#\d+)?"
-    for row in ROWS:
+    for row in ERROR_PATTERNS:
         assert re.fullmatch(rf"{issue}(, {issue})*|[A-Z][\w ]+: .+", row.evidence), row
         assert row.provider
         assert set(row.pattern.groupindex) <= {"sent", "tools", "limit"}
-    assert len({row.pattern.pattern for row in ROWS}) == len(ROWS)
+    assert len({row.pattern.pattern for row in ERROR_PATTERNS}) == len(ERROR_PATTERNS)
 
 
 @given(st.lists(st.sampled_from(PLAIN.split()), max_size=40))
 def test_words_without_a_phrase_of_the_table_are_no_overflow(words: list[str]) -> None:
     text = " ".join(words)
     assert not is_overflow(text)
-    assert sizes(text) == NONE
+    assert parse_sizes(text) == NONE
 
 
 @given(st.text(st.characters(exclude_categories=("L", "N", "Cs")), max_size=60), st.sampled_from(OVERFLOWS))
 def test_what_stands_around_a_text_changes_nothing(noise: str, said: tuple[str, Sizes]) -> None:
     text, expected = said
     assert is_overflow(f"{noise} {text} {noise}")
-    assert sizes(f"{noise} {text} {noise}") == expected
+    assert parse_sizes(f"{noise} {text} {noise}") == expected

@@ -14,42 +14,42 @@ from msgspec.structs import replace
 
 from tenfold.errors import UsageError
 from tenfold.llm.model import AsyncModel
-from tenfold.llm.provider import SLACK, ProviderModel, client_for
-from tenfold.record.ask import Answer, Summarize
-from tenfold.stateless import compact
+from tenfold.llm.provider import OUTPUT_SLACK, ProviderModel, open_client
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.session.stateless import compact
 from tests.cli.conftest import EXAMPLES
 from tests.llm.conftest import SECRET
-from tests.llm.loopback import ANSWERS, KEYS, OTHERS, Finish, Loopback, Served, base_of
+from tests.llm.loopback import ANSWERS, KEYS, OTHERS, Finish, Loopback, Served, get_base_url
 
-ASK = Summarize(system="You write summaries.", prompt="Sum this up: résumé 世界", max_tokens=400)
+ASK = SummaryAsk(system="You write summaries.", prompt="Sum this up: résumé 世界", max_tokens=400)
 each_api = pytest.mark.parametrize("model", ANSWERS)
 
 
-def answered(model: str, *served: Served | str, ask: Summarize = ASK) -> tuple[Answer, Loopback]:
+def answer_ask(model: str, *served: Served | str, ask: SummaryAsk = ASK) -> tuple[Answer, Loopback]:
     with Loopback(*served) as loopback:
-        return ProviderModel(model, base_url=base_of(model, loopback)).answer(ask), loopback
+        return ProviderModel(model, base_url=get_base_url(model, loopback)).answer(ask), loopback
 
 
 @each_api
 def test_a_text_comes_back_with_its_usage_and_price(model: str) -> None:
-    answer, loopback = answered(model, Served("all is well", tokens=(12_000, 340)))
-    assert (answer.text, answer.finish, answer.error) == ("all is well", "stop", "")
+    answer, loopback = answer_ask(model, Served("all is well", tokens=(12_000, 340)))
+    assert (answer.text, answer.finish_reason, answer.error) == ("all is well", "stop", "")
     spent = answer.spent
     assert (spent.calls, spent.input_tokens, spent.output_tokens, spent.model) == (1, 12_000, 340, model)
     per_million = {"claude-haiku-4-5": (1.0, 5.0), "gpt-4o-mini": (0.15, 0.6)}[model.partition(":")[2]]
     assert spent.price == pytest.approx((12_000 * per_million[0] + 340 * per_million[1]) / 1e6)
-    assert len(loopback.got) == 1
+    assert len(loopback.requests) == 1
 
 
 @each_api
 def test_the_request_holds_the_ask_and_nothing_else(model: str) -> None:
-    _, loopback = answered(model, "fine")
-    (got,) = loopback.got
+    _, loopback = answer_ask(model, "fine")
+    (got,) = loopback.requests
     assert "You write summaries." in got.prompt
     assert "résumé 世界" in got.prompt
     assert got.body["model"] == model.partition(":")[2]
     limits = [v for k, v in got.body.items() if k in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
-    assert limits == [int(400 * SLACK)]
+    assert limits == [int(400 * OUTPUT_SLACK)]
     assert not got.body.get("stream")
     assert not got.body.get("tools")
     assert SECRET in " ".join(got.headers.values()), "the key goes where keys go"
@@ -59,42 +59,42 @@ def test_the_request_holds_the_ask_and_nothing_else(model: str) -> None:
 @each_api
 @pytest.mark.parametrize("finish", ["length", "tool", "refusal"])
 def test_how_an_answer_ended_is_told(model: str, finish: Finish) -> None:
-    answer, _ = answered(model, Served("half of i", finish=finish))
-    assert (answer.finish, answer.error) == (finish, "")
+    answer, _ = answer_ask(model, Served("half of i", finish=finish))
+    assert (answer.finish_reason, answer.error) == (finish, "")
 
 
 @each_api
 def test_an_empty_answer_is_an_empty_text(model: str) -> None:
-    answer, _ = answered(model, "")
-    assert (answer.text, answer.finish, answer.error) == ("", "stop", "")
+    answer, _ = answer_ask(model, "")
+    assert (answer.text, answer.finish_reason, answer.error) == ("", "stop", "")
 
 
 @each_api
 @pytest.mark.parametrize("status", [400, 401, 404, 408, 429, 500, 503, 529])
 def test_errors_are_answers_and_say_whether_to_try_again(model: str, status: int) -> None:
-    answer, loopback = answered(model, Served(status=status))
+    answer, loopback = answer_ask(model, Served(status=status))
     assert answer.text == ""
     assert answer.error == f"HTTP {status}: scripted"
     assert answer.retryable is (status in (408, 429) or status >= 500)
     assert answer.spent.calls == 1
-    assert len(loopback.got) == 1, "the client's own retries are off: the driver tries again"
+    assert len(loopback.requests) == 1, "the client's own retries are off: the driver tries again"
 
 
 @each_api
 def test_what_the_provider_asks_to_wait_is_passed_on(model: str) -> None:
-    answer, _ = answered(model, Served(status=429, retry_after=7))
+    answer, _ = answer_ask(model, Served(status=429, retry_after=7))
     assert answer.retry_after == 7.0
 
 
 def test_exhausted_credit_is_not_tried_again() -> None:
-    answer, _ = answered("anthropic:claude-haiku-4-5", Served(status=402, error="billing"))
+    answer, _ = answer_ask("anthropic:claude-haiku-4-5", Served(status=402, error="billing"))
     assert answer.error
     assert not answer.retryable
 
 
 @each_api
 def test_silence_ends_with_the_time_the_ask_allows(model: str) -> None:
-    answer, _ = answered(model, Served("late", hang=60), ask=replace(ASK, timeout=0.1))
+    answer, _ = answer_ask(model, Served("late", hang=60), ask=replace(ASK, timeout=0.1))
     assert answer.timed_out
     assert answer.retryable
     assert answer.spent.price is None, "nobody knows whether it was charged for"
@@ -103,7 +103,7 @@ def test_silence_ends_with_the_time_the_ask_allows(model: str) -> None:
 @each_api
 def test_nobody_there_is_a_failure_for_the_moment(model: str) -> None:
     with Loopback("fine") as loopback:
-        base = base_of(model, loopback)
+        base = get_base_url(model, loopback)
     answer = ProviderModel(model, base_url=base).answer(ASK)
     assert answer.error
     assert answer.retryable
@@ -112,7 +112,7 @@ def test_nobody_there_is_a_failure_for_the_moment(model: str) -> None:
 @each_api
 def test_keys_in_error_texts_are_masked(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "without-any-known-shape")
-    answer, _ = answered(model, Served(status=400, error=f"no: {SECRET} and without-any-known-shape"))
+    answer, _ = answer_ask(model, Served(status=400, error=f"no: {SECRET} and without-any-known-shape"))
     assert "no: " in answer.error
     assert SECRET not in answer.error
     assert "without-any-known-shape" not in answer.error
@@ -120,10 +120,10 @@ def test_keys_in_error_texts_are_masked(model: str, monkeypatch: pytest.MonkeyPa
 
 def test_an_ask_may_name_another_model() -> None:
     with Loopback("fine") as loopback:
-        model = ProviderModel("openai:one", "openai:two", base_url=base_of("openai:", loopback))
+        model = ProviderModel("openai:one", "openai:two", base_url=get_base_url("openai:", loopback))
         model.answer(ASK)
         answer = model.answer(replace(ASK, model="openai:two"))
-        assert [g.body["model"] for g in loopback.got] == ["one", "two"]
+        assert [g.body["model"] for g in loopback.requests] == ["one", "two"]
     assert answer.spent.model == "openai:two"
     assert answer.spent.price is None, "no price is known of a model of that name"
 
@@ -132,9 +132,9 @@ def test_a_plain_list_is_compacted_with_a_model() -> None:
     """The stateless function has one model, whatever the policy calls it."""
     messages = json.loads((EXAMPLES / "desk.openai-chat.json").read_text("utf-8"))
     with Loopback("The desk was asked about several orders, one after the other.") as loopback:
-        model = ProviderModel("openai:gpt-4o-mini", base_url=base_of("openai:", loopback))
+        model = ProviderModel("openai:gpt-4o-mini", base_url=get_base_url("openai:", loopback))
         done = compact(messages, to=4_000, summarizer=model)
-        assert loopback.got
+        assert loopback.requests
     assert (done.outcome.status, done.outcome.rung) == ("compacted", "model")
     assert done.outcome.spent.model == "openai:gpt-4o-mini"
     assert any("one after the other" in json.dumps(message) for message in done.messages)
@@ -148,12 +148,12 @@ def test_an_ask_that_names_a_model_nobody_has_is_an_answer_too() -> None:
 
 def test_it_may_be_called_inside_a_running_loop_and_from_several_threads() -> None:
     with Loopback("fine") as loopback:
-        model = ProviderModel("openai:m", base_url=base_of("openai:", loopback))
+        model = ProviderModel("openai:m", base_url=get_base_url("openai:", loopback))
 
-        async def inside() -> Answer:
+        async def answer_inside() -> Answer:
             return model.answer(ASK)
 
-        assert asyncio.run(inside()).text == "fine"
+        assert asyncio.run(answer_inside()).text == "fine"
         said: list[str] = []
         threads = [threading.Thread(target=lambda: said.append(model.answer(ASK).text)) for _ in range(4)]
         for thread in threads:
@@ -168,15 +168,15 @@ def test_cancelling_the_coroutine_ends_the_request() -> None:
         model = ProviderModel("anthropic:claude-haiku-4-5", base_url=loopback.url)
         assert isinstance(model, AsyncModel)
 
-        async def cancelled() -> None:
+        async def cancel_request() -> None:
             task = asyncio.create_task(model.aanswer(ASK))
-            while not loopback.got:  # noqa: ASYNC110 - the server is a thread
+            while not loopback.requests:  # noqa: ASYNC110 - the server is a thread
                 await asyncio.sleep(0.005)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-        asyncio.run(cancelled())
+        asyncio.run(cancel_request())
 
 
 @pytest.mark.parametrize(
@@ -190,17 +190,17 @@ def test_cancelling_the_coroutine_ends_the_request() -> None:
     ],
 )
 def test_a_temperature_is_sent_to_models_that_take_one_and_nobody_is_warned(model: str, sent: float | None) -> None:
-    answer, loopback = answered(model, "fine", ask=replace(ASK, temperature=0.0))
+    answer, loopback = answer_ask(model, "fine", ask=replace(ASK, temperature=0.0))
     assert (answer.text, answer.error) == ("fine", "")
-    assert loopback.got[0].body.get("temperature") == sent
-    answer, loopback = answered(model, "fine")
-    assert "temperature" not in loopback.got[0].body
+    assert loopback.requests[0].body.get("temperature") == sent
+    answer, loopback = answer_ask(model, "fine")
+    assert "temperature" not in loopback.requests[0].body
 
 
 def test_thinking_that_cannot_be_turned_off_gets_room_beside_the_answer() -> None:
     with Loopback("fine") as loopback:
-        ProviderModel("openai-responses:o3-mini", base_url=base_of("openai:", loopback)).answer(ASK)
-        assert loopback.got[0].body["max_output_tokens"] > 4 * ASK.max_tokens
+        ProviderModel("openai-responses:o3-mini", base_url=get_base_url("openai:", loopback)).answer(ASK)
+        assert loopback.requests[0].body["max_output_tokens"] > 4 * ASK.max_tokens
 
 
 @pytest.mark.parametrize(
@@ -215,24 +215,24 @@ def test_thinking_that_cannot_be_turned_off_gets_room_beside_the_answer() -> Non
 def test_effort_is_asked_of_models_that_can_reason_with_room_beside_the_answer(
     model: str, key: str, sent: object, room: str
 ) -> None:
-    answer, loopback = answered(model, "fine", ask=replace(ASK, effort="high", temperature=0.0))
+    answer, loopback = answer_ask(model, "fine", ask=replace(ASK, effort="high", temperature=0.0))
     assert (answer.text, answer.error) == ("fine", "")
-    body = loopback.got[0].body
+    body = loopback.requests[0].body
     assert body.get(key) == sent
     least = ASK.max_tokens + (24_576 if sent else 0)
     assert least <= body[room] <= least + ASK.max_tokens
-    plain, loopback = answered(model, "fine")
+    plain, loopback = answer_ask(model, "fine")
     assert plain.text == "fine"
-    assert loopback.got[0].body.get(key) != sent or sent is None, "and it is not where none was asked"
+    assert loopback.requests[0].body.get(key) != sent or sent is None, "and it is not where none was asked"
 
 
 @each_api
 @pytest.mark.parametrize("timeout", [120.0, float("inf")])
 def test_long_answers_are_waited_for(model: str, timeout: float) -> None:
     """Anthropic's client refuses a call that may take ten minutes, unless it is told how long to wait."""
-    answer, loopback = answered(model, "fine", ask=replace(ASK, max_tokens=40_000, timeout=timeout))
+    answer, loopback = answer_ask(model, "fine", ask=replace(ASK, max_tokens=40_000, timeout=timeout))
     assert (answer.text, answer.error) == ("fine", "")
-    assert 50_000 in loopback.got[0].body.values()
+    assert 50_000 in loopback.requests[0].body.values()
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_what_is_missing_is_said_with_the_next_step(model: str, told: str) -> No
 def test_a_provider_without_base_url_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_API_KEY", SECRET)
     with pytest.raises(UsageError, match="takes no base URL"):
-        client_for("github:openai/gpt-4o-mini", "http://127.0.0.1:1/v1")
+        open_client("github:openai/gpt-4o-mini", "http://127.0.0.1:1/v1")
 
 
 @pytest.fixture
@@ -271,37 +271,37 @@ def others(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("model", OTHERS)
 def test_the_clients_of_the_other_providers_are_asked_and_understood(model: str) -> None:
     ask = replace(ASK, temperature=0.0)
-    answer, loopback = answered(model, Served("all is well", tokens=(1_200, 34)), ask=ask)
-    assert (answer.text, answer.finish, answer.error) == ("all is well", "stop", "")
+    answer, loopback = answer_ask(model, Served("all is well", tokens=(1_200, 34)), ask=ask)
+    assert (answer.text, answer.finish_reason, answer.error) == ("all is well", "stop", "")
     spent = answer.spent
     assert (spent.calls, spent.input_tokens, spent.output_tokens, spent.model) == (1, 1_200, 34, model)
     assert (spent.price is None) == model.startswith("ollama")
-    (got,) = loopback.got
+    (got,) = loopback.requests
     assert ASK.system in got.prompt
     assert ASK.prompt in got.prompt
     bound = got.body.get("generationConfig") or got.body.get("inferenceConfig") or got.body
-    assert int(ask.max_tokens * SLACK) in bound.values()
+    assert int(ask.max_tokens * OUTPUT_SLACK) in bound.values()
     assert bound["temperature"] == 0.0
-    assert answered(model, Served("cut", finish="length"))[0].finish == "length"
-    assert answered(model, Served(finish="tool"))[0].finish == "tool"
+    assert answer_ask(model, Served("cut", finish="length"))[0].finish_reason == "length"
+    assert answer_ask(model, Served(finish="tool"))[0].finish_reason == "tool"
 
 
 @pytest.mark.usefixtures("others")
 @pytest.mark.parametrize("status", [400, 429, 503])
 @pytest.mark.parametrize("model", OTHERS)
 def test_errors_of_the_other_providers_are_told_alike(model: str, status: int) -> None:
-    answer, loopback = answered(model, Served(status=status, retry_after=2))
+    answer, loopback = answer_ask(model, Served(status=status, retry_after=2))
     assert answer.error == f"HTTP {status}: scripted"
     assert answer.retryable is (status != 400)
     assert answer.retry_after == 2.0
     own = 3 if model.startswith("bedrock") and status != 400 else 1
-    assert len(loopback.got) == own, "Bedrock's client tries again by itself, and cannot be told not to"
+    assert len(loopback.requests) == own, "Bedrock's client tries again by itself, and cannot be told not to"
 
 
 @pytest.mark.usefixtures("others")
 @pytest.mark.parametrize("model", OTHERS)
 def test_the_other_providers_are_not_waited_for_beyond_the_time_given(model: str) -> None:
-    answer, _ = answered(model, Served("late", hang=20), ask=replace(ASK, timeout=0.5))
+    answer, _ = answer_ask(model, Served("late", hang=20), ask=replace(ASK, timeout=0.5))
     assert answer.error
     assert answer.timed_out
     assert answer.retryable
@@ -309,20 +309,20 @@ def test_the_other_providers_are_not_waited_for_beyond_the_time_given(model: str
 
 def test_a_local_server_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    answer, loopback = answered("openai:qwen", "fine")
+    answer, loopback = answer_ask("openai:qwen", "fine")
     assert answer.text == "fine"
-    assert loopback.got[0].api == "chat"
+    assert loopback.requests[0].api == "chat"
 
 
 def test_a_base_url_in_the_environment_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback("fine") as loopback:
-        monkeypatch.setenv("OPENAI_BASE_URL", base_of("openai:", loopback))
+        monkeypatch.setenv("OPENAI_BASE_URL", get_base_url("openai:", loopback))
         assert ProviderModel("openai:m").answer(ASK).text == "fine"
-        assert [g.api for g in loopback.got] == ["chat"]
+        assert [g.api for g in loopback.requests] == ["chat"]
 
 
 def test_openai_itself_is_asked_through_its_newest_interface() -> None:
-    assert "Responses" in type(client_for("openai:gpt-4o-mini")).__name__
+    assert "Responses" in type(open_client("openai:gpt-4o-mini")).__name__
 
 
 def test_without_the_extra_importing_it_names_the_install() -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.llm import provider_rows, provider_rules
 from tests.llm.loopback import SPOKEN, Api, Served
 from tests.llm.provider_rows import ROWS
-from tests.llm.provider_rules import Issued, refusal
+from tests.llm.provider_rules import Issued, find_refusal
 
 Json = dict[str, Any]
 Break = Callable[[Json], object]
@@ -25,7 +25,7 @@ APIS: tuple[Api, ...] = ("messages", "chat", "responses", "generate")
 WINDOW = 1_000
 
 
-def given() -> tuple[Issued, dict[str, Json]]:
+def make_requests() -> tuple[Issued, dict[str, Json]]:
     """A good request of each API: a question, an answer with two calls and what was thought, their results, go on."""
     issued, answers = Issued(), {}
     for api in APIS:
@@ -87,7 +87,7 @@ def put(*path: str | int | slice, value: object) -> Break:
     return change
 
 
-def without(*path: str | int | slice) -> Break:
+def remove(*path: str | int | slice) -> Break:
     """Takes out what stands at a place of a request."""
 
     def change(body: Json) -> None:
@@ -99,7 +99,7 @@ def without(*path: str | int | slice) -> Break:
     return change
 
 
-def again(*path: str | int, at: int | None = None) -> Break:
+def repeat(*path: str | int, at: int | None = None) -> Break:
     """Repeats an item of a list, at its end or at a place in it."""
 
     def change(body: Json) -> None:
@@ -119,11 +119,11 @@ THOUGHTLESS = (
 SAID, THIRD = ("messages", 1, "content"), ("messages", 2, "content")
 MODEL = ("contents", 1, "parts")
 BREAKS: tuple[tuple[str, Break], ...] = (
-    ("messages.max_tokens", without("max_tokens")),
+    ("messages.max_tokens", remove("max_tokens")),
     ("messages.none", put("messages", value=[])),
     ("messages.role", put("messages", 0, "role", value="system")),
     ("messages.role", put("messages", 2, "role", value="tool")),
-    ("messages.first", without("messages", 0)),
+    ("messages.first", remove("messages", 0)),
     ("messages.last", put("messages", value=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
     ("messages.empty", put("messages", 0, "content", value="")),
     ("messages.empty", put(*SAID, value=[])),
@@ -132,52 +132,52 @@ BREAKS: tuple[tuple[str, Break], ...] = (
     ("messages.block", put(*SAID, 1, "type", value="tool_result")),
     ("messages.block", put(*THIRD, 2, "type", value="input_text")),
     ("messages.call_id", put(*SAID, 2, "id", value="a.b")),
-    ("messages.call_twice", again(*SAID, 2)),
-    ("messages.unanswered", without(*THIRD, 1)),
-    ("messages.unanswered", without("messages", 2)),
-    ("messages.unanswered", again(*THIRD, 2, at=0)),
+    ("messages.call_twice", repeat(*SAID, 2)),
+    ("messages.unanswered", remove(*THIRD, 1)),
+    ("messages.unanswered", remove("messages", 2)),
+    ("messages.unanswered", repeat(*THIRD, 2, at=0)),
     ("messages.orphan", put(*THIRD, 0, "tool_use_id", value="toolu_a3")),
-    ("messages.orphan", without("messages", 1)),
-    ("messages.result_twice", again(*THIRD, 1, at=1)),
-    ("messages.thinking_first", again(*SAID, 1, at=0)),
+    ("messages.orphan", remove("messages", 1)),
+    ("messages.result_twice", repeat(*THIRD, 1, at=1)),
+    ("messages.thinking_first", repeat(*SAID, 1, at=0)),
     ("messages.thinking_missing", put("messages", slice(1, 3), value=THOUGHTLESS)),
-    ("messages.signature_missing", without(*SAID, 0, "signature")),
+    ("messages.signature_missing", remove(*SAID, 0, "signature")),
     ("messages.signature", put(*SAID, 0, "signature", value="forged")),
     ("messages.signature", put(*SAID, 0, value={"type": "redacted_thinking", "data": "forged"})),
     ("messages.thinking_changed", put(*SAID, 0, "thinking", value="I should not look.")),
-    ("messages.thinking_changed", without(*SAID, 0)),
+    ("messages.thinking_changed", remove(*SAID, 0)),
     ("chat.none", put("messages", value=[])),
     ("chat.role", put("messages", 1, "role", value="model")),
     ("chat.content_null", put("messages", 1, "content", value=None)),
     ("chat.content_null", put("messages", 3, "content", value=None)),
     ("chat.content_type", put("messages", 1, "content", value={"text": "a"})),
-    ("chat.orphan", without("messages", 2)),
+    ("chat.orphan", remove("messages", 2)),
     ("chat.other_call", put("messages", 3, "tool_call_id", value="call_a3")),
-    ("chat.result_twice", again("messages", 3, at=4)),
-    ("chat.unanswered", without("messages", 4)),
-    ("chat.unanswered", again("messages", 1, at=3)),
+    ("chat.result_twice", repeat("messages", 3, at=4)),
+    ("chat.unanswered", remove("messages", 4)),
+    ("chat.unanswered", repeat("messages", 1, at=3)),
     ("chat.no_calls", put("messages", 2, "tool_calls", value=[])),
     ("chat.call_id", put("messages", 2, "tool_calls", 0, "id", value="a" * 41)),
     ("responses.none", put("input", value=[])),
     ("responses.content", put("input", 0, "content", 0, "type", value="text")),
     ("responses.id", put("input", 2, "id", value="call_a1")),
-    ("responses.twice", again("input", 2)),
+    ("responses.twice", repeat("input", 2)),
     ("responses.orphan", put("input", 4, "call_id", value="call_a3")),
-    ("responses.unanswered", without("input", 4)),
-    ("responses.reasoning_alone", without("input", slice(2, None))),
-    ("responses.reasoning_missing", without("input", 1)),
+    ("responses.unanswered", remove("input", 4)),
+    ("responses.reasoning_alone", remove("input", slice(2, None))),
+    ("responses.reasoning_missing", remove("input", 1)),
     ("responses.encrypted", put("input", 1, "encrypted_content", value="forged-content")),
     ("responses.unknown", put("input", 1, value={"type": "reasoning", "id": "rs_other", "summary": []})),
     ("generate.none", put("contents", value=[])),
     ("generate.role", put("contents", 1, "role", value="assistant")),
     ("generate.empty", put("contents", 0, "parts", value=[])),
     ("generate.part", put("contents", 0, "parts", value=[{}])),
-    ("generate.call_turn", without("contents", 0)),
-    ("generate.response_turn", without("contents", 1)),
-    ("generate.count", without("contents", 2, "parts", 1)),
+    ("generate.call_turn", remove("contents", 0)),
+    ("generate.response_turn", remove("contents", 1)),
+    ("generate.count", remove("contents", 2, "parts", 1)),
     ("generate.count", put("contents", 2, "parts", value=[{"text": "Go on."}])),
-    ("generate.last", without("contents", 2)),
-    ("generate.thought_missing", without(*MODEL, 1, "thoughtSignature")),
+    ("generate.last", remove("contents", 2)),
+    ("generate.thought_missing", remove(*MODEL, 1, "thoughtSignature")),
     ("generate.thought", put(*MODEL, 1, "thoughtSignature", value="Zm9yZ2Vk")),
     ("generate.thought", put(*MODEL, 1, "functionCall", "args", value={"path": "c"})),
 )
@@ -199,16 +199,16 @@ def test_every_rule_is_broken_here() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_a_good_request_is_taken(api: Api) -> None:
-    issued, good = given()
-    assert refusal(api, good[api], issued=issued, tokens=900, window=WINDOW) is None
+    issued, good = make_requests()
+    assert find_refusal(api, good[api], issued=issued, tokens=900, window=WINDOW) is None
 
 
 @pytest.mark.parametrize(("rule", "breaks"), BREAKS)
 def test_a_request_that_breaks_a_rule_is_refused_in_the_providers_words(rule: str, breaks: Break) -> None:
-    issued, good = given()
+    issued, good = make_requests()
     body = deepcopy(good[rule.partition(".")[0]])
     breaks(body)
-    refused = refusal(rule.partition(".")[0], body, issued=issued)
+    refused = find_refusal(rule.partition(".")[0], body, issued=issued)
     assert refused is not None
     assert (refused.rule, refused.status) == (rule, ROWS[rule].status)
     assert refused.message.startswith(ROWS[rule].answer.partition("{")[0])
@@ -218,8 +218,8 @@ def test_a_request_that_breaks_a_rule_is_refused_in_the_providers_words(rule: st
 @pytest.mark.parametrize("rule", SIZES)
 def test_what_is_too_long_is_refused_with_both_sizes(rule: str) -> None:
     api, tokens = SIZES[rule]
-    issued, good = given()
-    refused = refusal(api, good[api], issued=issued, tokens=tokens, window=WINDOW)
+    issued, good = make_requests()
+    refused = find_refusal(api, good[api], issued=issued, tokens=tokens, window=WINDOW)
     assert refused is not None
     assert refused.rule == rule
     assert api == "responses" or ("1000" in refused.message and str(tokens) in refused.message)
@@ -227,7 +227,7 @@ def test_what_is_too_long_is_refused_with_both_sizes(rule: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_a_refusal_has_the_shape_of_its_api(api: Api) -> None:
-    refused = refusal(api, {})
+    refused = find_refusal(api, {})
     assert refused is not None
     error = refused.body["error"]
     if api == "messages":
@@ -239,19 +239,19 @@ def test_a_refusal_has_the_shape_of_its_api(api: Api) -> None:
 
 
 def test_what_is_taken_although_it_looks_odd() -> None:
-    issued, good = given()
+    issued, good = make_requests()
     in_a_row = good["messages"]["messages"]
     in_a_row[2:] = [{"role": "user", "content": [block]} for block in in_a_row[2]["content"]]
-    assert refusal("messages", good["messages"], issued=issued) is None, "turns of one role in a row are one turn"
+    assert find_refusal("messages", good["messages"], issued=issued) is None, "turns of one role in a row are one turn"
     old = [*in_a_row, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
-    without("messages", 1, "content", 0)({"messages": old})
-    assert refusal("messages", {"max_tokens": 1, "messages": old}, issued=issued) is None, (
+    remove("messages", 1, "content", 0)({"messages": old})
+    assert find_refusal("messages", {"max_tokens": 1, "messages": old}, issued=issued) is None, (
         "old thinking may be left out"
     )
     later = [*good["generate"]["contents"], {"role": "model", "parts": [{"text": "Done."}]}]
     later.append({"role": "user", "parts": [{"text": "Thanks."}]})
-    without("contents", 1, "parts", 1, "thoughtSignature")({"contents": later})
-    assert refusal("generate", {"contents": later}, issued=issued) is None, "of earlier turns none is asked for"
+    remove("contents", 1, "parts", 1, "thoughtSignature")({"contents": later})
+    assert find_refusal("generate", {"contents": later}, issued=issued) is None, "of earlier turns none is asked for"
 
 
 def test_the_rules_know_nothing_of_this_project() -> None:
@@ -266,15 +266,15 @@ def test_the_rules_know_nothing_of_this_project() -> None:
 # -- what providers took -----------------------------------------------------------------------------------------------
 
 
-def lines(path: Path) -> list[Json]:
+def read_lines(path: Path) -> list[Json]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def claude_code(path: Path) -> list[Json]:
+def read_claude_code(path: Path) -> list[Json]:
     """The messages of a session file, lines of one answer joined."""
     messages: list[Json] = []
     ids: list[object] = []
-    for line in lines(path):
+    for line in read_lines(path):
         if line.get("type") not in ("user", "assistant") or line.get("isSidechain") or line.get("isMeta"):
             continue
         message = line["message"]
@@ -287,7 +287,7 @@ def claude_code(path: Path) -> list[Json]:
     return messages
 
 
-def asked(messages: list[Json], role: str = "role", other: str = "assistant") -> list[list[Json]]:
+def split_requests(messages: list[Json], role: str = "role", other: str = "assistant") -> list[list[Json]]:
     """The lists that were sent: what stood before each answer, which a file may hold in several messages."""
     mine = [message.get(role) == other for message in messages]
     return [messages[:n] for n in range(1, len(messages)) if mine[n] and not mine[n - 1]]
@@ -295,46 +295,48 @@ def asked(messages: list[Json], role: str = "role", other: str = "assistant") ->
 
 def test_recorded_chat_requests_are_taken() -> None:
     messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text(encoding="utf-8"))
-    sent = asked(messages)
+    sent = split_requests(messages)
     assert len(sent) > 10
-    assert [r for one in sent if (r := refusal("chat", {"messages": one})) is not None] == []
+    assert [r for one in sent if (r := find_refusal("chat", {"messages": one})) is not None] == []
 
 
 def test_recorded_responses_requests_are_taken() -> None:
-    items = [line["payload"] for line in lines(SESSIONS / "tracker.codex.jsonl") if line["type"] == "response_item"]
+    items = [
+        line["payload"] for line in read_lines(SESSIONS / "tracker.codex.jsonl") if line["type"] == "response_item"
+    ]
     ends = [n for n, item in enumerate(items) if item["type"] == "function_call_output"]
     sent = [items[: n + 1] for n in ends if items[n + 1 : n + 2] and items[n + 1]["type"] != "function_call_output"]
     assert len(sent) > 10
-    assert [r for one in sent if (r := refusal("responses", {"input": one})) is not None] == []
+    assert [r for one in sent if (r := find_refusal("responses", {"input": one})) is not None] == []
 
 
 def test_recorded_anthropic_requests_are_taken() -> None:
-    sent = asked(claude_code(SESSIONS / "pricing.claude-code.jsonl"))
+    sent = split_requests(read_claude_code(SESSIONS / "pricing.claude-code.jsonl"))
     assert len(sent) > 10
-    assert [r for m in sent if (r := refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
+    assert [r for m in sent if (r := find_refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
 
 
 @pytest.mark.skipif(not (DATA / "openhands-requests").is_dir(), reason="TENFOLD_SESSIONS is not set")
 def test_requests_of_others_that_providers_took_are_taken() -> None:
     for path in (DATA / "openhands-requests").glob("django*.json"):
         messages = json.loads(path.read_text(encoding="utf-8"))["messages"]
-        assert refusal("chat", {"messages": messages}) is None
+        assert find_refusal("chat", {"messages": messages}) is None
 
 
 @pytest.mark.skipif(not (DATA / "claude-code").is_dir(), reason="TENFOLD_SESSIONS is not set")
 def test_a_session_of_others_that_anthropic_took_is_taken() -> None:
-    messages = claude_code(DATA / "claude-code" / "large-conversation.jsonl")
+    messages = read_claude_code(DATA / "claude-code" / "large-conversation.jsonl")
     spoken = [
         n for n, message in enumerate(messages) if message["role"] == "user" and "tool_result" not in str(message)
     ]
-    sent = asked(messages[spoken[0] :])  # the file begins in the middle of an exchange
+    sent = split_requests(messages[spoken[0] :])  # the file begins in the middle of an exchange
     assert len(sent) > 10
-    assert [r for m in sent if (r := refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
+    assert [r for m in sent if (r := find_refusal("messages", {"max_tokens": 1, "messages": m})) is not None] == []
 
 
 @pytest.mark.skipif(not (DATA / "gemini-cli").is_dir(), reason="TENFOLD_SESSIONS is not set")
 def test_a_history_of_google_that_was_taken_is_taken() -> None:
     contents = json.loads((DATA / "gemini-cli" / "NotFollowingUserIntent.json").read_text(encoding="utf-8"))
-    sent = asked(contents, other="model")
+    sent = split_requests(contents, other="model")
     assert len(sent) > 10
-    assert [r for one in sent if (r := refusal("generate", {"contents": one})) is not None] == []
+    assert [r for one in sent if (r := find_refusal("generate", {"contents": one})) is not None] == []

@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 
 from tenfold.meter.counters import (
     IMAGE_TOKENS,
-    MESSAGE_TOKENS,
+    MAX_CHUNK_CHARACTERS,
+    MESSAGE_OVERHEAD,
     PAGE_TOKENS,
-    SLICE,
-    Bpe,
-    Characters4,
-    bpe_installed,
-    counter_for,
-    document_tokens,
-    factor_for,
-    family_of,
-    image_tokens,
-    opaque_tokens,
-    plain_name,
-    sizes,
+    BytePairCounter,
+    CharacterCounter,
+    choose_counter,
+    count_document_tokens,
+    count_image_tokens,
+    count_opaque_tokens,
+    find_family,
+    get_family_factor,
+    is_bpe_installed,
+    measure_messages,
+    normalize_model_name,
 )
-from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 SENTENCES = {
     "zh": "我们需要在部署之前检查配置文件是否正确，并且确保数据库迁移已经完成。",
@@ -50,19 +50,19 @@ class Length:
         return [len(t) for t in texts]
 
 
-def size(*parts: Part) -> int:
-    return sizes([Message("user", parts, "human")], Length(), frame=0)[0]
+def measure_parts(*parts: Part) -> int:
+    return measure_messages([Message("user", parts, "human")], Length(), overhead=0)[0]
 
 
 def test_a_quarter_of_a_token_per_character_rounded_up() -> None:
-    assert Characters4().count(["", "a", "abcd", "hello", "a" * 400]) == [0, 1, 1, 2, 100]
-    assert Characters4().count(["Привет"]) == [2]
+    assert CharacterCounter().count(["", "a", "abcd", "hello", "a" * 400]) == [0, 1, 1, 2, 100]
+    assert CharacterCounter().count(["Привет"]) == [2]
 
 
 @pytest.mark.parametrize("sentence", SENTENCES.values(), ids=SENTENCES)
 def test_cjk_counts_about_as_a_real_vocabulary_does(sentence: str) -> None:
-    by_rule, quarter = Characters4().count([sentence])[0], -(-len(sentence) // 4)
-    o200k, cl100k = Bpe("o200k").count([sentence])[0], Bpe("cl100k").count([sentence])[0]
+    by_rule, quarter = CharacterCounter().count([sentence])[0], -(-len(sentence) // 4)
+    o200k, cl100k = BytePairCounter("o200k").count([sentence])[0], BytePairCounter("cl100k").count([sentence])[0]
     assert by_rule >= o200k
     assert by_rule <= 2 * o200k
     assert abs(by_rule - cl100k) < 0.35 * cl100k
@@ -70,90 +70,96 @@ def test_cjk_counts_about_as_a_real_vocabulary_does(sentence: str) -> None:
 
 
 def test_mixed_text_is_split_by_script() -> None:
-    assert Characters4().count(["abcd漢字efgh"]) == [2 + 2]
+    assert CharacterCounter().count(["abcd漢字efgh"]) == [2 + 2]
 
 
 def test_the_vocabulary_is_the_published_one() -> None:
-    assert Bpe("o200k").count(["hello world", "", "<|endoftext|>"]) == [2, 0, 7]
-    assert Bpe("cl100k").count(["hello world", "how many tokens?"]) == [2, 4]
+    assert BytePairCounter("o200k").count(["hello world", "", "<|endoftext|>"]) == [2, 0, 7]
+    assert BytePairCounter("cl100k").count(["hello world", "how many tokens?"]) == [2, 4]
 
 
 def test_a_very_large_text_is_cut_where_the_vocabulary_cuts() -> None:
     line = "def f(x): return x + 1  # counted\n\n    indented();\n//\n"
-    whole = line * (3 * SLICE // len(line))
-    assert len(whole) > 2 * SLICE
-    per_line = Bpe().count([line * 1000])[0] / 1000
-    assert Bpe().count([whole, "hello world"]) == [round(per_line * (len(whole) // len(line))), 2]
+    whole = line * (3 * MAX_CHUNK_CHARACTERS // len(line))
+    assert len(whole) > 2 * MAX_CHUNK_CHARACTERS
+    per_line = BytePairCounter().count([line * 1000])[0] / 1000
+    assert BytePairCounter().count([whole, "hello world"]) == [round(per_line * (len(whole) // len(line))), 2]
 
 
 def test_a_large_text_without_lines_is_still_counted_within_a_token_per_cut() -> None:
-    assert abs(Bpe().count(["ab" * SLICE])[0] - 2 * Bpe().count(["ab" * (SLICE // 2)])[0]) <= 2
+    assert (
+        abs(
+            BytePairCounter().count(["ab" * MAX_CHUNK_CHARACTERS])[0]
+            - 2 * BytePairCounter().count(["ab" * (MAX_CHUNK_CHARACTERS // 2)])[0]
+        )
+        <= 2
+    )
 
 
 def test_lone_surrogates_are_counted_not_refused() -> None:
-    assert Bpe().count(["a\ud83db", "ok"]) == Bpe().count(["a\ufffdb", "ok"])
+    assert BytePairCounter().count(["a\ud83db", "ok"]) == BytePairCounter().count(["a\ufffdb", "ok"])
 
 
 def test_every_part_of_a_message_is_counted() -> None:
-    assert size(Text("12345"), Thinking("123", signature="x" * 500)) == 8
-    assert size(ToolCall("call-id", "read", '{"path": "a"}')) == 4 + 13
+    assert measure_parts(Text("12345"), Thinking("123", signature="x" * 500)) == 8
+    assert measure_parts(ToolCall("call-id", "read", '{"path": "a"}')) == 4 + 13
     result = ToolResult("call-id", "read", (Text("123456"), Image(width=750, height=10), Document(text="12")))
-    assert size(result) == 4 + 6 + 10 + 2
-    assert size(Opaque("odd", b"x" * 9)) == 3
+    assert measure_parts(result) == 4 + 6 + 10 + 2
+    assert measure_parts(OpaquePart("odd", b"x" * 9)) == 3
 
 
 def test_a_frame_is_added_per_message() -> None:
     messages = [Message("user", (), "human"), Message("user", (Text("abcd"),), "human")]
-    assert sizes(messages, Characters4()) == [MESSAGE_TOKENS, MESSAGE_TOKENS + 1]
+    assert measure_messages(messages, CharacterCounter()) == [MESSAGE_OVERHEAD, MESSAGE_OVERHEAD + 1]
 
 
 def test_all_texts_are_counted_in_one_batch() -> None:
     counter = Length()
-    sizes([Message("user", (Text("a"), Text("b")), "human")] * 50, counter)
+    measure_messages([Message("user", (Text("a"), Text("b")), "human")] * 50, counter)
     assert counter.batches == [100]
 
 
 def test_an_image_is_sized_by_pixels_never_by_its_bytes() -> None:
-    assert image_tokens(Image(width=1000, height=600)) == 800
-    assert image_tokens(Image(width=8000, height=8000)) == IMAGE_TOKENS
-    assert image_tokens(Image(data="A" * 4_000_000)) == IMAGE_TOKENS
-    assert image_tokens(Image(width=100, height=0)) == IMAGE_TOKENS
+    assert count_image_tokens(Image(width=1000, height=600)) == 800
+    assert count_image_tokens(Image(width=8000, height=8000)) == IMAGE_TOKENS
+    assert count_image_tokens(Image(data="A" * 4_000_000)) == IMAGE_TOKENS
+    assert count_image_tokens(Image(width=100, height=0)) == IMAGE_TOKENS
 
 
 def test_a_document_is_sized_by_text_then_pages_then_bytes() -> None:
-    assert size(Document(text="x" * 40, data="A" * 4_000_000, pages=9)) == 40
-    assert document_tokens(Document(pages=3, data="A" * 4_000_000)) == 3 * PAGE_TOKENS
-    assert document_tokens(Document(data="A" * 400_000, media="application/pdf")) == 6 * PAGE_TOKENS
-    assert document_tokens(Document(data="A" * 4_000, media="text/plain")) == 750
-    assert document_tokens(Document(url="https://example.test/a.pdf")) == PAGE_TOKENS
-    assert document_tokens(Document(name="empty")) == 0
+    assert measure_parts(Document(text="x" * 40, data="A" * 4_000_000, pages=9)) == 40
+    assert count_document_tokens(Document(pages=3, data="A" * 4_000_000)) == 3 * PAGE_TOKENS
+    assert count_document_tokens(Document(data="A" * 400_000, media_type="application/pdf")) == 6 * PAGE_TOKENS
+    assert count_document_tokens(Document(data="A" * 4_000, media_type="text/plain")) == 750
+    assert count_document_tokens(Document(url="https://example.test/a.pdf")) == PAGE_TOKENS
+    assert count_document_tokens(Document(name="empty")) == 0
 
 
-def sound(seconds: int, rate: int, form: str) -> Opaque:
+def make_recording(seconds: int, rate: int, form: str) -> OpaquePart:
     """A recording as OpenAI's formats carry it: base64 takes four characters for three bytes."""
     data = "A" * (seconds * rate * 4 // 3)
-    return Opaque("input_audio", json.dumps({"input_audio": {"data": data, "format": form}}).encode())
+    return OpaquePart("input_audio", json.dumps({"input_audio": {"data": data, "format": form}}).encode())
 
 
 def test_a_recording_is_sized_by_its_seconds_never_by_its_bytes() -> None:
-    assert opaque_tokens(sound(60, 32_000, "wav")) == pytest.approx(600, abs=1)
-    assert opaque_tokens(sound(60, 8_000, "mp3")) == pytest.approx(600, abs=1)
+    assert count_opaque_tokens(make_recording(60, 32_000, "wav")) == pytest.approx(600, abs=1)
+    assert count_opaque_tokens(make_recording(60, 8_000, "mp3")) == pytest.approx(600, abs=1)
 
 
 def test_an_image_that_a_provider_drew_is_one_image() -> None:
     drawn = json.dumps({"type": "image_generation_call", "result": "A" * 1_900_000}).encode()
-    assert opaque_tokens(Opaque("image_generation_call", drawn)) == IMAGE_TOKENS
-    assert opaque_tokens(Opaque("image_generation_call", b'{"type":"image_generation_call"}')) == 8
+    assert count_opaque_tokens(OpaquePart("image_generation_call", drawn)) == IMAGE_TOKENS
+    assert count_opaque_tokens(OpaquePart("image_generation_call", b'{"type":"image_generation_call"}')) == 8
 
 
 @given(st.lists(st.text(max_size=60), max_size=6))
 def test_a_count_is_never_negative_and_grows_with_the_text(texts: list[str]) -> None:
-    for counter in (Characters4(), Bpe()):
+    for counter in (CharacterCounter(), BytePairCounter()):
         counts = counter.count(texts)
         assert len(counts) == len(texts)
         assert all(n >= (1 if t else 0) for n, t in zip(counts, texts, strict=True))
-    longer = Characters4().count([t + "x漢" for t in texts])
-    assert all(more > n for more, n in zip(longer, Characters4().count(texts), strict=True))
+    longer = CharacterCounter().count([t + "x漢" for t in texts])
+    assert all(more > n for more, n in zip(longer, CharacterCounter().count(texts), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -173,20 +179,20 @@ def test_a_count_is_never_negative_and_grows_with_the_text(texts: list[str]) -> 
     ],
 )
 def test_each_family_has_its_counter_and_correction(model: str | None, encoding: str, factor: float) -> None:
-    counter, note = counter_for(model)
+    counter, note = choose_counter(model)
     assert counter.name == encoding
     assert bool(note) == (factor != 1.0)
-    assert factor_for(model, encoding) == factor
-    assert family_of(model).evidence
+    assert get_family_factor(model, encoding) == factor
+    assert find_family(model).evidence
 
 
 def test_characters_have_one_correction_for_all() -> None:
-    assert factor_for("gpt-5", "chars4") == factor_for("claude-opus-4-7", "chars4") == 1.35
+    assert get_family_factor("gpt-5", "chars4") == get_family_factor("claude-opus-4-7", "chars4") == 1.35
 
 
 def test_a_model_loses_its_router_and_cloud() -> None:
-    assert plain_name(" Models/Gemini-2.5-Pro ") == "gemini-2.5-pro"
-    assert plain_name("global.anthropic.claude-x") == "claude-x"
+    assert normalize_model_name(" Models/Gemini-2.5-Pro ") == "gemini-2.5-pro"
+    assert normalize_model_name("global.anthropic.claude-x") == "claude-x"
 
 
 WITHOUT = """
@@ -200,7 +206,7 @@ sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.m
 """
 
 
-def printed(code: str) -> str:
+def run_code(code: str) -> str:
     """What a fresh interpreter prints."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env, check=True)
@@ -209,19 +215,19 @@ def printed(code: str) -> str:
 
 def test_without_the_vocabulary_the_fallback_says_so() -> None:
     code = (
-        "from tenfold.meter.counters import counter_for\n"
-        "chosen = counter_for('gpt-5')\nprint(*chosen.counter.count(['a' * 9]), chosen.note)"
+        "from tenfold.meter.counters import choose_counter\n"
+        "chosen = choose_counter('gpt-5')\nprint(*chosen.counter.count(['a' * 9]), chosen.note)"
     )
-    assert "toktok-rs is not installed" in printed(WITHOUT + code)
-    assert printed(WITHOUT + code).startswith("3 ")
-    assert "toktok" not in printed(code)
+    assert "toktok-rs is not installed" in run_code(WITHOUT + code)
+    assert run_code(WITHOUT + code).startswith("3 ")
+    assert "toktok" not in run_code(code)
 
 
 def test_the_vocabulary_is_loaded_only_to_count() -> None:
     code = (
-        "import sys\nfrom tenfold.meter.counters import counter_for\n"
-        "c = counter_for('gpt-5').counter\nprint('toktok' in sys.modules)\nc.count(['a'])\n"
+        "import sys\nfrom tenfold.meter.counters import choose_counter\n"
+        "c = choose_counter('gpt-5').counter\nprint('toktok' in sys.modules)\nc.count(['a'])\n"
         "print('toktok' in sys.modules)"
     )
-    assert printed(code).split() == ["False", "True"]
-    assert bpe_installed()
+    assert run_code(code).split() == ["False", "True"]
+    assert is_bpe_installed()

@@ -7,126 +7,142 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.errors import RecordError
-from tenfold.meter.estimators import Anchors, Estimator, decode, encode, ratio, rebased, reported
-from tenfold.meter.reading import Reading, counted, read
+from tenfold.meter.estimators import (
+    Calibration,
+    Estimator,
+    correct_by_ratio,
+    decode_calibration,
+    encode_calibration,
+    expire_reports,
+    record_usage,
+)
+from tenfold.meter.reading import Reading, build_plain_reading, build_reading
 from tenfold.record.entry import Usage
 
 BPE = "o200k"
 
 
-def after(*requests: tuple[int, int], model: str = "m", counter: str = BPE) -> Anchors:
+def build_anchors(*requests: tuple[int, int], model: str = "m", counter: str = BPE) -> Calibration:
     """Anchors after requests of (estimate, reported)."""
-    anchors = Anchors()
+    anchors = Calibration()
     for estimate, prompt in requests:
-        anchors = reported(anchors, Usage(prompt, model=model), estimate, counter)
+        anchors = record_usage(anchors, Usage(prompt, model=model), estimate, counter)
     return anchors
 
 
-def reading(estimate: int, anchors: Anchors, factor: float | None = 1.0, model: str = "m") -> Reading:
-    return read(estimate, anchors, Estimator(factor=factor), model=model, window=100_000, counter=BPE)
+def read_estimate(estimate: int, anchors: Calibration, factor: float | None = 1.0, model: str = "m") -> Reading:
+    return build_reading(estimate, anchors, Estimator(factor=factor), model=model, window=100_000, counter=BPE)
 
 
 def test_without_a_report_the_factor_corrects() -> None:
-    assert reading(1_000, Anchors(), 1.35) == Reading(1_350, "estimated", 100_000, 1.35, 0, 1_000)
-    assert read(1_000, Anchors(), Estimator(), model="claude-opus-4-5", window=None, counter=BPE).tokens == 1_250
-    assert read(1_000, Anchors(), Estimator(), model="claude-opus-4-5", window=None, counter="chars4").tokens == 1_350
+    assert read_estimate(1_000, Calibration(), 1.35) == Reading(1_350, "estimated", 100_000, 1.35, 0, 1_000)
+    assert (
+        build_reading(1_000, Calibration(), Estimator(), model="claude-opus-4-5", window=None, counter=BPE).tokens
+        == 1_250
+    )
+    assert (
+        build_reading(1_000, Calibration(), Estimator(), model="claude-opus-4-5", window=None, counter="chars4").tokens
+        == 1_350
+    )
 
 
 def test_a_host_that_cut_its_list_itself_says_nothing_of_our_view() -> None:
-    before = after((1_000, 2_000), (101_000, 102_000))
-    cut = reported(before, Usage(15_000, model="m"), 102_000, BPE)
-    again = reported(cut, Usage(16_000, model="m"), 103_000, BPE)
+    before = build_anchors((1_000, 2_000), (101_000, 102_000))
+    cut = record_usage(before, Usage(15_000, model="m"), 102_000, BPE)
+    again = record_usage(cut, Usage(16_000, model="m"), 103_000, BPE)
     assert again == cut
-    assert reading(103_000, again) == Reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
-    ours = reported(rebased(again), Usage(9_000, model="m"), 8_000, BPE)
-    assert reading(8_000, ours).tokens == 9_000
+    assert read_estimate(103_000, again) == Reading(104_000, "calibrated", 100_000, 1.0, 1_000, 103_000)
+    ours = record_usage(expire_reports(again), Usage(9_000, model="m"), 8_000, BPE)
+    assert read_estimate(8_000, ours).tokens == 9_000
 
 
 def test_the_last_report_carries_what_came_since() -> None:
-    anchors = after((100, 3_000))
-    assert reading(100, anchors) == Reading(3_000, "reported", 100_000, 1.0, 2_900, 100)
-    assert reading(600, anchors, 1.2).tokens == 3_000 + 600
+    anchors = build_anchors((100, 3_000))
+    assert read_estimate(100, anchors) == Reading(3_000, "reported", 100_000, 1.0, 2_900, 100)
+    assert read_estimate(600, anchors, 1.2).tokens == 3_000 + 600
 
 
 def test_the_slope_is_the_growth_between_requests_once_enough_was_seen() -> None:
-    young = after((100, 3_000), (2_099, 5_600))
-    assert reading(2_099, young).slope == 1.0
-    grown = after((100, 3_000), (2_100, 5_600))
-    assert reading(3_100, grown) == Reading(5_600 + 1_300, "reported", 100_000, 1.3, 2_870, 3_100)
+    young = build_anchors((100, 3_000), (2_099, 5_600))
+    assert read_estimate(2_099, young).slope == 1.0
+    grown = build_anchors((100, 3_000), (2_100, 5_600))
+    assert read_estimate(3_100, grown) == Reading(5_600 + 1_300, "reported", 100_000, 1.3, 2_870, 3_100)
 
 
 @pytest.mark.parametrize(("growth", "slope"), [(0, 0.5), (100_000, 5.0), (-500, 0.5)])
 def test_the_slope_is_clamped(growth: int, slope: float) -> None:
-    assert reading(10_100, after((100, 3_000), (10_100, 3_000 + growth))).slope == slope
+    assert read_estimate(10_100, build_anchors((100, 3_000), (10_100, 3_000 + growth))).slope == slope
 
 
 def test_after_a_block_the_line_is_used_not_the_old_report() -> None:
-    anchors = rebased(after((100, 3_000), (10_100, 15_000)))
-    assert reading(2_100, anchors) == Reading(2_880 + 2_520, "calibrated", 100_000, 1.2, 2_880, 2_100)
+    anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
+    assert read_estimate(2_100, anchors) == Reading(2_880 + 2_520, "calibrated", 100_000, 1.2, 2_880, 2_100)
 
 
 def test_growth_is_not_measured_across_a_block() -> None:
-    anchors = rebased(after((100, 3_000), (10_100, 15_000)))
-    anchors = reported(anchors, Usage(90_000, model="m"), 12_200, BPE)
-    assert reading(12_200, anchors).slope == 1.2
-    assert reading(12_300, anchors).tokens == 90_120
+    anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
+    anchors = record_usage(anchors, Usage(90_000, model="m"), 12_200, BPE)
+    assert read_estimate(12_200, anchors).slope == 1.2
+    assert read_estimate(12_300, anchors).tokens == 90_120
 
 
 def test_the_floor_comes_from_the_request_with_the_smallest_estimate() -> None:
-    anchors = rebased(after((5_000, 9_000), (8_000, 12_000), (50, 4_050)))
-    assert reading(50, anchors).floor == 4_000
+    anchors = expire_reports(build_anchors((5_000, 9_000), (8_000, 12_000), (50, 4_050)))
+    assert read_estimate(50, anchors).floor == 4_000
 
 
 def test_a_floor_is_never_negative() -> None:
-    assert reading(1_000, rebased(after((10_000, 2_000)))) == Reading(1_000, "calibrated", 100_000, 1.0, 0, 1_000)
+    assert read_estimate(1_000, expire_reports(build_anchors((10_000, 2_000)))) == Reading(
+        1_000, "calibrated", 100_000, 1.0, 0, 1_000
+    )
 
 
 @pytest.mark.parametrize("status", ["aborted", "error"])
 def test_answers_that_were_cut_off_teach_nothing(status: str) -> None:
-    before = after((100, 3_000))
-    assert reported(before, Usage(9_000, model="m"), 200, BPE, status=status) is before  # type: ignore[arg-type]
-    assert reported(before, Usage(0, model="m"), 200, BPE) is before
+    before = build_anchors((100, 3_000))
+    assert record_usage(before, Usage(9_000, model="m"), 200, BPE, status=status) is before  # type: ignore[arg-type]
+    assert record_usage(before, Usage(0, model="m"), 200, BPE) is before
 
 
 def test_anchors_are_kept_per_counter() -> None:
-    anchors = reported(after((100, 3_000)), Usage(3_000, model="m"), 80, "chars4")
-    assert read(100, anchors, Estimator(), model="m", window=None, counter=BPE).tokens == 3_000
-    assert read(80, anchors, Estimator(), model="m", window=None, counter="chars4").tokens == 3_000
+    anchors = record_usage(build_anchors((100, 3_000)), Usage(3_000, model="m"), 80, "chars4")
+    assert build_reading(100, anchors, Estimator(), model="m", window=None, counter=BPE).tokens == 3_000
+    assert build_reading(80, anchors, Estimator(), model="m", window=None, counter="chars4").tokens == 3_000
     assert len(anchors.rows) == 2
 
 
 def test_another_model_lends_its_floor_and_slope_as_an_estimate() -> None:
-    anchors = after((100, 3_000), (10_100, 15_000), model="claude-opus-4-5")
-    lent = read(10_100, anchors, Estimator(), model="claude-sonnet-4-5", window=None, counter=BPE)
+    anchors = build_anchors((100, 3_000), (10_100, 15_000), model="claude-opus-4-5")
+    lent = build_reading(10_100, anchors, Estimator(), model="claude-sonnet-4-5", window=None, counter=BPE)
     assert (lent.tokens, lent.source) == (15_000, "estimated")
-    newer = read(10_100, anchors, Estimator(), model="claude-opus-4-7", window=None, counter=BPE)
+    newer = build_reading(10_100, anchors, Estimator(), model="claude-opus-4-7", window=None, counter=BPE)
     assert newer.tokens == pytest.approx(15_000 * 1.6 / 1.25, abs=2)
-    stranger = read(10_100, anchors, Estimator(), model="claude-sonnet-4-5", window=None, counter="chars4")
+    stranger = build_reading(10_100, anchors, Estimator(), model="claude-sonnet-4-5", window=None, counter="chars4")
     assert stranger.floor == 0
 
 
 def test_a_model_that_returns_still_has_its_own_anchor() -> None:
-    anchors = reported(after((100, 3_000)), Usage(4_000, model="n"), 200, BPE)
-    assert reading(100, anchors).tokens == 3_000
-    assert reading(200, anchors, model="n").tokens == 4_000
+    anchors = record_usage(build_anchors((100, 3_000)), Usage(4_000, model="n"), 200, BPE)
+    assert read_estimate(100, anchors).tokens == 3_000
+    assert read_estimate(200, anchors, model="n").tokens == 4_000
 
 
 def test_only_a_handful_of_models_is_kept() -> None:
-    anchors = Anchors()
+    anchors = Calibration()
     for index in range(50):
-        anchors = reported(anchors, Usage(1_000, model=f"m{index}"), 10, BPE)
+        anchors = record_usage(anchors, Usage(1_000, model=f"m{index}"), 10, BPE)
     assert [r.model for r in anchors.rows] == [f"m{i}" for i in range(42, 50)]
-    assert len(encode(anchors)) < 400
+    assert len(encode_calibration(anchors)) < 400
 
 
 def test_what_cannot_be_counted_is_unknown() -> None:
-    assert read(None, Anchors(), Estimator(), model="m", window=5, counter=BPE).source == "unknown"
+    assert build_reading(None, Calibration(), Estimator(), model="m", window=5, counter=BPE).source == "unknown"
 
 
 def test_an_explicit_target_counts_plainly() -> None:
-    assert counted(500, 1_000) == Reading(500, "estimated", 1_000, 1.0, 0, 500)
-    assert counted(500, 1_000).fill == 0.5
-    assert counted(500).fill is None
+    assert build_plain_reading(500, 1_000) == Reading(500, "estimated", 1_000, 1.0, 0, 500)
+    assert build_plain_reading(500, 1_000).fill == 0.5
+    assert build_plain_reading(500).fill is None
 
 
 @pytest.mark.parametrize(
@@ -142,23 +158,23 @@ def test_an_explicit_target_counts_plainly() -> None:
     ],
 )
 def test_the_published_ratio(real: int, last: int, now: int, tokens: int) -> None:
-    assert ratio(real, last, now, factor=2.0)[0] == tokens
+    assert correct_by_ratio(real, last, now, factor=2.0)[0] == tokens
 
 
 def test_the_ratio_is_reset_by_a_block() -> None:
     estimator = Estimator("ratio", 2.0)
-    anchors = after((500, 1_500))
-    assert read(600, anchors, estimator, model="m", window=None, counter=BPE).tokens == 1_800
-    reset = read(600, rebased(anchors), estimator, model="m", window=None, counter=BPE)
+    anchors = build_anchors((500, 1_500))
+    assert build_reading(600, anchors, estimator, model="m", window=None, counter=BPE).tokens == 1_800
+    reset = build_reading(600, expire_reports(anchors), estimator, model="m", window=None, counter=BPE)
     assert (reset.tokens, reset.source) == (1_200, "estimated")
 
 
 def test_anchors_survive_a_snapshot() -> None:
-    anchors = rebased(after((100, 3_000), (10_100, 15_000)))
-    assert decode(encode(anchors)) == anchors
-    assert decode(b"") == Anchors()
+    anchors = expire_reports(build_anchors((100, 3_000), (10_100, 15_000)))
+    assert decode_calibration(encode_calibration(anchors)) == anchors
+    assert decode_calibration(b"") == Calibration()
     with pytest.raises(RecordError, match="meter"):
-        decode(b"\xc1nonsense")
+        decode_calibration(b"\xc1nonsense")
 
 
 tokens_st = st.integers(0, 5_000_000)
@@ -174,14 +190,14 @@ tokens_st = st.integers(0, 5_000_000)
 def test_a_reading_is_finite_monotone_and_never_negative(
     requests: list[tuple[int, int, bool]], estimate: int, more: int, kind: str, factor: float
 ) -> None:
-    anchors = Anchors()
+    anchors = Calibration()
     for at, prompt, block in requests:
-        anchors = reported(rebased(anchors) if block else anchors, Usage(prompt, model="m"), at, BPE)
+        anchors = record_usage(expire_reports(anchors) if block else anchors, Usage(prompt, model="m"), at, BPE)
     estimator = Estimator("ratio" if kind == "ratio" else "anchored", factor)
-    small = read(estimate, anchors, estimator, model="m", window=1, counter=BPE)
-    large = read(estimate + more, anchors, estimator, model="m", window=1, counter=BPE)
+    small = build_reading(estimate, anchors, estimator, model="m", window=1, counter=BPE)
+    large = build_reading(estimate + more, anchors, estimator, model="m", window=1, counter=BPE)
     assert 0 <= small.tokens <= large.tokens
     assert math.isfinite(small.slope)
     assert 0.5 <= small.slope <= 5
     assert small.floor >= 0
-    assert decode(encode(anchors)) == anchors
+    assert decode_calibration(encode_calibration(anchors)) == anchors

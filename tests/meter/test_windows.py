@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.meter.windows import WINDOWS, window_of, window_row
+from tenfold.meter.windows import WINDOWS, find_window, find_window_row
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tenfold.meter.windows import WINDOWS, window_of, window_row
     ],
 )
 def test_a_known_model_with_its_release_and_router(model: str, window: int) -> None:
-    assert window_of(model) == window
+    assert find_window(model) == window
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_known_model_with_its_release_and_router(model: str, window: int) -> N
     ["", "mystery", "gpt-5.9", "gpt-5-colossal", "claude-opus-4-9", "claude-opus", "my-gpt-5", "o3-deep-research"],
 )
 def test_an_unknown_model_is_never_guessed(model: str) -> None:
-    assert window_of(model) is None
+    assert find_window(model) is None
 
 
 def test_every_row_carries_its_evidence() -> None:
@@ -42,6 +42,6 @@ def test_every_row_carries_its_evidence() -> None:
 
 
 def test_the_longest_name_wins() -> None:
-    row = window_row("gpt-4-32k-0613")
+    row = find_window_row("gpt-4-32k-0613")
     assert row is not None
     assert row.model == "gpt-4-32k"

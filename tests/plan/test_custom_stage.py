@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tenfold.plan.plan import Stage
-from tenfold.policy import Policy
-from tests.engine.making import FILLER, blocks, edited, opened, policy, read, said, user
+from tenfold.config.policy import Policy
+from tenfold.plan.pipeline import Stage
+from tests.engine.making import (
+    FILLER,
+    build_policy,
+    get_blocks,
+    make_edit_step,
+    make_read_step,
+    make_reply,
+    make_user_message,
+    open_session,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "custom-stage.md"
 STAGE, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -37,31 +46,40 @@ def test_the_printed_policy_runs_it_first(printed: dict[str, object]) -> None:
 
 
 def test_it_hides_musings_and_nothing_else_under_all_laws(printed: dict[str, object]) -> None:
-    musing = said("Let me think about this. " + FILLER * 10)
-    history = [user("Never touch db.py. Tidy up."), *read(1, "a.py"), musing, *edited(2, "a.py"), said("Done.")]
-    history += [user("Now the rest."), *read(3, "b.py"), musing, *edited(4, "b.py")]
+    musing = make_reply("Let me think about this. " + FILLER * 10)
+    history = [
+        make_user_message("Never touch db.py. Tidy up."),
+        *make_read_step(1, "a.py"),
+        musing,
+        *make_edit_step(2, "a.py"),
+        make_reply("Done."),
+    ]
+    history += [make_user_message("Now the rest."), *make_read_step(3, "b.py"), musing, *make_edit_step(4, "b.py")]
     kind = printed["DropMusings"]
     assert isinstance(kind, type)
     stage: Stage = kind()
-    using = replace(policy(), stages=(stage,), shares=replace(policy().shares, tail=0.02))
-    session = opened(history, using)
+    using = replace(build_policy(), stages=(stage,), shares=replace(build_policy().shares, tail=0.02))
+    session = open_session(history, using)
     outcome = session.compact(to=900)
     assert outcome.status == "compacted"
-    (block,) = blocks(session)
+    (block,) = get_blocks(session)
     assert [(r.first, r.last, r.kind) for r in block.replacements] == [(3, 3, "drop-musings"), (10, 10, "drop-musings")]
     rest = [m for m in history if m != musing]
-    assert [m for m in session.view.messages() if m.origin != "tenfold"] == rest
+    assert [m for m in session.view.get_messages() if m.origin != "tenfold"] == rest
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert session.violations(wire) == ()
+        assert session.find_violations(wire) == ()
     assert [line.message for line in session.expand(block.id, deep=True)] == [musing, musing]
     session.undo()
-    assert session.view.messages() == history
+    assert session.view.get_messages() == history
 
 
 def test_it_is_discarded_where_it_saves_nothing(printed: dict[str, object]) -> None:
     kind = printed["DropMusings"]
     assert isinstance(kind, type)
-    session = opened([user("go"), *read(1, "a.py"), said("ok")], replace(policy(), stages=(kind(),)))
-    held = session.view.messages()
+    session = open_session(
+        [make_user_message("go"), *make_read_step(1, "a.py"), make_reply("ok")],
+        replace(build_policy(), stages=(kind(),)),
+    )
+    held = session.view.get_messages()
     assert session.compact(to=10).status == "nothing"
-    assert session.view.messages() == held
+    assert session.view.get_messages() == held

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.archive import Archive
-from tenfold.drive import Answerer
+from tenfold.config.policy import Policy
+from tenfold.config.presets.clip import clip
+from tenfold.engine.drive import Answerer
 from tenfold.llm.model import Model
-from tenfold.log.base import Store
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import Characters4
-from tenfold.policies.clip import clip
-from tenfold.policy import Policy
+from tenfold.meter.counters import CharacterCounter
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Batch, Block
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
-from tenfold.session import Place, Session
-from tenfold.summarize.batches import standing
-from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.ladder import Settings
-from tenfold.wire.marks import summary_text
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.archive import Archive
+from tenfold.store.base import Store
+from tenfold.store.in_memory import MemoryStore
+from tenfold.summarize.batches import list_top_batches
+from tenfold.summarize.ladder import SummarySettings
+from tenfold.summarize.prompt_files import with_prompts
+from tenfold.wire.marks import extract_summary_text
 from tests.laws.conversations import Echo
 
-COUNTER = Characters4()
+COUNTER = CharacterCounter()
 WINDOW = 8_000
 
 
-def policy(**knobs: Any) -> Policy:  # noqa: ANN401 - the preset's own settings
+def build_policy(**knobs: Any) -> Policy:  # noqa: ANN401 - the preset's own settings
     """The preset, with a model to ask."""
-    return clip(COUNTER, summary=with_prompts(Settings(models=("m",))), **knobs)
+    return clip(COUNTER, summary=with_prompts(SummarySettings(models=("m",))), **knobs)
 
 
-def opened(
+def make_session(
     using: Policy | None = None,
     *,
     model: Model | None = None,
@@ -41,60 +41,60 @@ def opened(
     archive: Archive | None = None,
 ) -> Session:
     """A session under the preset; the model echoes unless one is given."""
-    place = Place(store or MemoryStore(), name)
-    return Session.create(place, using or policy(), answerer=Answerer(model=model or Echo()), archive=archive)
+    place = SessionAddress(store or MemoryStore(), name)
+    return Session.create(place, using or build_policy(), answerer=Answerer(model=model or Echo()), archive=archive)
 
 
-def user(text: str) -> Message:
+def make_user(text: str) -> Message:
     return Message("user", (Text(text),), "human")
 
 
-def answer(text: str, *calls: ToolCall) -> Message:
+def make_answer(text: str, *calls: ToolCall) -> Message:
     return Message("assistant", (Text(text), *calls), "model")
 
 
-def result(call: str, text: str) -> Message:
+def make_result(call: str, text: str) -> Message:
     return Message("tool", (ToolResult(call, "run", (Text(text),)),), "tool")
 
 
-def talk(first: int, last: int, words: int = 120) -> list[Message]:
+def make_talk(first: int, last: int, words: int = 120) -> list[Message]:
     """Questions and answers, numbered; each says its number in words that no other one holds."""
     out: list[Message] = []
     for n in range(first, last):
-        out.append(user(f"Please tell about topic{n:04d}x. " + "and so on " * words))
-        out.append(answer(f"About topic{n:04d}x there is this. " + "it is so " * words))
+        out.append(make_user(f"Please tell about topic{n:04d}x. " + "and so on " * words))
+        out.append(make_answer(f"About topic{n:04d}x there is this. " + "it is so " * words))
     return out
 
 
-def rounds(session: Session, count: int, *, size: int = 12, window: int = WINDOW) -> list[Outcome]:
+def run_rounds(session: Session, count: int, *, size: int = 12, window: int = WINDOW) -> list[Outcome]:
     """So many stretches of talk, each followed by a compaction."""
-    at = sum(1 for m in session.view.messages()) * 100
+    at = sum(1 for m in session.view.get_messages()) * 100
     out: list[Outcome] = []
     for number in range(count):
-        session.append(*talk(at + number * size, at + (number + 1) * size))
+        session.append(*make_talk(at + number * size, at + (number + 1) * size))
         out.append(session.compact(window=window))
     return out
 
 
-def newest(session: Session) -> Block:
+def get_newest_block(session: Session) -> Block:
     """The newest live Block."""
-    block = session.view.path.at(session.view.marks.live[-1])
+    block = session.view.path.get_entry(session.view.state.live_blocks[-1])
     assert isinstance(block, Block)
     return block
 
 
-def archive_of(session: Session) -> list[Batch]:
+def get_archive(session: Session) -> list[Batch]:
     """The batches in force."""
-    return [batch for _, batch in standing(session.view.path, session.view.marks.live[-1])]
+    return [batch for _, batch in list_top_batches(session.view.path, session.view.state.live_blocks[-1])]
 
 
-def shown(session: Session) -> str:
+def get_archive_text(session: Session) -> str:
     """The text of the archive in view, with its facts."""
-    texts = [summary_text(text_of(m)) for m in session.view.messages() if m.origin == "tenfold"]
+    texts = [extract_summary_text(get_text(m)) for m in session.view.get_messages() if m.origin == "tenfold"]
     (text,) = [t for t in texts if t is not None]
     return text
 
 
-def said(messages: Sequence[Message]) -> list[str]:
+def get_beginnings(messages: Sequence[Message]) -> list[str]:
     """The beginnings of messages."""
-    return [text_of(m)[:40] for m in messages]
+    return [get_text(m)[:40] for m in messages]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tenfold.policies import POLICIES
+from tenfold.config.presets import POLICIES
 from tests.presets.row import Row
 from tests.shape.scan import ROOT
 
@@ -19,16 +19,16 @@ PAGE = ROOT / "docs" / "presets.md"
 HERE = Path(__file__).parent
 
 
-def _ids(preset: str, *series: tuple[str, int]) -> tuple[str, ...]:
+def _build_ids(preset: str, *series: tuple[str, int]) -> tuple[str, ...]:
     return tuple(f"{preset}.{letter}{n}" for letter, last in series for n in range(1, last + 1))
 
 
 NUMBERS: dict[str, tuple[str, ...]] = {
-    "tail": _ids("tail", ("A", 46), ("W", 14)),
-    "tiers": _ids("tiers", ("B", 20), ("X", 10)),
-    "blocks": _ids("blocks", ("C", 27), ("Y", 13)),
-    "threshold": _ids("threshold", ("", 27), ("W", 9)),
-    "clip": _ids("clip", ("", 22), ("X", 9)),
+    "tail": _build_ids("tail", ("A", 46), ("W", 14)),
+    "tiers": _build_ids("tiers", ("B", 20), ("X", 10)),
+    "blocks": _build_ids("blocks", ("C", 27), ("Y", 13)),
+    "threshold": _build_ids("threshold", ("", 27), ("W", 9)),
+    "clip": _build_ids("clip", ("", 22), ("X", 9)),
 }
 """The numbers of each design's page: behaviours, then the defects that must not be inherited."""
 
@@ -49,23 +49,23 @@ Written by `python -m tests.presets.page --write` from the rows and the tests in
 """
 
 
-def rows(preset: str) -> tuple[Row, ...]:
+def load_rows(preset: str) -> tuple[Row, ...]:
     """The rows of a preset."""
     found: tuple[Row, ...] = importlib.import_module(f"tests.presets.rows_{preset}").ROWS
     return found
 
 
-def covered() -> dict[str, list[str]]:
+def find_covering_tests() -> dict[str, list[str]]:
     """Which tests carry each number: number to `file::test`."""
     out: dict[str, list[str]] = {}
     for path in sorted(HERE.glob("test_*.py")):
-        for name, ids in marked(path):
+        for name, ids in find_marked_tests(path):
             for each in ids:
                 out.setdefault(each, []).append(f"{path.stem}::{name}")
     return out
 
 
-def marked(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+def find_marked_tests(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The tests of a file that carry numbers, with them."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -75,22 +75,22 @@ def marked(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield node.name, tuple(ast.literal_eval(arg) for arg in mark.args)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def text() -> str:
+def render_page() -> str:
     """The whole page."""
-    tests = covered()
+    tests = find_covering_tests()
     parts = [_INTRODUCTION]
     for preset, numbers in NUMBERS.items():
         made = (POLICIES[preset].__doc__ or "").strip().split("\n")[0]
         parts.append(f"## `{preset}`: {_TITLES[preset]}\n\n{made}\n")
         parts.append("| number | the design's name | here | |\n|---|---|---|---|")
-        for row in rows(preset):
+        for row in load_rows(preset):
             where = f"`{row.path}`" if row.path else ""
             short = ", ".join(i.partition(".")[2] for i in row.ids)
-            parts.append(f"| {short} | {_cell(row.name)} | {where} | {_cell(row.meaning)} |")
+            parts.append(f"| {short} | {_escape_cell(row.name)} | {where} | {_escape_cell(row.meaning)} |")
         parts.append("\n| number | covered by |\n|---|---|")
         for each in numbers:
             names = ", ".join(f"`{name}`" for name in tests.get(each, ["**missing**"]))
@@ -101,6 +101,6 @@ def text() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--write"]:
-        PAGE.write_text(text(), encoding="utf-8")
+        PAGE.write_text(render_page(), encoding="utf-8")
     else:
-        sys.stdout.write(text())
+        sys.stdout.write(render_page())

@@ -7,57 +7,68 @@ from tests.presets.row import Row
 _HERE = "tenfold.designs.blocks"
 
 
-def _row(ids: str, name: str, path: str, meaning: str, example: str = "") -> Row:
+def _make_row(ids: str, name: str, path: str, meaning: str, example: str = "") -> Row:
     return Row(tuple(f"blocks.{i}" for i in ids.split()), name, f"{_HERE}.{path}" if path else "", meaning, example)
 
 
 ROWS: tuple[Row, ...] = (
-    _row("C1", "`TurnRange`", "TurnRange", "turns of a loop, both ends included", "it(0, 1).end_turn == 1"),
-    _row("C1", "`CompactedSection`", "CompactedSection", "a range and what is shown for it"),
-    _row(
+    _make_row("C1", "`TurnRange`", "TurnRange", "turns of a loop, both ends included", "it(0, 1).end_turn == 1"),
+    _make_row("C1", "`CompactedSection`", "CompactedSection", "a range and what is shown for it"),
+    _make_row(
         "C1 Y2",
         "`CompactionBlock`",
         "CompactionBlock",
         "what the Blocks in force show of one loop; the log's own entry is `tenfold.record.block.Block`",
         "it().keep_first is None",
     ),
-    _row("C1 C26 Y2 Y10", "`LoopRecord`", "LoopRecord", "a run of the log with its untouched messages and its block"),
-    _row("C1 Y2", "`LoopRecord.compaction_block`", "records", "the records of a session, read off its log and view"),
-    _row(
+    _make_row(
+        "C1 C26 Y2 Y10", "`LoopRecord`", "LoopRecord", "a run of the log with its untouched messages and its block"
+    ),
+    _make_row(
+        "C1 Y2",
+        "`LoopRecord.compaction_block`",
+        "get_loop_records",
+        "the records of a session, read off its log and view",
+    ),
+    _make_row(
         "C2",
         "JSON out",
         "to_json",
         "`startTurn`, `endTurn`, `createdAt`, `turnId`; absent options left out",
         'it(it.__globals__["TurnRange"](2, 3)) == b\'{"startTurn":2,"endTurn":3}\'',
     ),
-    _row(
+    _make_row(
         "C2",
         "JSON in",
         "from_json",
         "strict: nothing loads silently as none",
         'it(it.__globals__["TurnRange"], \'{"startTurn":2,"endTurn":3}\').end_turn == 3',
     ),
-    _row("C2 C3", "`TurnId`", "TurnId", "`turnId{loopId, turnIndex}`", 'it("a", 1).turn_index == 1'),
-    _row("C2 C3", "a message with `turnId`", "TurnMessage", "a message and its turn"),
-    _row("C3 Y12", "`TurnMap`", "TurnMap", "turns as ranges of messages; the loop counts", "it(()).turn_count() == 0"),
-    _row("C3 Y12", "`TurnMap.from_messages`", "TurnMap.from_messages", "built from messages", "it([]).groups == ()"),
-    _row("C3", "`TurnMap.turn_count`", "TurnMap.turn_count", "", 'it(it.__globals__["TurnMap"](((0, 2),))) == 1'),
-    _row(
+    _make_row("C2 C3", "`TurnId`", "TurnId", "`turnId{loopId, turnIndex}`", 'it("a", 1).turn_index == 1'),
+    _make_row("C2 C3", "a message with `turnId`", "TurnMessage", "a message and its turn"),
+    _make_row(
+        "C3 Y12", "`TurnMap`", "TurnMap", "turns as ranges of messages; the loop counts", "it(()).turn_count() == 0"
+    ),
+    _make_row(
+        "C3 Y12", "`TurnMap.from_messages`", "TurnMap.from_messages", "built from messages", "it([]).groups == ()"
+    ),
+    _make_row("C3", "`TurnMap.turn_count`", "TurnMap.turn_count", "", 'it(it.__globals__["TurnMap"](((0, 2),))) == 1'),
+    _make_row(
         "C3",
         "`TurnMap.messages_for_range`",
         "TurnMap.messages_for_range",
         "empty where there are no such turns",
         'it(it.__globals__["TurnMap"](((0, 2), (2, 3))), it.__globals__["TurnRange"](1, 4), "abc") == "c"',
     ),
-    _row(
+    _make_row(
         "C3",
         "`TurnMap.turn_msg_range`",
         "TurnMap.turn_msg_range",
         "half-open; None where there is no such turn",
         'it(it.__globals__["TurnMap"](((0, 2), (2, 3))), 1) == (2, 3)',
     ),
-    _row("C3", "turn ids of a run", "turns_of", "a step with the user messages before it", "it([]) == ()"),
-    _row(
+    _make_row("C3", "turn ids of a run", "assign_turns", "a step with the user messages before it", "it([]) == ()"),
+    _make_row(
         "C4 C27 Y11",
         "`CompactionConfig`",
         "CompactionConfig",
@@ -65,231 +76,254 @@ ROWS: tuple[Row, ...] = (
         "(it().compact_at_pct, it().keep_first_turns, it().keep_recent_turns, it().max_summary_tokens) "
         "== (0.9, 2, 10, 2000)",
     ),
-    _row(
+    _make_row(
         "C4 Y12",
         "`ContextConfig`",
         "ContextConfig",
         "a window and what to do when it fills; none: compaction is off",
         "(it().max_context_tokens, it().system_prompt_tokens, it().keep_recent) == (100000, 4000, 10)",
     ),
-    _row("C4", "`CompactionScope::FixedCount`", "FixedCount", "so many earlier loops", "it().count == 3"),
-    _row("C4 C22", "`CompactionScope::TokenBudget`", "TokenBudget", "what the window holds beside the current one"),
+    _make_row("C4", "`CompactionScope::FixedCount`", "FixedCount", "so many earlier loops", "it().count == 3"),
+    _make_row(
+        "C4 C22", "`CompactionScope::TokenBudget`", "TokenBudget", "what the window holds beside the current one"
+    ),
     Row(
         ("blocks.C4", "blocks.C27"),
         "`[compaction]`",
-        "tenfold.policies.blocks.blocks",
+        "tenfold.config.presets.blocks.blocks",
         'the same keys under `[tenfold.presets.blocks]`; `compaction_scope` is a number or "token_budget"',
         "it.__kwdefaults__['tool_output_max_lines'] == 50",
     ),
-    _row(
+    _make_row(
         "C5",
         "`TokenCounter`",
         "TokenCounter",
         "a Counter of which `estimate_text` is overridden",
         "it().count(['hello', '']) == [2, 0]",
     ),
-    _row(
+    _make_row(
         "C5",
         "`TokenCounter.estimate_text`",
         "TokenCounter.estimate_text",
         "bytes by 4, rounded up",
         'it(it.__globals__["TokenCounter"](), "hello") == 2',
     ),
-    _row(
-        "C5", "image tokens", "image_tokens", "from 85 to 16,000", "(it(4), it(400000), it(10**9)) == (85, 400, 16000)"
+    _make_row(
+        "C5",
+        "image tokens",
+        "estimate_image",
+        "from 85 to 16,000",
+        "(it(4), it(400000), it(10**9)) == (85, 400, 16000)",
     ),
-    _row(
+    _make_row(
         "C6 Y8 Y12",
         "headroom",
         "should_compact",
-        "the trigger `tenfold.trigger.triggers.Headroom`; its target is a share of the window",
+        "the trigger `tenfold.trigger.limits.Headroom`; its target is a share of the window",
         '[it(n, it.__globals__["ContextConfig"]()) for n in (80000, 80999, 81000, 82000)] == [0, 0, 1, 1]',
     ),
-    _row(
+    _make_row(
         "C7 Y1",
         "the check before each LLM call",
         "",
         "`Policy.checks` is `before_call`; `Session.before_model` syncs, then checks, and sends what it measured",
     ),
-    _row(
-        "C8 C9", "`before_compaction_start`, `after_compaction_end`", "hooked", "plain or coroutines, set on a session"
+    _make_row(
+        "C8 C9",
+        "`before_compaction_start`, `after_compaction_end`",
+        "with_hooks",
+        "plain or coroutines, set on a session",
     ),
-    _row(
+    _make_row(
         "C8",
         "`before_compaction_start`",
         "",
         "the hook `before` of a session's Answerer; False is the Outcome `cancelled`",
     ),
-    _row(
+    _make_row(
         "C9 Y8",
         "`CompactionStarted`",
         "CompactionStarted",
         "`events.Started` in the design's words",
         'it("r", 9, 1, 0).estimated_tokens == 9',
     ),
-    _row("C9 Y10", "`CompactionEnded`", "CompactionEnded", "`events.Ended`, `Skipped` or `Failed` of what had started"),
-    _row("C9 Y10", "`loops_compacted`", "loops_compacted", "the loops that a Block newly shows otherwise"),
-    _row(
+    _make_row(
+        "C9 Y10",
+        "`CompactionEnded`",
+        "CompactionEnded",
+        "`events.CompactionEnd`, `CompactionSkip` or `CompactionFailure` of what had started",
+    ),
+    _make_row("C9 Y10", "`loops_compacted`", "count_compacted_loops", "the loops that a Block newly shows otherwise"),
+    _make_row(
         "C10 C11 C12 C13 C14 Y7 Y8",
         "`compact_messages`",
         "compact_messages",
         "three levels over a list; the preset's `Policy.in_memory`",
         'it([], it.__globals__["ContextConfig"]()) == []',
     ),
-    _row("C10", "`CompactionStrategy`", "CompactionStrategy", "an in-memory strategy of one's own"),
-    _row(
+    _make_row("C10", "`CompactionStrategy`", "CompactionStrategy", "an in-memory strategy of one's own"),
+    _make_row(
         "C10",
         "`DefaultCompaction`",
         "DefaultCompaction",
         "the design's own, which is `compact_messages`",
         "hasattr(it(), 'compact')",
     ),
-    _row("C10", "no session present", "compacted_list", "the configured in-memory strategy, or the design's own"),
+    _make_row(
+        "C10", "no session present", "compact_in_memory", "the configured in-memory strategy, or the design's own"
+    ),
     Row(
         ("blocks.C12",),
         "level 1",
-        "tenfold.plan.stages.lines.cut_lines",
-        "a stage `CutOutputs`; the marker states the lines dropped",
+        "tenfold.plan.stages.step_lines.cut_lines",
+        "a stage `CutOutputsStage`; the marker states the lines dropped",
         'it("\\n".join(map(str, range(1, 101))), 10).split("\\n")[6:] == ["96", "97", "98", "99", "100"]',
     ),
     Row(
         ("blocks.C13", "blocks.Y6"),
         "level 2, `[Summary] `",
-        "tenfold.plan.stages.lines.step_line",
-        "a stage `EarlierLines`; a long text is cut, not replaced by a phrase",
+        "tenfold.plan.stages.step_lines.build_step_line",
+        "a stage `EarlierLinesStage`; a long text is cut, not replaced by a phrase",
     ),
     Row(
         ("blocks.C14", "blocks.Y7"),
         "level 3, `[Context compacted: N messages removed]`",
-        "tenfold.plan.stages.levels.DropBetween",
+        "tenfold.plan.stages.levels.DropBetweenStage",
         "cut at whole steps",
         "(it().keep_first, it().keep_recent) == (2, 10)",
     ),
-    _row(
+    _make_row(
         "C15 Y13",
         "`BlockCompactionStrategy`",
         "BlockCompactionStrategy",
         "a protocol; methods plain, coroutines or generators of Asks; see docs/custom-strategy.md",
     ),
-    _row(
+    _make_row(
         "C15 Y13",
         "`block_strategy` (code)",
         "with_strategy",
         "the preset with a strategy of one's own as its Stage and Writer",
     ),
-    _row(
+    _make_row(
         "C15 C27",
         "`block_strategy` (settings, entry point)",
-        "strategy_blocks",
+        "build_strategy_policy",
         "named as `package.module:name`, or as published in `tenfold.strategies`",
     ),
-    _row("C15 Y13", "a model asked from a strategy", "asked", "awaited in a coroutine; a generator yields the Ask"),
-    _row(
+    _make_row(
+        "C15 Y13", "a model asked from a strategy", "ask_model", "awaited in a coroutine; a generator yields the Ask"
+    ),
+    _make_row(
         "C16 C17 C18 C19 Y4 Y5 Y6",
         "`DefaultBlockCompaction`",
         "DefaultBlockCompaction",
-        "what the stage `Overlay` does, section by section",
+        "what the stage `OverlayStage` does, section by section",
         "hasattr(it(), 'keep_compacted')",
     ),
-    _row("C16 Y5", "`keep_first`", "DefaultBlockCompaction.keep_first", "turns 0 to keep_first_turns - 1; none for 0"),
-    _row(
+    _make_row(
+        "C16 Y5", "`keep_first`", "DefaultBlockCompaction.keep_first", "turns 0 to keep_first_turns - 1; none for 0"
+    ),
+    _make_row(
         "C17 Y4",
         "`keep_recent`",
         "DefaultBlockCompaction.keep_recent",
         "what keep_first leaves of the last turns, outputs cut",
     ),
-    _row(
+    _make_row(
         "C18 C19 Y6",
         "`keep_compacted`",
         "DefaultBlockCompaction.keep_compacted",
         "every turn has a line within max_summary_tokens; user messages stay",
     ),
-    _row("C15 C18 Y3 Y4", "`compact`", "DefaultBlockCompaction.compact", "the sections together, none overlapping"),
+    _make_row(
+        "C15 C18 Y3 Y4", "`compact`", "DefaultBlockCompaction.compact", "the sections together, none overlapping"
+    ),
     Row(
         ("blocks.C18", "blocks.Y4", "blocks.Y5"),
         "sections of 20 turns, 2/5",
-        "tenfold.plan.stages.overlay.sections",
+        "tenfold.plan.stages.overlay.divide_steps",
         "ranges that meet",
         "it(20, 2, 5, latest=True).middle == range(2, 15) and not it(20, 0, 5, latest=True).first",
     ),
-    _row(
+    _make_row(
         "C20 Y3 Y10",
         "`compact_session_loops`",
         "compact_session_loops",
         "one Block over the current loop and the earlier ones in scope",
     ),
-    _row(
+    _make_row(
         "C21 Y1 Y3",
         "`build_context_from_session`",
         "build_context_from_session",
         "the session's view: what is measured and sent",
     ),
-    _row(
+    _make_row(
         "C22 Y9", "`resolve_scope`", "resolve_scope", "by what each loop takes in view, the current one charged first"
     ),
-    _row("C22 Y9", "loaded sizes", "sizes_in_view", "tokens that each loop takes in view"),
-    _row("C23", "the invariants", "violations", "which of them the blocks of a chain break", "it([]) == []"),
-    _row(
+    _make_row("C22 Y9", "loaded sizes", "count_loop_tokens", "tokens that each loop takes in view"),
+    _make_row("C23", "the invariants", "find_violations", "which of them the blocks of a chain break", "it([]) == []"),
+    _make_row(
         "C23 Y10",
         "the loop chain",
-        "chain",
+        "walk_chain",
         "by parents, siblings left out; a circle is an error",
         'it([it.__globals__["LoopRecord"]("a", ())], "a")[0].loop_id == "a"',
     ),
-    _row(
+    _make_row(
         "C24 Y11",
         "`ContextTracker`",
         "ContextTracker",
         "for lists; a session's Reading does the same and decides the trigger",
         "it().estimate([]) == 0",
     ),
-    _row(
+    _make_row(
         "C25 Y10",
         "`compact_context`",
         "compact_context",
         "a demand by hand, through strategy, counter and hooks",
         "it(None, None) == 0",
     ),
-    _row(
+    _make_row(
         "C25",
         "`compact_context_with_sender`",
         "compact_context_with_sender",
         "the same with its events",
         "it(None, None, print) == 0",
     ),
-    _row(
+    _make_row(
         "C25 C26",
         "`AgentStart`",
         "AgentStart",
         "a loop opens; kind `compaction` brackets a demand by hand",
         'it("r").kind == "run"',
     ),
-    _row("C25 C26", "`AgentEnd`", "AgentEnd", "a loop closes, with its messages", 'it("r").messages == ()'),
-    _row(
+    _make_row("C25 C26", "`AgentEnd`", "AgentEnd", "a loop closes, with its messages", 'it("r").messages == ()'),
+    _make_row(
         "C26 Y10",
         "`SessionRecorder`",
         "SessionRecorder",
         "messages into the log with the loop as their run, events numbered beside them",
     ),
-    _row("C26", "streaming deltas", "MessageDelta", "left out unless the recorder is told otherwise"),
-    _row(
+    _make_row("C26", "streaming deltas", "MessageDelta", "left out unless the recorder is told otherwise"),
+    _make_row(
         "C27 Y11",
         "`focus_message`",
         "",
-        "the knob of the preset, or `focus` of a named instance: `Settings.instructions`, read by prompts and lines",
+        "the knob of the preset, or `focus` of a named instance: `SummarySettings.instructions`, "
+        "read by prompts and lines",
     ),
-    _row(
+    _make_row(
         "C27",
         "`[[compaction.instances]]`",
         "",
         '`[tenfold.presets.NAME]` with `policy = "blocks"`; an unknown name is an error with the nearest one',
     ),
-    _row("C27 C4", "a context config exists", "policy_of", "the policy that a configuration is"),
-    _row(
+    _make_row("C27 C4", "a context config exists", "build_policy", "the policy that a configuration is"),
+    _make_row(
         "C19 Y13",
         "LLM-based summaries",
         "",
-        "with a model configured the middle of a run is one text, written by `tenfold.summarize.lines.Lines`",
+        "with a model configured the middle of a run is one text, written by `tenfold.summarize.line_writer.Lines`",
     ),
-    _row("Y13", "overflow recovery", "", "the demand `overflow`, for every preset"),
+    _make_row("Y13", "overflow recovery", "", "the demand `overflow`, for every preset"),
 )

@@ -7,212 +7,222 @@ from tests.presets.row import Row
 _DESIGN = "tenfold.designs.clip"
 
 
-def _row(numbers: str, name: str, path: str, meaning: str, example: str = "") -> Row:
+def _make_row(numbers: str, name: str, path: str, meaning: str, example: str = "") -> Row:
     ids = tuple(f"clip.{number}" for number in numbers.split())
     return Row(ids, name, f"{_DESIGN}.{path}" if path and not path.startswith("tenfold.") else path, meaning, example)
 
 
 ROWS: tuple[Row, ...] = (
-    _row(
+    _make_row(
         "1 6 8 19",
         "createCompactor(options)",
         "createCompactor",
         "also `create_compactor`; its store is the log of the conversations",
         "it().compress([], 'c').batches_created == 0",
     ),
-    _row(
+    _make_row(
         "1 6 8 19",
         "Compactor.compress(history, conversationId)",
         "Compactor.compress",
         "never raises; the very list that was given where nothing was done",
     ),
-    _row(
+    _make_row(
         "1",
         "SummaryBatch",
         "SummaryBatch",
         "encodes with the design's field names",
         "it('', 0, '', '', 3).message_count == 3",
     ),
-    _row(
+    _make_row(
         "1 3", "CompactionResult", "CompactionResult", "the same, with `failed` and `reason`", "it([]).failed is False"
     ),
-    _row(
+    _make_row(
         "1 2",
         "CompactionConfig",
         "CompactionConfig",
         "the same; in `[tenfold.presets.clip]` the keywords of the policy",
         "(it().chunk_size, it().keep_recent, it().clip_first, it().clip_last) == (20, 5, 2, 2)",
     ),
-    _row(
+    _make_row(
         "2",
         "[summarization] chunk_size, keep_recent, max_summary_tokens, clip_first, clip_last, compaction_timeout, ...",
-        "tenfold.policies.clip.clip",
+        "tenfold.config.presets.clip.clip",
         "keywords of the preset, and keys of `[tenfold.presets.clip]`",
         "it.__kwdefaults__['max_summary_tokens'] == 1024",
     ),
-    _row(
+    _make_row(
         "2 20",
         "backoffBaseMs",
-        "tenfold.llm.patience.Patience",
+        "tenfold.llm.retry.RetryRule",
         "`first`, in seconds, on the answerer",
-        "it().first == 1.0",
+        "it().first_pause == 1.0",
     ),
-    _row(
+    _make_row(
         "3",
         "token estimate",
         "estimate_tokens",
         "a quarter of the characters, rounded up",
         "(it(''), it('12345')) == (0, 2)",
     ),
-    _row("4", "shouldCompress", "should_compress", "the budget less the overhead", "it(160_001) and not it(160_000)"),
-    _row("4", "context_budget", "tenfold.trigger.triggers.Budget", "the trigger", "it().context_budget == 0.8"),
-    _row(
+    _make_row(
+        "4", "shouldCompress", "should_compress", "the budget less the overhead", "it(160_001) and not it(160_000)"
+    ),
+    _make_row(
+        "4", "context_budget", "tenfold.trigger.limits.BudgetTrigger", "the trigger", "it().context_budget == 0.8"
+    ),
+    _make_row(
         "4", "once per user message", "", "`Policy.checks` is `user_message`; the hard check is made before every call"
     ),
-    _row(
+    _make_row(
         "5",
         "compact_context",
-        "CompactContext",
+        "CompactContextTool",
         "the tool, for a session",
         """it().handle() == '{"success":false,"output":"Compaction not configured"}'""",
     ),
-    _row(
+    _make_row(
         "7",
         "the split",
-        "tenfold.plan.stages.fold.Fold",
+        "tenfold.plan.stages.batch_archive.FoldStage",
         "the stage: whole units only, within the target",
         "it().keep_recent == 5",
     ),
-    _row(
+    _make_row(
         "9",
         "chunkMessages",
         "chunk_messages",
         "groups of a size; the preset's chunks are whole units",
         "it([], 3) == []",
     ),
-    _row(
+    _make_row(
         "9",
         "chunkMessagesByTokenBudget",
         "chunkMessagesByTokenBudget",
         "also `chunk_messages_by_token_budget`",
         "it([], 1000) == []",
     ),
-    _row(
+    _make_row(
         "10 X1",
         "chunk and fold",
-        "tenfold.summarize.folding.Folding",
+        "tenfold.summarize.batch_writer.BatchWriter",
         "the writer: disjoint batches, the archive so far as context only",
         "it().chunk_size == 20",
     ),
-    _row(
+    _make_row(
         "11",
         "interpolatePrompt",
         "interpolatePrompt",
         "also `interpolate_prompt`",
         "it('{existing_summary}{messages}') == '(no prior summary)'",
     ),
-    _row(
+    _make_row(
         "11",
         "DEFAULT_SUMMARIZATION_PROMPT",
         "DEFAULT_SUMMARIZATION_PROMPT",
         "a template to start one's own from",
         "all(p in it for p in ('{persona}', '{existing_summary}', '{messages}'))",
     ),
-    _row(
+    _make_row(
         "12 X8 X9",
         "buildSummarizationRequest",
         "buildSummarizationRequest",
         "also `build_summarization_request`: what the preset asks, with the arguments of calls",
         "it([]).purpose == 'batch'",
     ),
-    _row(
+    _make_row(
         "12 16",
         "buildResummarizationRequest",
         "buildResummarizationRequest",
         "also `build_resummarization_request`",
         "it([]).purpose == 'merge'",
     ),
-    _row("12", "DEFAULT_SYSTEM_PROMPT", "DEFAULT_SYSTEM_PROMPT", "`summarize/prompts/system.md`", "len(it) > 0"),
-    _row("12", "DEFAULT_DIRECTIVE", "DEFAULT_DIRECTIVE", "`summarize/prompts/shared/directive.md`", "len(it) > 0"),
-    _row(
+    _make_row("12", "DEFAULT_SYSTEM_PROMPT", "DEFAULT_SYSTEM_PROMPT", "`summarize/prompts/system.md`", "len(it) > 0"),
+    _make_row("12", "DEFAULT_DIRECTIVE", "DEFAULT_DIRECTIVE", "`summarize/prompts/shared/directive.md`", "len(it) > 0"),
+    _make_row(
         "13",
         "compaction-batch-{conversationId}-{endTime}",
-        "batch_label",
+        "format_batch_label",
         "a name; identity is the batch's id, `<block id>/<index>`",
     ),
-    _row(
+    _make_row(
         "13 X3 X4",
         "archival memory",
-        "tenfold.archive.Archive",
+        "tenfold.store.archive.Archive",
         "the protocol; a write that is not True is a refusal; the setting `archive` names one",
     ),
-    _row("13 15", "the log as archive", "tenfold.archive.LogArchive", "the default: complete without any other"),
-    _row(
+    _make_row(
+        "13 15", "the log as archive", "tenfold.store.archive.LogArchive", "the default: complete without any other"
+    ),
+    _make_row(
         "13",
         "Archived during context compaction",
-        "tenfold.archive.ARCHIVED",
+        "tenfold.store.archive.ARCHIVE_REASON",
         "the reason text",
         "it == 'Archived during context compaction'",
     ),
-    _row(
+    _make_row(
         "13 14",
         "[depth:N|start:ISO|end:ISO|count:M]",
         "parse_batch",
-        "`batch_content` renders it; a malformed one is an error",
+        "`format_batch_content` renders it; a malformed one is an error",
         "it('[depth:1|start:unknown|end:unknown|count:2]\\nx').message_count == 2",
     ),
-    _row("15", "list batches", "Compactor.batches", "those in force, in the order of the log"),
-    _row(
+    _make_row("15", "list batches", "Compactor.list_batches", "those in force, in the order of the log"),
+    _make_row(
         "16 X2",
         "resummarise",
-        "tenfold.summarize.folding.full_level",
+        "tenfold.summarize.batch_writer.find_full_level",
         "a parent over a full level of the middle; nothing is deleted",
     ),
-    _row(
+    _make_row(
         "16",
         "Re-summarized during context compaction",
-        "tenfold.archive.MERGED",
+        "tenfold.store.archive.MERGE_REASON",
         "the reason text",
         "it == 'Re-summarized during context compaction'",
     ),
-    _row(
+    _make_row(
         "17",
         "[clip, ...kept]",
         "",
         "one system message at the head of the view; the provider's system field where needed",
     ),
-    _row(
+    _make_row(
         "18",
         "clip-archive",
-        "clip_archive",
+        "render_clip_archive",
         "its text; `[Context Summary` at the start",
         "it([]) == '[Context Summary — 0 messages compressed]'",
     ),
-    _row("18 X9", "memory_read", "MemoryRead", "the tool that the omission line names", "it.name == 'memory_read'"),
-    _row(
+    _make_row(
+        "18 X9", "memory_read", "MemoryReadTool", "the tool that the omission line names", "it.name == 'memory_read'"
+    ),
+    _make_row(
         "19 X3",
         "failed",
         "tenfold.record.ask.Outcome",
         "`status` is `failed`, `reason` says why; the view is unchanged",
     ),
-    _row("20 X8", "consecutiveFailures", "Compactor.consecutive_failures", "from the log; half-opens with growth"),
-    _row(
+    _make_row("20 X8", "consecutiveFailures", "Compactor.consecutive_failures", "from the log; half-opens with growth"),
+    _make_row(
         "20",
         "retry of time-outs",
-        "tenfold.summarize.folding.Folding",
+        "tenfold.summarize.batch_writer.BatchWriter",
         "`max_retries`, chunks half as large",
         "it().max_retries == 2",
     ),
-    _row(
+    _make_row(
         "21 X7", "pre-flight guard", "", "the hard check of `Session.before_model`: what is left out is in the archive"
     ),
-    _row(
+    _make_row(
         "22 X5",
         "scoreMessage",
         "scoreMessage",
         "also `score_message`; what scores highest stays verbatim, in its place",
     ),
-    _row("22", "ImportanceScoringConfig", "ImportanceScoringConfig", "the setting `scoring`", "it().decay == 0.95"),
-    _row("22", "DEFAULT_SCORING_CONFIG", "DEFAULT_SCORING_CONFIG", "the published weights", "it.keyword == 1.5"),
-    _row("X6", "keepRecent in tokens", "", "the kept tail ends where the target is used up"),
+    _make_row(
+        "22", "ImportanceScoringConfig", "ImportanceScoringConfig", "the setting `scoring`", "it().decay == 0.95"
+    ),
+    _make_row("22", "DEFAULT_SCORING_CONFIG", "DEFAULT_SCORING_CONFIG", "the published weights", "it.keyword == 1.5"),
+    _make_row("X6", "keepRecent in tokens", "", "the kept tail ends where the target is used up"),
 )

@@ -19,7 +19,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A1", "tail.A3"),
         "compaction.reserveTokens, compaction.keepRecentTokens",
-        "tenfold.policies.tail.tail",
+        "tenfold.config.presets.tail.tail",
         "the keywords of the preset's function; sizes are clamped to the window",
         "it.__kwdefaults__['reserve_tokens'] == 8192 and it.__kwdefaults__['keep_recent_tokens'] == 16384",
     ),
@@ -108,7 +108,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A10", "tail.A41"),
         "the last usable usage",
-        _D + "last_usage",
+        _D + "find_last_usage",
         "the index of the answer; aborted and failed ones, zero, and what lies before a compaction are left out",
         "it([]) is None",
     ),
@@ -122,7 +122,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A12", "tail.A21"),
         "_refresh_context_tokens_from_session(), getContextUsage()",
-        "tenfold.session.Session.reading",
+        "tenfold.session.Session.take_reading",
         "the calibrated size of the view; `source` is reported only once the provider has answered after a Block",
     ),
     Row(
@@ -134,7 +134,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A16", "tail.A17", "tail.A18", "tail.A19", "tail.W2", "tail.W3", "tail.W5", "tail.W6"),
         "find_cut_point, find_turn_start_index",
-        "tenfold.plan.stages.cut.cut_point",
+        "tenfold.plan.stages.cut.find_cut_point",
         "the cut as an index of pieces, which are whole steps, and the piece that opens a split exchange",
     ),
     Row(
@@ -148,7 +148,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A22", "tail.W11"),
         "file_ops",
-        "tenfold.summarize.split.files_of",
+        "tenfold.summarize.split_writer.list_files",
         "the files by the facts: calls and shell commands, deletions and renames, earlier compactions and branches",
         "it([]).read == () and it([]).modified == ()",
     ),
@@ -162,14 +162,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A24", "tail.A25"),
         "SUMMARIZATION_PROMPT, UPDATE_SUMMARIZATION_PROMPT, TURN_PREFIX_SUMMARIZATION_PROMPT, BRANCH_SUMMARY_PROMPT",
-        "tenfold.summarize.edge.load_prompts",
+        "tenfold.summarize.prompt_files.load_prompts",
         "`first`, `update`, `prefix`, `branch`; Tenfold's own words",
         "{'first', 'update', 'prefix', 'branch'} <= set(it())",
     ),
     Row(
         ("tail.A25",),
         "Goal .. Critical Context; Original Request .. Context for Suffix",
-        "tenfold.summarize.structure.headings_of",
+        "tenfold.summarize.structure.get_headings",
         "the structures `six`, `prefix` and `branch`: all must be there, in order",
         "it('six')[0] == '## Goal' and it('six')[-1] == '## Critical Context' and len(it('prefix')) == 3",
     ),
@@ -185,29 +185,29 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A27",),
         "max output: 0.8 x reserve, 0.5 x reserve, 2048",
-        "tenfold.trigger.triggers.Reserve.summary",
-        "the history's; the prefix has five eighths of it, a branch `tenfold.branches.SUMMARY_TOKENS`",
-        "it(it.__globals__['Reserve'](), 200_000, 0) == 6553",
+        "tenfold.trigger.limits.ReserveTrigger.get_summary_budget",
+        "the history's; the prefix has five eighths of it, a branch `tenfold.session.branches.SUMMARY_TOKENS`",
+        "it(it.__globals__['ReserveTrigger'](), 200_000, 0) == 6553",
     ),
     Row(
         ("tail.A27",),
         'reasoning: "high"',
-        "tenfold.summarize.ladder.Settings.effort",
+        "tenfold.summarize.ladder.SummarySettings.effort",
         "asked of models that can reason, for the history alone; what they think takes nothing of the text's room",
     ),
     Row(
         ("tail.A28",),
         "`---`, Turn Context (split turn), No prior history.",
-        "tenfold.summarize.split.Split",
+        "tenfold.summarize.split_writer.SplitWriter",
         "the preset's writer: two calls side by side, `TURN_CONTEXT` between them, `NO_HISTORY` for none",
         "'Turn Context (split turn)' in it.write.__globals__['TURN_CONTEXT']",
     ),
     Row(
         ("tail.A29",),
         "<read-files>, <modified-files>",
-        "tenfold.summarize.split.footer",
+        "tenfold.summarize.split_writer.render_footer",
         "made by code, under the summary",
-        "it(it.__globals__['Files'](('a',), ('b',))) == "
+        "it(it.__globals__['FileLists'](('a',), ('b',))) == "
         "'\\n\\n<read-files>\\na\\n</read-files>\\n\\n<modified-files>\\nb\\n</modified-files>'",
     ),
     Row(
@@ -247,15 +247,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A34",),
         "compactionSummary, branchSummary; <summary>",
-        "tenfold.policies.tail.OPENING",
+        "tenfold.config.presets.tail.OPENING",
         "the fixed sentence and the tag of a summary's user message, inside Tenfold's own mark; of a branch: "
-        "`tenfold.branches.OPENING`",
+        "`tenfold.session.branches.OPENING`",
         "it.endswith('<summary>')",
     ),
     Row(
         ("tail.A35",),
         "session files, versions 1 to 3",
-        "tenfold.transcripts.read_file",
+        "tenfold.formats.read_file",
         "reads them (docs/formats/pi.md); a malformed line is an error with its number unless `skip_damaged`. "
         "Tenfold's own log is written at every append",
     ),
@@ -291,7 +291,8 @@ ROWS: tuple[Row, ...] = (
         ("tail.A39", "tail.A42"),
         "auto_compaction_end{result, aborted, willRetry, errorMessage}",
         _D + "AutoCompactionEnd",
-        "`will_retry`, `error_message`; a session's own listeners hear `Ended`, `Skipped` or `Failed`",
+        "`will_retry`, `error_message`; a session's own listeners hear `CompactionEnd`, "
+        "`CompactionSkip` or `CompactionFailure`",
         "it().will_retry is False",
     ),
     Row(
@@ -336,9 +337,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A46", "tail.W13"),
         "navigateTree(target, {summarize, customInstructions, replaceInstructions})",
-        "tenfold.branches.navigate",
-        "`Wish(summarize, focus, prompt)`; `Navigated.text` goes back to the editor. `TailHarness.navigate_tree` asks "
-        "the design's handlers",
+        "tenfold.session.branches.navigate",
+        "`BranchOptions(summarize, focus, prompt)`; `NavigateResult.text` goes back to the editor. "
+        "`TailHarness.navigate_tree` asks the design's handlers",
     ),
     Row(
         ("tail.A46",),

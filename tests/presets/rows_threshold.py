@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.presets.row import Row
 
 _D = "tenfold.designs.threshold."
-_W = "tenfold.plan.stages.whole."
-_S = "tenfold.summarize.whole."
+_W = "tenfold.plan.stages.whole_conversation."
+_S = "tenfold.summarize.briefing."
 _MESSAGE = "__import__('tenfold.record.message', fromlist=['x'])"
 
 ROWS: tuple[Row, ...] = (
@@ -42,7 +42,7 @@ ROWS: tuple[Row, ...] = (
         _D + "with_sliding_window",
         "the preset `sliding`; in settings `max_turns` of `[tenfold.presets.sliding]`",
         "__import__('tenfold.designs.threshold', fromlist=['x']).new().add('a', None, it(0))"
-        ".strategies['a'].policy.turns == 20",
+        ".strategies['a'].policy.max_entries == 20",
     ),
     Row(
         ("threshold.2", "threshold.9"),
@@ -50,7 +50,7 @@ ROWS: tuple[Row, ...] = (
         _D + "with_max_tokens",
         "the window in place of the registry's; without a guard `window=` of the session's calls",
         "__import__('tenfold.designs.threshold', fromlist=['x']).new().add('a', None, it(9000))"
-        ".strategies['a'].window('gpt-4o') == 9000",
+        ".strategies['a'].get_window('gpt-4o') == 9000",
     ),
     Row(
         ("threshold.2", "threshold.19"),
@@ -98,7 +98,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.6", "threshold.W6"),
         "calibrated heuristic, correction factor",
-        _D + "calibrated",
+        _D + "calibrate",
         "max(real, now x clamp(real / last, 1, 5)); a session leaves out the max where the request itself got smaller",
         "(it(750, real=1000, last=500), it(500, real=300, last=600), it(100, real=100000, last=50000), "
         "it(90009, real=140000, last=70000)) == (1500, 500, 100000, 180018)",
@@ -114,29 +114,29 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.9", "threshold.10"),
         "threshold = window - buffer",
-        _D + "threshold_of",
+        _D + "compute_threshold",
         "a conversation of exactly that many tokens is compacted",
         "(it(200000), it(8000)) == (180000, 6400)",
     ),
     Row(
         ("threshold.10",),
         "buffer",
-        "tenfold.trigger.triggers.CalibratedBuffer.buffer",
+        "tenfold.trigger.limits.CalibratedBufferTrigger.get_buffer",
         "20,000 from 200,000 on, a fifth below it",
-        "[it(__import__('tenfold.trigger.triggers', fromlist=['x']).CalibratedBuffer(), w) for w in "
+        "[it(__import__('tenfold.trigger.limits', fromlist=['x']).CalibratedBufferTrigger(), w) for w in "
         "(250000, 200000, 199999, 50000, 10000, 8000)] == [20000, 20000, 39999, 10000, 2000, 1600]",
     ),
     Row(
         ("threshold.11", "threshold.20"),
         "stored summary",
-        "tenfold.view.view.View",
+        "tenfold.view.fold.View",
         "the view: what a Block covers is shown as its summary, whatever the host resends; found by entry, "
         "not by count",
     ),
     Row(
         ("threshold.12", "threshold.W1"),
         "truncate for the summarizer",
-        _S + "fitting",
+        _S + "fit_messages",
         "what is sent fits four fifths of the summary model's window: outputs get shorter, then the oldest "
         "messages go, "
         "down to 2; what goes is listed in `Outcome.notes` and still yields facts",
@@ -145,14 +145,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.13",),
         "maxOutputTokens",
-        _D + "max_output_tokens",
+        _D + "compute_max_output_tokens",
         "half the buffer",
         "(it(200000), it(8000)) == (10000, 800)",
     ),
     Row(
         ("threshold.13",),
         "word limit",
-        _D + "word_limit",
+        _D + "compute_word_limit",
         "three quarters of that, in the system prompt (`summarize/prompts/briefing.md`)",
         "(it(200000), it(8000)) == (7500, 600)",
     ),
@@ -166,7 +166,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.14",),
         "transcript lines",
-        _S + "fitting",
+        _S + "fit_messages",
         "`role: text`, `role: [called tool: NAME]` with an excerpt of the arguments, `role: [tool NAME returned a "
         "result]` with an excerpt of the result. Roles are a closed set here: `unknown` is a tool without a name",
         f"it([(0, {_MESSAGE}.Message('user', ({_MESSAGE}.Text('hello'),), 'human'))], budget=99, "
@@ -175,42 +175,42 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.14",),
         "state key todos, ## Todo List",
-        _D + "todos_of",
+        _D + "render_host_todos",
         "of `Context.state['todos']`: maps or objects with `content` and `status`; the list in the log is sent as well",
         "'- [done] a' in it([{'content': 'a', 'status': 'done'}, {'content': ' '}]) and it([]) == ''",
     ),
     Row(
         ("threshold.15", "threshold.W7"),
         "mechanical fallback",
-        _S + "fallback",
+        _S + "write_fallback",
         "the earlier summary, `---`, then the first 200 characters of each text; bounded in all",
         "it('', [], budget=10, count=lambda texts: [0] * len(texts)) == ''",
     ),
     Row(
         ("threshold.16",),
         "[Previous conversation summary]",
-        "tenfold.policies.threshold.OPENING",
+        "tenfold.config.presets.threshold.OPENING",
         "the first line in the summary's delimiter",
         "it == '[Previous conversation summary]'",
     ),
     Row(
         ("threshold.16",),
         "[End of summary - conversation continues below]",
-        "tenfold.policies.threshold.CLOSING",
+        "tenfold.config.presets.threshold.CLOSING",
         "the last line in the summary's delimiter",
         "it == '[End of summary - conversation continues below]'",
     ),
     Row(
         ("threshold.17", "threshold.W4"),
         "continuation instruction",
-        _W + "continuation",
+        _W + "build_continuation",
         "a message of the Block that stays in view and quotes the current request",
         "'`do it`' in it('do it').parts[0].text and '`' not in it('').parts[0].text",
     ),
     Row(
         ("threshold.18", "threshold.22", "threshold.21"),
         "watermark, contents at compaction, last heuristic",
-        _D + "state_of",
+        _D + "get_state",
         "derived from the log: the Block, and the newest report with the estimate of its request",
         "callable(it)",
     ),
@@ -218,35 +218,35 @@ ROWS: tuple[Row, ...] = (
         ("threshold.22",),
         "__context_guard_summary_, ..._summarized_at_, ..._contents_at_compaction_, ..._real_tokens_, "
         "..._last_heuristic_",
-        _D + "exported",
+        _D + "export_state",
         "a state dictionary for hosts that keep one, each key with the agent's name behind it",
         "callable(it)",
     ),
     Row(
         ("threshold.22",),
         "state keys as floats",
-        _D + "loaded",
+        _D + "load_state",
         "reads such a dictionary; numbers that JSON made floats are whole again",
         "it({'__context_guard_real_tokens_a': 700.0}, 'a').real_tokens == 700",
     ),
     Row(
         ("threshold.23", "threshold.W2"),
         "keep recent = max(3, maxTurns*30/100)",
-        _D + "keep_recent",
-        "the stage `KeepRecent`; the watermark is the last entry that the summary covers",
+        _D + "compute_keep_recent",
+        "the stage `KeepRecentStage`; the watermark is the last entry that the summary covers",
         "[it(n) for n in (20, 30, 5)] == [6, 9, 3]",
     ),
     Row(
         ("threshold.23", "threshold.W6"),
         "entries - watermark",
-        _W + "entries_since",
+        _W + "count_entries_since",
         "entries after the newest summary in view, so right on every branch and after a rewind",
         "callable(it)",
     ),
     Row(
         ("threshold.24",),
         "safeSplitIndex",
-        _W + "safe_split",
+        _W + "find_entry_split",
         "never parts a call from its result, also at the end",
         "it(['text', 'text', 'call', 'result', 'text', 'text'], 3) == 1 and "
         "it(['call', 'result', 'call', 'result'], 3) == 2",
@@ -261,7 +261,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.26",),
         "ContextWindow(id), DefaultMaxTokens(id)",
-        _D + "Builtin",
+        _D + "BuiltinRegistry",
         "a `Registry` has the two methods; the built-in one reads `meter.windows`, and 128,000 / 4,096 "
         "stand for the rest",
         "(it().context_window('no-such'), it().default_max_tokens('no-such')) == (128000, 4096)",

@@ -58,7 +58,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B5",),
         "the status bar, `[ctx: 45%]`",
-        _D + "status_line",
+        _D + "format_status_line",
         "of a `TokenUsage`; `TokenUsage.of(session)` reads a session",
         "it(__import__('tenfold.designs.tiers').designs.tiers.TokenUsage(90000, 200000)) == '[ctx: 45%]'",
     ),
@@ -73,16 +73,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B6", "tiers.X2", "tiers.X3", "tiers.X4"),
         "tier 1, truncate large tool outputs",
-        "tenfold.plan.stages.outputs.TruncateOutputs",
+        "tenfold.plan.stages.outputs.TruncateOutputsStage",
         "a stage; the marker is `[... N lines dropped ...]`",
-        "(it().over, it().keep, it().lines, it(keep=10).lines) == (2000, 250, 25, 5)",
+        "(it().max_tokens, it().keep_tokens, it().side_lines, it(keep_tokens=10).side_lines) == (2000, 250, 25, 5)",
     ),
     Row(
         ("tiers.B7", "tiers.X3", "tiers.X4"),
         "tier 2, remove old tool output content",
-        "tenfold.plan.stages.outputs.RemoveOutputs",
+        "tenfold.plan.stages.outputs.RemoveOutputsStage",
         "a stage; the placeholder is `[tool output removed: N lines; it began: ...]`",
-        "it().protected == 12",
+        "it().protected_messages == 12",
     ),
     Row(
         ("tiers.B8", "tiers.B12"),
@@ -95,9 +95,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B9", "tiers.B18", "tiers.X1", "tiers.X7"),
         "tier 3, summarize messages[0..cutoff]",
-        "tenfold.plan.stages.older.SummarizeOlder",
+        "tenfold.plan.stages.summarize_older.SummarizeOlderStage",
         "a stage; the cutoff falls between steps, and the protected messages are kept as far as they fit",
-        "(it().protected, it().most) == (12, 8000)",
+        "(it().protected_messages, it().max_summary_tokens) == (12, 8000)",
     ),
     Row(
         ("tiers.B10",),
@@ -110,16 +110,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B10", "tiers.X8"),
         "the input of the summary",
-        "tenfold.summarize.brief.Brief",
+        "tenfold.summarize.short_input.ShortInputWriter",
         "reasoning and tool outputs cut to 500 bytes, arguments to 200, the answer to 8,000 tokens, temperature 0",
-        "(it().output, it().arguments, it().most) == (500, 200, 8000)",
+        "(it().output_bytes, it().argument_bytes, it().max_tokens) == (500, 200, 8000)",
     ),
     Row(
         ("tiers.B11",),
         "the role of the summary",
-        "tenfold.policies.tiers.tiers",
+        "tenfold.config.presets.tiers.tiers",
         '`summary_role`: "user" (default) or "system"; inside our delimiter stands `<context-summary>`',
-        "it(__import__('tenfold.meter.counters').meter.counters.Characters4(), "
+        "it(__import__('tenfold.meter.counters').meter.counters.CharacterCounter(), "
         "summary_role='system').summary.role == 'system'",
     ),
     Row(
@@ -147,21 +147,21 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B13",),
         "the summary model of a provider",
-        "tenfold.llm.choose.choices",
+        "tenfold.llm.choose.list_choices",
         "configured, else the provider's row, else by price, else the session's; `tenfold policies --model X` says why",
         "it('ollama:llama3', None)[0].model == 'ollama:llama3'",
     ),
     Row(
         ("tiers.B13",),
         "the provider defaults",
-        "tenfold.llm.choose.ROWS",
+        "tenfold.llm.choose.PREFERRED_MODELS",
         "openrouter has no row: the rule by price; local: the session's model",
         "(it['anthropic'], it['openai'], it['google']) == ('claude-haiku', 'gpt-4o-mini', 'gemini-2.5-flash')",
     ),
     Row(
         ("tiers.B14",),
         "the rule by price",
-        "tenfold.llm.choose.cheapest",
+        "tenfold.llm.choose.find_cheapest",
         "a price above zero and a window of 8,000; within twice the lowest price the newest",
         "it([]) is None",
     ),
@@ -189,14 +189,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tiers.B17",),
         "/compact",
-        _D + "compact_command",
+        _D + "run_compact_command",
         "the full pipeline on demand; what follows the command is the focus",
     ),
     Row(
         ("tiers.B18",),
         "the tier-2 result is kept on failure",
         "",
-        '`Settings.on_failure` "keep_stages": a Block with the first tiers, the reason among its notes; where '
+        '`SummarySettings.on_failure` "keep_stages": a Block with the first tiers, the reason among its notes; where '
         "that lies above the hard limit, a summary by code",
     ),
     Row(
@@ -209,7 +209,7 @@ ROWS: tuple[Row, ...] = (
         ("tiers.B20",),
         "the trailing hint `[ctx 64k/128k]`",
         "",
-        "not built: a hint that changes with every call breaks the cached prefix. `status_line` is for people",
+        "not built: a hint that changes with every call breaks the cached prefix. `format_status_line` is for people",
     ),
     Row(
         ("tiers.X9", "tiers.X10"),

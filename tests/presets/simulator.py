@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from tenfold.designs.threshold import Context, ContextGuard, Option, estimate_request, with_max_tokens
-from tenfold.llm import Reply, ScriptedModel
-from tenfold.meter.counters import Characters4
+from tenfold.llm import ScriptedModel, ScriptedReply
+from tenfold.meter.counters import CharacterCounter
 from tenfold.record.ask import Outcome
 from tenfold.record.entry import Attempt
 from tenfold.session import Session
@@ -30,12 +30,12 @@ Tools = Callable[[int], Sequence[int]]
 """The characters of each tool result in a turn, which is counted from 1; none for a turn without tools."""
 
 
-def no_tools(_turn: int) -> Sequence[int]:
+def use_no_tools(_turn: int) -> Sequence[int]:
     """A conversation in words."""
     return ()
 
 
-def tools(*sizes: int, every: int = 1, only: int = 0) -> Tools:
+def build_tools(*sizes: int, every: int = 1, only: int = 0) -> Tools:
     """Results of these sizes at every n-th turn, or in one turn alone."""
     return lambda turn: sizes if (turn == only if only else turn % every == 0) else ()
 
@@ -49,7 +49,7 @@ class Setup(Struct, frozen=True):
     system: int
     ratio: float
     usage: bool = True
-    tools: Tools = no_tools
+    tools: Tools = use_no_tools
     parallel: bool = False
 
 
@@ -65,7 +65,7 @@ class Ran(Struct, frozen=True):
     session: Session
 
 
-def text(size: int, seed: int) -> str:
+def make_text(size: int, seed: int) -> str:
     """So many characters of plain words."""
     start = f"In part {seed} "
     return (start + WORDS * (size // len(WORDS) + 1))[:size]
@@ -76,9 +76,9 @@ class Host:
 
     def __init__(self, setup: Setup, *options: Option) -> None:
         self.setup = setup
-        self.model = ScriptedModel([Reply(SUMMARY)], repeat=True)
+        self.model = ScriptedModel([ScriptedReply(SUMMARY)], repeat=True)
         self.guard = ContextGuard().add(
-            "agent", self.model, with_max_tokens(setup.window), *options, counter=Characters4()
+            "agent", self.model, with_max_tokens(setup.window), *options, counter=CharacterCounter()
         )
         self.plugin = self.guard.plugin_config()
         self.context = Context("agent", "s")
@@ -89,52 +89,52 @@ class Host:
 
     @property
     def session(self) -> Session:
-        return self.guard.strategies["agent"].session(self.context)
+        return self.guard.strategies["agent"].get_session(self.context)
 
-    def step(self, answer: list[dict[str, Any]]) -> dict[str, Any]:
+    def run_step(self, answer: list[dict[str, Any]]) -> dict[str, Any]:
         """One model step: the request as it was sent, and the answer added to the list."""
-        before = len(self.model.asked)
-        request: dict[str, Any] = {"system": text(self.setup.system, 0), "messages": list(self.contents)}
+        before = len(self.model.asks)
+        request: dict[str, Any] = {"system": make_text(self.setup.system, 0), "messages": list(self.contents)}
         self.plugin.before_model(self.context, request)
         if self.session.outcome is not None:
             self.outcomes.append(self.session.outcome)
-        self.called.extend([len(self.reals)] * (len(self.model.asked) - before))
+        self.called.extend([len(self.reals)] * (len(self.model.asks) - before))
         self.reals.append(int(estimate_request(request) * self.setup.ratio))
         self.contents.append({"role": "assistant", "content": answer})
         if self.setup.usage:
             self.plugin.after_model(self.context, {"usage": {"input_tokens": self.reals[-1], "output_tokens": 30}})
         return request
 
-    def turn(self, number: int) -> None:
+    def run_turn(self, number: int) -> None:
         """A user message, the tools of this turn, and the model's closing words."""
-        said = {"type": "text", "text": text(self.setup.user, number)}
+        said = {"type": "text", "text": make_text(self.setup.user, number)}
         self.contents.append({"role": "user", "content": [said]})
         sizes = list(self.setup.tools(number))
         batches = [sizes] if self.setup.parallel and sizes else [[size] for size in sizes]
         for index, batch in enumerate(batches):
             ids = [f"call-{number}-{index}-{n}" for n in range(len(batch))]
-            self.step([{"type": "tool_use", "id": i, "name": "look", "input": {"part": number}} for i in ids])
+            self.run_step([{"type": "tool_use", "id": i, "name": "look", "input": {"part": number}} for i in ids])
             results = [
-                {"type": "tool_result", "tool_use_id": i, "content": text(size, number)}
+                {"type": "tool_result", "tool_use_id": i, "content": make_text(size, number)}
                 for i, size in zip(ids, batch, strict=True)
             ]
             self.contents.append({"role": "user", "content": results})
-        self.step([{"type": "text", "text": text(REPLY, number)}])
+        self.run_step([{"type": "text", "text": make_text(REPLY, number)}])
 
 
 def run(setup: Setup, *options: Option) -> Ran:
     """Runs a row to its end."""
     host = Host(setup, *options)
     for number in range(1, setup.turns + 1):
-        host.turn(number)
+        host.run_turn(number)
     session = host.session
-    entries = session.place.store.original(session.place.namespace, session.place.session)
+    entries = session.address.store.read_entries(session.address.namespace, session.address.session)
     attempts = tuple(e for e in entries if isinstance(e, Attempt))
     called, outcomes = tuple(host.called), tuple(host.outcomes)
     return Ran(len(host.reals), len(called), max(host.reals), called, outcomes, attempts, session)
 
 
-def mixed(turn: int) -> Sequence[int]:
+def use_mixed_tools(turn: int) -> Sequence[int]:
     """200k_100Turns_MixedWorkload: a large result every 10th turn, two every 5th, a small one every 3rd."""
     if turn % 10 == 0:
         return (50_000,)
@@ -143,38 +143,38 @@ def mixed(turn: int) -> Sequence[int]:
     return (1_000,) if turn % 3 == 0 else ()
 
 
-def burst(turn: int) -> Sequence[int]:
+def use_tool_burst(turn: int) -> Sequence[int]:
     """8k_ToolBurst: three at once, none, two."""
     return {1: (3_000,) * 3, 3: (1_000, 2_000)}.get(turn, ())
 
 
-def bursts(turn: int) -> Sequence[int]:
+def use_parallel_bursts(turn: int) -> Sequence[int]:
     """200k_ToolBurst_10Parallel: ten at once, then two."""
     return {1: (5_000,) * 10, 2: (2_000, 10_000)}.get(turn, ())
 
 
-def large(
+def build_large_setup(
     turns: int,
     *,
     user: int = 200,
     system: int = 2_000,
     ratio: float = 2.0,
     usage: bool = True,
-    tools: Tools = no_tools,
+    tools: Tools = use_no_tools,
     parallel: bool = False,
 ) -> Setup:
     """A row in a window of 200,000."""
     return Setup(200_000, turns, user, system, ratio, usage, tools, parallel)
 
 
-def small(
+def build_small_setup(
     turns: int,
     *,
     user: int = 100,
     system: int = 500,
     ratio: float = 1.8,
     usage: bool = True,
-    tools: Tools = no_tools,
+    tools: Tools = use_no_tools,
     parallel: bool = False,
 ) -> Setup:
     """A row in a window of 8,000."""
@@ -191,44 +191,73 @@ class Simulation(Struct, frozen=True):
 
 
 SIMULATIONS: tuple[Simulation, ...] = (
-    Simulation("200k_NormalConversation", large(30, user=170)),
-    Simulation("200k_ToolHeavy", large(20, system=3_000, tools=tools(10_000, 5_000, 20_000)), 1, calls=1),
-    Simulation("200k_SingleGiantToolResponse", large(3, tools=tools(300_000, only=2))),
-    Simulation("200k_ToolBurst_10Parallel", large(3, tools=bursts, parallel=True)),
-    Simulation("200k_NoUsageMetadata", large(25, ratio=2.5, usage=False, tools=tools(8_000))),
+    Simulation("200k_NormalConversation", build_large_setup(30, user=170)),
     Simulation(
-        "200k_LongRunning_50Turns", large(50, system=3_000, ratio=2.2, tools=tools(5_000, 15_000, every=3)), calls=1
+        "200k_ToolHeavy", build_large_setup(20, system=3_000, tools=build_tools(10_000, 5_000, 20_000)), 1, calls=1
     ),
-    Simulation("200k_HighTokenRatio", large(15, system=5_000, ratio=3.0, tools=tools(10_000))),
-    Simulation("200k_VeryHighTokenRatio_4x", large(10, system=3_000, ratio=4.0, tools=tools(20_000)), calls=1),
-    Simulation("200k_LargeSystemPrompt", large(20, system=50_000, tools=tools(5_000))),
+    Simulation("200k_SingleGiantToolResponse", build_large_setup(3, tools=build_tools(300_000, only=2))),
+    Simulation("200k_ToolBurst_10Parallel", build_large_setup(3, tools=use_parallel_bursts, parallel=True)),
+    Simulation("200k_NoUsageMetadata", build_large_setup(25, ratio=2.5, usage=False, tools=build_tools(8_000))),
     Simulation(
-        "200k_MassiveToolBurst", large(2, system=3_000, tools=tools(*[50_000] * 15, only=1), parallel=True), 1, calls=1
+        "200k_LongRunning_50Turns",
+        build_large_setup(50, system=3_000, ratio=2.2, tools=build_tools(5_000, 15_000, every=3)),
+        calls=1,
     ),
-    Simulation("200k_RepeatedCompactions", large(60, system=5_000, tools=tools(30_000, 10_000, every=2)), 2, calls=3),
-    Simulation("200k_LateUsageMetadata: before", large(5, usage=False, tools=tools(10_000))),
-    Simulation("200k_LateUsageMetadata: after", large(20, ratio=2.5, tools=tools(10_000))),
-    Simulation("200k_100Turns_MixedWorkload", large(100, system=5_000, ratio=2.3, tools=mixed), calls=2),
-    Simulation("8k_NormalConversation", small(20, user=800), 1, calls=1),
-    Simulation("8k_SmallToolCalls", small(15, user=500, tools=tools(1_000)), 1, calls=1),
-    Simulation("8k_LargeToolResponse", small(3, tools=tools(20_000, only=2)), 1, calls=1),
+    Simulation("200k_HighTokenRatio", build_large_setup(15, system=5_000, ratio=3.0, tools=build_tools(10_000))),
     Simulation(
-        "8k_NoUsageMetadata", small(25, user=800, system=300, ratio=2.0, usage=False, tools=tools(1_500)), 1, calls=5
+        "200k_VeryHighTokenRatio_4x", build_large_setup(10, system=3_000, ratio=4.0, tools=build_tools(20_000)), calls=1
     ),
-    Simulation("8k_LongRunning_40Turns", small(40, user=600), 2, calls=2),
-    Simulation("8k_ToolBurst", small(3, tools=burst, parallel=True)),
-    Simulation("8k_HighTokenRatio", small(20, user=600, system=300, ratio=3.0, tools=tools(1_000)), 1, calls=4),
-    Simulation("8k_LargeSystemPrompt", small(15, user=600, system=8_000), 1, calls=2),
-    Simulation("8k_OnlyToolResponses", small(10, system=200, ratio=2.0, tools=tools(5_000)), 1, calls=3),
-    Simulation("8k_RapidFireShortMessages", small(80, user=400, system=200), 2, calls=3),
-    Simulation("8k_RepeatedCompactions", small(40, user=400, tools=tools(2_000)), 3, calls=7),
+    Simulation("200k_LargeSystemPrompt", build_large_setup(20, system=50_000, tools=build_tools(5_000))),
     Simulation(
-        "8k_AlternatingToolAndText", small(30, user=500, system=400, ratio=2.0, tools=tools(3_000, every=2)), 2, calls=5
+        "200k_MassiveToolBurst",
+        build_large_setup(2, system=3_000, tools=build_tools(*[50_000] * 15, only=1), parallel=True),
+        1,
+        calls=1,
+    ),
+    Simulation(
+        "200k_RepeatedCompactions",
+        build_large_setup(60, system=5_000, tools=build_tools(30_000, 10_000, every=2)),
+        2,
+        calls=3,
+    ),
+    Simulation("200k_LateUsageMetadata: before", build_large_setup(5, usage=False, tools=build_tools(10_000))),
+    Simulation("200k_LateUsageMetadata: after", build_large_setup(20, ratio=2.5, tools=build_tools(10_000))),
+    Simulation(
+        "200k_100Turns_MixedWorkload", build_large_setup(100, system=5_000, ratio=2.3, tools=use_mixed_tools), calls=2
+    ),
+    Simulation("8k_NormalConversation", build_small_setup(20, user=800), 1, calls=1),
+    Simulation("8k_SmallToolCalls", build_small_setup(15, user=500, tools=build_tools(1_000)), 1, calls=1),
+    Simulation("8k_LargeToolResponse", build_small_setup(3, tools=build_tools(20_000, only=2)), 1, calls=1),
+    Simulation(
+        "8k_NoUsageMetadata",
+        build_small_setup(25, user=800, system=300, ratio=2.0, usage=False, tools=build_tools(1_500)),
+        1,
+        calls=5,
+    ),
+    Simulation("8k_LongRunning_40Turns", build_small_setup(40, user=600), 2, calls=2),
+    Simulation("8k_ToolBurst", build_small_setup(3, tools=use_tool_burst, parallel=True)),
+    Simulation(
+        "8k_HighTokenRatio",
+        build_small_setup(20, user=600, system=300, ratio=3.0, tools=build_tools(1_000)),
+        1,
+        calls=4,
+    ),
+    Simulation("8k_LargeSystemPrompt", build_small_setup(15, user=600, system=8_000), 1, calls=2),
+    Simulation(
+        "8k_OnlyToolResponses", build_small_setup(10, system=200, ratio=2.0, tools=build_tools(5_000)), 1, calls=3
+    ),
+    Simulation("8k_RapidFireShortMessages", build_small_setup(80, user=400, system=200), 2, calls=3),
+    Simulation("8k_RepeatedCompactions", build_small_setup(40, user=400, tools=build_tools(2_000)), 3, calls=7),
+    Simulation(
+        "8k_AlternatingToolAndText",
+        build_small_setup(30, user=500, system=400, ratio=2.0, tools=build_tools(3_000, every=2)),
+        2,
+        calls=5,
     ),
 )
 """All that may compact. `200k_LateUsageMetadata` is two sessions in one row of the table."""
 FUTILE: tuple[Simulation, ...] = (
-    Simulation("CompactionNoInfiniteLoop", small(5, user=500, system=12_000, ratio=2.5)),
-    Simulation("8k_SystemPromptLargerThanWindow", small(10, user=500, system=15_000)),
+    Simulation("CompactionNoInfiniteLoop", build_small_setup(5, user=500, system=12_000, ratio=2.5)),
+    Simulation("8k_SystemPromptLargerThanWindow", build_small_setup(10, user=500, system=15_000)),
 )
 """Those whose system prompt alone, as the provider counts it, is over the threshold."""

@@ -7,25 +7,25 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from tenfold.config.policy import Policy
+from tenfold.config.presets.tail import tail
 from tenfold.designs.tail import CompactionSettings, TailHarness
-from tenfold.designs.tail_events import EventName, TailEvent
-from tenfold.drive import Answerer
-from tenfold.engine import Call
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import Characters4
-from tenfold.policies.tail import tail
-from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Summarize
-from tenfold.record.block import Block, Replacement, Spent
-from tenfold.record.entry import Attempt, Entry, Said, message_of
-from tenfold.record.message import Message, Text, ToolCall, ToolResult, text_of
-from tenfold.session import Place, Session
-from tenfold.summarize.ladder import Settings
+from tenfold.designs.tail.hook_events import EventName, TailEvent
+from tenfold.engine.compact import Call
+from tenfold.engine.drive import Answerer
+from tenfold.meter.counters import CharacterCounter
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import Block, ModelCost, Replacement
+from tenfold.record.entry import Attempt, Entry, MessageEntry, get_message
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
+from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.structure import STRUCTURES
+from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.view import View
 
-COUNTER = Characters4()
+COUNTER = CharacterCounter()
 WINDOW = 15_000
 FILLER = "nothing else of interest was found here and the work went on as it had been planned before. "
 
@@ -35,82 +35,89 @@ class Structured:
 
     def __init__(self, said: str = "the work went on", *, failing: Sequence[str] = ()) -> None:
         self.said, self.failing = said, failing
-        self.asked: list[Summarize] = []
+        self.asked: list[SummaryAsk] = []
         self._lock = threading.Lock()
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         with self._lock:
             self.asked.append(ask)
         if ask.purpose in self.failing:
-            return Answer(error=f"the provider is down for {ask.purpose}", spent=Spent(1))
+            return Answer(error=f"the provider is down for {ask.purpose}", spent=ModelCost(1))
         names = STRUCTURES[ask.purpose if ask.purpose in {"prefix", "branch"} else "six"]
         text = "\n".join(f"{name}\n{self.said} ({ask.purpose})" for name in names)
-        return Answer(text=text, spent=Spent(1, len(ask.prompt) // 4, len(text) // 4, ask.model))
+        return Answer(text=text, spent=ModelCost(1, len(ask.prompt) // 4, len(text) // 4, ask.model))
 
 
-def user(text: str) -> Message:
+def make_user(text: str) -> Message:
     return Message("user", (Text(text),), "human")
 
 
-def bash(text: str) -> Message:
+def make_shell_message(text: str) -> Message:
     """A command that the user ran: a user line with a tool's output."""
     return Message("user", (Text(text),), "tool")
 
 
-def custom(text: str) -> Message:
+def make_harness_message(text: str) -> Message:
     """What a program put in."""
     return Message("user", (Text(text),), "harness")
 
 
-def said(text: str) -> Message:
+def make_answer(text: str) -> Message:
     return Message("assistant", (Text(text),), "model")
 
 
-def called(id: str, path: str = "src/a.py", name: str = "read") -> Message:
+def make_call(id: str, path: str = "src/a.py", name: str = "read") -> Message:
     return Message("assistant", (ToolCall(id, name, f'{{"path":"{path}"}}'),), "model")
 
 
-def gave(id: str, text: str = "done", name: str = "read") -> Message:
+def make_result(id: str, text: str = "done", name: str = "read") -> Message:
     return Message("tool", (ToolResult(id, name, (Text(text),)),), "tool")
 
 
-def words(tokens: int) -> str:
+def make_words(tokens: int) -> str:
     """A text of that many tokens, by characters / 4."""
     return (FILLER * (tokens * 4 // len(FILLER) + 1))[: tokens * 4]
 
 
-def steps(count: int, *, start: int = 0, tokens: int = 400) -> list[Message]:
+def make_steps(count: int, *, start: int = 0, tokens: int = 400) -> list[Message]:
     """Steps that read a file each and change it."""
     out: list[Message] = []
     for n in range(start, start + count):
-        out += [called(f"r{n}", f"src/part{n}.py"), gave(f"r{n}", words(tokens))]
-        out += [called(f"e{n}", f"src/part{n}.py", "edit"), gave(f"e{n}", "done", "edit")]
+        out += [make_call(f"r{n}", f"src/part{n}.py"), make_result(f"r{n}", make_words(tokens))]
+        out += [make_call(f"e{n}", f"src/part{n}.py", "edit"), make_result(f"e{n}", "done", "edit")]
     return out
 
 
-def exchanges(count: int, *, start: int = 0, tokens: int = 400, each: int = 4) -> list[Message]:
+def make_exchanges(count: int, *, start: int = 0, tokens: int = 400, each: int = 4) -> list[Message]:
     """Whole exchanges of about `each` times `tokens`."""
     out: list[Message] = []
     for n in range(start, start + count):
-        out += [user(f"Please do part {n}."), *steps(each, start=n * each, tokens=tokens), said(f"Part {n} is done.")]
+        out += [
+            make_user(f"Please do part {n}."),
+            *make_steps(each, start=n * each, tokens=tokens),
+            make_answer(f"Part {n} is done."),
+        ]
     return out
 
 
-def path_of(messages: Sequence[Message]) -> list[Entry]:
-    return [Said(f"id-{n:04}", f"id-{n - 1:04}" if n else None, "", n, m) for n, m in enumerate(messages)]
+def make_path(messages: Sequence[Message]) -> list[Entry]:
+    return [MessageEntry(f"id-{n:04}", f"id-{n - 1:04}" if n else None, "", n, m) for n, m in enumerate(messages)]
 
 
-def view_of(entries: Sequence[Entry]) -> View:
-    return View.of(Path(entries))
+def build_view(entries: Sequence[Entry]) -> View:
+    return View.from_path(Path(entries))
 
 
-def preset(model: bool = True, *, reserve: int = 2_000, keep: int = 3_000) -> Policy:  # noqa: FBT001, FBT002 - a test's
+def build_preset(model: bool = True, *, reserve: int = 2_000, keep: int = 3_000) -> Policy:  # noqa: FBT001, FBT002 - a test's
     return tail(
-        COUNTER, summary=Settings(models=("m",) if model else ()), reserve_tokens=reserve, keep_recent_tokens=keep
+        COUNTER,
+        summary=SummarySettings(models=("m",) if model else ()),
+        reserve_tokens=reserve,
+        keep_recent_tokens=keep,
     )
 
 
-def opened(
+def make_session(
     messages: Sequence[Message] = (),
     using: Policy | None = None,
     *,
@@ -119,45 +126,51 @@ def opened(
 ) -> Session:
     """A session under the preset whose summaries `model` writes."""
     writer = model if isinstance(model, Structured) else Structured()
-    session = Session.create(Place(MemoryStore(), "s"), using or preset(), answerer=answerer or Answerer(model=writer))
+    session = Session.create(
+        SessionAddress(MemoryStore(), "s"), using or build_preset(), answerer=answerer or Answerer(model=writer)
+    )
     session.append(*messages)
     return session
 
 
-def harness(messages: Sequence[Message] = (), *, window: int = WINDOW, model: object = None) -> TailHarness:
+def make_harness(messages: Sequence[Message] = (), *, window: int = WINDOW, model: object = None) -> TailHarness:
     """The design's calls over such a session, with small sizes."""
-    session = opened(messages, model=model)
+    session = make_session(messages, model=model)
     return TailHarness(session, window, settings=CompactionSettings(reserve_tokens=2_000, keep_recent_tokens=3_000))
 
 
-def manual(session: Session, window: int = WINDOW) -> Call:
-    return replace(session.call(window=window), demand="manual")
+def build_manual_call(session: Session, window: int = WINDOW) -> Call:
+    return replace(session.build_call(window=window), demand="manual")
 
 
-def entries(session: Session) -> list[Entry]:
-    return session.place.store.original(session.place.namespace, session.place.session)
+def get_entries(session: Session) -> list[Entry]:
+    return session.address.store.read_entries(session.address.namespace, session.address.session)
 
 
-def blocks(session: Session) -> list[Block]:
-    return [e for e in entries(session) if isinstance(e, Block)]
+def get_blocks(session: Session) -> list[Block]:
+    return [e for e in get_entries(session) if isinstance(e, Block)]
 
 
-def attempts(session: Session) -> list[Attempt]:
-    return [e for e in entries(session) if isinstance(e, Attempt)]
+def get_attempts(session: Session) -> list[Attempt]:
+    return [e for e in get_entries(session) if isinstance(e, Attempt)]
 
 
-def summary_of(session: Session) -> str:
+def get_summary(session: Session) -> str:
     """The newest summary in view, as the model sees it."""
-    return next(text_of(s.message) for s in reversed(list(session.view.shown())) if not s.original and s.of is None)
+    return next(
+        get_text(s.message)
+        for s in reversed(list(session.view.get_visible_messages()))
+        if not s.is_original and s.original_position is None
+    )
 
 
-def covered(block: Block) -> Replacement:
+def get_replacement(block: Block) -> Replacement:
     (only,) = block.replacements
     return only
 
 
-def messages_of(path: Sequence[Entry]) -> list[Message]:
-    return [m for e in path if (m := message_of(e)) is not None]
+def get_messages(path: Sequence[Entry]) -> list[Message]:
+    return [m for e in path if (m := get_message(e)) is not None]
 
 
 NAMES: tuple[EventName, ...] = (
@@ -166,7 +179,7 @@ NAMES: tuple[EventName, ...] = (
 )  # fmt: skip
 
 
-def heard(agent: TailHarness) -> list[TailEvent]:
+def record_events(agent: TailHarness) -> list[TailEvent]:
     """Every event from here on, in order."""
     events: list[TailEvent] = []
     for name in NAMES:
@@ -174,5 +187,5 @@ def heard(agent: TailHarness) -> list[TailEvent]:
     return events
 
 
-def kinds(events: list[TailEvent]) -> list[str]:
+def get_kinds(events: list[TailEvent]) -> list[str]:
     return [event.type for event in events]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tenfold.config.presets.blocks import OVERLAY, blocks
+from tenfold.config.settings import load_settings
 from tenfold.designs.blocks import (
     AgentEnd,
     AgentStart,
@@ -20,31 +22,39 @@ from tenfold.designs.blocks import (
     TokenCounter,
     compact_context,
     compact_context_with_sender,
-    hooked,
-    loops_compacted,
-    records,
+    count_compacted_loops,
+    get_loop_records,
+    with_hooks,
 )
-from tenfold.designs.blocks_events import LoopEvent
-from tenfold.drive import Answerer
+from tenfold.designs.blocks.loop_events import LoopEvent
+from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.events import Ended, Event, Skipped, Started
-from tenfold.llm.scripted import ScriptedModel
-from tenfold.policies.blocks import OVERLAY, blocks
+from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event
+from tenfold.llm.scripted_model import ScriptedModel
 from tenfold.record.block import Block
-from tenfold.record.message import text_of
+from tenfold.record.message import get_text
 from tenfold.session import Session
-from tenfold.settings import read
-from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.ladder import Settings
-from tests.presets.making_blocks import COUNTER, FILLER, block, loop, opened, said, size, texts, turn
+from tenfold.summarize.ladder import SummarySettings
+from tenfold.summarize.prompt_files import with_prompts
+from tests.presets.making_blocks import (
+    COUNTER,
+    FILLER,
+    count_view_tokens,
+    get_newest_block,
+    get_texts,
+    make_loop,
+    make_reply,
+    make_session,
+    make_turn,
+)
 
 WINDOW = 10_000
 
 
-def full() -> Session:
+def make_full_session() -> Session:
     """Two loops that fill most of a window."""
-    session = opened([loop(6), loop(18, start=20)])
-    assert 0.85 * WINDOW < size(session) < 1.4 * WINDOW
+    session = make_session([make_loop(6), make_loop(18, start=20)])
+    assert 0.85 * WINDOW < count_view_tokens(session) < 1.4 * WINDOW
     return session
 
 
@@ -52,7 +62,7 @@ def full() -> Session:
 def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
     assert blocks(COUNTER).checks == ("before_call",)
     rows: list[dict[str, object]] = [{"role": "user", "content": "go"}]
-    session = opened([])
+    session = make_session([])
     fired: list[bool] = []
     for _ in range(14):
         rows += [{"role": "assistant", "content": FILLER * 30}, {"role": "user", "content": FILLER * 5}]
@@ -62,25 +72,27 @@ def test_it_is_checked_before_each_call_after_what_was_queued() -> None:
         if fired[-1]:
             break
     assert fired == [*[False] * (len(fired) - 1), True]
-    asked = texts(session.view.messages())
+    asked = get_texts(session.view.get_messages())
     assert asked[-1] == FILLER * 5, "the queued message was synced before the check"
 
 
 @pytest.mark.spec("blocks.C8", "blocks.C9")
 def test_hooks_and_events_come_in_the_published_order() -> None:
-    session = full()
+    session = make_full_session()
     heard: list[object] = []
 
-    def before(tokens: int, messages: int) -> bool:
+    def record_before(tokens: int, messages: int) -> bool:
         heard.append(("before", tokens, messages))
         return True
 
-    async def after(*figures: int) -> None:
+    async def record_after(*figures: int) -> None:
         await asyncio.sleep(0)
         heard.append(("after", *figures))
 
-    session.answerer = hooked(session, before_compaction_start=before, after_compaction_end=after, send=heard.append)
-    tokens, messages = size(session), len(session.view.messages())
+    session.answerer = with_hooks(
+        session, before_compaction_start=record_before, after_compaction_end=record_after, sender=heard.append
+    )
+    tokens, messages = count_view_tokens(session), len(session.view.get_messages())
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "compacted"
     first, started, ended, last = heard
@@ -88,43 +100,43 @@ def test_hooks_and_events_come_in_the_published_order() -> None:
     assert isinstance(started, CompactionStarted)
     assert (started.loop_id, started.estimated_tokens, started.message_count) == ("run-2", tokens, messages)
     assert isinstance(ended, CompactionEnded)
-    now = len(session.view.messages())
+    now = len(session.view.get_messages())
     assert (ended.messages_before, ended.messages_after) == (messages, now)
-    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (tokens, size(session))
+    assert (ended.estimated_tokens_before, ended.estimated_tokens_after) == (tokens, count_view_tokens(session))
     assert (ended.loop_id, ended.loops_compacted) == ("run-2", 2)
     assert ended.timestamp >= started.timestamp > 0
-    assert last == ("after", messages, now, tokens, size(session))
+    assert last == ("after", messages, now, tokens, count_view_tokens(session))
 
 
 @pytest.mark.spec("blocks.C8")
 @pytest.mark.parametrize("how", ["plain", "coroutine"])
 def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -> None:
-    session = full()
+    session = make_full_session()
     heard: list[LoopEvent] = []
 
-    async def slowly(_tokens: int, _messages: int) -> bool:
+    async def refuse_slowly(_tokens: int, _messages: int) -> bool:
         await asyncio.sleep(0)
         return False
 
-    hook = (lambda _tokens, _messages: False) if how == "plain" else slowly
-    session.answerer = hooked(session, before_compaction_start=hook, send=heard.append)
-    held = session.view.messages()
+    hook = (lambda _tokens, _messages: False) if how == "plain" else refuse_slowly
+    session.answerer = with_hooks(session, before_compaction_start=hook, sender=heard.append)
+    held = session.view.get_messages()
     assert session.compact(window=WINDOW).status == "cancelled"
-    assert (heard, session.view.messages()) == ([], held)
+    assert (heard, session.view.get_messages()) == ([], held)
     session.answerer = Answerer()
     assert session.compact(window=WINDOW).status == "compacted", "only that time"
 
 
 @pytest.mark.spec("blocks.C8")
 def test_a_hook_that_raises_is_reported_and_ignored() -> None:
-    session = full()
+    session = make_full_session()
     said_: list[str] = []
-    session.answerer = Answerer(report=said_.append)
+    session.answerer = Answerer(problem_reporter=said_.append)
 
-    def wrong(_tokens: int, _messages: int) -> bool:
+    def raise_error(_tokens: int, _messages: int) -> bool:
         raise RuntimeError("no index")
 
-    session.answerer = hooked(session, before_compaction_start=wrong)
+    session.answerer = with_hooks(session, before_compaction_start=raise_error)
     assert session.compact(window=WINDOW).status == "compacted"
     assert "no index" in said_[0]
 
@@ -132,29 +144,29 @@ def test_a_hook_that_raises_is_reported_and_ignored() -> None:
 @pytest.mark.spec("blocks.C9", "blocks.Y8")
 def test_no_event_without_a_compaction() -> None:
     """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
-    session = full()
+    session = make_full_session()
     heard: list[LoopEvent] = []
-    session.answerer = hooked(session, send=heard.append)
+    session.answerer = with_hooks(session, sender=heard.append)
     session.compact(window=WINDOW * 10)
     assert heard == []
     session.compact(window=WINDOW)
-    session.append(said("ok"), run="run-2")
+    session.append(make_reply("ok"), run="run-2")
     session.compact(window=WINDOW)
     assert [type(e).__name__ for e in heard] == ["CompactionStarted", "CompactionEnded"]
 
 
 @pytest.mark.spec("blocks.C9")
 def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> None:
-    session = full()
+    session = make_full_session()
     heard: list[LoopEvent] = []
     model = ScriptedModel([])
-    policy = blocks(COUNTER, summary=with_prompts(Settings(models=("m",), on_failure="abort")))
+    policy = blocks(COUNTER, summary=with_prompts(SummarySettings(models=("m",), on_failure="abort")))
     session.policy = policy
     session.answerer = Answerer(model=model)
-    session.answerer = hooked(session, send=heard.append)
+    session.answerer = with_hooks(session, sender=heard.append)
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "failed"
-    assert loops_compacted(session, outcome) == 0
+    assert count_compacted_loops(session, outcome) == 0
     started, ended = heard
     assert isinstance(started, CompactionStarted)
     assert isinstance(ended, CompactionEnded)
@@ -164,17 +176,17 @@ def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> No
 
 @pytest.mark.spec("blocks.C25")
 def test_compact_context_says_of_how_many_loops() -> None:
-    session = full()
+    session = make_full_session()
     config = ContextConfig(max_context_tokens=WINDOW)
     assert compact_context(None, config) == compact_context(session, None) == 0
-    assert compact_context(opened([]), config) == 0
+    assert compact_context(make_session([]), config) == 0
     assert compact_context(session, config) == 2
     assert compact_context(session, config) == 0, "nothing followed"
 
 
 @pytest.mark.spec("blocks.C25")
 def test_compact_context_with_sender_brackets_its_events() -> None:
-    session = full()
+    session = make_full_session()
     heard: list[LoopEvent] = []
     before = session.answerer
     assert compact_context_with_sender(session, ContextConfig(max_context_tokens=WINDOW), heard.append) == 2
@@ -195,91 +207,91 @@ class Doubled(TokenCounter):
 @pytest.mark.spec("blocks.Y10")
 def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> None:
     """The original's manual compaction ignores counter and hooks, and makes the last loop its own parent."""
-    session = full()
+    session = make_full_session()
     said_: list[int] = []
 
-    def before(tokens: int, _messages: int) -> bool:
+    def record_tokens(tokens: int, _messages: int) -> bool:
         said_.append(tokens)
         return True
 
-    session.answerer = hooked(session, before_compaction_start=before)
+    session.answerer = with_hooks(session, before_compaction_start=record_tokens)
     config = ContextConfig(max_context_tokens=WINDOW, token_counter=Doubled())
     assert compact_context(session, config) == 2
-    assert said_[0] > 1.8 * size(full())
-    assert block(session).counter == Doubled().name
-    assert [r.parent_loop_id for r in records(session)] == [None, "run-1"]
+    assert said_[0] > 1.8 * count_view_tokens(make_full_session())
+    assert get_newest_block(session).counter == Doubled().name
+    assert [r.parent_loop_id for r in get_loop_records(session)] == [None, "run-1"]
 
 
 @pytest.mark.spec("blocks.Y10")
 def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
     """The original counts every block in the chain, and its recorder never stores the one just made."""
-    session = full()
+    session = make_full_session()
     heard: list[LoopEvent] = []
-    session.answerer = hooked(session, send=heard.append)
+    session.answerer = with_hooks(session, sender=heard.append)
     session.compact(window=WINDOW)
-    session.append(*[m for n in range(50, 65) for m in turn(n)], run="run-2")
+    session.append(*[m for n in range(50, 65) for m in make_turn(n)], run="run-2")
     session.compact(window=WINDOW)
     ends = [e.loops_compacted for e in heard if isinstance(e, CompactionEnded)]
     assert ends == [2, 1]
-    again = Session(session.place, session.policy)
-    entries = again.view.path.span(0, again.view.length - 1)
+    again = Session(session.address, session.policy)
+    entries = again.view.path.get_entries(0, again.view.length - 1)
     assert sum(isinstance(e, Block) for e in entries) == 2
-    assert records(again) == records(session)
+    assert get_loop_records(again) == get_loop_records(session)
 
 
 @pytest.mark.spec("blocks.C26")
 def test_the_recorder_numbers_events_and_writes_messages_at_the_end() -> None:
-    session = opened([])
+    session = make_session([])
     recorder = SessionRecorder(session)
-    recorder.record(AgentEnd("stray", tuple(loop(1))))
+    recorder.record(AgentEnd("stray", tuple(make_loop(1))))
     recorder.record(AgentStart("a"))
     recorder.record(MessageDelta("a", "I loo"))
     recorder.record(CompactionStarted("a", 10, 2, 1))
     assert session.view.length == 0, "messages come with the end"
-    recorder.record(AgentEnd("a", tuple(loop(2))))
+    recorder.record(AgentEnd("a", tuple(make_loop(2))))
     recorder.record(CompactionStarted("a", 10, 2, 1))
     recorder.record(AgentStart("b"))
     recorder.flush()
-    recorder.record(AgentEnd("b", tuple(loop(2))))
-    a, b = recorder.loops()
+    recorder.record(AgentEnd("b", tuple(make_loop(2))))
+    a, b = recorder.get_loops()
     assert a.events == ((1, "AgentStart"), (2, "CompactionStarted"), (3, "AgentEnd"))
-    assert [m.message for m in a.messages] == loop(2)
+    assert [m.message for m in a.messages] == make_loop(2)
     assert (a.status, b.status, b.messages) == ("completed", "aborted", ())
-    assert [r.loop_id for r in records(session)] == ["a"]
+    assert [r.loop_id for r in get_loop_records(session)] == ["a"]
 
 
 @pytest.mark.spec("blocks.C26")
 def test_streamed_pieces_are_kept_where_asked_for() -> None:
-    recorder = SessionRecorder(opened([]), deltas=True)
+    recorder = SessionRecorder(make_session([]), deltas=True)
     recorder.record(AgentStart("a"))
     recorder.record(MessageDelta("a", "I loo"))
-    assert [type(e).__name__ for _, e in recorder.events("a")] == ["AgentStart", "MessageDelta"]
-    assert recorder.loops()[0].status == "running"
+    assert [type(e).__name__ for _, e in recorder.get_events("a")] == ["AgentStart", "MessageDelta"]
+    assert recorder.get_loops()[0].status == "running"
 
 
 @pytest.mark.spec("blocks.C27", "blocks.Y11")
 def test_focus_steers_the_summary_and_never_the_trigger() -> None:
     """The original stores focus_message, and no strategy ever reads it."""
     model = ScriptedModel(["The parts were read."], repeat=True)
-    settings = with_prompts(Settings(models=("m",)))
+    settings = with_prompts(SummarySettings(models=("m",)))
     policy = blocks(COUNTER, summary=settings, focus_message="the port of the ledger")
-    session = opened([loop(30)], policy, answerer=Answerer(model=model))
-    plain = opened([loop(30)], blocks(COUNTER, summary=settings))
+    session = make_session([make_loop(30)], policy, answerer=Answerer(model=model))
+    plain = make_session([make_loop(30)], blocks(COUNTER, summary=settings))
     assert policy.trigger == plain.policy.trigger
-    window = size(session)
+    window = count_view_tokens(session)
     assert session.preview(window=window)[0] == plain.preview(window=window)[0]
     session.compact(window=window)
-    assert all("the port of the ledger" in ask.prompt for ask in model.asked)
-    assert model.asked
+    assert all("the port of the ledger" in ask.prompt for ask in model.asks)
+    assert model.asks
 
 
 @pytest.mark.spec("blocks.C27", "blocks.Y11")
 def test_focus_steers_the_lines_too() -> None:
     """The same without a model: what speaks of the focus is shortened less."""
-    history = [m for n in range(40) for m in turn(n, text=f"{'ledger' if n == 20 else 'cache'} {n}: {FILLER}")]
-    session = opened([history], blocks(COUNTER, max_summary_tokens=500, focus_message="ledger"))
-    session.compact(to=size(session) * 6 // 10)
-    lines = {t.split()[1]: len(t) for t in texts(session.view.messages()) if t.startswith("[Summary] ")}
+    history = [m for n in range(40) for m in make_turn(n, text=f"{'ledger' if n == 20 else 'cache'} {n}: {FILLER}")]
+    session = make_session([history], blocks(COUNTER, max_summary_tokens=500, focus_message="ledger"))
+    session.compact(to=count_view_tokens(session) * 6 // 10)
+    lines = {t.split()[1]: len(t) for t in get_texts(session.view.get_messages()) if t.startswith("[Summary] ")}
     assert lines["ledger"] > 1.5 * lines["cache"]
 
 
@@ -291,13 +303,13 @@ def test_named_instances_override_single_fields(tmp_path: Path) -> None:
         "[tenfold.presets.careful]\npolicy = 'blocks'\nkeep_recent_turns = 20\nfocus = 'the migration'\n",
         encoding="utf-8",
     )
-    config = read(place, environ={})
-    careful, base = config.policy(COUNTER), config.policy(COUNTER, "blocks")
+    config = load_settings(place, environ={})
+    careful, base = config.build_policy(COUNTER), config.build_policy(COUNTER, "blocks")
     assert careful.stages[0] == replace(OVERLAY, keep_recent=20, max_summary_tokens=900)
     assert base.stages[0] == replace(OVERLAY, keep_recent=6, max_summary_tokens=900)
     assert (careful.summary.instructions, base.summary.instructions) == ("the migration", "")
     with pytest.raises(UsageError, match="careful"):
-        config.policy(COUNTER, "carefull")
+        config.build_policy(COUNTER, "carefull")
 
 
 @pytest.mark.spec("blocks.Y11")
@@ -307,25 +319,25 @@ def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None
     place.write_text(
         "[tenfold.presets.blocks]\ncompaction_scope = 'token_budget'\nkeep_first = 3\nkeep_recent = 7\n", "utf-8"
     )
-    made = read(place, environ={}).policy(COUNTER, "blocks")
-    assert made == read(tmp_path / "tenfold.toml", environ={}).policy(COUNTER, "blocks")
+    made = load_settings(place, environ={}).build_policy(COUNTER, "blocks")
+    assert made == load_settings(tmp_path / "tenfold.toml", environ={}).build_policy(COUNTER, "blocks")
     assert made.stages[0] == replace(OVERLAY, scope="token_budget")
-    assert (made.in_memory[-1].keep_first, made.in_memory[-1].keep_recent) == (3, 7)  # type: ignore[attr-defined]
+    assert (made.in_memory_stages[-1].keep_first, made.in_memory_stages[-1].keep_recent) == (3, 7)  # type: ignore[attr-defined]
     place.write_text("[tenfold.presets.blocks]\ncompaction_scop = 4\n", "utf-8")
     with pytest.raises(UsageError, match="compaction_scope"):
-        read(place, environ={})
+        load_settings(place, environ={})
     assert CompactionConfig().focus_message is None
 
 
 @pytest.mark.spec("blocks.C9")
 def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
-    session = full()
+    session = make_full_session()
     heard: list[Event] = []
-    session.answerer = Answerer(listen=(heard.append,))
+    session.answerer = Answerer(listeners=(heard.append,))
     session.compact(window=WINDOW)
-    session.answerer = Answerer(listen=(heard.append,), before=(lambda _: None,))
+    session.answerer = Answerer(listeners=(heard.append,), before_hooks=(lambda _: None,))
     session.compact(to=10**6)
     kinds = [type(e) for e in heard if not hasattr(e, "fill")]
-    assert kinds[:2] == [Started, Ended]
-    assert set(kinds[2:]) <= {Skipped}
-    assert "[Summary]" in "\n".join(map(text_of, session.view.messages()))
+    assert kinds[:2] == [CompactionStart, CompactionEnd]
+    assert set(kinds[2:]) <= {CompactionSkip}
+    assert "[Summary]" in "\n".join(map(get_text, session.view.get_messages()))

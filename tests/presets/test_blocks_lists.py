@@ -10,60 +10,69 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_messages, compacted_list
-from tenfold.meter.counters import sizes
-from tenfold.plan.draft import Goal, start
-from tenfold.plan.stages.levels import DropBetween
-from tenfold.plan.stages.lines import cut_lines, said, step_line, user_line
-from tenfold.policies.blocks import blocks
+from tenfold.config.presets.blocks import blocks
+from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_in_memory, compact_messages
+from tenfold.meter.counters import measure_messages
+from tenfold.plan.draft import Goal, start_draft
+from tenfold.plan.stages.levels import DropBetweenStage
+from tenfold.plan.stages.step_lines import build_step_line, build_user_line, cut_lines, describe_answer
 from tenfold.record.block import Block
-from tenfold.record.message import Message, Text, ToolCall, text_of
+from tenfold.record.message import Message, Text, ToolCall, get_text
 from tenfold.session import Session
-from tenfold.stateless import compact
-from tenfold.view.rules import check
-from tenfold.wire.marks import summary_text
-from tests.engine.making import bench, view_of
+from tenfold.session.stateless import compact
+from tenfold.view.rules import check_messages
+from tenfold.wire.marks import extract_summary_text
+from tests.engine.making import build_view, make_measures
 from tests.laws import conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log
-from tests.presets.making_blocks import COUNTER, FILLER, loop, opened, size, texts, turn, user
-from tests.presets.making_blocks import said as answer
+from tests.presets.making_blocks import (
+    COUNTER,
+    FILLER,
+    count_view_tokens,
+    get_texts,
+    make_loop,
+    make_session,
+    make_turn,
+    make_user_message,
+)
+from tests.presets.making_blocks import make_reply as answer
 
 
-def config(budget: int) -> ContextConfig:
+def build_config(budget: int) -> ContextConfig:
     return ContextConfig(max_context_tokens=budget, system_prompt_tokens=0, token_counter=COUNTER)
 
 
-def leveled(history: Sequence[Message], to: int) -> tuple[Session, set[str]]:
+def compact_by_levels(history: Sequence[Message], to: int) -> tuple[Session, set[str]]:
     """A list compacted by the levels, and the kinds of what replaced its ranges."""
     policy = blocks(COUNTER)
-    session = opened([history], replace(policy, stages=policy.in_memory))
+    session = make_session([history], replace(policy, stages=policy.in_memory_stages))
     outcome = session.compact(to=to)
-    live = session.view.marks.live
-    made = session.view.path.at(live[-1]) if live else None
+    live = session.view.state.live_blocks
+    made = session.view.path.get_entry(live[-1]) if live else None
     assert outcome.tokens_after <= max(to, outcome.target) or outcome.target_missed
     return session, {r.kind for r in made.replacements} if isinstance(made, Block) else set()
 
 
 @pytest.mark.spec("blocks.C11", "blocks.C10")
 def test_what_fits_comes_back_unchanged_and_the_first_level_that_fits_wins() -> None:
-    history = [m for n in range(12) for m in turn(n, lines=120)]
-    whole = sum(len(text_of(m)) for m in history) // 4 + 1_000
-    assert compact_messages(history, config(whole * 2)) == history
-    before = size(opened([history]))
-    _, kinds = leveled(history, before * 6 // 10)
+    history = [m for n in range(12) for m in make_turn(n, lines=120)]
+    whole = sum(len(get_text(m)) for m in history) // 4 + 1_000
+    assert compact_messages(history, build_config(whole * 2)) == history
+    before = count_view_tokens(make_session([history]))
+    _, kinds = compact_by_levels(history, before * 6 // 10)
     assert kinds == {"cut-outputs"}, "the first level was enough"
-    _, kinds = leveled(history, before * 3 // 10)
+    _, kinds = compact_by_levels(history, before * 3 // 10)
     assert "step-line" in kinds
     assert "drop-between" not in kinds, "the second was"
-    _, kinds = leveled(history, before // 20)
+    _, kinds = compact_by_levels(history, before // 20)
     assert "drop-between" in kinds
 
 
 @pytest.mark.spec("blocks.C11")
 def test_the_budget_is_the_window_less_the_system_prompt() -> None:
-    history = loop(8)
-    tokens = size(opened([history]))
+    history = make_loop(8)
+    tokens = count_view_tokens(make_session([history]))
     fits = ContextConfig(max_context_tokens=tokens + 500, system_prompt_tokens=500, token_counter=COUNTER)
     assert compact_messages(history, fits) == history
     assert compact_messages(history, replace(fits, max_context_tokens=tokens + 499)) != history
@@ -88,23 +97,23 @@ def test_level_one_keeps_the_first_and_the_last_lines() -> None:
 
 @pytest.mark.spec("blocks.C12")
 def test_level_one_cuts_every_output_and_nothing_else() -> None:
-    history = [m for n in range(12) for m in turn(n, lines=120)]
-    session, _ = leveled(history, size(opened([history])) * 6 // 10)
-    shown = [m for m in session.view.messages() if m.role != "user"]
+    history = [m for n in range(12) for m in make_turn(n, lines=120)]
+    session, _ = compact_by_levels(history, count_view_tokens(make_session([history])) * 6 // 10)
+    shown = [m for m in session.view.get_messages() if m.role != "user"]
     assert [m for m in shown if m.role == "assistant"] == [m for m in history if m.role == "assistant"]
     results = [m for m in shown if m.role == "tool"]
     assert len(results) == 12
-    assert all("[... 70 lines removed ...]" in text_of(m) for m in results)
+    assert all("[... 70 lines removed ...]" in get_text(m) for m in results)
 
 
 @pytest.mark.spec("blocks.C4", "blocks.C12", "blocks.Y11")
 def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
     """The original's fields for lists are three; one that is stored and never read would change nothing here."""
-    history = [m for n in range(12) for m in turn(n, lines=120)]
-    short = replace(config(size(opened([history])) * 6 // 10), tool_output_max_lines=10)
+    history = [m for n in range(12) for m in make_turn(n, lines=120)]
+    short = replace(build_config(count_view_tokens(make_session([history])) * 6 // 10), tool_output_max_lines=10)
     results = [m for m in compact_messages(history, short) if m.role == "tool"]
     assert len(results) == 12
-    assert all("[... 110 lines removed ...]" in text_of(m) for m in results)
+    assert all("[... 110 lines removed ...]" in get_text(m) for m in results)
 
 
 @pytest.mark.spec("blocks.C13")
@@ -121,18 +130,23 @@ def test_the_lines_for_lists_are_those_of_the_context_config() -> None:
     ],
 )
 def test_level_two_has_a_line_for_each_answer(message: Message, line: str) -> None:
-    assert step_line(message).line == line
+    assert build_step_line(message).line == line
 
 
 @pytest.mark.spec("blocks.C13")
 def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
-    history = [user("Never push to main."), *(m for n in range(12) for m in turn(n)), user("And now?"), *turn(12)]
-    session, kinds = leveled(history, size(opened([history])) * 5 // 10)
+    history = [
+        make_user_message("Never push to main."),
+        *(m for n in range(12) for m in make_turn(n)),
+        make_user_message("And now?"),
+        *make_turn(12),
+    ]
+    session, kinds = compact_by_levels(history, count_view_tokens(make_session([history])) * 5 // 10)
     assert kinds == {"step-line"}
-    shown = [m for m in session.view.messages() if "<tenfold-summary" not in text_of(m)]
+    shown = [m for m in session.view.get_messages() if "<tenfold-summary" not in get_text(m)]
     assert shown[0] == history[0]
     assert shown[-11:] == history[-11:], "ten messages, extended to a whole step"
-    earlier = texts(shown[1:-11])
+    earlier = get_texts(shown[1:-11])
     assert earlier == [f"[Summary] I look at part {n}." for n in range(len(earlier))]
     assert {m.role for m in shown[1:-11]} == {"user"}
     assert not any(m.role == "tool" for m in shown[:-11]), "results go with their answers"
@@ -140,47 +154,52 @@ def test_level_two_leaves_users_and_the_recent_messages_as_they_are() -> None:
 
 @pytest.mark.spec("blocks.C14")
 def test_level_three_keeps_the_first_and_the_last_around_a_marker() -> None:
-    history = [user(f"Note {n}: {FILLER * 3}") for n in range(120)]
-    session, kinds = leveled(history, 4_000)
-    shown = session.view.messages()
+    history = [make_user_message(f"Note {n}: {FILLER * 3}") for n in range(120)]
+    session, kinds = compact_by_levels(history, 4_000)
+    shown = session.view.get_messages()
     assert kinds == {"drop-between"}
     assert shown[:2] == history[:2]
     assert shown[-10:] == history[-10:]
-    assert text_of(shown[2]) == "[Context compacted: 108 messages removed to fit context window]"
+    assert get_text(shown[2]) == "[Context compacted: 108 messages removed to fit context window]"
     assert shown[2].role == "user"
 
 
 @pytest.mark.spec("blocks.C14")
 def test_level_three_falls_back_to_the_newest_that_fit() -> None:
-    history = [user(f"Note {n}: {FILLER * 3}") for n in range(120)]
-    session, _ = leveled(history, 1_000)
-    shown = session.view.messages()
+    history = [make_user_message(f"Note {n}: {FILLER * 3}") for n in range(120)]
+    session, _ = compact_by_levels(history, 1_000)
+    shown = session.view.get_messages()
     kept = [m for m in shown if m in history]
     assert kept == history[-len(kept) :]
     assert len(kept) < 10
-    assert f"[Context compacted: {120 - len(kept)} messages removed]" in texts(shown)
-    assert size(session) <= 1_000
+    assert f"[Context compacted: {120 - len(kept)} messages removed]" in get_texts(shown)
+    assert count_view_tokens(session) <= 1_000
 
 
 @pytest.mark.spec("blocks.C14")
 def test_the_marker_of_level_three_is_paid_for() -> None:
-    history = [user("go"), *(answer(f"note {n}") for n in range(400))]
-    draft = start(view_of(history), bench().sizes.each, lambda messages: sizes(messages, COUNTER))
+    history = [make_user_message("go"), *(answer(f"note {n}") for n in range(400))]
+    draft = start_draft(
+        build_view(history), make_measures().token_cache.measure, lambda messages: measure_messages(messages, COUNTER)
+    )
     for stop in range(60, 90):
-        made = DropBetween().apply(draft, Goal(stop, stop, 0, 0, 0, 0))
+        made = DropBetweenStage().apply(draft, Goal(stop, stop, 0, 0, 0, 0))
         assert stop - 10 < made.tokens <= stop
 
 
 @pytest.mark.spec("blocks.C10")
 def test_a_plain_list_goes_through_the_levels_and_a_session_through_the_overlay() -> None:
-    rows = [{"role": m.role, "content": text_of(m)} for m in [user("go"), *(answer(FILLER * 9) for _ in range(80))]]
+    rows = [
+        {"role": m.role, "content": get_text(m)}
+        for m in [make_user_message("go"), *(answer(FILLER * 9) for _ in range(80))]
+    ]
     made = compact(rows, to=3_000, policy="blocks")
     assert made.outcome.status == "compacted"
     assert any("[Context compacted: " in json.dumps(m) for m in made.messages)
-    session = opened([[user("go"), *(answer(FILLER * 9) for _ in range(80))]])
+    session = make_session([[make_user_message("go"), *(answer(FILLER * 9) for _ in range(80))]])
     session.compact(to=3_000)
-    assert not any("[Context compacted: " in text for text in texts(session.view.messages()))
-    assert compacted_list(loop(2), config(10**6)) == loop(2)
+    assert not any("[Context compacted: " in text for text in get_texts(session.view.get_messages()))
+    assert compact_in_memory(make_loop(2), build_config(10**6)) == make_loop(2)
 
 
 class Halves:
@@ -193,7 +212,7 @@ class Halves:
 @pytest.mark.spec("blocks.C10")
 def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
     own = ContextConfig(compaction=CompactionConfig(in_memory_strategy=Halves()))
-    assert compacted_list(loop(2), own) == loop(2)[2:]
+    assert compact_in_memory(make_loop(2), own) == make_loop(2)[2:]
 
 
 @ENGINE
@@ -202,10 +221,10 @@ def test_the_configured_in_memory_strategy_is_the_one_that_runs() -> None:
 def test_no_level_parts_a_call_from_its_result(log: Log, percent: int) -> None:
     """The original cuts by message count: results without calls, calls without results, and turn ids are lost."""
     policy = blocks(COUNTER, keep_first=3, keep_recent=3, tool_output_max_lines=4)
-    session = conversations.opened(log, replace(policy, stages=policy.in_memory))
-    session.compact(to=max(1, size(session) * percent // 100))
+    session = conversations.open_session(log, replace(policy, stages=policy.in_memory_stages))
+    session.compact(to=max(1, count_view_tokens(session) * percent // 100))
     for wire in WIRES:
-        assert check(session.view.messages(), wire) == []
+        assert check_messages(session.view.get_messages(), wire) == []
 
 
 @pytest.mark.spec("blocks.Y8")
@@ -213,9 +232,9 @@ def test_no_level_parts_a_call_from_its_result(log: Log, percent: int) -> None:
 def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
     """The original fires at 81,000, but its in-memory strategy does nothing below 96,000: events without effect."""
     policy = blocks(COUNTER)
-    history = [user("go"), *(answer(FILLER * 20) for _ in range(tokens // 470))]
-    session = opened([history], replace(policy, stages=policy.in_memory))
-    assert 81_000 <= size(session) < 96_000
+    history = [make_user_message("go"), *(answer(FILLER * 20) for _ in range(tokens // 470))]
+    session = make_session([history], replace(policy, stages=policy.in_memory_stages))
+    assert 81_000 <= count_view_tokens(session) < 96_000
     outcome = session.compact(window=100_000)
     assert outcome.status == "compacted"
     assert outcome.tokens_after <= 40_000
@@ -227,18 +246,18 @@ def test_what_fires_also_compacts_and_then_is_quiet(tokens: int) -> None:
 def test_a_long_text_is_cut_and_not_replaced_by_a_phrase() -> None:
     """The original turns every text of more than 200 bytes into "[Assistant response]"."""
     long = answer("The cause is the lock in store.py; " + FILLER * 5)
-    line = said(long)
+    line = describe_answer(long)
     assert line.startswith("The cause is the lock in store.py; ")
     assert len(line.encode()) <= 200
     assert line.endswith("...")
     assert "[Assistant response]" not in line
-    assert user_line(user("Use tabs.")).line == "[User] Use tabs."
+    assert build_user_line(make_user_message("Use tabs.")).line == "[User] Use tabs."
 
 
 @pytest.mark.spec("blocks.C13", "blocks.C14")
 def test_lines_and_markers_are_never_taken_for_the_users_words() -> None:
     steps = [answer(f"Always use port {n}; I must never change {n}. {FILLER * 6}") for n in range(60)]
-    rows = [{"role": m.role, "content": text_of(m)} for m in [user("Never push to main."), *steps]]
+    rows = [{"role": m.role, "content": get_text(m)} for m in [make_user_message("Never push to main."), *steps]]
     once = compact(rows, to=3_000, policy="blocks").messages
     more = [{"role": "user", "content": "Go on."}, *({"role": "assistant", "content": FILLER * 9} for _ in range(40))]
     twice = compact([*once, *more], to=1_200, policy="blocks")
@@ -252,8 +271,8 @@ def test_lines_and_markers_are_never_taken_for_the_users_words() -> None:
 @pytest.mark.spec("blocks.Y6")
 def test_a_summary_without_room_for_words_says_how_much_it_stands_for() -> None:
     """The original drops user messages without a word; a summary in view must not be empty either."""
-    session = opened([[user(f"note {n}: {FILLER}") for n in range(6)]])
-    session.compact(to=size(session) * 28 // 100)
-    inner = [t for m in session.view.messages() if (t := summary_text(text_of(m))) is not None]
-    kept = sum(m.origin == "human" for m in session.view.messages())
+    session = make_session([[make_user_message(f"note {n}: {FILLER}") for n in range(6)]])
+    session.compact(to=count_view_tokens(session) * 28 // 100)
+    inner = [t for m in session.view.get_messages() if (t := extract_summary_text(get_text(m))) is not None]
+    kept = sum(m.origin == "human" for m in session.view.get_messages())
     assert inner == [f"({6 - kept} messages are not shown here)"]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks import (
     CompactedSection,
     CompactionBlock,
@@ -19,21 +20,20 @@ from tenfold.designs.blocks import (
     TokenBudget,
     TurnMap,
     TurnRange,
+    assign_turns,
     build_context_from_session,
-    chain,
     compact_session_loops,
-    loops_compacted,
-    records,
+    count_compacted_loops,
+    count_loop_tokens,
+    find_violations,
+    get_loop_records,
     resolve_scope,
-    sizes_in_view,
-    turns_of,
-    violations,
+    walk_chain,
 )
-from tenfold.errors import BadInput, NotFound, UsageError
-from tenfold.meter.counters import sizes
-from tenfold.plan.stages.overlay import sections
-from tenfold.policies.blocks import blocks
-from tenfold.record.message import Message, text_of
+from tenfold.errors import BadInput, NotFoundError, UsageError
+from tenfold.meter.counters import measure_messages
+from tenfold.plan.stages.overlay import divide_steps
+from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.wire import WIRES
 from tests.laws import conversations
@@ -41,64 +41,64 @@ from tests.laws.strategies import ENGINE, Log
 from tests.presets.making_blocks import (
     COUNTER,
     FILLER,
-    block,
-    called,
-    gave,
-    loop,
-    opened,
-    said,
-    size,
-    system,
-    texts,
-    turn,
-    user,
+    count_view_tokens,
+    get_newest_block,
+    get_texts,
+    make_call,
+    make_loop,
+    make_reply,
+    make_result,
+    make_session,
+    make_system_message,
+    make_turn,
+    make_user_message,
 )
 
 OWN = DefaultBlockCompaction(COUNTER)
 
 
-def record(turns: int) -> tuple[LoopRecord, TurnMap]:
-    messages = turns_of(loop(turns, lines=200), "r")
+def make_record(turns: int) -> tuple[LoopRecord, TurnMap]:
+    messages = assign_turns(make_loop(turns, lines=200), "r")
     return LoopRecord("r", messages), TurnMap.from_messages(messages)
 
 
-def config(first: int = 2, recent: int = 10, *, room: int = 2_000) -> CompactionConfig:
+def build_config(first: int = 2, recent: int = 10, *, room: int = 2_000) -> CompactionConfig:
     return CompactionConfig(keep_first_turns=first, keep_recent_turns=recent, max_summary_tokens=room)
 
 
-def lines(section: CompactedSection) -> list[str]:
-    return [text_of(m) for m in section.messages if text_of(m).startswith("[Summary] ")]
+def get_summary_lines(section: CompactedSection) -> list[str]:
+    return [get_text(m) for m in section.messages if get_text(m).startswith("[Summary] ")]
 
 
 @pytest.mark.spec("blocks.C16")
 def test_keep_first_is_bounded_by_the_turns_there_are() -> None:
-    assert OWN.keep_first(*record(20), config()) == TurnRange(0, 1)
-    assert OWN.keep_first(*record(1), config()) == TurnRange(0, 0)
-    assert OWN.keep_first(LoopRecord("r", ()), TurnMap(()), config()) is None
+    assert OWN.keep_first(*make_record(20), build_config()) == TurnRange(0, 1)
+    assert OWN.keep_first(*make_record(1), build_config()) == TurnRange(0, 0)
+    assert OWN.keep_first(LoopRecord("r", ()), TurnMap(()), build_config()) is None
 
 
 @pytest.mark.spec("blocks.Y5")
 def test_no_first_turns_means_none() -> None:
     """The original subtracts without going below zero, so keep_first_turns = 0 still keeps turn 0."""
-    assert OWN.keep_first(*record(20), config(0)) is None
-    session = opened([loop(20)], blocks(COUNTER, keep_first_turns=0))
-    session.compact(to=size(session) * 3 // 4)
-    assert texts(session.view.messages())[1] == "[Summary] I look at part 0."
-    made = records(session)[0].compaction_block
+    assert OWN.keep_first(*make_record(20), build_config(0)) is None
+    session = make_session([make_loop(20)], blocks(COUNTER, keep_first_turns=0))
+    session.compact(to=count_view_tokens(session) * 3 // 4)
+    assert get_texts(session.view.get_messages())[1] == "[Summary] I look at part 0."
+    made = get_loop_records(session)[0].compaction_block
     assert made is not None
     assert made.keep_first is None
 
 
 @pytest.mark.spec("blocks.C17")
 def test_keep_recent_cuts_outputs_and_changes_nothing_else() -> None:
-    kept = OWN.keep_recent(*record(20), config(2, 5))
+    kept = OWN.keep_recent(*make_record(20), build_config(2, 5))
     assert kept is not None
     assert kept.range == TurnRange(15, 19)
-    originals = [m for n in range(15, 20) for m in turn(n, lines=200)]
+    originals = [m for n in range(15, 20) for m in make_turn(n, lines=200)]
     assert [m.role for m in kept.messages] == [m.role for m in originals]
     for new, old in zip(kept.messages, originals, strict=True):
         if old.role == "tool":
-            assert "[... 150 lines removed ...]" in text_of(new)
+            assert "[... 150 lines removed ...]" in get_text(new)
             assert replace(new, parts=()) == replace(old, parts=())
         else:
             assert new == old
@@ -106,121 +106,137 @@ def test_keep_recent_cuts_outputs_and_changes_nothing_else() -> None:
 
 @pytest.mark.spec("blocks.C18")
 def test_the_published_example_twenty_turns() -> None:
-    made = OWN.compact(record(20)[0], config(2, 5), True)
+    made = OWN.compact(make_record(20)[0], build_config(2, 5), True)
     assert made.keep_first == TurnRange(0, 1)
     assert made.keep_compacted is not None
     assert made.keep_recent is not None
     assert made.keep_compacted.range == TurnRange(2, 14)
-    assert len(lines(made.keep_compacted)) == 13
+    assert len(get_summary_lines(made.keep_compacted)) == 13
     assert made.keep_recent.range == TurnRange(15, 19)
-    older = OWN.compact(record(20)[0], config(2, 5), False)
+    older = OWN.compact(make_record(20)[0], build_config(2, 5), False)
     assert (older.keep_first, older.keep_recent) == (None, None)
     assert older.keep_compacted is not None
-    assert (older.keep_compacted.range, len(lines(older.keep_compacted))) == (TurnRange(0, 19), 20)
-    assert OWN.keep_compacted(*record(7), config(2, 5), True) is None
+    assert (older.keep_compacted.range, len(get_summary_lines(older.keep_compacted))) == (TurnRange(0, 19), 20)
+    assert OWN.keep_compacted(*make_record(7), build_config(2, 5), True) is None
 
 
 @pytest.mark.spec("blocks.C18")
 def test_the_session_does_what_the_strategy_says() -> None:
-    session = opened([loop(20, lines=200)], blocks(COUNTER, keep_recent_turns=5))
-    session.compact(to=size(session) * 3 // 4)
-    made = records(session)[0].compaction_block
-    wanted = OWN.compact(record(20)[0], config(2, 5), True)
+    session = make_session([make_loop(20, lines=200)], blocks(COUNTER, keep_recent_turns=5))
+    session.compact(to=count_view_tokens(session) * 3 // 4)
+    made = get_loop_records(session)[0].compaction_block
+    wanted = OWN.compact(make_record(20)[0], build_config(2, 5), True)
     assert made is not None
     assert made.keep_compacted is not None
     assert wanted.keep_compacted is not None
     assert made.keep_first == wanted.keep_first
     assert made.keep_compacted.range == wanted.keep_compacted.range
-    assert lines(made.keep_compacted) == lines(wanted.keep_compacted)
+    assert get_summary_lines(made.keep_compacted) == get_summary_lines(wanted.keep_compacted)
     assert made.keep_recent is not None
     assert wanted.keep_recent is not None
-    shown = tuple(m for m in made.keep_recent.messages if "<tenfold-summary" not in text_of(m))
+    shown = tuple(m for m in made.keep_recent.messages if "<tenfold-summary" not in get_text(m))
     assert shown == wanted.keep_recent.messages
 
 
-def wordy(turns: int) -> list[Message]:
-    return [m for n in range(turns) for m in turn(n, text=f"At turn {n} the cache was read twice. " + FILLER, lines=20)]
+def make_wordy_turns(turns: int) -> list[Message]:
+    return [
+        m for n in range(turns) for m in make_turn(n, text=f"At turn {n} the cache was read twice. " + FILLER, lines=20)
+    ]
 
 
 @pytest.mark.spec("blocks.C19", "blocks.Y6")
 @pytest.mark.parametrize("room", [2_000, 700, 300, 100])
 def test_every_turn_is_represented_within_the_total(room: int) -> None:
     """The original stops at the first line that does not fit: of the newest turns nothing is left."""
-    messages = turns_of([user("go"), *wordy(40)], "r")
+    messages = assign_turns([make_user_message("go"), *make_wordy_turns(40)], "r")
     section = OWN.keep_compacted(
-        LoopRecord("r", messages), TurnMap.from_messages(messages), config(0, 0, room=room), False
+        LoopRecord("r", messages), TurnMap.from_messages(messages), build_config(0, 0, room=room), False
     )
     assert section is not None
     told = [m for m in section.messages if m.origin == "tenfold"]
-    assert sum(sizes(told, COUNTER)) <= room
-    stands = sum(int(t.split()[1]) if t.split()[2:3] == ["steps:"] else 1 for t in map(text_of, told))
+    assert sum(measure_messages(told, COUNTER)) <= room
+    stands = sum(int(t.split()[1]) if t.split()[2:3] == ["steps:"] else 1 for t in map(get_text, told))
     assert stands == 40
-    assert "At turn 3" in text_of(told[-1]) or "steps" in text_of(told[-1])
+    assert "At turn 3" in get_text(told[-1]) or "steps" in get_text(told[-1])
 
 
 @pytest.mark.spec("blocks.C19")
 def test_the_total_holds_for_a_session_too() -> None:
-    session = opened([[user("go"), *wordy(60)]], blocks(COUNTER, max_summary_tokens=400))
-    session.compact(to=size(session) // 2)
-    told = [m for m in session.view.messages() if text_of(m).startswith("[Summary] ")]
+    session = make_session([[make_user_message("go"), *make_wordy_turns(60)]], blocks(COUNTER, max_summary_tokens=400))
+    session.compact(to=count_view_tokens(session) // 2)
+    told = [m for m in session.view.get_messages() if get_text(m).startswith("[Summary] ")]
     assert len(told) >= 1
-    assert sum(sizes(told, COUNTER)) <= 400
-    again = block(session)
-    session.append(*wordy(10), run="run-1")
-    session.compact(to=size(session) // 2)
-    told = [m for m in session.view.messages() if text_of(m).startswith("[Summary] ")]
-    assert sum(sizes(told, COUNTER)) <= 400, "older lines and newer ones together"
-    assert block(session).id != again.id
+    assert sum(measure_messages(told, COUNTER)) <= 400
+    again = get_newest_block(session)
+    session.append(*make_wordy_turns(10), run="run-1")
+    session.compact(to=count_view_tokens(session) // 2)
+    told = [m for m in session.view.get_messages() if get_text(m).startswith("[Summary] ")]
+    assert sum(measure_messages(told, COUNTER)) <= 400, "older lines and newer ones together"
+    assert get_newest_block(session).id != again.id
 
 
 @pytest.mark.spec("blocks.Y6")
 def test_user_messages_of_the_middle_stay() -> None:
     """The original makes lines of answers only, so what the user said in between is lost."""
-    wish = user("Never rename public functions.")
-    session = opened([[user("go"), *wordy(10), wish, *wordy(20)]])
-    session.compact(to=size(session) * 7 // 10)
-    assert wish in session.view.messages()
-    session.compact(to=max(300, size(session) // 20))
-    assert "Never rename public functions." in "\n".join(map(text_of, session.view.messages()))
+    wish = make_user_message("Never rename public functions.")
+    session = make_session([[make_user_message("go"), *make_wordy_turns(10), wish, *make_wordy_turns(20)]])
+    session.compact(to=count_view_tokens(session) * 7 // 10)
+    assert wish in session.view.get_messages()
+    session.compact(to=max(300, count_view_tokens(session) // 20))
+    assert "Never rename public functions." in "\n".join(map(get_text, session.view.get_messages()))
 
 
 @pytest.mark.spec("blocks.Y6")
 def test_what_the_user_says_during_a_step_stays_when_the_step_becomes_a_line() -> None:
     """The original's lines stand for the answer alone: whatever came in beside its results is gone."""
-    wish = user("Hold on, leave the tests alone.")
-    call, result = turn(5)
-    session = opened([[user("go"), *wordy(5), call, wish, result, user("Go on."), *wordy(20)]])
-    session.compact(to=size(session) * 7 // 10)
-    assert "[Summary] I look at part 5." in texts(session.view.messages())
-    assert wish in session.view.messages()
+    wish = make_user_message("Hold on, leave the tests alone.")
+    call, result = make_turn(5)
+    session = make_session(
+        [
+            [
+                make_user_message("go"),
+                *make_wordy_turns(5),
+                call,
+                wish,
+                result,
+                make_user_message("Go on."),
+                *make_wordy_turns(20),
+            ]
+        ]
+    )
+    session.compact(to=count_view_tokens(session) * 7 // 10)
+    assert "[Summary] I look at part 5." in get_texts(session.view.get_messages())
+    assert wish in session.view.get_messages()
 
 
 @pytest.mark.spec("blocks.Y6")
 def test_a_summary_of_a_whole_range_has_lines_for_user_and_steps() -> None:
     """The original drops what does not fit: here the last resort still names users' messages and the newest step."""
-    asked = [user(f"Look at matter {n}. {FILLER * 6}") for n in range(20)]
-    history = [m for n in range(20) for m in (asked[n], said(f"Matter {n}: {FILLER}"), said(f"Done {n}: {FILLER}"))]
-    session = opened([history])
+    asked = [make_user_message(f"Look at matter {n}. {FILLER * 6}") for n in range(20)]
+    history = [
+        m for n in range(20) for m in (asked[n], make_reply(f"Matter {n}: {FILLER}"), make_reply(f"Done {n}: {FILLER}"))
+    ]
+    session = make_session([history])
     session.compact(to=2_500)
-    told = "\n".join(map(text_of, session.view.messages()))
-    assert any(r.kind == "summary" for r in block(session).replacements)
+    told = "\n".join(map(get_text, session.view.get_messages()))
+    assert any(r.kind == "summary" for r in get_newest_block(session).replacements)
     assert "[User] " in told
     assert "[Summary] " in told
-    assert size(session) <= 2_500
+    assert count_view_tokens(session) <= 2_500
 
 
 @pytest.mark.spec("blocks.Y4")
 @pytest.mark.parametrize("turns", [1, 2, 5, 10, 11, 12, 13, 25])
 def test_no_turn_stands_in_two_sections_and_none_in_no_section(turns: int) -> None:
     """The original overlaps where turns <= first + recent - 1: 10 turns load 24 messages in place of 20."""
-    parts = sections(turns, 2, 10, latest=True)
+    parts = divide_steps(turns, 2, 10, latest=True)
     assert [*parts.first, *parts.middle, *parts.recent] == list(range(turns))
-    one, _ = record(turns)
-    made = OWN.compact(one, config(), True)
-    assert violations([replace(one, compaction_block=made)]) == []
+    one, _ = make_record(turns)
+    made = OWN.compact(one, build_config(), True)
+    assert find_violations([replace(one, compaction_block=made)]) == []
     answers = sum(m.message.role == "assistant" for m in one.messages)
     loaded = (2 if made.keep_first else 0) + sum(
-        sum(m.role == "assistant" or text_of(m).startswith("[Summary]") for m in s.messages)
+        sum(m.role == "assistant" or get_text(m).startswith("[Summary]") for m in s.messages)
         for s in (made.keep_compacted, made.keep_recent)
         if s is not None
     )
@@ -229,39 +245,39 @@ def test_no_turn_stands_in_two_sections_and_none_in_no_section(turns: int) -> No
 
 @pytest.mark.spec("blocks.C20")
 def test_the_current_loop_is_laid_anew_and_earlier_ones_only_once() -> None:
-    session = opened([loop(12), loop(14, start=20)])
-    outcome = compact_session_loops(session, "run-2", None, config(), max_context_tokens=9_000)
+    session = make_session([make_loop(12), make_loop(14, start=20)])
+    outcome = compact_session_loops(session, "run-2", None, build_config(), max_context_tokens=9_000)
     assert outcome.status == "compacted"
-    assert loops_compacted(session, outcome) == 2
-    first = records(session)[0].compaction_block
-    session.append(*[m for n in range(40, 60) for m in turn(n)], run="run-2")
-    outcome = compact_session_loops(session, "run-2", None, config(), max_context_tokens=9_000)
+    assert count_compacted_loops(session, outcome) == 2
+    first = get_loop_records(session)[0].compaction_block
+    session.append(*[m for n in range(40, 60) for m in make_turn(n)], run="run-2")
+    outcome = compact_session_loops(session, "run-2", None, build_config(), max_context_tokens=9_000)
     assert outcome.status == "compacted"
-    assert loops_compacted(session, outcome) == 1, "the first loop has its block already"
-    now = records(session)[0].compaction_block
+    assert count_compacted_loops(session, outcome) == 1, "the first loop has its block already"
+    now = get_loop_records(session)[0].compaction_block
     assert first is not None
     assert now is not None
     assert now.keep_compacted == first.keep_compacted
     with pytest.raises(UsageError, match="not the current loop"):
         compact_session_loops(session, "run-1")
-    with pytest.raises(NotFound, match="run-2"):
+    with pytest.raises(NotFoundError, match="run-2"):
         compact_session_loops(session, "run-22")
 
 
-def shown_of(session: Session) -> list[Message]:
-    return [m for m in session.view.messages() if "<tenfold-summary" not in text_of(m)]
+def get_unsummarized(session: Session) -> list[Message]:
+    return [m for m in session.view.get_messages() if "<tenfold-summary" not in get_text(m)]
 
 
 @pytest.mark.spec("blocks.C21", "blocks.Y1")
 def test_what_is_loaded_is_what_is_measured_and_sent() -> None:
     """The original compacts one list and builds requests from two others, so a compaction may never reach the model."""
-    session = opened([loop(6), loop(20, start=20)])
-    raw = session.view.messages()
+    session = make_session([make_loop(6), make_loop(20, start=20)])
+    raw = session.view.get_messages()
     assert build_context_from_session(session, "run-2") == raw, "no block: raw messages"
-    session.compact(to=size(session) * 6 // 10)
+    session.compact(to=count_view_tokens(session) * 6 // 10)
     context = build_context_from_session(session, "run-2")
-    assert context == session.view.messages()
-    assert sum(sizes(context, COUNTER)) == session.reading().estimate == size(session)
+    assert context == session.view.get_messages()
+    assert sum(measure_messages(context, COUNTER)) == session.take_reading().estimate == count_view_tokens(session)
     encoded = [json.loads(item.raw) for item in WIRES["openai-chat"].encode(context).items]
     nothing = {"role": "user", "content": "next"}
     request = session.before_model({"model": "m", "messages": [*encoded, nothing]}, window=10**6)
@@ -269,29 +285,29 @@ def test_what_is_loaded_is_what_is_measured_and_sent() -> None:
     assert build_context_from_session(session, "run-2") == context
     older = build_context_from_session(session, "run-1")
     assert older == context[: len(older)]
-    assert texts(older)[1:] == [f"[Summary] I look at part {n}." for n in range(6)]
-    with pytest.raises(NotFound):
+    assert get_texts(older)[1:] == [f"[Summary] I look at part {n}." for n in range(6)]
+    with pytest.raises(NotFoundError):
         build_context_from_session(session, "run-9")
 
 
 @pytest.mark.spec("blocks.C21")
 def test_runs_beyond_the_scope_are_hidden_and_reachable() -> None:
-    runs = [loop(5, start=n * 10, ask=f"Never touch port {4_000 + n}.") for n in range(7)]
-    session = opened(runs, blocks(COUNTER, compaction_scope=2))
-    session.compact(to=size(session) * 6 // 10)
-    shown = texts(shown_of(session))
+    runs = [make_loop(5, start=n * 10, ask=f"Never touch port {4_000 + n}.") for n in range(7)]
+    session = make_session(runs, blocks(COUNTER, compaction_scope=2))
+    session.compact(to=count_view_tokens(session) * 6 // 10)
+    shown = get_texts(get_unsummarized(session))
     asked = [f"Never touch port {4_000 + n}." for n in range(7)]
     assert [each for each in asked if each in shown] == asked[4:], "two earlier loops and the current one"
-    told = "\n".join(map(text_of, session.view.messages()))
+    told = "\n".join(map(get_text, session.view.get_messages()))
     assert all(f"Never touch port {4_000 + n}." in told for n in range(7)), "their rules stand in the facts section"
-    hidden = [line.message for line in session.expand(block(session).id, deep=True)]
+    hidden = [line.message for line in session.expand(get_newest_block(session).id, deep=True)]
     assert hidden[: len(runs[0])] == runs[0]
 
 
 @pytest.mark.spec("blocks.C22")
 def test_a_fixed_scope_is_capped_by_the_chain() -> None:
-    session = opened([loop(2, start=n) for n in range(4)])
-    names = [r.loop_id for r in records(session)]
+    session = make_session([make_loop(2, start=n) for n in range(4)])
+    names = [r.loop_id for r in get_loop_records(session)]
     assert resolve_scope(session, names, FixedCount(3), 10**6) == 3
     assert resolve_scope(session, names[2:], FixedCount(3), 10**6) == 1
     assert resolve_scope(session, names, FixedCount(0), 10**6) == 0
@@ -301,10 +317,10 @@ def test_a_fixed_scope_is_capped_by_the_chain() -> None:
 @pytest.mark.spec("blocks.C22", "blocks.Y9")
 def test_a_token_budget_counts_what_is_loaded_and_the_current_loop() -> None:
     """The original counts raw sizes and leaves the current loop out, so a large loop ends the walk for good."""
-    session = opened([loop(2), loop(30, start=10, lines=100), loop(2, start=50)])
-    names = [r.loop_id for r in records(session)]
-    taken = sizes_in_view(session)
-    assert sum(taken.values()) == size(session)
+    session = make_session([make_loop(2), make_loop(30, start=10, lines=100), make_loop(2, start=50)])
+    names = [r.loop_id for r in get_loop_records(session)]
+    taken = count_loop_tokens(session)
+    assert sum(taken.values()) == count_view_tokens(session)
     whole = sum(taken.values())
     assert resolve_scope(session, names, TokenBudget(), whole) == 2
     assert resolve_scope(session, names, TokenBudget(), whole - 1) == 1, "the current loop is charged"
@@ -319,14 +335,14 @@ def test_a_token_budget_counts_what_is_loaded_and_the_current_loop() -> None:
 @pytest.mark.spec("blocks.Y9")
 def test_the_preset_uses_the_same_scope() -> None:
     """The original's walk and its loading disagree; here the plan hides exactly what the scope leaves out."""
-    runs = [loop(12, start=n * 20) for n in range(4)]
-    session = opened(runs, blocks(COUNTER, compaction_scope="token_budget"))
-    names = [r.loop_id for r in records(session)]
-    window = size(session) * 6 // 10
+    runs = [make_loop(12, start=n * 20) for n in range(4)]
+    session = make_session(runs, blocks(COUNTER, compaction_scope="token_budget"))
+    names = [r.loop_id for r in get_loop_records(session)]
+    window = count_view_tokens(session) * 6 // 10
     many = resolve_scope(session, names, TokenBudget(), window)
     assert 0 < many < 3
-    session.compact(replace(session.call(window=window), demand="manual"))
-    hidden = [r for r in block(session).replacements if r.kind == "beyond-scope"]
+    session.compact(replace(session.build_call(window=window), demand="manual"))
+    hidden = [r for r in get_newest_block(session).replacements if r.kind == "beyond-scope"]
     assert len(hidden) == 1
     assert hidden[0].last == sum(len(r) for r in runs[: 3 - many]) - 1
 
@@ -334,57 +350,59 @@ def test_the_preset_uses_the_same_scope() -> None:
 @pytest.mark.spec("blocks.Y2")
 def test_a_second_compaction_in_a_loop_still_has_the_originals() -> None:
     """The original overwrites the record with the compacted context, so the second compaction loses them."""
-    history = loop(20)
-    session = opened([history])
-    session.compact(to=size(session) * 7 // 10)
-    more = [m for n in range(20, 40) for m in turn(n)]
+    history = make_loop(20)
+    session = make_session([history])
+    session.compact(to=count_view_tokens(session) * 7 // 10)
+    more = [m for n in range(20, 40) for m in make_turn(n)]
     session.append(*more, run="run-1")
-    session.compact(to=size(session) * 5 // 10)
-    assert len(session.view.marks.live) == 2
-    (kept,) = records(session)
+    session.compact(to=count_view_tokens(session) * 5 // 10)
+    assert len(session.view.state.live_blocks) == 2
+    (kept,) = get_loop_records(session)
     assert [m.message for m in kept.messages] == [*history, *more]
     session.undo()
     session.undo()
-    assert session.view.messages() == [*history, *more]
+    assert session.view.get_messages() == [*history, *more]
 
 
 @pytest.mark.spec("blocks.Y3")
 def test_a_loop_compacted_while_current_keeps_its_ends_when_it_grows_old() -> None:
     """The original loads only the middle of such a loop: its first and its last turns vanish, a short one wholly."""
-    session = opened([loop(20)])
-    session.compact(to=size(session) * 7 // 10)
-    session.append(*loop(3, start=50), run="run-2")
-    session.append(*loop(20, start=60), run="run-3")
-    session.compact(to=size(session) * 6 // 10)
-    first, second, _ = records(session)
+    session = make_session([make_loop(20)])
+    session.compact(to=count_view_tokens(session) * 7 // 10)
+    session.append(*make_loop(3, start=50), run="run-2")
+    session.append(*make_loop(20, start=60), run="run-3")
+    session.compact(to=count_view_tokens(session) * 6 // 10)
+    first, second, _ = get_loop_records(session)
     assert first.compaction_block is not None
     assert first.compaction_block.keep_compacted is not None
-    assert lines(first.compaction_block.keep_compacted) == [f"[Summary] I look at part {n}." for n in range(20)]
+    assert get_summary_lines(first.compaction_block.keep_compacted) == [
+        f"[Summary] I look at part {n}." for n in range(20)
+    ]
     assert second.compaction_block is not None
     assert second.compaction_block.keep_compacted is not None
-    assert len(lines(second.compaction_block.keep_compacted)) == 3, "a short loop does not vanish"
+    assert len(get_summary_lines(second.compaction_block.keep_compacted)) == 3, "a short loop does not vanish"
 
 
 @pytest.mark.spec("blocks.C23")
 @ENGINE
 @given(st.lists(st.integers(0, 16), min_size=1, max_size=5), st.integers(20, 80), st.integers(0, 12))
 def test_the_invariants_hold_after_any_compaction(turns: list[int], percent: int, more: int) -> None:
-    session = opened([loop(n, start=i * 20) for i, n in enumerate(turns)])
+    session = make_session([make_loop(n, start=i * 20) for i, n in enumerate(turns)])
     for _ in range(2):
-        session.compact(to=max(1, size(session) * percent // 100))
-        made = records(session)
-        assert violations(made) == []
+        session.compact(to=max(1, count_view_tokens(session) * percent // 100))
+        made = get_loop_records(session)
+        assert find_violations(made) == []
         have = [r.compaction_block is not None for r in made if r.messages]
         assert have == sorted(have, reverse=True) or not any(have) or len(have) > 1
-        session.append(*loop(more, start=200), run="run-more")
+        session.append(*make_loop(more, start=200), run="run-more")
 
 
 @pytest.mark.spec("blocks.C23")
 def test_broken_invariants_are_named() -> None:
-    one, _ = record(4)
+    one, _ = make_record(4)
     recent = CompactedSection(TurnRange(2, 5), ())
     broken = replace(one, compaction_block=CompactionBlock(TurnRange(0, 2), None, recent))
-    found = violations([broken, one])
+    found = find_violations([broken, one])
     assert len(found) == 4
     assert any("overlap" in f for f in found)
 
@@ -394,23 +412,23 @@ def test_a_chain_follows_parents_leaves_siblings_out_and_refuses_circles() -> No
     """The original's manual compaction makes a loop its own parent, and its walk has no guard against that."""
     a, b = LoopRecord("a", ()), LoopRecord("b", (), "a")
     again = LoopRecord("b-again", (), "a")
-    assert [r.loop_id for r in chain([a, b, again, LoopRecord("c", (), "b-again")], "c")] == ["a", "b-again", "c"]
+    assert [r.loop_id for r in walk_chain([a, b, again, LoopRecord("c", (), "b-again")], "c")] == ["a", "b-again", "c"]
     with pytest.raises(BadInput, match="its own ancestor"):
-        chain([LoopRecord("a", (), "a")], "a")
-    with pytest.raises(NotFound):
-        chain([b], "b")
-    session = opened([loop(2), loop(2)])
-    assert [r.loop_id for r in chain(records(session), "run-2")] == ["run-1", "run-2"]
+        walk_chain([LoopRecord("a", (), "a")], "a")
+    with pytest.raises(NotFoundError):
+        walk_chain([b], "b")
+    session = make_session([make_loop(2), make_loop(2)])
+    assert [r.loop_id for r in walk_chain(get_loop_records(session), "run-2")] == ["run-1", "run-2"]
 
 
 @pytest.mark.spec("blocks.C21", "blocks.C3")
 def test_without_run_ids_an_exchange_is_a_loop() -> None:
-    session = opened([])
-    session.append(system(), *loop(3), *loop(2, start=10))
-    assert [(r.loop_id, len(r.messages)) for r in records(session)] == [("exchange-1", 8), ("exchange-2", 5)]
-    steered = [called("a"), user("quickly!"), gave("a", "ok")]
+    session = make_session([])
+    session.append(make_system_message(), *make_loop(3), *make_loop(2, start=10))
+    assert [(r.loop_id, len(r.messages)) for r in get_loop_records(session)] == [("exchange-1", 8), ("exchange-2", 5)]
+    steered = [make_call("a"), make_user_message("quickly!"), make_result("a", "ok")]
     session.append(*steered)
-    assert len(records(session)) == 2, "what the user says during a step opens no loop"
+    assert len(get_loop_records(session)) == 2, "what the user says during a step opens no loop"
 
 
 @pytest.mark.spec("blocks.Y1", "blocks.Y2")
@@ -418,10 +436,14 @@ def test_without_run_ids_an_exchange_is_a_loop() -> None:
 @given(log=conversations.long_logs(), percent=st.integers(5, 80))
 def test_measured_is_shown_and_originals_stay_whatever_the_history(log: Log, percent: int) -> None:
     """The original measures one list, sends another, and overwrites the record it compacted."""
-    session = conversations.opened(log, blocks(COUNTER, keep_recent_turns=3))
-    outcome = session.compact(to=max(1, size(session) * percent // 100))
+    session = conversations.open_session(log, blocks(COUNTER, keep_recent_turns=3))
+    outcome = session.compact(to=max(1, count_view_tokens(session) * percent // 100))
     if outcome.status == "compacted":
-        assert outcome.tokens_after == size(session) == sum(sizes(session.view.messages(), COUNTER))
+        assert (
+            outcome.tokens_after
+            == count_view_tokens(session)
+            == sum(measure_messages(session.view.get_messages(), COUNTER))
+        )
         assert outcome.tokens_after <= outcome.target or outcome.target_missed
-    made = records(session)
-    assert [m.message for r in made for m in r.messages] == conversations.messages(log)
+    made = get_loop_records(session)
+    assert [m.message for r in made for m in r.messages] == conversations.extract_messages(log)

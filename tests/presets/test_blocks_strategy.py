@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.aio import AsyncSession
+from tenfold.config.policy import Policy
+from tenfold.config.presets.blocks import blocks
+from tenfold.config.settings import load_settings
 from tenfold.designs.blocks import (
     CompactedSection,
     CompactionConfig,
@@ -23,30 +25,27 @@ from tenfold.designs.blocks import (
     LoopRecord,
     TurnMap,
     TurnRange,
-    asked,
+    ask_model,
+    build_strategy_policy,
     compact_session_loops,
-    records,
-    strategy_blocks,
+    get_loop_records,
     with_strategy,
 )
-from tenfold.designs.blocks_strategy import Laying
-from tenfold.drive import Answerer
+from tenfold.designs.blocks.strategy import StrategyStage
+from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.llm.scripted import Reply, ScriptedModel
-from tenfold.policies.blocks import blocks
-from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Ask, Summarize
-from tenfold.record.message import Message, Text, text_of
-from tenfold.session import Session
-from tenfold.settings import read
-from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.ladder import Settings
-from tenfold.view.rules import check
-from tenfold.view.view import View
+from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
+from tenfold.record.ask import Answer, Ask, SummaryAsk
+from tenfold.record.message import Message, Text, get_text
+from tenfold.session import AsyncSession, Session
+from tenfold.summarize.ladder import SummarySettings
+from tenfold.summarize.prompt_files import with_prompts
+from tenfold.view.fold import View
+from tenfold.view.rules import check_messages
 from tests.laws import checks, conversations
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ENGINE, Log
-from tests.presets.making_blocks import COUNTER, block, loop, opened, size, turn
+from tests.presets.making_blocks import COUNTER, count_view_tokens, get_newest_block, make_loop, make_session, make_turn
 
 PAGE = Path(__file__).parents[2] / "docs" / "custom-strategy.md"
 PRINTED, POLICY = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -90,7 +89,7 @@ class ByGenerator(DefaultBlockCompaction, frozen=True):
         config: CompactionConfig,
         is_most_recent: bool,  # noqa: FBT001
     ) -> Generator[Ask, Answer, CompactedSection | None]:
-        answer = yield Summarize(
+        answer = yield SummaryAsk(
             "s", f"p {turn_map.turn_count()} {record.loop_id} {is_most_recent}", config.max_summary_tokens
         )
         last = turn_map.turn_count() - 1
@@ -113,7 +112,8 @@ class ByCoroutine(DefaultBlockCompaction, frozen=True):
     ) -> CompactedSection | None:
         await asyncio.sleep(0.001)
         asks = (
-            asked(Summarize("s", f"p{n} {record.loop_id} {is_most_recent}", config.max_summary_tokens)) for n in (1, 2)
+            ask_model(SummaryAsk("s", f"p{n} {record.loop_id} {is_most_recent}", config.max_summary_tokens))
+            for n in (1, 2)
         )
         first, second = await asyncio.gather(*asks)
         said = Message("user", (Text(f"{first.text}\n{second.text}"),), "tenfold")
@@ -133,27 +133,27 @@ class Raises(DefaultBlockCompaction, frozen=True):
         raise RuntimeError(f"the index is down for {len(given)}")
 
 
-def session_with(policy: Policy, model: ScriptedModel | None = None) -> Session:
-    return opened([loop(30)], policy, answerer=Answerer(model=model))
+def make_long_session(policy: Policy, model: ScriptedModel | None = None) -> Session:
+    return make_session([make_loop(30)], policy, answerer=Answerer(model=model))
 
 
-def told(session: Session) -> str:
-    return "\n".join(map(text_of, session.view.messages()))
+def get_view_text(session: Session) -> str:
+    return "\n".join(map(get_text, session.view.get_messages()))
 
 
 @pytest.mark.spec("blocks.C15")
 def test_the_printed_strategy_and_policy_work(printed: ModuleType) -> None:
     assert printed.policy.stages[0].name == "strategy"
     model = ScriptedModel([TOLD])
-    session = session_with(with_strategy(printed.Digest(), COUNTER), model)
-    outcome = session.compact(to=size(session) // 2)
-    assert (outcome.status, outcome.rung, len(model.asked)) == ("compacted", "model", 1)
-    assert TOLD in told(session)
-    shown = session.view.messages()
-    assert shown[1:3] == turn(0)
-    assert shown[-6:] == [m for n in (27, 28, 29) for m in turn(n)]
+    session = make_long_session(with_strategy(printed.Digest(), COUNTER), model)
+    outcome = session.compact(to=count_view_tokens(session) // 2)
+    assert (outcome.status, outcome.rung, len(model.asks)) == ("compacted", "model", 1)
+    assert TOLD in get_view_text(session)
+    shown = session.view.get_messages()
+    assert shown[1:3] == make_turn(0)
+    assert shown[-6:] == [m for n in (27, 28, 29) for m in make_turn(n)]
     assert outcome.spent.calls == 1
-    made = records(session)[0].compaction_block
+    made = get_loop_records(session)[0].compaction_block
     assert made is not None
     assert made.keep_compacted is not None
     assert made.keep_compacted.range == TurnRange(1, 26)
@@ -163,14 +163,14 @@ def test_the_printed_strategy_and_policy_work(printed: ModuleType) -> None:
 def test_the_printed_settings_plug_it_in(printed: ModuleType, tmp_path: Path) -> None:
     place = tmp_path / "tenfold.toml"
     place.write_text(SETTINGS, encoding="utf-8")
-    policy = read(place, environ={}).policy(COUNTER)
+    policy = load_settings(place, environ={}).build_policy(COUNTER)
     stage = policy.stages[0]
-    assert isinstance(stage, Laying)
-    assert isinstance(stage.own.strategy, printed.Digest)
-    assert stage.own.config.max_summary_tokens == 1_500
-    session = session_with(policy, ScriptedModel([TOLD]))
-    assert session.compact(to=size(session) // 2).status == "compacted"
-    assert TOLD in told(session)
+    assert isinstance(stage, StrategyStage)
+    assert isinstance(stage.user_strategy.strategy, printed.Digest)
+    assert stage.user_strategy.config.max_summary_tokens == 1_500
+    session = make_long_session(policy, ScriptedModel([TOLD]))
+    assert session.compact(to=count_view_tokens(session) // 2).status == "compacted"
+    assert TOLD in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.C15")
@@ -181,15 +181,15 @@ def test_an_installed_package_publishes_one_by_name(printed: ModuleType, tmp_pat
     (info / "entry_points.txt").write_text("[tenfold.strategies]\ndigest = digests:Digest\n", "utf-8")
     sys.path.insert(0, str(tmp_path))
     try:
-        policy = strategy_blocks(COUNTER, block_strategy="digest", max_summary_tokens=900)
+        policy = build_strategy_policy(COUNTER, block_strategy="digest", max_summary_tokens=900)
         with pytest.raises(UsageError, match="did you mean 'digest'"):
-            strategy_blocks(COUNTER, block_strategy="digets")
+            build_strategy_policy(COUNTER, block_strategy="digets")
     finally:
         sys.path.remove(str(tmp_path))
     stage = policy.stages[0]
-    assert isinstance(stage, Laying)
-    assert isinstance(stage.own.strategy, printed.Digest)
-    assert stage.own.config.max_summary_tokens == 900
+    assert isinstance(stage, StrategyStage)
+    assert isinstance(stage.user_strategy.strategy, printed.Digest)
+    assert stage.user_strategy.config.max_summary_tokens == 900
 
 
 @pytest.mark.spec("blocks.C15", "blocks.Y13")
@@ -200,85 +200,85 @@ def test_an_installed_package_publishes_one_by_name(printed: ModuleType, tmp_pat
 def test_plain_generator_and_coroutine_are_alike(strategy: DefaultBlockCompaction, wanted: str, calls: int) -> None:
     """The original has no strategy that asks a model."""
     model = ScriptedModel([TOLD], repeat=True)
-    session = session_with(with_strategy(strategy, COUNTER), model)
-    outcome = session.compact(to=size(session) * 6 // 10)
+    session = make_long_session(with_strategy(strategy, COUNTER), model)
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
     assert outcome.status == "compacted"
-    assert wanted in told(session)
-    assert len(model.asked) == outcome.spent.calls == calls
+    assert wanted in get_view_text(session)
+    assert len(model.asks) == outcome.spent.calls == calls
 
-    async def again() -> str:
-        other = session_with(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
-        inside = session_with(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
-        inside.compact(to=size(inside) * 6 // 10)  # the sync session, inside a running loop
-        await AsyncSession(other).compact(to=size(other) * 6 // 10)
-        assert [text_of(m) for m in inside.view.messages() if m.origin != "tenfold"] == [
-            text_of(m) for m in other.view.messages() if m.origin != "tenfold"
+    async def compact_again() -> str:
+        other = make_long_session(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
+        inside = make_long_session(with_strategy(strategy, COUNTER), ScriptedModel([TOLD], repeat=True))
+        inside.compact(to=count_view_tokens(inside) * 6 // 10)  # the sync session, inside a running loop
+        await AsyncSession(other).compact(to=count_view_tokens(other) * 6 // 10)
+        assert [get_text(m) for m in inside.view.get_messages() if m.origin != "tenfold"] == [
+            get_text(m) for m in other.view.get_messages() if m.origin != "tenfold"
         ]
-        return told(other)
+        return get_view_text(other)
 
-    assert wanted in asyncio.run(again())
+    assert wanted in asyncio.run(compact_again())
 
 
 @pytest.mark.spec("blocks.Y13")
 def test_what_a_strategy_raises_is_reported_and_lines_are_written() -> None:
     """The original's methods give an Option: an error can only become a None, which nobody hears of."""
-    session = session_with(with_strategy(Raises(COUNTER), COUNTER))
-    outcome = session.compact(to=size(session) * 6 // 10)
+    session = make_long_session(with_strategy(Raises(COUNTER), COUNTER))
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
     assert outcome.status == "compacted"
     said = " ".join(outcome.notes)
     for why in ("RuntimeError: no first", "RuntimeError: no recent", "RuntimeError: the index is down for 4"):
         assert why in said
-    assert "[Summary] I look at part 5." in told(session)
+    assert "[Summary] I look at part 5." in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.Y13")
 def test_a_model_that_fails_leaves_lines() -> None:
     """The original has no way to go on when a summary cannot be had."""
-    broken = ScriptedModel([Reply(error="the provider is down")], repeat=True)
-    own = session_with(with_strategy(ByGenerator(COUNTER), COUNTER), broken)
-    preset = session_with(conversations.policy(models=("m",)), broken)
+    broken = ScriptedModel([ScriptedReply(error="the provider is down")], repeat=True)
+    own = make_long_session(with_strategy(ByGenerator(COUNTER), COUNTER), broken)
+    preset = make_long_session(conversations.make_policy(models=("m",)), broken)
     preset.policy = blocks(COUNTER, summary=preset.policy.summary)
     for session in (own, preset):
-        assert session.compact(to=size(session) * 6 // 10).status == "compacted"
-        assert "[Summary] I look at part" in told(session)
+        assert session.compact(to=count_view_tokens(session) * 6 // 10).status == "compacted"
+        assert "[Summary] I look at part" in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.Y13")
 def test_an_overflow_is_recovered_from() -> None:
     """The original gives up when the provider refuses the request as too long."""
-    session = opened([loop(30)])
-    window = size(session) * 2
+    session = make_session([make_loop(30)])
+    window = count_view_tokens(session) * 2
     assert session.compact(window=window).status == "nothing"
-    call = session.call(window=window)
+    call = session.build_call(window=window)
     assert session.compact(replace(call, demand="overflow")).status == "compacted"
-    assert size(session) < window // 2
+    assert count_view_tokens(session) < window // 2
 
 
 @pytest.mark.spec("blocks.C19", "blocks.Y13")
 def test_with_a_model_the_middle_is_one_text_and_an_update_of_it_later() -> None:
     """The original has one-liners only, whatever model there is."""
     model = ScriptedModel([TOLD, "Then more of them."])
-    policy = blocks(COUNTER, summary=with_prompts(Settings(models=("m",))))
-    session = opened([loop(30)], policy, answerer=Answerer(model=model))
-    assert session.compact(to=size(session) * 6 // 10).rung == "model"
-    assert TOLD in told(session)
-    session.append(*[m for n in range(30, 60) for m in turn(n)], run="run-1")
-    session.compact(to=size(session) * 6 // 10)
-    assert [ask.purpose for ask in model.asked] == ["first", "update"]
-    assert TOLD in model.asked[1].prompt
-    assert "Then more of them." in told(session)
+    policy = blocks(COUNTER, summary=with_prompts(SummarySettings(models=("m",))))
+    session = make_session([make_loop(30)], policy, answerer=Answerer(model=model))
+    assert session.compact(to=count_view_tokens(session) * 6 // 10).rung == "model"
+    assert TOLD in get_view_text(session)
+    session.append(*[m for n in range(30, 60) for m in make_turn(n)], run="run-1")
+    session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert [ask.purpose for ask in model.asks] == ["first", "update"]
+    assert TOLD in model.asks[1].prompt
+    assert "Then more of them." in get_view_text(session)
 
 
 @pytest.mark.spec("blocks.C20", "blocks.Y10")
 def test_the_configured_strategy_and_counter_are_used_by_hand_too() -> None:
     """The original's manual compaction takes the default strategy and no counter, whatever is configured."""
-    session = opened([loop(30)])
+    session = make_session([make_loop(30)])
     config = CompactionConfig(block_strategy=Plain(COUNTER))
     assert compact_session_loops(session, "run-1", None, config, max_context_tokens=8_000).status == "compacted"
-    assert "Told plainly." in told(session)
-    other = opened([loop(30)])
+    assert "Told plainly." in get_view_text(session)
+    other = make_session([make_loop(30)])
     compact_session_loops(other, "run-1", Plain(COUNTER), max_context_tokens=8_000)
-    assert "Told plainly." in told(other)
+    assert "Told plainly." in get_view_text(other)
 
 
 class Invents(Plain, frozen=True):
@@ -298,10 +298,10 @@ class Invents(Plain, frozen=True):
 
 @pytest.mark.spec("blocks.C15")
 def test_what_a_strategy_invents_is_taken_out() -> None:
-    session = session_with(with_strategy(Invents(COUNTER), COUNTER))
-    outcome = session.compact(to=size(session) * 6 // 10)
-    assert "Parts were read." in told(session)
-    assert "never_was" not in told(session)
+    session = make_long_session(with_strategy(Invents(COUNTER), COUNTER))
+    outcome = session.compact(to=count_view_tokens(session) * 6 // 10)
+    assert "Parts were read." in get_view_text(session)
+    assert "never_was" not in get_view_text(session)
     assert any("never_was" in note for note in outcome.notes)
 
 
@@ -311,20 +311,20 @@ def test_what_a_strategy_invents_is_taken_out() -> None:
 def test_a_strategy_runs_under_the_laws(log: Log, percent: int, which: type[DefaultBlockCompaction]) -> None:
     config = ContextConfig(compaction=CompactionConfig(keep_first_turns=1, keep_recent_turns=3))
     policy = with_strategy(which(COUNTER), COUNTER, config=config)
-    session = conversations.opened(log, policy, Answerer(model=ScriptedModel([TOLD], repeat=True)))
-    before = session.view.messages()
-    outcome = session.compact(to=max(1, size(session) * percent // 100))
+    session = conversations.open_session(log, policy, Answerer(model=ScriptedModel([TOLD], repeat=True)))
+    before = session.view.get_messages()
+    outcome = session.compact(to=max(1, count_view_tokens(session) * percent // 100))
     if outcome.status != "compacted":
-        assert session.view.messages() == before
+        assert session.view.get_messages() == before
         return
-    path = tuple(session.view.path.span(0, session.view.length - 1))
-    checks.agrees_with_oracle(View, path)
-    checks.tiles_every_position(View, path)
-    checks.reaches_every_original(View, path)
-    checks.opens_from_snapshots(View, path)
-    checks.undoes_each_block(View, path)
-    checks.fits_later_leaves(View, path[:-1], block(session), ())
-    assert outcome.tokens_after == size(session) < outcome.tokens_before
+    path = tuple(session.view.path.get_entries(0, session.view.length - 1))
+    checks.assert_agrees_with_oracle(View, path)
+    checks.assert_positions_tiled(View, path)
+    checks.assert_originals_reachable(View, path)
+    checks.assert_opens_from_snapshots(View, path)
+    checks.assert_blocks_undoable(View, path)
+    checks.assert_fits_later_leaves(View, path[:-1], get_newest_block(session), ())
+    assert outcome.tokens_after == count_view_tokens(session) < outcome.tokens_before
     assert outcome.tokens_after <= outcome.target or outcome.target_missed
     for wire in WIRES:
-        assert check(session.view.messages(), wire) == []
+        assert check_messages(session.view.get_messages(), wire) == []

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tenfold.config.presets.blocks import blocks
 from tenfold.designs.blocks import (
     CompactedSection,
     CompactionBlock,
@@ -21,21 +22,31 @@ from tenfold.designs.blocks import (
     TurnMap,
     TurnMessage,
     TurnRange,
+    assign_turns,
     from_json,
-    records,
+    get_loop_records,
     should_compact,
     to_json,
-    turns_of,
 )
 from tenfold.errors import BadInput, UsageError
-from tenfold.policies.blocks import blocks
 from tenfold.record.entry import Usage
-from tenfold.record.message import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult
-from tests.presets.making_blocks import COUNTER, FILLER, called, gave, loop, opened, said, size, turn, user
+from tenfold.record.message import Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
+from tests.presets.making_blocks import (
+    COUNTER,
+    FILLER,
+    count_view_tokens,
+    make_call,
+    make_loop,
+    make_reply,
+    make_result,
+    make_session,
+    make_turn,
+    make_user_message,
+)
 
 BLOCK = CompactionBlock(
     TurnRange(0, 1),
-    CompactedSection(TurnRange(2, 14), (said("x"),)),
+    CompactedSection(TurnRange(2, 14), (make_reply("x"),)),
     CompactedSection(TurnRange(15, 19), ()),
     datetime(2026, 1, 2, tzinfo=UTC),
 )
@@ -43,11 +54,11 @@ BLOCK = CompactionBlock(
 
 @pytest.mark.spec("blocks.C1")
 def test_a_loop_has_its_block_beside_untouched_messages() -> None:
-    history = loop(20)
-    session = opened([history])
-    assert records(session)[0].compaction_block is None
-    session.compact(to=size(session) * 3 // 4)
-    (record,) = records(session)
+    history = make_loop(20)
+    session = make_session([history])
+    assert get_loop_records(session)[0].compaction_block is None
+    session.compact(to=count_view_tokens(session) * 3 // 4)
+    (record,) = get_loop_records(session)
     assert [m.message for m in record.messages] == history
     made = record.compaction_block
     assert made is not None
@@ -67,10 +78,10 @@ def test_json_has_the_published_names_and_leaves_out_what_is_absent() -> None:
         assert key in data
     assert from_json(CompactionBlock, data) == BLOCK
     assert to_json(CompactionBlock()) == b"{}"
-    record = LoopRecord("r", turns_of([user("go")], "r"))
+    record = LoopRecord("r", assign_turns([make_user_message("go")], "r"))
     assert b'"turnId":{"loopId":"r","turnIndex":0}' in to_json(record)
     assert from_json(LoopRecord, to_json(record)) == record
-    assert from_json(TurnMessage, to_json(TurnMessage(user("go")))).turn_id is None
+    assert from_json(TurnMessage, to_json(TurnMessage(make_user_message("go")))).turn_id is None
 
 
 @pytest.mark.spec("blocks.C2")
@@ -84,13 +95,13 @@ def test_nothing_loads_silently_as_none(broken: str) -> None:
         from_json(CompactionBlock, '{"keep_frist": null}')
 
 
-def tagged(*turns: tuple[str, int] | None) -> list[TurnMessage]:
-    return [TurnMessage(said(str(n)), TurnId(*t) if t is not None else None) for n, t in enumerate(turns)]
+def make_tagged_messages(*turns: tuple[str, int] | None) -> list[TurnMessage]:
+    return [TurnMessage(make_reply(str(n)), TurnId(*t) if t is not None else None) for n, t in enumerate(turns)]
 
 
 @pytest.mark.spec("blocks.C3")
 def test_a_turn_map_groups_neighbours_of_one_turn() -> None:
-    messages = tagged(("a", 0), ("a", 0), None, ("a", 0), ("a", 7), ("a", 7))
+    messages = make_tagged_messages(("a", 0), ("a", 0), None, ("a", 0), ("a", 7), ("a", 7))
     made = TurnMap.from_messages(messages)
     assert made.turn_count() == 4, "a message without a turn is its own group and ends the current one"
     assert [made.turn_msg_range(n) for n in range(5)] == [(0, 2), (2, 3), (3, 4), (4, 6), None]
@@ -103,21 +114,31 @@ def test_a_turn_map_groups_neighbours_of_one_turn() -> None:
 
 @pytest.mark.spec("blocks.C3")
 def test_a_result_stays_with_its_call_even_where_no_message_has_a_turn() -> None:
-    made = TurnMap.from_messages([user("go"), called("1"), gave("1", "ok"), said("done")])
+    made = TurnMap.from_messages([make_user_message("go"), make_call("1"), make_result("1", "ok"), make_reply("done")])
     assert made.groups == ((0, 1), (1, 3), (3, 4))
 
 
 @pytest.mark.spec("blocks.Y12")
 def test_neighbouring_loops_with_equal_indices_are_two_groups() -> None:
     """The original ignores the loop: turn 0 of the second loop merges with turn 0 of the first."""
-    made = TurnMap.from_messages(tagged(("a", 0), ("b", 0), ("b", 1)))
+    made = TurnMap.from_messages(make_tagged_messages(("a", 0), ("b", 0), ("b", 1)))
     assert made.groups == ((0, 1), (1, 2), (2, 3))
 
 
 @pytest.mark.spec("blocks.Y12")
 def test_positions_and_turn_indices_are_the_same_numbers() -> None:
     """The original calls ranges turn indices and treats them as positions: a leading message shifts them all."""
-    messages = turns_of([user("go"), *turn(0), user("and"), *turn(1), *turn(2), user("so?")], "r")
+    messages = assign_turns(
+        [
+            make_user_message("go"),
+            *make_turn(0),
+            make_user_message("and"),
+            *make_turn(1),
+            *make_turn(2),
+            make_user_message("so?"),
+        ],
+        "r",
+    )
     made = TurnMap.from_messages(messages)
     for index in range(made.turn_count()):
         own = made.messages_for_range(TurnRange(index, index), messages)
@@ -131,7 +152,7 @@ def test_a_window_that_holds_nothing_is_an_error_and_no_nan(window: int) -> None
     """The original divides by it: headroom is NaN or infinite, and compaction never or always fires."""
     with pytest.raises(UsageError, match="window"):
         ContextConfig(max_context_tokens=window)
-    session = opened([loop(3)])
+    session = make_session([make_loop(3)])
     with pytest.raises(UsageError, match="window"):
         session.compact(window=window)
 
@@ -151,9 +172,9 @@ def test_the_published_defaults() -> None:
 
 @pytest.mark.spec("blocks.C4")
 def test_the_configuration_is_the_preset() -> None:
-    assert ContextConfig().policy(COUNTER) == blocks(COUNTER)
+    assert ContextConfig().build_policy(COUNTER) == blocks(COUNTER)
     config = CompactionConfig(keep_first_turns=1, compaction_scope=TokenBudget(), focus_message="the port")
-    made = ContextConfig(compaction=config, keep_recent=4).policy(COUNTER)
+    made = ContextConfig(compaction=config, keep_recent=4).build_policy(COUNTER)
     wanted = blocks(
         COUNTER, keep_first_turns=1, compaction_scope="token_budget", focus_message="the port", keep_recent=4
     )
@@ -177,13 +198,13 @@ def test_the_published_counts() -> None:
     counter = TokenCounter()
     assert (counter.estimate_text("hello"), counter.estimate_text("")) == (2, 0)
     assert counter.estimate_text("é" * 4) == 2, "bytes, not characters"
-    assert counter.estimate_message(user("hello")) == counter.estimate_message(said("hello")) == 6
+    assert counter.estimate_message(make_user_message("hello")) == counter.estimate_message(make_reply("hello")) == 6
     assert counter.estimate_message(Message("assistant", (Thinking("hello"),), "model")) == 6
     call = Message("assistant", (ToolCall("1", "read", '{"a": 1}'),), "model")
     assert counter.estimate_message(call) == 1 + 2 + 8 + 4
     result = Message("tool", (ToolResult("1", "read", (Text("hello"),)),), "tool")
     assert counter.estimate_message(result) == 2 + 1 + 8
-    assert counter.estimate_message(Message("user", (Opaque("x", b"12345678"),), "human")) == 2 + 4 + 4
+    assert counter.estimate_message(Message("user", (OpaquePart("x", b"12345678"),), "human")) == 2 + 4 + 4
 
 
 @pytest.mark.spec("blocks.C5")
@@ -202,17 +223,17 @@ class Words(TokenCounter):
 
 @pytest.mark.spec("blocks.C5")
 def test_one_overridden_method_counts_everywhere() -> None:
-    session = opened([loop(20)], blocks(Words()))
-    assert session.reading(window=100_000).estimate == size(session)
-    assert session.compact(to=size(session) * 3 // 4).status == "compacted"
+    session = make_session([make_loop(20)], blocks(Words()))
+    assert session.take_reading(window=100_000).estimate == count_view_tokens(session)
+    assert session.compact(to=count_view_tokens(session) * 3 // 4).status == "compacted"
     assert Words().name != TokenCounter().name
-    assert size(session) < size(opened([loop(20)]))
+    assert count_view_tokens(session) < count_view_tokens(make_session([make_loop(20)]))
 
 
 @pytest.mark.spec("blocks.C24")
 def test_a_tracker_is_a_report_and_an_estimate_of_what_follows() -> None:
     tracker, counter = ContextTracker(), TokenCounter()
-    messages = [user("hello"), said("hello"), user("hello")]
+    messages = [make_user_message("hello"), make_reply("hello"), make_user_message("hello")]
     assert tracker.estimate(messages) == 18
     tracker.record_usage(Usage(1_000, 50, cache_read=800), 1)
     assert tracker.estimate(messages) == 1_050 + counter.estimate_message(messages[2])
@@ -226,12 +247,12 @@ def test_a_tracker_is_a_report_and_an_estimate_of_what_follows() -> None:
 @pytest.mark.spec("blocks.Y11", "blocks.C24")
 def test_what_the_provider_reported_decides_the_trigger() -> None:
     """The original exports its tracker and never uses it: the loop goes by the heuristic alone."""
-    session = opened([loop(3)], model="some-model")
+    session = make_session([make_loop(3)], model="some-model")
     quiet = session.compact(window=20_000)
     assert quiet.status == "nothing"
-    session.used(Usage(19_000, 10, model="some-model"))
-    session.append(said("Done."))
-    reading = session.reading(window=20_000)
+    session.record_usage(Usage(19_000, 10, model="some-model"))
+    session.append(make_reply("Done."))
+    reading = session.take_reading(window=20_000)
     assert reading.source == "reported"
     assert reading.tokens >= 19_000
     assert session.preview(window=20_000)[0].need in ("soft", "hard")

@@ -7,29 +7,29 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from tenfold.config.presets.clip import clip
 from tenfold.designs import clip as design
-from tenfold.designs.clip import CompactContext, CompactionConfig, CompactionResult, Compactor, SummaryBatch
+from tenfold.designs.clip import CompactContextTool, CompactionConfig, CompactionResult, Compactor, SummaryBatch
 from tenfold.errors import UsageError
-from tenfold.llm.scripted import ScriptedModel
-from tenfold.policies.clip import clip
-from tenfold.record.ask import Answer, Summarize
-from tenfold.record.entry import message_of
-from tenfold.record.message import Message, Text, ToolCall, text_of
-from tenfold.wire.marks import summary_mark
+from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, Text, ToolCall, get_text
+from tenfold.wire.marks import find_summary_mark
 from tests.laws.conversations import Broken, Echo
 from tests.presets.clipping import (
     COUNTER,
     WINDOW,
-    answer,
-    newest,
-    opened,
-    policy,
-    result,
-    rounds,
-    said,
-    shown,
-    talk,
-    user,
+    build_policy,
+    get_archive_text,
+    get_beginnings,
+    get_newest_block,
+    make_answer,
+    make_result,
+    make_session,
+    make_talk,
+    make_user,
+    run_rounds,
 )
 
 
@@ -37,14 +37,14 @@ class Keeps:
     """A model that remembers what it was asked; it always says the same."""
 
     def __init__(self) -> None:
-        self.asked: list[Summarize] = []
+        self.asked: list[SummaryAsk] = []
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         self.asked.append(ask)
         return Answer(text=f"This stretch went on as planned, say {len(self.asked)} of it.")
 
 
-def history(pairs: int, words: int = 150) -> list[dict[str, str]]:
+def make_history(pairs: int, words: int = 150) -> list[dict[str, str]]:
     """A host's list in the OpenAI Chat format."""
     out: list[dict[str, str]] = []
     for n in range(pairs):
@@ -53,7 +53,7 @@ def history(pairs: int, words: int = 150) -> list[dict[str, str]]:
     return out
 
 
-def compactor(model: object = None, **config: object) -> Compactor:
+def make_compactor(model: object = None, **config: object) -> Compactor:
     made = msgspec.convert(config, CompactionConfig) if config else CompactionConfig()
     return design.create_compactor(made, model=model or Echo())  # type: ignore[arg-type]
 
@@ -77,22 +77,22 @@ def test_defaults_are_the_published_ones_and_zeros_are_allowed() -> None:
     assert sizes == (20, 5, 1024, 2, 2)
     assert (config.prompt, config.timeout, config.max_retries) == (None, 120_000, 2)
     assert (config.backoff_base_ms, config.max_consecutive_failures, config.context_budget) == (1_000, 3, 0.8)
-    assert design.WINDOW == 200_000
-    session = opened(policy(keep_recent=0, clip_first=0, clip_last=0))
-    assert rounds(session, 1)[0].status == "compacted"
-    text = shown(session)
+    assert design.DEFAULT_WINDOW == 200_000
+    session = make_session(build_policy(keep_recent=0, clip_first=0, clip_last=0))
+    assert run_rounds(session, 1)[0].status == "compacted"
+    text = get_archive_text(session)
     assert text.startswith("[Context Summary — ")
     assert "[Batch" not in text
     assert "omitted, searchable via memory_read ...]" in text
-    kept = [m for m in session.view.messages() if m.origin != "tenfold"]
+    kept = [m for m in session.view.get_messages() if m.origin != "tenfold"]
     assert len(kept) == 1, "only the current request stays where nothing is kept"
 
 
 @pytest.mark.spec("clip.3")
 def test_tokens_are_a_quarter_of_the_characters_rounded_up_and_results_count_content_only() -> None:
     assert [design.estimate_tokens(t) for t in ("", "a", "abcd", "abcde")] == [0, 1, 1, 2]
-    given = history(5)
-    done = compactor().compress(given, "conv")
+    given = make_history(5)
+    done = make_compactor().compress(given, "conv")
     assert done.tokens_estimate_before == sum(-(-len(m["content"]) // 4) for m in given)
     assert done.tokens_estimate_after == sum(-(-len(m["content"]) // 4) for m in done.history)
 
@@ -108,8 +108,8 @@ def test_it_fires_above_the_budget_less_the_overhead() -> None:
 
 @pytest.mark.spec("clip.4")
 def test_the_soft_check_is_made_once_for_each_user_message() -> None:
-    session = opened()
-    pairs = history(4, words=400)
+    session = make_session()
+    pairs = make_history(4, words=400)
     calls = {"id": "a", "type": "function", "function": {"name": "run", "arguments": "{}"}}
     loop = [
         {"role": "assistant", "content": "I look.", "tool_calls": [calls]},
@@ -126,31 +126,31 @@ def test_the_soft_check_is_made_once_for_each_user_message() -> None:
 
 @pytest.mark.spec("clip.5")
 def test_the_tool_compacts_the_session_and_answers_with_the_counters() -> None:
-    assert CompactContext().parameters["properties"] == {}
-    assert CompactContext().handle() == '{"success":false,"output":"Compaction not configured"}'
-    session = opened()
-    session.append(*talk(0, 1))
-    tool = CompactContext(session, window=100_000)
+    assert CompactContextTool().parameters["properties"] == {}
+    assert CompactContextTool().handle() == '{"success":false,"output":"Compaction not configured"}'
+    session = make_session()
+    session.append(*make_talk(0, 1))
+    tool = CompactContextTool(session, window=100_000)
     nothing = msgspec.json.decode(tool.handle({}))
     assert (nothing["messagesCompressed"], nothing["batchesCreated"]) == (0, 0)
     assert nothing["tokensEstimateBefore"] == nothing["tokensEstimateAfter"] > 0
-    session.append(*talk(1, 20))
-    counters = msgspec.json.decode(CompactContext(session, window=WINDOW).handle({}))
-    told = newest(session).batches
+    session.append(*make_talk(1, 20))
+    counters = msgspec.json.decode(CompactContextTool(session, window=WINDOW).handle({}))
+    told = get_newest_block(session).batches
     assert counters["batchesCreated"] == len(told)
     assert counters["messagesCompressed"] == sum(b.count for b in told)
-    assert counters["tokensEstimateAfter"] == design.content_tokens(session.view.messages())
+    assert counters["tokensEstimateAfter"] == design.count_content_tokens(session.view.get_messages())
     assert counters["tokensEstimateAfter"] < counters["tokensEstimateBefore"]
 
 
 @pytest.mark.spec("clip.6", "clip.8")
 def test_the_last_five_stay_and_the_rest_is_compressed() -> None:
-    given = history(5)
-    made = compactor()
+    given = make_history(5)
+    made = make_compactor()
     done = made.compress(given, "ten")
     assert (done.messages_compressed, done.batches_created, len(done.history)) == (5, 1, 6)
     assert done.history[1:] == given[5:]
-    few = history(2)[:3]
+    few = make_history(2)[:3]
     same = made.compress(few, "three")
     assert same.history is few
     assert (same.batches_created, same.messages_compressed, same.failed) == (0, 0, False)
@@ -160,21 +160,21 @@ def test_the_last_five_stay_and_the_rest_is_compressed() -> None:
 
 
 def test_what_was_changed_in_place_long_ago_is_read_before_it_is_compressed() -> None:
-    given, made = history(60), compactor()
+    given, made = make_history(60), make_compactor()
     made.compress(given, "long")
     given[72]["content"] = "It says something else now."
-    given.extend(history(3))
+    given.extend(make_history(3))
     made.compress(given, "long")
-    path = made.session("long").view.path
-    said = [text_of(m) for e in path.span(0, path.length - 1) if (m := message_of(e)) is not None]
+    path = made.get_session("long").view.path
+    said = [get_text(m) for e in path.get_entries(0, path.length - 1) if (m := get_message(e)) is not None]
     assert said == [item["content"] for item in given]
 
 
 @pytest.mark.spec("clip.6", "clip.10")
 def test_an_earlier_archive_is_set_aside_and_given_as_context_only() -> None:
     model = Keeps()
-    session = opened(model=model)
-    rounds(session, 2)
+    session = make_session(model=model)
+    run_rounds(session, 2)
     first, *later = model.asked
     assert "<context>" not in first.prompt
     for number, ask in enumerate(later, 2):
@@ -186,58 +186,62 @@ def test_an_earlier_archive_is_set_aside_and_given_as_context_only() -> None:
 
 @pytest.mark.spec("clip.7")
 def test_the_split_never_parts_a_call_from_its_results() -> None:
-    session = opened(policy(keep_recent=2))
-    session.append(*talk(0, 12))
+    session = make_session(build_policy(keep_recent=2))
+    session.append(*make_talk(0, 12))
     calls = (ToolCall("a", "run"), ToolCall("b", "run"))
-    session.append(user("please look"), answer("I look.", *calls), result("a", "one"), result("b", "two"))
-    session.append(user("thanks " * 50))
+    session.append(
+        make_user("please look"), make_answer("I look.", *calls), make_result("a", "one"), make_result("b", "two")
+    )
+    session.append(make_user("thanks " * 50))
     assert session.compact(window=WINDOW).status == "compacted"
-    kept = [m for m in session.view.messages() if m.origin != "tenfold"]
+    kept = [m for m in session.view.get_messages() if m.origin != "tenfold"]
     assert [m.role for m in kept] == ["assistant", "tool", "tool", "user"], "two were asked for, the step is whole"
-    assert not session.violations("openai-chat")
+    assert not session.find_violations("openai-chat")
 
 
 @pytest.mark.spec("clip.9")
 def test_chunks_are_groups_of_a_size_or_within_a_token_budget() -> None:
-    ten = [user("x" * 40) for _ in range(10)]
+    ten = [make_user("x" * 40) for _ in range(10)]
     assert [len(c) for c in design.chunk_messages(ten, 3)] == [3, 3, 3, 1]
-    sized = [user("x" * 4 * n) for n in (10, 10, 500, 10, 30, 10)]
+    sized = [make_user("x" * 4 * n) for n in (10, 10, 500, 10, 30, 10)]
     chunks = design.chunk_messages_by_token_budget(sized, 40)
-    assert [[len(text_of(m)) // 4 for m in c] for c in chunks] == [[10, 10], [500], [10, 30], [10]]
-    session = opened(policy(chunk_size=6))
-    rounds(session, 1)
-    counts = [b.count for b in newest(session).batches]
+    assert [[len(get_text(m)) // 4 for m in c] for c in chunks] == [[10, 10], [500], [10, 30], [10]]
+    session = make_session(build_policy(chunk_size=6))
+    run_rounds(session, 1)
+    counts = [b.count for b in get_newest_block(session).batches]
     assert set(counts[:-1]) == {6}
     assert 0 < counts[-1] <= 6
 
 
 @pytest.mark.spec("clip.9")
 def test_a_chunk_is_whole_units_whatever_its_size() -> None:
-    session = opened(policy(chunk_size=3, keep_recent=0))
+    session = make_session(build_policy(chunk_size=3, keep_recent=0))
     for n in range(4):
         calls = tuple(ToolCall(f"{n}{i}", "run") for i in range(4))
-        session.append(user(f"do it {n} " * 50), answer("So.", *calls), *(result(c.id, "out " * 300) for c in calls))
-    session.append(user("go on"))
+        session.append(
+            make_user(f"do it {n} " * 50), make_answer("So.", *calls), *(make_result(c.id, "out " * 300) for c in calls)
+        )
+    session.append(make_user("go on"))
     assert session.compact(window=WINDOW).status == "compacted"
-    for batch in newest(session).batches:
-        first = message_of(session.view.path.at(batch.first))
+    for batch in get_newest_block(session).batches:
+        first = get_message(session.view.path.get_entry(batch.first))
         assert first is not None
         assert first.role != "tool", "a step begins with its call"
-    assert [b.count for b in newest(session).batches if b.count > 3 and not b.sources] == [5, 5, 5, 5]
+    assert [b.count for b in get_newest_block(session).batches if b.count > 3 and not b.sources] == [5, 5, 5, 5]
 
 
 @pytest.mark.spec("clip.10")
 def test_there_is_one_batch_of_depth_zero_for_each_chunk_with_times_and_count() -> None:
-    session = opened(policy(chunk_size=4))
-    rounds(session, 1)
-    batches = newest(session).batches
+    session = make_session(build_policy(chunk_size=4))
+    run_rounds(session, 1)
+    batches = get_newest_block(session).batches
     path = session.view.path
     assert len(batches) > 2
     assert {b.depth for b in batches} == {0}
     for batch, following in pairwise(batches):
         assert following.first == batch.last + 1, "each position lies in one batch"
         assert batch.count == batch.last - batch.first + 1
-        assert (batch.start, batch.end) == (path.at(batch.first).time, path.at(batch.last).time)
+        assert (batch.start, batch.end) == (path.get_entry(batch.first).time, path.get_entry(batch.last).time)
 
 
 @pytest.mark.spec("clip.11")
@@ -258,8 +262,8 @@ def test_a_template_of_ones_own_is_filled_everywhere_and_checked() -> None:
 def test_the_preset_asks_with_the_users_own_prompt() -> None:
     model = Keeps()
     own = "You are {persona}.\nKnown: {existing_summary}\nNew: {messages}\nGo."
-    session = opened(policy(prompt=own, persona="the scribe"), model=model)
-    rounds(session, 2)
+    session = make_session(build_policy(prompt=own, persona="the scribe"), model=model)
+    run_rounds(session, 2)
     first, second = model.asked[0].prompt, model.asked[-1].prompt
     assert first.startswith("You are the scribe.\nKnown: (no prior summary)\nNew: <conversation>")
     assert first.endswith("</conversation>\nGo.")
@@ -271,9 +275,9 @@ def test_the_preset_asks_with_the_users_own_prompt() -> None:
 @pytest.mark.spec("clip.12")
 def test_the_default_is_a_structured_request_made_by_one_builder() -> None:
     messages = [
-        user("hello there"),
-        answer("I look.", ToolCall("a", "run", '{"path":"src/app.py"}')),
-        result("a", "42"),
+        make_user("hello there"),
+        make_answer("I look.", ToolCall("a", "run", '{"path":"src/app.py"}')),
+        make_result("a", "42"),
     ]
     ask = design.build_summarization_request(messages, "Earlier they met.")
     assert ask.system == design.DEFAULT_SYSTEM_PROMPT
@@ -286,30 +290,32 @@ def test_the_default_is_a_structured_request_made_by_one_builder() -> None:
     assert merge.purpose == "merge"
     assert merge.prompt.index("<summary>\none\n</summary>") < merge.prompt.index("<summary>\ntwo\n</summary>")
     model = Keeps()
-    session = opened(model=model)
-    rounds(session, 1)
+    session = make_session(model=model)
+    run_rounds(session, 1)
     used = model.asked[0]
-    stretch = session.view.path.span(newest(session).batches[0].first, newest(session).batches[0].last)
-    built = design.build_summarization_request([m for e in stretch if (m := message_of(e)) is not None])
+    stretch = session.view.path.get_entries(
+        get_newest_block(session).batches[0].first, get_newest_block(session).batches[0].last
+    )
+    built = design.build_summarization_request([m for e in stretch if (m := get_message(e)) is not None])
     assert used.system == built.system
     assert used.prompt.partition("<conversation>")[2] == built.prompt.partition("<conversation>")[2]
 
 
 @pytest.mark.spec("clip.17", "clip.6")
 def test_the_archive_is_one_system_message_at_the_head_and_the_messages_stay_in_the_log() -> None:
-    session = opened()
+    session = make_session()
     system = Message("system", (Text("You are kind."),), "harness")
     session.append(system)
-    before = talk(0, 12)
+    before = make_talk(0, 12)
     session.append(*before)
     session.compact(window=WINDOW)
-    head, archive, *rest = session.view.messages()
+    head, archive, *rest = session.view.get_messages()
     assert (head, archive.role) == (system, "system")
-    mark = summary_mark(text_of(archive))
+    mark = find_summary_mark(get_text(archive))
     assert mark is not None
-    assert mark.block == newest(session).id
+    assert mark.block == get_newest_block(session).id
     assert all(m.origin != "tenfold" for m in rest)
-    originals = [line.message for line in session.expand(newest(session).id, deep=True)]
+    originals = [line.message for line in session.expand(get_newest_block(session).id, deep=True)]
     assert originals == before[: len(originals)]
     assert len(originals) >= 12
 
@@ -317,15 +323,15 @@ def test_the_archive_is_one_system_message_at_the_head_and_the_messages_stay_in_
 @pytest.mark.spec("clip.17")
 @pytest.mark.parametrize("wire", ["anthropic", "gemini", "openai-chat", "openai-responses"])
 def test_a_host_of_any_wire_sends_the_archive_where_the_provider_takes_system_text(wire: str) -> None:
-    session = opened()
+    session = make_session()
     field = {"gemini": "contents", "openai-responses": "input"}.get(wire, "messages")
 
-    def item(role: str, text: str) -> dict[str, object]:
+    def make_item(role: str, text: str) -> dict[str, object]:
         if wire == "gemini":
             return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
         return {"role": role, "content": text}
 
-    given = [item(m.role, text_of(m)) for m in [*talk(0, 14), user("and now?")]]
+    given = [make_item(m.role, get_text(m)) for m in [*make_talk(0, 14), make_user("and now?")]]
     extra = {"system": "Be kind."} if wire == "anthropic" else {}
     sent = session.before_model({field: given, **extra}, window=WINDOW, wire=wire)
     assert session.outcome is not None
@@ -333,34 +339,36 @@ def test_a_host_of_any_wire_sends_the_archive_where_the_provider_takes_system_te
     assert "[Context Summary — " in msgspec.json.encode(sent).decode()
     listed = msgspec.json.encode(sent[field]).decode()
     assert ("[Context Summary" in listed) == wire.startswith("openai")
-    assert not session.violations(wire)
-    again = session.before_model({field: [*given, item("assistant", "ok"), item("user", "more?")], **extra}, wire=wire)
+    assert not session.find_violations(wire)
+    again = session.before_model(
+        {field: [*given, make_item("assistant", "ok"), make_item("user", "more?")], **extra}, wire=wire
+    )
     assert msgspec.json.encode(again).decode().count("[Context Summary — ") == 1
 
 
 @pytest.mark.spec("clip.19")
 def test_a_failing_model_leaves_history_and_view_as_they_were() -> None:
-    given = history(8)
-    made = compactor(Broken())
+    given = make_history(8)
+    made = make_compactor(Broken())
     done = made.compress(given, "conv")
     assert done.history is given
     assert done.failed
     assert (done.batches_created, done.messages_compressed) == (0, 0)
     assert done.tokens_estimate_before == done.tokens_estimate_after > 0
-    session = opened(model=Broken())
-    session.append(*talk(0, 12))
-    before = said(session.view.messages())
+    session = make_session(model=Broken())
+    session.append(*make_talk(0, 12))
+    before = get_beginnings(session.view.get_messages())
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "failed"
     assert "down" in outcome.reason
-    assert said(session.view.messages()) == before
-    assert session.view.marks.live == ()
+    assert get_beginnings(session.view.get_messages()) == before
+    assert session.view.state.live_blocks == ()
 
 
 @pytest.mark.spec("clip.19")
 def test_later_chunks_that_fail_leave_nothing_of_the_earlier_ones() -> None:
-    session = opened(policy(chunk_size=4), model=ScriptedModel(["The first stretch went well."]))
-    session.append(*talk(0, 12))
+    session = make_session(build_policy(chunk_size=4), model=ScriptedModel(["The first stretch went well."]))
+    session.append(*make_talk(0, 12))
     assert session.compact(window=WINDOW).status == "failed"
-    assert session.view.marks.live == ()
+    assert session.view.state.live_blocks == ()
     assert not session.search("went well")

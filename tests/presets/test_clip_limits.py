@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tenfold.config.presets.clip import clip
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, SummaryBatch
 from tenfold.errors import BadInput, UsageError
-from tenfold.log.memory import MemoryStore
-from tenfold.policies.clip import clip
+from tenfold.store.in_memory import MemoryStore
 from tests.laws.conversations import Echo
 from tests.presets.clipping import COUNTER
 
@@ -86,7 +86,7 @@ def test_a_raw_list_that_was_compressed_before_comes_back_as_the_view() -> None:
 @pytest.mark.parametrize("time", ["2020", "yesterday", "2020-13-44T00:00:00.000Z", ""])
 def test_a_batch_with_a_time_that_is_none_is_bad_input(time: str) -> None:
     with pytest.raises(BadInput, match="no batch header"):
-        design.batch_label("conv", SummaryBatch("x", 0, time, "unknown", 1))
+        design.format_batch_label("conv", SummaryBatch("x", 0, time, "unknown", 1))
 
 
 @pytest.mark.spec("clip.20")

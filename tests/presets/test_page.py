@@ -6,14 +6,14 @@ import importlib
 
 import pytest
 
-from tests.presets.page import HERE, NUMBERS, PAGE, covered, marked, rows, text
+from tests.presets.page import HERE, NUMBERS, PAGE, find_covering_tests, find_marked_tests, load_rows, render_page
 from tests.presets.row import Row
 
-ALL = [(preset, row) for preset in NUMBERS for row in rows(preset)]
+ALL = [(preset, row) for preset in NUMBERS for row in load_rows(preset)]
 MOST = 3
 
 
-def imported(path: str) -> object:
+def import_object(path: str) -> object:
     """The object at a dotted path: a module's name, or an attribute of a class in it."""
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
@@ -30,25 +30,25 @@ def imported(path: str) -> object:
 @pytest.mark.parametrize(("preset", "row"), ALL, ids=[f"{p}:{r.name}" for p, r in ALL])
 def test_a_row_can_be_imported_and_its_example_holds(preset: str, row: Row) -> None:
     assert set(row.ids) <= set(NUMBERS[preset])
-    it = imported(row.path) if row.path else None
+    it = import_object(row.path) if row.path else None
     if row.example:
         assert eval(row.example, {"it": it}) is True, row.example  # noqa: S307 - our own expressions
 
 
 @pytest.mark.parametrize("preset", NUMBERS)
 def test_every_number_has_a_row_and_a_test(preset: str) -> None:
-    named = {i for row in rows(preset) for i in row.ids}
+    named = {i for row in load_rows(preset) for i in row.ids}
     assert sorted(set(NUMBERS[preset]) - named) == []
-    assert sorted(set(NUMBERS[preset]) - set(covered())) == []
+    assert sorted(set(NUMBERS[preset]) - set(find_covering_tests())) == []
 
 
 def test_no_test_carries_more_than_three_numbers_or_one_that_does_not_exist() -> None:
     known = {each for numbers in NUMBERS.values() for each in numbers}
     for path in HERE.glob("test_*.py"):
-        for name, ids in marked(path):
+        for name, ids in find_marked_tests(path):
             assert 1 <= len(ids) <= MOST, f"{path.name}::{name}"
             assert set(ids) <= known, f"{path.name}::{name}"
 
 
 def test_the_page_is_what_is_generated() -> None:
-    assert PAGE.read_text(encoding="utf-8") == text(), "run `python -m tests.presets.page --write`"
+    assert PAGE.read_text(encoding="utf-8") == render_page(), "run `python -m tests.presets.page --write`"

@@ -17,25 +17,25 @@ from tenfold.designs.tail import (
     SessionBeforeCompactResult,
     SessionCompact,
     TailHarness,
-    compaction_entry,
+    get_compaction_entry,
 )
-from tenfold.designs.tail_events import TailEvent
-from tenfold.drive import Answerer
-from tenfold.record.ask import Answer, Summarize
+from tenfold.designs.tail.hook_events import TailEvent
+from tenfold.engine.drive import Answerer
+from tenfold.record.ask import Answer, SummaryAsk
 from tests.presets.tail_making import (
     WINDOW,
     Structured,
-    attempts,
-    blocks,
-    exchanges,
-    harness,
-    heard,
-    kinds,
-    messages_of,
-    opened,
-    said,
-    summary_of,
-    user,
+    get_attempts,
+    get_blocks,
+    get_kinds,
+    get_messages,
+    get_summary,
+    make_answer,
+    make_exchanges,
+    make_harness,
+    make_session,
+    make_user,
+    record_events,
 )
 
 
@@ -46,7 +46,7 @@ class Waiting(Structured):
         super().__init__()
         self.begun, self.go = threading.Event(), threading.Event()
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         self.begun.set()
         self.go.wait(20)
         return super().answer(ask)
@@ -54,46 +54,46 @@ class Waiting(Structured):
 
 @pytest.mark.spec("tail.A4", "tail.A39")
 def test_the_check_follows_a_run_that_ended_well_and_comes_before_settled() -> None:
-    agent = harness(exchanges(4))
-    events = heard(agent)
+    agent = make_harness(make_exchanges(4))
+    events = record_events(agent)
     with agent.invoke() as session:
-        session.append(*exchanges(5, start=4))
-    assert kinds(events) == [
+        session.append(*make_exchanges(5, start=4))
+    assert get_kinds(events) == [
         "save_point", "agent_end", "auto_compaction_start", "session_before_compact", "session_compact",
         "auto_compaction_end", "settled",
     ]  # fmt: skip
-    assert len(blocks(agent.session)) == 1
+    assert len(get_blocks(agent.session)) == 1
     events.clear()
     with agent.invoke() as session:
-        session.append(user("thanks"), said("you are welcome"))
-    assert kinds(events) == ["save_point", "agent_end", "settled"]
+        session.append(make_user("thanks"), make_answer("you are welcome"))
+    assert get_kinds(events) == ["save_point", "agent_end", "settled"]
 
 
 @pytest.mark.spec("tail.A4")
 def test_a_run_that_failed_is_not_checked() -> None:
-    agent = harness(exchanges(9))
-    events = heard(agent)
+    agent = make_harness(make_exchanges(9))
+    events = record_events(agent)
     agent.compact()
     with pytest.raises(ValueError, match="the run"), agent.invoke():
         raise ValueError("the run")
     assert events == []
-    assert blocks(agent.session) == []
+    assert get_blocks(agent.session) == []
     assert agent.phase == "idle"
 
 
 @pytest.mark.spec("tail.A5")
 def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None:
-    agent = harness(exchanges(4))
+    agent = make_harness(make_exchanges(4))
     done: list[CompactionResult] = []
     model = agent.session.answerer.model
     assert isinstance(model, Structured)
     with agent.invoke() as session:
         agent.compact(CompactOptions("the parser", done.append))
-        assert blocks(session) == []
-    (block,) = blocks(agent.session)
-    assert done == [compaction_entry(agent.session, block.id).result]
+        assert get_blocks(session) == []
+    (block,) = get_blocks(agent.session)
+    assert done == [get_compaction_entry(agent.session, block.id).result]
     assert any("Additional focus: the parser" in a.prompt for a in model.asked)
-    agent.session.append(*exchanges(5, start=4))
+    agent.session.append(*make_exchanges(5, start=4))
     agent.compact(CompactOptions("the lexer"))
     model.asked.clear()
     assert agent.run_compaction("something else")
@@ -103,7 +103,7 @@ def test_a_request_in_a_run_waits_for_its_end_and_its_instructions_win() -> None
 
 @pytest.mark.spec("tail.A5")
 def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> None:
-    agent = harness(exchanges(1))
+    agent = make_harness(make_exchanges(1))
     done: list[CompactionResult] = []
     agent.compact(CompactOptions("x", done.append))
     with agent.invoke():
@@ -119,10 +119,10 @@ def test_a_request_is_cleared_when_its_run_starts_even_if_nothing_happens() -> N
 
 @pytest.mark.spec("tail.A6", "tail.A7")
 def test_compacting_needs_an_idle_session_and_says_which_phase_it_is_in() -> None:
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     with agent.invoke(), pytest.raises(RuntimeError, match="running"):
         agent.run_compaction()
-    agent = harness(exchanges(9), model=(model := Waiting()))
+    agent = make_harness(make_exchanges(9), model=(model := Waiting()))
     got: list[bool] = []
     other = threading.Thread(target=lambda: got.append(agent.run_compaction()))
     other.start()
@@ -140,82 +140,82 @@ def test_compacting_needs_an_idle_session_and_says_which_phase_it_is_in() -> Non
 
 @pytest.mark.spec("tail.A6", "tail.A39", "tail.A7")
 def test_a_manual_run_says_whether_it_compacted_and_emits_no_auto_events() -> None:
-    agent = harness(exchanges(9))
-    events = heard(agent)
+    agent = make_harness(make_exchanges(9))
+    events = record_events(agent)
     assert agent.run_compaction()
-    assert kinds(events) == ["session_before_compact", "session_compact", "save_point", "settled"]
+    assert get_kinds(events) == ["session_before_compact", "session_compact", "save_point", "settled"]
     events.clear()
     assert not agent.run_compaction()
-    assert kinds(events) == []
+    assert get_kinds(events) == []
     assert agent.outcome is not None
     assert "no message followed" in agent.outcome.reason
-    small = harness(exchanges(1))
+    small = make_harness(make_exchanges(1))
     assert not small.run_compaction()
     assert small.outcome is not None
     assert "within the target" in small.outcome.reason
-    queued = harness(exchanges(9))
-    queued.queue.append(user("and then"))
-    events = heard(queued)
+    queued = make_harness(make_exchanges(9))
+    queued.queue.append(make_user("and then"))
+    events = record_events(queued)
     assert queued.run_compaction()
-    assert kinds(events)[-1] == "save_point", "not settled: a message waits"
+    assert get_kinds(events)[-1] == "save_point", "not settled: a message waits"
 
 
 @pytest.mark.spec("tail.A36")
 def test_the_first_cancel_stops_the_handlers_and_nothing_is_written() -> None:
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     asked: list[str] = []
 
     @agent.on("session_before_compact")
-    def first(_event: TailEvent) -> SessionBeforeCompactResult:
+    def cancel_compaction(_event: TailEvent) -> SessionBeforeCompactResult:
         asked.append("first")
         return SessionBeforeCompactResult(cancel=True)
 
     @agent.on("session_before_compact")
-    def second(_event: TailEvent) -> None:
+    def record_second(_event: TailEvent) -> None:
         asked.append("second")
 
-    events = heard(agent)
-    before = agent.session.view.messages()
+    events = record_events(agent)
+    before = agent.session.view.get_messages()
     assert not agent.run_compaction()
     assert asked == ["first"]
-    assert agent.session.view.messages() == before
-    assert "session_compact" not in kinds(events)
+    assert agent.session.view.get_messages() == before
+    assert "session_compact" not in get_kinds(events)
     assert agent.outcome is not None
     assert agent.outcome.status == "cancelled"
-    assert agent.outcome.tokens_before == sum(agent.session.sizes().values()), "counted like every Outcome"
+    assert agent.outcome.tokens_before == sum(agent.session.get_message_sizes().values()), "counted like every Outcome"
 
 
 @pytest.mark.spec("tail.A36", "tail.W12")
 def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effective_instructions() -> None:
     """The original gave the hooks the caller's instructions instead of those that ctx.compact() asked for."""
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     reports: list[str] = []
-    agent.session.answerer = replace(agent.session.answerer, report=reports.append)
+    agent.session.answerer = replace(agent.session.answerer, problem_reporter=reports.append)
     told: list[str] = []
 
-    def supply(text: str) -> object:
-        def handler(event: TailEvent) -> SessionBeforeCompactResult:
+    def build_handler(text: str) -> object:
+        def supply_result(event: TailEvent) -> SessionBeforeCompactResult:
             assert isinstance(event, SessionBeforeCompact)
             told.append(event.custom_instructions)
             assert event.branch_entries[-1].id == agent.session.leaf
             kept = event.preparation.retained_from_id
             return SessionBeforeCompactResult(compaction=CompactionResult(text, kept, 5))
 
-        return handler
+        return supply_result
 
-    agent.on("session_before_compact")(supply("one"))  # type: ignore[arg-type]
+    agent.on("session_before_compact")(build_handler("one"))  # type: ignore[arg-type]
 
     @agent.on("session_before_compact")
-    def broken(_event: TailEvent) -> None:
+    def raise_error(_event: TailEvent) -> None:
         raise KeyError("oops")
 
-    agent.on("session_before_compact")(supply("two"))  # type: ignore[arg-type]
+    agent.on("session_before_compact")(build_handler("two"))  # type: ignore[arg-type]
     agent.compact(CompactOptions("mine"))
     assert agent.run_compaction("the caller's")
     assert told == ["mine", "mine"]
     assert len(reports) == 1
     assert "KeyError" in reports[0]
-    assert "\ntwo\n" in summary_of(agent.session)
+    assert "\ntwo\n" in get_summary(agent.session)
     model = agent.session.answerer.model
     assert isinstance(model, Structured)
     assert model.asked == [], "a supplied result needs no call"
@@ -224,7 +224,7 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
 @pytest.mark.spec("tail.A37", "tail.A38", "tail.W14")
 def test_a_supplied_result_is_stored_as_it_is_and_marked() -> None:
     """The original looked its new entry up by equal text, so two equal summaries confused the event."""
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     ids: list[str] = []
 
     @agent.on("session_before_compact")
@@ -236,66 +236,66 @@ def test_a_supplied_result_is_stored_as_it_is_and_marked() -> None:
         )
 
     @agent.on("session_compact")
-    def after(event: TailEvent) -> None:
+    def record_id(event: TailEvent) -> None:
         assert isinstance(event, SessionCompact)
         ids.append(event.compaction_entry.id)
         assert event.from_hook
 
     assert agent.run_compaction()
-    agent.session.append(*exchanges(6, start=9))
+    agent.session.append(*make_exchanges(6, start=9))
     assert agent.run_compaction()
-    assert ids == [b.id for b in blocks(agent.session)]
+    assert ids == [b.id for b in get_blocks(agent.session)]
     assert len(set(ids)) == 2
-    entry = compaction_entry(agent.session, ids[0])
+    entry = get_compaction_entry(agent.session, ids[0])
     assert (entry.summary, entry.tokens_before, entry.from_hook) == ("the same words", 999, True)
     assert entry.details == CompactionDetails(("r.py",), ("w.py",))
-    assert "modified-files" not in summary_of(agent.session), "no footer"
-    assert "# Facts" not in summary_of(agent.session), "facts it misses are reported, not mended"
+    assert "modified-files" not in get_summary(agent.session), "no footer"
+    assert "# Facts" not in get_summary(agent.session), "facts it misses are reported, not mended"
     outcome = agent.outcome
     assert outcome is not None
     kept, total = outcome.facts["file_modified"]
     assert kept < total
-    assert blocks(agent.session)[-1].unshown > 0
+    assert get_blocks(agent.session)[-1].unshown_facts > 0
 
 
 @pytest.mark.parametrize(("text", "why"), [("", "it is empty"), ("far too long " * 9_000, "tokens in place of")])
 @pytest.mark.spec("tail.A37")
 def test_a_supplied_result_that_cannot_stand_fails_with_the_arithmetic(text: str, why: str) -> None:
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
 
     @agent.on("session_before_compact")
     def supply(event: TailEvent) -> SessionBeforeCompactResult:
         assert isinstance(event, SessionBeforeCompact)
         return SessionBeforeCompactResult(compaction=CompactionResult(text, event.preparation.retained_from_id, 1))
 
-    before = agent.session.view.messages()
+    before = agent.session.view.get_messages()
     assert not agent.run_compaction()
     assert agent.outcome is not None
     assert agent.outcome.status == "failed"
     assert why in agent.outcome.reason
-    assert agent.session.view.messages() == before
+    assert agent.session.view.get_messages() == before
 
 
 @pytest.mark.spec("tail.A38")
 def test_session_compact_has_the_new_entry_and_never_fires_without_one() -> None:
-    agent = harness(exchanges(9), model=Structured(failing=("first", "update", "prefix")))
-    events = heard(agent)
+    agent = make_harness(make_exchanges(9), model=Structured(failing=("first", "update", "prefix")))
+    events = record_events(agent)
     with agent.invoke():
         pass
-    assert "session_compact" not in kinds(events)
+    assert "session_compact" not in get_kinds(events)
     end = next(e for e in events if isinstance(e, AutoCompactionEnd))
     assert end.result is None
     assert "the provider is down" in end.error_message
-    assert kinds(events)[-1] == "settled", "the run that was good stays good"
+    assert get_kinds(events)[-1] == "settled", "the run that was good stays good"
 
 
 @pytest.mark.spec("tail.A38", "tail.A2")
 def test_the_entry_of_the_event_is_read_from_the_block() -> None:
-    agent = harness(exchanges(9))
-    events = heard(agent)
+    agent = make_harness(make_exchanges(9))
+    events = record_events(agent)
     path = agent.session.view.path
     made = Compaction(settings=agent.settings, counter=agent.session.policy.counter)
-    found = made.prepare(path.span(0, path.length - 1))
+    found = made.prepare(path.get_entries(0, path.length - 1))
     leaf = agent.session.leaf
     assert agent.run_compaction()
     entry = next(e for e in events if isinstance(e, SessionCompact)).compaction_entry
@@ -304,8 +304,8 @@ def test_the_entry_of_the_event_is_read_from_the_block() -> None:
     assert entry.summary.startswith("## Goal")
     assert entry.timestamp.endswith("+00:00")
     assert entry.tokens_before == found.tokens_before
-    shown = [s for s in agent.session.view.shown() if s.original]
-    assert entry.first_kept_entry_id in {path.at(s.at).id for s in shown}
+    shown = [s for s in agent.session.view.get_visible_messages() if s.is_original]
+    assert entry.first_kept_entry_id in {path.get_entry(s.position).id for s in shown}
     assert not entry.from_hook
 
 
@@ -313,110 +313,110 @@ def test_the_entry_of_the_event_is_read_from_the_block() -> None:
 @pytest.mark.spec("tail.A36", "tail.A23")
 def test_handlers_are_asked_of_what_will_be_done_in_the_window_at_hand(window: int) -> None:
     """The published sizes are clamped there: a plan without the window had another cut, or was none at all."""
-    agent = TailHarness(opened(exchanges(window // 2_000)), window)
+    agent = TailHarness(make_session(make_exchanges(window // 2_000)), window)
     seen: list[SessionBeforeCompact] = []
     agent.on("session_before_compact")(seen.append)  # type: ignore[arg-type]
     path = agent.session.view.path
     assert agent.run_compaction()
     (event,) = seen
     assert agent.outcome is not None
-    entry = compaction_entry(agent.session, agent.outcome.block)
+    entry = get_compaction_entry(agent.session, agent.outcome.block)
     found = event.preparation
     assert (found.retained_from_id, found.tokens_before) == (entry.first_kept_entry_id, entry.tokens_before)
-    at = next(p for p in range(path.length) if path.at(p).id == found.retained_from_id)
-    assert [*found.messages_to_summarize, *found.turn_prefix_messages] == messages_of(path.span(0, at - 1))
-    other = TailHarness(opened(exchanges(window // 2_000)), window)
+    at = next(p for p in range(path.length) if path.get_entry(p).id == found.retained_from_id)
+    assert [*found.messages_to_summarize, *found.turn_prefix_messages] == get_messages(path.get_entries(0, at - 1))
+    other = TailHarness(make_session(make_exchanges(window // 2_000)), window)
     other.on("session_before_compact")(lambda _: SessionBeforeCompactResult(cancel=True))
     assert not other.run_compaction()
-    assert blocks(other.session) == []
+    assert get_blocks(other.session) == []
 
 
 @pytest.mark.spec("tail.A37", "tail.A30")
 def test_a_supplied_result_that_begins_nowhere_is_a_failed_outcome_and_no_exception() -> None:
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     bad = SessionBeforeCompactResult(compaction=CompactionResult("short", "no-such-id", 1))
     agent.on("session_before_compact")(lambda _: bad)
-    events = heard(agent)
+    events = record_events(agent)
     with agent.invoke():
         pass
     assert agent.outcome is not None
     assert agent.outcome.status == "failed"
     assert "no-such-id" in agent.outcome.reason
     assert any("no-such-id" in e.error_message for e in events if isinstance(e, AutoCompactionEnd))
-    assert kinds(events)[-1] == "settled"
+    assert get_kinds(events)[-1] == "settled"
 
 
 @pytest.mark.spec("tail.A2", "tail.A30")
 def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> None:
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     reports: list[str] = []
-    agent.session.answerer = replace(agent.session.answerer, report=reports.append)
+    agent.session.answerer = replace(agent.session.answerer, problem_reporter=reports.append)
     good = [agent.settings]
     live = TailHarness(agent.session, WINDOW, settings=lambda: good[0])
     good.clear()
     with live.invoke():
         pass
-    assert len(blocks(live.session)) == 1
+    assert len(get_blocks(live.session)) == 1
     assert any("IndexError" in told for told in reports)
 
 
 @pytest.mark.spec("tail.A6")
 def test_no_instructions_may_be_said_as_none() -> None:
-    assert harness(exchanges(9)).run_compaction(None)
+    assert make_harness(make_exchanges(9)).run_compaction(None)
 
 
 @pytest.mark.spec("tail.A41")
 def test_a_threshold_run_never_retries_but_waiting_messages_go_on() -> None:
-    agent = harness(exchanges(9))
-    agent.queue.append(user("next"))
-    events = heard(agent)
+    agent = make_harness(make_exchanges(9))
+    agent.queue.append(make_user("next"))
+    events = record_events(agent)
     with agent.invoke():
         pass
     end = next(e for e in events if isinstance(e, AutoCompactionEnd))
-    assert end.result == compaction_entry(agent.session, blocks(agent.session)[0].id).result
+    assert end.result == get_compaction_entry(agent.session, get_blocks(agent.session)[0].id).result
     assert not end.will_retry
-    assert "settled" not in kinds(events), "the host goes on with what waits"
+    assert "settled" not in get_kinds(events), "the host goes on with what waits"
 
 
 @pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.spec("tail.A42")
 def test_an_abort_appends_no_compaction(auto: bool) -> None:  # noqa: FBT001 - a row of a table
     model = Waiting()
-    agent = harness(exchanges(9), model=model)
-    events = heard(agent)
-    before = agent.session.view.messages()
+    agent = make_harness(make_exchanges(9), model=model)
+    events = record_events(agent)
+    before = agent.session.view.get_messages()
 
-    def work() -> None:
+    def run_harness() -> None:
         if auto:
             with agent.invoke():
                 pass
         else:
             agent.run_compaction()
 
-    other = threading.Thread(target=work)
+    other = threading.Thread(target=run_harness)
     other.start()
     assert model.begun.wait(20)
     agent.abort_compaction()
     model.go.set()
     other.join(20)
-    assert agent.session.view.messages() == before
-    assert blocks(agent.session) == []
+    assert agent.session.view.get_messages() == before
+    assert get_blocks(agent.session) == []
     assert agent.outcome is not None
     assert (agent.outcome.status, agent.outcome.reason) == ("cancelled", "Compaction cancelled")
     assert [e.aborted for e in events if isinstance(e, AutoCompactionEnd)] == ([True] if auto else [])
-    assert [a.status for a in attempts(agent.session)] == ["cancelled"], "what it cost is remembered"
+    assert [a.status for a in get_attempts(agent.session)] == ["cancelled"], "what it cost is remembered"
     assert agent.run_compaction(), "the next one is free to run"
 
 
 @pytest.mark.spec("tail.A36", "tail.A38")
 def test_the_session_s_own_hooks_and_listeners_are_told_as_well() -> None:
-    agent = harness(exchanges(9))
+    agent = make_harness(make_exchanges(9))
     told: list[str] = []
     model = agent.session.answerer.model
     agent.session.answerer = Answerer(
         model=model,
-        before=(lambda consult: told.append(f"before {consult.focus}"),),
-        after=(lambda _outcome, block: told.append(block.id),),
+        before_hooks=(lambda consult: told.append(f"before {consult.focus}"),),
+        after_hooks=(lambda _outcome, block: told.append(block.id),),
     )
     assert agent.run_compaction("the parser")
-    assert told == ["before the parser", blocks(agent.session)[0].id]
+    assert told == ["before the parser", get_blocks(agent.session)[0].id]

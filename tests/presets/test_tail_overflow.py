@@ -12,9 +12,18 @@ from tenfold.designs.tail import (
     SessionBeforeCompactResult,
     is_context_overflow,
 )
-from tenfold.designs.tail_events import TailEvent
+from tenfold.designs.tail.hook_events import TailEvent
 from tenfold.record.entry import Usage
-from tests.presets.tail_making import WINDOW, blocks, exchanges, harness, heard, kinds, said, user
+from tests.presets.tail_making import (
+    WINDOW,
+    get_blocks,
+    get_kinds,
+    make_answer,
+    make_exchanges,
+    make_harness,
+    make_user,
+    record_events,
+)
 
 OVERFLOWS = (
     "prompt is too long: 213462 tokens > 200000 maximum",
@@ -52,45 +61,45 @@ def test_a_rate_limit_is_no_overflow(text: str) -> None:
 
 @pytest.mark.spec("tail.A40", "tail.A39")
 def test_an_overflow_is_compacted_once_and_the_request_is_sent_again() -> None:
-    agent = harness([*exchanges(8), user("go on")])
-    events = heard(agent)
-    failed = replace(said(""), status="error")
+    agent = make_harness([*make_exchanges(8), make_user("go on")])
+    events = record_events(agent)
+    failed = replace(make_answer(""), status="error")
     agent.session.append(failed)
     assert agent.recover(OVERFLOWS[0])
-    assert kinds(events)[0] == "auto_compaction_start"
+    assert get_kinds(events)[0] == "auto_compaction_start"
     end = events[-1]
     assert isinstance(end, AutoCompactionEnd)
     assert end.will_retry
-    assert all(m.status == "ok" for m in agent.session.view.messages()), "the error is in no request"
+    assert all(m.status == "ok" for m in agent.session.view.get_messages()), "the error is in no request"
     agent.session.append(failed)
     assert not agent.recover(OVERFLOWS[0]), "one attempt only"
     last = events[-1]
     assert isinstance(last, AutoCompactionEnd)
     assert "again after a compaction" in last.error_message
-    agent.session.append(said("an answer"), *exchanges(8, start=20), user("once more"))
+    agent.session.append(make_answer("an answer"), *make_exchanges(8, start=20), make_user("once more"))
     assert agent.recover(OVERFLOWS[0]), "an answer that came resets it"
 
 
 @pytest.mark.spec("tail.A40", "tail.A36")
 def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> None:
-    agent = harness([*exchanges(8), user("go on")])
+    agent = make_harness([*make_exchanges(8), make_user("go on")])
 
     @agent.on("session_before_compact")
     def supply(event: TailEvent) -> SessionBeforeCompactResult:
         assert isinstance(event, SessionBeforeCompact)
         return SessionBeforeCompactResult(compaction=CompactionResult("x", event.preparation.retained_from_id, 1))
 
-    failed = replace(said(""), status="error")
+    failed = replace(make_answer(""), status="error")
     agent.session.append(failed)
     assert agent.recover(OVERFLOWS[0])
     agent.session.append(failed)
     assert not agent.recover(OVERFLOWS[0])
-    assert len(blocks(agent.session)) == 1
+    assert len(get_blocks(agent.session)) == 1
 
 
 @pytest.mark.spec("tail.A40", "tail.A41")
 def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
-    agent = harness([*exchanges(8), user("go on")])
+    agent = make_harness([*make_exchanges(8), make_user("go on")])
     agent.session.model = "m"
     over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
     assert not agent.recover(usage=Usage(WINDOW, 5, model="m"))

@@ -14,88 +14,88 @@ from tenfold.designs.tail import (
     CompactionSettings,
     append_compaction,
     build_session_context,
-    compaction_entry,
+    get_compaction_entry,
 )
-from tenfold.errors import DamagedLine, NotFound
+from tenfold.errors import DamagedLine, NotFoundError
+from tenfold.formats import read_file
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, Setting
-from tenfold.record.message import text_of
-from tenfold.transcripts import read_file
+from tenfold.record.message import get_text
 from tests.presets.tail_making import (
     WINDOW,
-    blocks,
-    called,
-    entries,
-    exchanges,
-    gave,
-    manual,
-    messages_of,
-    opened,
-    path_of,
-    said,
-    summary_of,
-    user,
-    words,
+    build_manual_call,
+    get_blocks,
+    get_entries,
+    get_messages,
+    get_summary,
+    make_answer,
+    make_call,
+    make_exchanges,
+    make_path,
+    make_result,
+    make_session,
+    make_user,
+    make_words,
 )
 
 
 @pytest.mark.spec("tail.A32", "tail.A31")
 def test_a_result_is_appended_at_the_leaf_and_nothing_else_changes() -> None:
-    session = opened(exchanges(6))
-    known, leaf = entries(session), session.leaf
+    session = make_session(make_exchanges(6))
+    known, leaf = get_entries(session), session.leaf
     made = Compaction(settings=CompactionSettings(keep_recent_tokens=1_000))
-    found = made.prepare(session.view.path.span(0, session.view.length - 1))
+    found = made.prepare(session.view.path.get_entries(0, session.view.length - 1))
     assert found is not None
     outcome = append_compaction(session, made.compact(found))
     assert outcome.status == "compacted"
-    (block,) = blocks(session)
+    (block,) = get_blocks(session)
     assert (session.leaf, block.parent) == (block.id, leaf)
-    assert entries(session)[:-1] == known
-    assert session.reading(window=WINDOW).tokens < outcome.tokens_before
-    entry = compaction_entry(session, block.id)
+    assert get_entries(session)[:-1] == known
+    assert session.take_reading(window=WINDOW).tokens < outcome.tokens_before
+    entry = get_compaction_entry(session, block.id)
     assert entry.first_kept_entry_id == found.retained_from_id
     assert entry.tokens_before == found.tokens_before
     tail = [e for e in known if e.id >= found.retained_from_id]
-    shown = [s.message for s in session.view.shown() if s.original]
-    assert [text_of(m) for m in shown][-len(tail) :] == [text_of(m) for m in messages_of(tail)]
+    shown = [s.message for s in session.view.get_visible_messages() if s.is_original]
+    assert [get_text(m) for m in shown][-len(tail) :] == [get_text(m) for m in get_messages(tail)]
 
 
 @pytest.mark.spec("tail.A32", "tail.W3")
 def test_a_tail_cannot_begin_inside_a_step() -> None:
     """The original appended any id: a tail that begins with a result was refused by the provider from then on."""
-    session = opened([*exchanges(4), called("z"), gave("z", words(900)), said("ok")])
-    result_id = entries(session)[-2].id
-    with pytest.raises(NotFound, match="whole step"):
+    session = make_session([*make_exchanges(4), make_call("z"), make_result("z", make_words(900)), make_answer("ok")])
+    result_id = get_entries(session)[-2].id
+    with pytest.raises(NotFoundError, match="whole step"):
         append_compaction(session, CompactionResult("short", result_id, 1))
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         append_compaction(session, CompactionResult("short", "no-such-id", 1))
-    with pytest.raises(NotFound, match="no compaction"):
-        compaction_entry(session, result_id)
-    assert blocks(session) == []
+    with pytest.raises(NotFoundError, match="no compaction"):
+        get_compaction_entry(session, result_id)
+    assert get_blocks(session) == []
 
 
 @pytest.mark.spec("tail.A33", "tail.A20")
 def test_the_context_is_the_latest_summary_and_what_it_kept_and_what_followed() -> None:
-    session = opened(exchanges(6))
-    session.compact(manual(session))
-    session.append(*exchanges(5, start=6))
-    session.compact(manual(session))
-    session.append(user("and now"))
-    stored = entries(session)
+    session = make_session(make_exchanges(6))
+    session.compact(build_manual_call(session))
+    session.append(*make_exchanges(5, start=6))
+    session.compact(build_manual_call(session))
+    session.append(make_user("and now"))
+    stored = get_entries(session)
     context = build_session_context(stored)
-    assert list(context.messages) == session.view.messages()
+    assert list(context.messages) == session.view.get_messages()
     summaries = [m for m in context.messages if m.origin == "tenfold"]
     assert len(summaries) == 1, "only the latest counts"
-    assert text_of(context.messages[-1]) == "and now"
+    assert get_text(context.messages[-1]) == "and now"
     first = next(e for e in stored if isinstance(e, Block))
     then = build_session_context(stored, first.id).messages
-    assert text_of(then[-1]) == "Part 5 is done."
+    assert get_text(then[-1]) == "Part 5 is done."
     assert sum(m.origin == "tenfold" for m in then) == 1
 
 
 @pytest.mark.spec("tail.A33")
 def test_any_leaf_gives_a_context() -> None:
-    path: list[Entry] = [*path_of(exchanges(1))]
+    path: list[Entry] = [*make_path(make_exchanges(1))]
     path.insert(1, Setting("set-1", path[0].id, "", None, "model", "p/one"))
     path.insert(2, Setting("set-2", "set-1", "", None, "thinking", "high"))
     assert build_session_context(path, None).messages == ()
@@ -111,22 +111,22 @@ def test_any_leaf_gives_a_context() -> None:
 
 @pytest.mark.spec("tail.A34")
 def test_the_summary_is_found_again_in_a_list_that_the_host_sends_back() -> None:
-    session = opened(exchanges(6))
-    session.compact(manual(session))
-    before = len(entries(session))
-    session.sync([*session.view.messages(), user("next")])
-    assert len(entries(session)) == before + 1, "our own summary is no new message"
-    assert len(blocks(session)) == 1
+    session = make_session(make_exchanges(6))
+    session.compact(build_manual_call(session))
+    before = len(get_entries(session))
+    session.sync([*session.view.get_messages(), make_user("next")])
+    assert len(get_entries(session)) == before + 1, "our own summary is no new message"
+    assert len(get_blocks(session)) == 1
 
 
-def _lines(*values: object) -> str:
+def _render_lines(*values: object) -> str:
     return "".join(json.dumps(v) + "\n" for v in values)
 
 
 HEADER = {"type": "session", "id": "s1", "cwd": "/work", "version": 1, "timestamp": "2026-01-01T00:00:00Z"}
 
 
-def _said(role: str, text: str) -> dict[str, object]:
+def _make_message(role: str, text: str) -> dict[str, object]:
     return {"type": "message", "message": {"role": role, "content": [{"type": "text", "text": text}]}}
 
 
@@ -135,10 +135,16 @@ def test_old_session_files_are_read_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "old.jsonl"
     compaction = {"type": "compaction", "summary": "s", "firstKeptEntryIndex": 2, "tokensBefore": 9}
     file.write_text(
-        _lines(HEADER, _said("user", "one"), _said("assistant", "two"), compaction, _said("hookMessage", "x"))
+        _render_lines(
+            HEADER,
+            _make_message("user", "one"),
+            _make_message("assistant", "two"),
+            compaction,
+            _make_message("hookMessage", "x"),
+        )
     )
     (found,) = read_file(file)
-    assert [type(e).__name__ for e in found.entries] == ["Said", "Said", "Custom", "Said"]
+    assert [type(e).__name__ for e in found.entries] == ["MessageEntry", "MessageEntry", "CustomEntry", "MessageEntry"]
     assert [e.parent for e in found.entries] == [None, *(e.id for e in found.entries[:-1])], "a chain, without ids"
     assert found.entries[-1].message.origin == "harness"  # type: ignore[union-attr]
     assert build_session_context(found.entries).messages[0].origin == "human", "what it hid is in view: ours to compact"
@@ -148,27 +154,31 @@ def test_old_session_files_are_read_as_they_are(tmp_path: Path) -> None:
 def test_a_malformed_line_is_reported_with_its_number_and_skipped_only_if_asked(tmp_path: Path) -> None:
     """The original skipped it in silence, and took a file without header for an empty session."""
     file = tmp_path / "bad.jsonl"
-    file.write_text(_lines(HEADER, _said("user", "one")) + '{"type": "mess\n' + _lines(_said("assistant", "two")))
+    file.write_text(
+        _render_lines(HEADER, _make_message("user", "one"))
+        + '{"type": "mess\n'
+        + _render_lines(_make_message("assistant", "two"))
+    )
     with pytest.raises(DamagedLine) as caught:
         read_file(file)
     assert caught.value.line == 3
     (found,) = read_file(file, skip_damaged=True)
-    assert [text_of(m) for m in build_session_context(found.entries).messages] == ["one", "two"]
+    assert [get_text(m) for m in build_session_context(found.entries).messages] == ["one", "two"]
     assert found.problems
 
 
 @pytest.mark.spec("tail.W13", "tail.A32")
 def test_one_id_has_one_meaning_whatever_it_is_called() -> None:
     """The original had three names for it, and stored the new parent under the name of where one came from."""
-    session = opened(exchanges(6))
+    session = make_session(make_exchanges(6))
     made = Compaction(settings=CompactionSettings(keep_recent_tokens=1_000))
-    found = made.prepare(session.view.path.span(0, session.view.length - 1))
+    found = made.prepare(session.view.path.get_entries(0, session.view.length - 1))
     assert found is not None
     result = CompactionResult("short", found.retained_from_id, 7, CompactionDetails())
     append_compaction(session, result)
-    (block,) = blocks(session)
-    entry = compaction_entry(session, block.id)
-    at = next(p for p in range(session.view.length) if session.view.path.at(p).id == found.retained_from_id)
+    (block,) = get_blocks(session)
+    entry = get_compaction_entry(session, block.id)
+    at = next(p for p in range(session.view.length) if session.view.path.get_entry(p).id == found.retained_from_id)
     assert entry.first_kept_entry_id == found.retained_from_id
     assert block.replacements[-1].last == at - 1
-    assert "short" in summary_of(session)
+    assert "short" in get_summary(session)

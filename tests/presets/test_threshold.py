@@ -9,53 +9,64 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from tenfold.config.presets.threshold import CLOSING, OPENING, threshold
 from tenfold.designs.threshold import Context, new, with_max_tokens
-from tenfold.drive import Answerer
-from tenfold.engine import Call
-from tenfold.events import Event, Skipped, Warned
-from tenfold.llm import Reply, ScriptedModel
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import Characters4
-from tenfold.plan.draft import Recall
-from tenfold.plan.stages.whole import is_continuation, quoted
-from tenfold.policies.threshold import CLOSING, OPENING, threshold
-from tenfold.record.message import Image, Message, Text, text_of
+from tenfold.engine.compact import Call
+from tenfold.engine.drive import Answerer
+from tenfold.events import CompactionSkip, CompactionWarning, Event
+from tenfold.formats import ParsedSession
+from tenfold.llm import ScriptedModel, ScriptedReply
+from tenfold.meter.counters import CharacterCounter
+from tenfold.plan.draft import RecallMode
+from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
+from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
-from tenfold.stateless import compact
-from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.ladder import Settings
-from tenfold.summarize.whole import DIVIDER, FALLBACK_CHARACTERS, fallback, fitting
-from tenfold.transcripts import Recorded
-from tenfold.view.rules import check
-from tenfold.wire import summary_text
-from tests.engine.making import COUNTER, blocks, called, gave, opened, read, said, system, user, work
+from tenfold.session.stateless import compact
+from tenfold.store.in_memory import MemoryStore
+from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, fit_messages, write_fallback
+from tenfold.summarize.ladder import SummarySettings
+from tenfold.summarize.prompt_files import with_prompts
+from tenfold.view.rules import check_messages
+from tenfold.wire import extract_summary_text
+from tests.engine.making import (
+    COUNTER,
+    get_blocks,
+    make_call,
+    make_read_step,
+    make_reply,
+    make_result,
+    make_system_message,
+    make_user_message,
+    make_work,
+    open_session,
+)
 from tests.laws import conversations
-from tests.laws.recorded import path_of
+from tests.laws.recorded import get_path
 from tests.laws.strategies import Log
-from tests.presets.simulator import SUMMARY, text
-from tests.sessions import needed
+from tests.presets.simulator import SUMMARY, make_text
+from tests.sessions import require_sessions
 
 HEADINGS = ("## Current State", "## Key Information", "## Context & Decisions", "## Exact Next Steps")
 REQUEST = "Now finish `lib/billing.py`, and keep the old schema.\nThen tell me."
 
 
-def brief(told: str) -> str:
+def make_brief(told: str) -> str:
     """A model's text under the four headings."""
     return "\n".join(f"{heading}\n{told}" for heading in HEADINGS)
 
 
-def session(
-    messages: Sequence[Message], *replies: Reply | str, repeat: bool = False, input_tokens: int = 0
+def make_scripted_session(
+    messages: Sequence[Message], *replies: ScriptedReply | str, repeat: bool = False, input_tokens: int = 0
 ) -> tuple[Session, ScriptedModel]:
     """A session under the preset over these messages, and the model that it asks."""
     model = ScriptedModel(replies or [SUMMARY], repeat=repeat)
-    settings_ = with_prompts(Settings(models=("m",), input_tokens=input_tokens))
-    return opened(messages, threshold(COUNTER, summary=settings_), answerer=Answerer(model=model)), model
+    settings_ = with_prompts(SummarySettings(models=("m",), input_tokens=input_tokens))
+    return open_session(messages, threshold(COUNTER, summary=settings_), answerer=Answerer(model=model)), model
 
 
-def told(session: Session) -> str:
+def get_newest_summary(session: Session) -> str:
     """The narrative and facts of the newest summary in view."""
-    texts = (summary_text(text_of(m)) for m in session.view.messages() if m.origin == "tenfold")
+    texts = (extract_summary_text(get_text(m)) for m in session.view.get_messages() if m.origin == "tenfold")
     return next(t for t in texts if t is not None)
 
 
@@ -64,15 +75,15 @@ def told(session: Session) -> str:
 
 @pytest.mark.spec("threshold.16", "threshold.17", "threshold.13")
 def test_everything_becomes_a_summary_and_a_continuation_of_the_users_role() -> None:
-    made, _ = session([*work(12), user(REQUEST), *read(90, "lib/billing.py")])
+    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST), *make_read_step(90, "lib/billing.py")])
     outcome = made.compact(window=8_000)
     assert outcome.status == "compacted"
-    summary, continued = made.view.messages()
+    summary, continued = made.view.get_messages()
     assert (summary.role, continued.role) == ("user", "user")
-    inner = summary_text(text_of(summary)) or ""
+    inner = extract_summary_text(get_text(summary)) or ""
     assert inner.startswith(f"{OPENING}\n{HEADINGS[0]}\n")
     assert inner.endswith(f"\n{CLOSING}")
-    note = text_of(continued)
+    note = get_text(continued)
     assert note.startswith("[System note: this conversation was compacted, because it outgrew the context window.")
     assert f"The user's current request is: `{REQUEST}`" in note
     assert note.endswith("without asking the user to repeat anything.]")
@@ -80,57 +91,59 @@ def test_everything_becomes_a_summary_and_a_continuation_of_the_users_role() -> 
 
 @pytest.mark.spec("threshold.17")
 def test_without_a_users_word_the_continuation_has_no_request_clause() -> None:
-    made, _ = session([said(text(900, n)) for n in range(20)])
+    made, _ = make_scripted_session([make_reply(make_text(900, n)) for n in range(20)])
     assert made.compact(window=8_000).status == "compacted"
-    note = text_of(made.view.messages()[1])
+    note = get_text(made.view.get_messages()[1])
     assert "request" not in note
     assert note.endswith("without asking the user to repeat anything.]")
 
 
 @pytest.mark.spec("threshold.16", "threshold.17")
 def test_system_prompt_open_step_pins_and_a_picture_stay_as_they_are() -> None:
-    picture = Message("user", (Text("What is wrong here?"), Image(media="image/png", data="QUJD")), "human")
-    open_call = called("open", "look", '{"at": 1}')
-    made, _ = session([system(), *work(12), said("Kept."), picture, *read(91, "a.py"), open_call])
-    kept = next(s for s in made.view.shown() if text_of(s.message) == "Kept.")
-    made.pin(made.view.path.at(kept.at).id)
+    picture = Message("user", (Text("What is wrong here?"), Image(media_type="image/png", data="QUJD")), "human")
+    open_call = make_call("open", "look", '{"at": 1}')
+    made, _ = make_scripted_session(
+        [make_system_message(), *make_work(12), make_reply("Kept."), picture, *make_read_step(91, "a.py"), open_call]
+    )
+    kept = next(s for s in made.view.get_visible_messages() if get_text(s.message) == "Kept.")
+    made.pin(made.view.path.get_entry(kept.position).id)
     assert made.compact(window=8_000).status == "compacted"
-    found = made.view.messages()
-    assert [found[0], found[1], found[3], found[5]] == [system(), said("Kept."), picture, open_call]
+    found = made.view.get_messages()
+    assert [found[0], found[1], found[3], found[5]] == [make_system_message(), make_reply("Kept."), picture, open_call]
     assert is_continuation(found[4])
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert check(found, wire) == [], wire
+        assert check_messages(found, wire) == [], wire
 
 
 @pytest.mark.spec("threshold.W4", "threshold.17")
 def test_the_request_stays_verbatim_at_every_later_step_and_through_the_next_compactions() -> None:
     """In the original the continuation lives for one request; at the next step the request is in the summary alone."""
-    made, _ = session([*work(12), user(REQUEST)], SUMMARY, repeat=True)
+    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], SUMMARY, repeat=True)
     for number in range(4):
-        made.append(*[m for n in range(12) for m in read(number * 100 + n, f"src/more{number}_{n}.py")])
+        made.append(*[m for n in range(12) for m in make_read_step(number * 100 + n, f"src/more{number}_{n}.py")])
         for window in (8_000, 8_000):
             made.compact(window=window)
-            assert sum(REQUEST in text_of(m) for m in made.view.messages()) == 1
-        made.append(*read(number * 100 + 50, "src/step.py"))
-        assert any(REQUEST in text_of(m) for m in made.view.messages())
-    assert len(blocks(made)) == 4
-    made.append(user("Something else now."), *work(12)[1:])
+            assert sum(REQUEST in get_text(m) for m in made.view.get_messages()) == 1
+        made.append(*make_read_step(number * 100 + 50, "src/step.py"))
+        assert any(REQUEST in get_text(m) for m in made.view.get_messages())
+    assert len(get_blocks(made)) == 4
+    made.append(make_user_message("Something else now."), *make_work(12)[1:])
     made.compact(window=8_000)
-    (note,) = [m for m in made.view.messages() if is_continuation(m)]
-    assert quoted(note) == "Something else now."
-    assert "Now finish `lib/billing.py`" in told(made), "the earlier request is told as one"
+    (note,) = [m for m in made.view.get_messages() if is_continuation(m)]
+    assert extract_request(note) == "Something else now."
+    assert "Now finish `lib/billing.py`" in get_newest_summary(made), "the earlier request is told as one"
 
 
 @pytest.mark.spec("threshold.17")
 @pytest.mark.parametrize(
     ("recall", "way"), [("none", " left out ..."), ("tool", "recall_read"), ("cli", "tenfold expand")]
 )
-def test_a_request_beyond_a_quarter_of_the_target_is_quoted_by_head_and_tail(recall: Recall, way: str) -> None:
-    long = "BEGIN " + text(4_000, 7) + " END"
-    made, _ = session([*work(12), user(long), *read(92, "b.py")])
-    outcome = made.compact(replace(made.call(window=16_000), recall=recall, demand="manual"))
+def test_a_request_beyond_a_quarter_of_the_target_is_quoted_by_head_and_tail(recall: RecallMode, way: str) -> None:
+    long = "BEGIN " + make_text(4_000, 7) + " END"
+    made, _ = make_scripted_session([*make_work(12), make_user_message(long), *make_read_step(92, "b.py")])
+    outcome = made.compact(replace(made.build_call(window=16_000), recall=recall, demand="manual"))
     assert outcome.status == "compacted", outcome.reason
-    note = text_of(made.view.messages()[-1])
+    note = get_text(made.view.get_messages()[-1])
     assert COUNTER.count([note])[0] <= outcome.target // 4
     assert "`BEGIN " in note
     assert " END`" in note
@@ -140,29 +153,31 @@ def test_a_request_beyond_a_quarter_of_the_target_is_quoted_by_head_and_tail(rec
 
 @pytest.mark.spec("threshold.20", "threshold.W6")
 def test_the_watermark_is_an_entry_and_undo_and_branches_need_no_count() -> None:
-    made, _ = session([*work(12), user(REQUEST)])
-    before = made.view.messages()
+    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)])
+    before = made.view.get_messages()
     made.compact(window=8_000)
-    (block,) = blocks(made)
+    (block,) = get_blocks(made)
     assert (block.replacements[0].first, block.replacements[0].last) == (0, len(before) - 1)
-    again = Session(made.place, made.policy)
-    assert again.view.messages() == made.view.messages()
+    again = Session(made.address, made.policy)
+    assert again.view.get_messages() == made.view.get_messages()
     made.undo()
-    assert made.view.messages() == before
+    assert made.view.get_messages() == before
 
 
 @pytest.mark.spec("threshold.W8", "threshold.11")
 def test_what_is_replaced_is_searched_and_expanded_and_the_earlier_summary_is_sent_once() -> None:
     """In the original exact strings are gone for good, and the earlier summary is sent as block and as first entry."""
     exact = "the port is 48231 and the key begins with q9-Zx"
-    made, model = session([*work(12), said(exact), user(REQUEST)], brief("Zebra one."), brief("Two."))
+    made, model = make_scripted_session(
+        [*make_work(12), make_reply(exact), make_user_message(REQUEST)], make_brief("Zebra one."), make_brief("Two.")
+    )
     made.compact(window=8_000)
     assert made.search("48231")
-    (block,) = blocks(made)
-    assert exact in [text_of(line.message) for line in made.expand(block.id, deep=True)]
-    made.append(*work(12, start=40))
+    (block,) = get_blocks(made)
+    assert exact in [get_text(line.message) for line in made.expand(block.id, deep=True)]
+    made.append(*make_work(12, start=40))
     made.compact(window=8_000)
-    ask = model.asked[1]
+    ask = model.asks[1]
     assert ask.prompt.count("Zebra one.") == len(HEADINGS)
     assert "<previous-summary>\n## Current State\nZebra one." in ask.prompt
     assert ask.purpose == "update"
@@ -170,7 +185,7 @@ def test_what_is_replaced_is_searched_and_expanded_and_the_earlier_summary_is_se
 
 @pytest.mark.spec("threshold.16", "threshold.20")
 def test_a_list_without_a_session_goes_on_from_its_own_compacted_form() -> None:
-    contents: list[dict[str, Any]] = [{"role": "user", "content": text(900, n)} for n in range(20)]
+    contents: list[dict[str, Any]] = [{"role": "user", "content": make_text(900, n)} for n in range(20)]
     contents.append({"role": "user", "content": REQUEST})
     first = compact(contents, window=8_000, model="gpt-4", policy="threshold")
     assert len(first.messages) == 2
@@ -178,7 +193,7 @@ def test_a_list_without_a_session_goes_on_from_its_own_compacted_form() -> None:
         [
             {"role": "assistant", "content": None, "tool_calls": [
                 {"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
-            {"role": "tool", "tool_call_id": f"c{n}", "content": text(9_000, n)},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": make_text(9_000, n)},
         ]
         for n in range(15)
     ]  # fmt: skip
@@ -194,9 +209,9 @@ def test_a_list_without_a_session_goes_on_from_its_own_compacted_form() -> None:
 @pytest.mark.spec("threshold.13")
 @pytest.mark.parametrize(("window", "tokens", "words"), [(200_000, 10_000, 7_500), (8_000, 800, 600)])
 def test_the_briefing_asks_for_four_sections_within_the_published_sizes(window: int, tokens: int, words: int) -> None:
-    made, model = session([user(text(4_000, n)) for n in range(window // 1_900)])
+    made, model = make_scripted_session([make_user_message(make_text(4_000, n)) for n in range(window // 1_900)])
     assert made.compact(window=window).status == "compacted"
-    (ask,) = model.asked
+    (ask,) = model.asks
     assert ask.max_tokens == tokens
     assert f"at most {words} words" in ask.system
     assert "only context" in ask.system
@@ -209,11 +224,15 @@ def test_the_briefing_asks_for_four_sections_within_the_published_sizes(window: 
 @pytest.mark.spec("threshold.14", "threshold.W1")
 def test_the_transcript_has_a_line_for_each_message_and_an_excerpt_of_what_tools_returned() -> None:
     """The original sends only that a tool returned a result: what it returned is lost, and counted all the same."""
-    long = "\n".join(f"line {n} {text(60, n)}" for n in range(900))
-    messages = [user("Look."), called("c", "look", '{"where": "cellar"}', "I look."), gave("c", long, name="look")]
-    made, model = session([*work(12), *messages, said("It is dark.")])
+    long = "\n".join(f"line {n} {make_text(60, n)}" for n in range(900))
+    messages = [
+        make_user_message("Look."),
+        make_call("c", "look", '{"where": "cellar"}', "I look."),
+        make_result("c", long, name="look"),
+    ]
+    made, model = make_scripted_session([*make_work(12), *messages, make_reply("It is dark.")])
     made.compact(window=16_000)
-    prompt = model.asked[0].prompt
+    prompt = model.asks[0].prompt
     assert "\nuser: Look.\nassistant: I look.\n" in prompt
     assert 'assistant: [called tool: look] {"where": "cellar"}\n' in prompt
     assert "tool: [tool look returned a result]\n<untrusted-data" in prompt
@@ -226,41 +245,52 @@ def test_the_transcript_has_a_line_for_each_message_and_an_excerpt_of_what_tools
 @pytest.mark.spec("threshold.14")
 def test_the_to_do_list_of_the_log_is_sent_with_the_order_to_keep_it() -> None:
     arguments = '{"todos": [{"content": "write the tests", "status": "in_progress"}, {"content": "ship it"}]}'
-    made, model = session([*work(12), called("t", "todo_write", arguments), gave("t", "ok", name="todo_write")])
+    made, model = make_scripted_session(
+        [*make_work(12), make_call("t", "todo_write", arguments), make_result("t", "ok", name="todo_write")]
+    )
     made.compact(window=8_000)
-    prompt = model.asked[0].prompt
+    prompt = model.asks[0].prompt
     assert "<todos>\n- [~] write the tests\n- [ ] ship it\n</todos>" in prompt
     assert '"## Todo List"' in prompt.partition("</todos>")[2]
-    assert "write the tests" in told(made), "whatever the model does with it"
+    assert "write the tests" in get_newest_summary(made), "whatever the model does with it"
 
 
 @pytest.mark.spec("threshold.12", "threshold.W1")
 def test_what_the_summary_model_has_no_room_for_is_left_out_oldest_first_and_said() -> None:
     """The original measures by bytes that it never sends, and drops dialogue to make room for them."""
-    talk = [m for n in range(60) for m in (user(f"What of part {n}?"), said(f"{text(300, n)}. Answer {n}."))]
-    talk[0] = user("Never touch the audit table.")
-    tools = [m for n in range(10) for m in read(n, f"src/part{n}.py", words=60)]
-    made, model = session([*talk, *tools, user(REQUEST)], input_tokens=8_000)
+    talk = [
+        m
+        for n in range(60)
+        for m in (make_user_message(f"What of part {n}?"), make_reply(f"{make_text(300, n)}. Answer {n}."))
+    ]
+    talk[0] = make_user_message("Never touch the audit table.")
+    tools = [m for n in range(10) for m in make_read_step(n, f"src/part{n}.py", words=60)]
+    made, model = make_scripted_session([*talk, *tools, make_user_message(REQUEST)], input_tokens=8_000)
     outcome = made.compact(window=16_000)
-    prompt = model.asked[0].prompt
+    prompt = model.asks[0].prompt
     assert COUNTER.count([prompt])[0] <= 8_000
     assert "earlier messages are left out here" in prompt
     assert "Answer 59." in prompt
     (note,) = [n for n in outcome.notes if "had no room" in n]
     assert "messages (0 to " in note
-    assert "Never touch the audit table." in told(made), "what is dropped still yields facts"
+    assert "Never touch the audit table." in get_newest_summary(made), "what is dropped still yields facts"
 
 
 @pytest.mark.spec("threshold.12")
 def test_the_bound_is_four_fifths_of_the_summary_models_window_and_two_messages_always_stay() -> None:
-    policy = Settings(models=("claude-3-5-haiku",))
-    assert policy.input_bound("claude-3-5-haiku", 0) == 160_000
-    items = [(n, user(text(4_000, n))) for n in range(8)]
-    sent = fitting(items, budget=10, count=COUNTER.count)
+    policy = SummarySettings(models=("claude-3-5-haiku",))
+    assert policy.get_input_limit("claude-3-5-haiku", 0) == 160_000
+    items = [(n, make_user_message(make_text(4_000, n))) for n in range(8)]
+    sent = fit_messages(items, budget=10, count=COUNTER.count)
     assert [at for at, _ in sent.left_out] == [0, 1, 2, 3, 4, 5]
-    assert fitting(items, budget=100_000, count=COUNTER.count).left_out == ()
-    results = [(n, m) for n, m in enumerate([user("First words."), *read(1, "a.py", words=400), said("Last words.")])]
-    shorter = fitting(results, budget=700, count=COUNTER.count)
+    assert fit_messages(items, budget=100_000, count=COUNTER.count).left_out == ()
+    results = [
+        (n, m)
+        for n, m in enumerate(
+            [make_user_message("First words."), *make_read_step(1, "a.py", words=400), make_reply("Last words.")]
+        )
+    ]
+    shorter = fit_messages(results, budget=700, count=COUNTER.count)
     assert shorter.left_out == (), "outputs get shorter before any dialogue goes"
     assert "user: First words." in shorter.text
 
@@ -268,47 +298,49 @@ def test_the_bound_is_four_fifths_of_the_summary_models_window_and_two_messages_
 @pytest.mark.spec("threshold.19", "threshold.W5")
 def test_a_text_that_is_too_long_is_asked_for_again_over_the_same_source_with_half_the_words() -> None:
     """The original summarises the summary again, and accepts by another measure than it decides by."""
-    long = brief(text(6_000, 1))
-    made, model = session([*work(12), user(REQUEST)], long, long, brief("Short enough."))
+    long = make_brief(make_text(6_000, 1))
+    made, model = make_scripted_session(
+        [*make_work(12), make_user_message(REQUEST)], long, long, make_brief("Short enough.")
+    )
     outcome = made.compact(window=8_000)
-    first, second, third = model.asked
-    assert [f"at most {words} words" in ask.system for ask, words in zip(model.asked, (600, 300, 300), strict=True)]
+    first, second, third = model.asks
+    assert [f"at most {words} words" in ask.system for ask, words in zip(model.asks, (600, 300, 300), strict=True)]
     assert "at most 600 words" in first.system
     assert "at most 300 words" in second.system
     assert "at most 300 words" in third.system
-    sources = {ask.prompt.partition("<conversation>")[2].partition("</conversation>")[0] for ask in model.asked}
+    sources = {ask.prompt.partition("<conversation>")[2].partition("</conversation>")[0] for ask in model.asks}
     assert len(sources) == 1
-    assert text(200, 1) not in third.prompt, "what was rejected for its length is no source"
+    assert make_text(200, 1) not in third.prompt, "what was rejected for its length is no source"
     assert (outcome.rung, outcome.spent.calls) == ("stricter", 3)
-    assert "Short enough." in told(made)
+    assert "Short enough." in get_newest_summary(made)
 
 
 @pytest.mark.spec("threshold.19")
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_no_more_attempts_are_made_than_said_and_the_last_text_is_cut(attempts: int) -> None:
     lines = "\n".join(f"- fact number {n} of the long list" for n in range(400))
-    model = ScriptedModel([Reply(brief(lines))], repeat=True)
-    summary = with_prompts(Settings(models=("m",)))
+    model = ScriptedModel([ScriptedReply(make_brief(lines))], repeat=True)
+    summary = with_prompts(SummarySettings(models=("m",)))
     policy = threshold(COUNTER, summary=summary, max_compaction_attempts=attempts)
-    made = opened([*work(12), user(REQUEST)], policy, answerer=Answerer(model=model))
+    made = open_session([*make_work(12), make_user_message(REQUEST)], policy, answerer=Answerer(model=model))
     outcome = made.compact(window=8_000)
-    assert len(model.asked) == attempts
+    assert len(model.asks) == attempts
     assert outcome.status == "compacted"
-    assert all(heading in told(made) for heading in HEADINGS)
-    assert "- fact number 0" in told(made)
+    assert all(heading in get_newest_summary(made) for heading in HEADINGS)
+    assert "- fact number 0" in get_newest_summary(made)
     assert outcome.tokens_after * 2 < 6_400
 
 
 @pytest.mark.spec("threshold.13", "threshold.16")
 def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> None:
-    bad = brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
-    made, model = session([*work(12), user(REQUEST)], bad, repeat=True)
+    bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
+    made, model = make_scripted_session([*make_work(12), make_user_message(REQUEST)], bad, repeat=True)
     outcome = made.compact(window=8_000)
-    assert [ask.purpose for ask in model.asked] == ["first", "repair"]
-    assert "invented.py" in model.asked[1].prompt
+    assert [ask.purpose for ask in model.asks] == ["first", "repair"]
+    assert "invented.py" in model.asks[1].prompt
     assert outcome.status == "compacted"
-    assert "The work went well." in told(made)
-    assert "invented.py" not in told(made)
+    assert "The work went well." in get_newest_summary(made)
+    assert "invented.py" not in get_newest_summary(made)
 
 
 # -- without a model ---------------------------------------------------------------------------------------------------
@@ -317,31 +349,40 @@ def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> No
 @pytest.mark.spec("threshold.15", "threshold.1")
 @pytest.mark.parametrize(
     "reply",
-    [Reply(error="503 the provider is down"), Reply(""), Reply("I'm sorry, I cannot help."), Reply(finish="tool")],
+    [
+        ScriptedReply(error="503 the provider is down"),
+        ScriptedReply(""),
+        ScriptedReply("I'm sorry, I cannot help."),
+        ScriptedReply(finish="tool"),
+    ],
 )
-def test_a_summary_is_always_produced(reply: Reply) -> None:
+def test_a_summary_is_always_produced(reply: ScriptedReply) -> None:
     """The doc promises it; in the original an error of the sliding window lets the conversation pass as it is."""
-    made, model = session([user("Start. " + text(300, 1)), *work(12), user(REQUEST)], reply)
+    made, model = make_scripted_session(
+        [make_user_message("Start. " + make_text(300, 1)), *make_work(12), make_user_message(REQUEST)], reply
+    )
     outcome = made.compact(window=8_000)
-    assert (outcome.status, outcome.rung, len(model.asked)) == ("compacted", "mechanical", 1)
+    assert (outcome.status, outcome.rung, len(model.asks)) == ("compacted", "mechanical", 1)
     assert outcome.notes
-    assert "user: " + ("Start. " + text(300, 1))[:FALLBACK_CHARACTERS].rstrip() in told(made)
-    assert "assistant: Part 0 is done.\n" in told(made)
-    assert "nothing else of interest" not in told(made).partition("# Facts")[0].partition("Part 0")[0][220:]
+    assert "user: " + ("Start. " + make_text(300, 1))[:FALLBACK_CHARACTERS].rstrip() in get_newest_summary(made)
+    assert "assistant: Part 0 is done.\n" in get_newest_summary(made)
+    assert (
+        "nothing else of interest" not in get_newest_summary(made).partition("# Facts")[0].partition("Part 0")[0][220:]
+    )
 
 
 @pytest.mark.spec("threshold.15")
 def test_the_mechanical_text_has_the_published_form() -> None:
     items = [
-        (0, user("a" * 200)),
-        (1, user("b" * 201)),
-        (2, called("c", "look", "{}", "I look.")),
-        (3, gave("c", "secret treasure", name="look")),
+        (0, make_user_message("a" * 200)),
+        (1, make_user_message("b" * 201)),
+        (2, make_call("c", "look", "{}", "I look.")),
+        (3, make_result("c", "secret treasure", name="look")),
     ]
-    made = fallback("Earlier.", items, budget=10_000, count=COUNTER.count)
+    made = write_fallback("Earlier.", items, budget=10_000, count=COUNTER.count)
     assert made == f"Earlier.{DIVIDER}user: {'a' * 200}\nuser: {'b' * 200}...\nassistant: I look."
     assert DIVIDER == "\n\n---\n\n"
-    assert fallback("", items[2:3], budget=10_000, count=COUNTER.count) == "assistant: I look."
+    assert write_fallback("", items[2:3], budget=10_000, count=COUNTER.count) == "assistant: I look."
 
 
 @pytest.mark.spec("threshold.W7", "threshold.15")
@@ -349,13 +390,13 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
     """The original carries the whole summary before it, so it grows each time, and cuts within characters."""
     before = ""
     for generation in range(12):
-        items = [(n, user(f"{generation}-{n} " + "编译器🙂" * 80)) for n in range(30)]
-        before = fallback(before, items, budget=600, count=COUNTER.count)
+        items = [(n, make_user_message(f"{generation}-{n} " + "编译器🙂" * 80)) for n in range(30)]
+        before = write_fallback(before, items, budget=600, count=COUNTER.count)
         assert COUNTER.count([before])[0] <= 600
         assert "\ufffd" not in before
         assert f"{generation}-29" in before, "the newest stay"
         assert "earlier texts are left out here" in before
-    assert fallback("x" * 9_000, [], budget=50, count=COUNTER.count) == ""
+    assert write_fallback("x" * 9_000, [], budget=50, count=COUNTER.count) == ""
 
 
 # -- any history -------------------------------------------------------------------------------------------------------
@@ -365,61 +406,65 @@ def test_the_mechanical_text_is_bounded_over_generations_and_cuts_no_character()
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations.long_logs())
 def test_any_history_ends_as_what_must_stay_and_two_messages(log: Log) -> None:
-    asked = last_request(conversations.messages(log))
-    made = conversations.opened(log, threshold(COUNTER, summary=with_prompts(Settings(models=("m",)))), echo())
-    size = conversations.tokens(made.view.messages())
+    asked = find_last_request(conversations.extract_messages(log))
+    made = conversations.open_session(
+        log, threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",)))), build_echo_answerer()
+    )
+    size = conversations.count_tokens(made.view.get_messages())
     outcome = made.compact(Call(window=max(400, size)))
     if outcome.status != "compacted":
         assert outcome.status in ("nothing", "unsatisfiable")
         return
     assert outcome.tokens_after < outcome.tokens_before
-    messages = made.view.messages()
+    messages = made.view.get_messages()
     notes = [m for m in messages if is_continuation(m)]
     assert len(notes) == 1
-    in_open_step = any(asked in text_of(m) for m in messages if m.origin == "human")
-    if asked and quoted(notes[0]) != asked and not in_open_step:
-        assert "characters of the request left out" in quoted(notes[0])
+    in_open_step = any(asked in get_text(m) for m in messages if m.origin == "human")
+    if asked and extract_request(notes[0]) != asked and not in_open_step:
+        assert "characters of the request left out" in extract_request(notes[0])
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert check(messages, wire) == []
+        assert check_messages(messages, wire) == []
 
 
-def echo() -> Answerer:
-    return Answerer(model=ScriptedModel([Reply(brief("It went on."))], repeat=True))
+def build_echo_answerer() -> Answerer:
+    return Answerer(model=ScriptedModel([ScriptedReply(make_brief("It went on."))], repeat=True))
 
 
-def last_request(messages: Sequence[Message]) -> str:
-    asked = [m for m in messages if m.role == "user" and m.origin == "human" and text_of(m).strip()]
+def find_last_request(messages: Sequence[Message]) -> str:
+    asked = [m for m in messages if m.role == "user" and m.origin == "human" and get_text(m).strip()]
     parts = [p.text for p in asked[-1].parts if isinstance(p, Text)] if asked else []
     return "\n".join(parts)
 
 
 @pytest.mark.spec("threshold.16", "threshold.20", "threshold.W3")
-def test_recorded_sessions_compact_twice_keep_their_request_and_stay_valid(session: Recorded) -> None:
-    needed()
-    log = path_of(session)
+def test_recorded_sessions_compact_twice_keep_their_request_and_stay_valid(session: ParsedSession) -> None:
+    require_sessions()
+    log = get_path(session)
     half = len(log) // 2
-    made = conversations.opened(log[:half], threshold(COUNTER, summary=with_prompts(Settings(models=("m",)))), echo())
+    made = conversations.open_session(
+        log[:half], threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",)))), build_echo_answerer()
+    )
     for more in (log[half:], ()):
-        before = conversations.tokens(made.view.messages())
+        before = conversations.count_tokens(made.view.get_messages())
         outcome = made.compact(Call(window=max(4_000, before)))
-        messages = made.view.messages()
+        messages = made.view.get_messages()
         if outcome.status == "compacted":
             assert outcome.tokens_after < outcome.tokens_before
             assert sum(is_continuation(m) for m in messages) == 1
             assert made.compact(Call(window=max(4_000, before))).status == "nothing"
         for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-            assert check(messages, wire) == []
-        made.append(*conversations.messages(more))
+            assert check_messages(messages, wire) == []
+        made.append(*conversations.extract_messages(more))
 
 
 @pytest.mark.spec("threshold.20")
 def test_a_guard_over_a_store_goes_on_where_another_stopped() -> None:
     store = MemoryStore()
-    contents = [{"role": "user", "content": text(1_500, n)} for n in range(20)]
+    contents = [{"role": "user", "content": make_text(1_500, n)} for n in range(20)]
     requests = []
     for _ in range(2):
         model = ScriptedModel([SUMMARY])
-        plugin = new(store=store).add("a", model, with_max_tokens(8_000), counter=Characters4()).plugin_config()
+        plugin = new(store=store).add("a", model, with_max_tokens(8_000), counter=CharacterCounter()).plugin_config()
         requests.append({"messages": list(contents)})
         plugin.before_model(Context("a"), requests[-1])
     assert requests[0] == requests[1]
@@ -431,25 +476,27 @@ def test_a_floor_over_the_threshold_is_one_event_and_an_overflow_still_compacts(
     """The original summarises at each step as soon as system prompt and tools alone are over the threshold."""
     told: list[Event] = []
     model = ScriptedModel([SUMMARY], repeat=True)
-    policy = threshold(COUNTER, summary=with_prompts(Settings(models=("m",))))
-    made = opened([system(text(13_000, 1))], policy, answerer=Answerer(model=model, listen=(told.append,)))
+    policy = threshold(COUNTER, summary=with_prompts(SummarySettings(models=("m",))))
+    made = open_session(
+        [make_system_message(make_text(13_000, 1))], policy, answerer=Answerer(model=model, listeners=(told.append,))
+    )
     for number in range(3):
-        made.append(user(text(600, number)), said(text(600, number)))
+        made.append(make_user_message(make_text(600, number)), make_reply(make_text(600, number)))
         assert made.compact(window=8_000).status == "unsatisfiable"
-    assert not model.asked
-    (event,) = [e for e in told if not isinstance(e, Warned)]
-    assert isinstance(event, Skipped)
+    assert not model.asks
+    (event,) = [e for e in told if not isinstance(e, CompactionWarning)]
+    assert isinstance(event, CompactionSkip)
     assert event.outcome.itemised["system prompt"] >= 3_250
-    made.append(*[each for n in range(4) for each in read(n, "a.py", words=10)])
-    outcome = made.compact(replace(made.call(window=8_000), demand="overflow"))
+    made.append(*[each for n in range(4) for each in make_read_step(n, "a.py", words=10)])
+    outcome = made.compact(replace(made.build_call(window=8_000), demand="overflow"))
     assert outcome.status == "compacted", "a provider that refused is another matter"
 
 
 @pytest.mark.spec("threshold.16", "threshold.13")
 def test_a_summary_can_be_written_again_and_the_continuation_stays() -> None:
-    made, _ = session([*work(12), user(REQUEST)], SUMMARY, brief("Written again."))
+    made, _ = make_scripted_session([*make_work(12), make_user_message(REQUEST)], SUMMARY, make_brief("Written again."))
     made.compact(window=8_000)
-    before = made.view.messages()
+    before = made.view.get_messages()
     assert made.redo().status == "compacted"
-    assert "Written again." in told(made)
-    assert made.view.messages()[1:] == before[1:]
+    assert "Written again." in get_newest_summary(made)
+    assert made.view.get_messages()[1:] == before[1:]

@@ -11,60 +11,60 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from tenfold.config.presets import POLICIES
+from tenfold.config.presets.threshold import OPENING
 from tenfold.designs.threshold import (
-    Builtin,
+    BuiltinRegistry,
     Context,
     ContextGuard,
+    GuardState,
     Option,
-    State,
-    calibrated,
+    calibrate,
+    compute_max_output_tokens,
+    compute_threshold,
+    compute_word_limit,
     estimate_request,
     estimate_tokens,
-    exported,
-    loaded,
-    max_output_tokens,
+    export_state,
+    get_state,
+    load_state,
     new,
-    state_of,
-    threshold_of,
-    todos_of,
+    render_host_todos,
     with_default_factor,
     with_max_compaction_attempts,
     with_max_tokens,
     with_sliding_window,
-    word_limit,
 )
-from tenfold.llm import Model, Reply, ScriptedModel
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import Characters4, sizes
-from tenfold.policies import POLICIES
-from tenfold.policies.threshold import OPENING
-from tenfold.record.ask import Answer, Summarize
+from tenfold.llm import Model, ScriptedModel, ScriptedReply
+from tenfold.meter.counters import CharacterCounter, measure_messages
+from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.message import Document, Image, Message, Text, ToolCall, ToolResult
-from tenfold.summarize.whole import Briefing
-from tenfold.trigger.triggers import CalibratedBuffer
-from tests.engine.making import called, gave, user
-from tests.presets.simulator import SUMMARY, text
+from tenfold.store.in_memory import MemoryStore
+from tenfold.summarize.briefing import BriefingWriter
+from tenfold.trigger.limits import CalibratedBufferTrigger
+from tests.engine.making import make_call, make_result, make_user_message
+from tests.presets.simulator import SUMMARY, make_text
 
 AGENT = Context("agent", "s")
 
 
-def guard(
+def make_guard(
     *options: Option, model: Model | None = None, window: int = 8_000, store: MemoryStore | None = None
 ) -> ContextGuard:
-    llm = model or ScriptedModel([Reply(SUMMARY)], repeat=True)
-    return new(store=store).add("agent", llm, with_max_tokens(window), *options, counter=Characters4())
+    llm = model or ScriptedModel([ScriptedReply(SUMMARY)], repeat=True)
+    return new(store=store).add("agent", llm, with_max_tokens(window), *options, counter=CharacterCounter())
 
 
-def talk(turns: int, *, size: int = 1_000, ask: str = "") -> list[dict[str, Any]]:
+def make_talk(turns: int, *, size: int = 1_000, ask: str = "") -> list[dict[str, Any]]:
     """A host's list in the wire of OpenAI: turns of a question and an answer, and a last question."""
     out: list[dict[str, Any]] = []
     for number in range(turns):
-        out.append({"role": "user", "content": text(size, number)})
-        out.append({"role": "assistant", "content": text(size, number + 100)})
+        out.append({"role": "user", "content": make_text(size, number)})
+        out.append({"role": "assistant", "content": make_text(size, number + 100)})
     return [*out, {"role": "user", "content": ask or "What is the state of the billing work now?"}]
 
 
-def shown(request: dict[str, Any]) -> str:
+def dump_messages(request: dict[str, Any]) -> str:
     return json.dumps(request["messages"])
 
 
@@ -73,27 +73,27 @@ def shown(request: dict[str, Any]) -> str:
 
 @pytest.mark.spec("threshold.1", "threshold.16")
 def test_both_hooks_return_nothing_and_the_first_brings_the_request_down_in_place() -> None:
-    plugin = guard().plugin_config()
-    request = {"model": "any", "messages": talk(10)}
+    plugin = make_guard().plugin_config()
+    request = {"model": "any", "messages": make_talk(10)}
     before = list(request["messages"])
     assert plugin.before_model(AGENT, request) is None  # type: ignore[func-returns-value]
     assert len(request["messages"]) == 2
     assert request["model"] == "any"
-    assert before == talk(10), "the host's own messages are left as they are"
+    assert before == make_talk(10), "the host's own messages are left as they are"
     assert plugin.after_model(AGENT, {"usage": {"prompt_tokens": 700}}) is None  # type: ignore[func-returns-value]
 
 
 @pytest.mark.spec("threshold.1")
 @pytest.mark.parametrize("request_", [None, {}, {"messages": []}, {"model": "m"}])
 def test_no_request_no_contents_and_an_unknown_agent_are_left_alone(request_: dict[str, Any] | None) -> None:
-    plugin = guard().plugin_config()
+    plugin = make_guard().plugin_config()
     before = json.dumps(request_)
     plugin.before_model(AGENT, request_)
     assert json.dumps(request_) == before
-    full = {"messages": talk(10)}
+    full = {"messages": make_talk(10)}
     plugin.before_model(Context("another", "s"), full)
     plugin.after_model(Context("another", "s"), {"usage": {"prompt_tokens": 700}})
-    assert full == {"messages": talk(10)}
+    assert full == {"messages": make_talk(10)}
 
 
 class Refusing(MemoryStore):
@@ -106,28 +106,28 @@ class Refusing(MemoryStore):
 @pytest.mark.spec("threshold.1")
 def test_an_error_never_lets_the_bloated_conversation_through(caplog: pytest.LogCaptureFixture) -> None:
     """The original logs the error and sends the request as it is."""
-    plugin = guard(store=Refusing()).plugin_config()
-    request = {"messages": talk(10)}
+    plugin = make_guard(store=Refusing()).plugin_config()
+    request = {"messages": make_talk(10)}
     with caplog.at_level(logging.WARNING):
         plugin.before_model(AGENT, request)
     assert "no space left" in caplog.text
     assert len(request["messages"]) == 2
-    assert OPENING in shown(request)
+    assert OPENING in dump_messages(request)
 
 
 @pytest.mark.spec("threshold.2")
 def test_options_choose_the_strategy_and_fall_back_to_the_published_numbers() -> None:
-    plain, count = ContextGuard(), Characters4()
+    plain, count = ContextGuard(), CharacterCounter()
     plain.add("a", None, counter=count)
     plain.add("b", None, with_sliding_window(30), counter=count)
     plain.add("c", None, with_sliding_window(0), with_max_tokens(-1), with_max_compaction_attempts(0), counter=count)
     plain.add("d", None, with_max_compaction_attempts(5), with_max_tokens(9_000), counter=count)
     found = plain.strategies
     assert [found[a].name for a in "abcd"] == ["threshold", "sliding_window", "sliding_window", "threshold"]
-    assert (found["b"].policy.turns, found["c"].policy.turns) == (30, 20)
+    assert (found["b"].policy.max_entries, found["c"].policy.max_entries) == (30, 20)
     writers = [found[a].policy.writer for a in "cd"]
-    assert [w.attempts for w in writers if isinstance(w, Briefing)] == [3, 5]
-    assert (found["c"].window("gpt-4o"), found["d"].window("gpt-4o")) == (128_000, 9_000)
+    assert [w.attempts for w in writers if isinstance(w, BriefingWriter)] == [3, 5]
+    assert (found["c"].get_window("gpt-4o"), found["d"].get_window("gpt-4o")) == (128_000, 9_000)
     plain.add("a", None, with_sliding_window(5), counter=count)
     assert found["a"].name == "sliding_window", "one strategy for each agent"
 
@@ -135,11 +135,11 @@ def test_options_choose_the_strategy_and_fall_back_to_the_published_numbers() ->
 @pytest.mark.spec("threshold.2", "threshold.26")
 def test_each_agent_summarises_with_its_own_model_and_keeps_its_own_conversation() -> None:
     first, second = ScriptedModel([SUMMARY]), ScriptedModel([SUMMARY])
-    two = guard(model=first).add("other", second, with_max_tokens(8_000), counter=Characters4())
+    two = make_guard(model=first).add("other", second, with_max_tokens(8_000), counter=CharacterCounter())
     for agent in ("agent", "other"):
-        two.plugin_config().before_model(Context(agent, "s"), {"messages": talk(10)})
-    assert (len(first.asked), len(second.asked)) == (1, 1)
-    assert two.strategies["agent"].compact(AGENT, {"messages": talk(1)})["messages"] == talk(1)
+        two.plugin_config().before_model(Context(agent, "s"), {"messages": make_talk(10)})
+    assert (len(first.asks), len(second.asks)) == (1, 1)
+    assert two.strategies["agent"].compact(AGENT, {"messages": make_talk(1)})["messages"] == make_talk(1)
 
 
 @pytest.mark.spec("threshold.3")
@@ -155,34 +155,34 @@ def test_each_agent_summarises_with_its_own_model_and_keeps_its_own_conversation
     ],
 )
 def test_only_the_prompt_tokens_of_a_whole_report_are_kept(report: dict[str, Any] | None, real: int) -> None:
-    made = guard()
-    plugin, request = made.plugin_config(), {"messages": talk(1)}
+    made = make_guard()
+    plugin, request = made.plugin_config(), {"messages": make_talk(1)}
     plugin.before_model(AGENT, request)
     plugin.after_model(AGENT, report)
-    answered = [*talk(1), {"role": "assistant", "content": "All is well."}]
+    answered = [*make_talk(1), {"role": "assistant", "content": "All is well."}]
     plugin.before_model(AGENT, {"messages": answered})
-    assert state_of(made.strategies["agent"].session(AGENT)).real_tokens == real
+    assert get_state(made.strategies["agent"].get_session(AGENT)).real_tokens == real
 
 
 @pytest.mark.spec("threshold.21", "threshold.18", "threshold.22")
 def test_each_request_leaves_its_estimate_and_a_compaction_takes_both_numbers_back() -> None:
-    made = guard()
-    plugin, session = made.plugin_config(), made.strategies["agent"].session(AGENT)
-    contents = talk(2)
+    made = make_guard()
+    plugin, session = made.plugin_config(), made.strategies["agent"].get_session(AGENT)
+    contents = make_talk(2)
     lasts = []
     for _ in range(3):
-        plugin.before_model(AGENT, {"system": text(400, 1), "messages": list(contents)})
+        plugin.before_model(AGENT, {"system": make_text(400, 1), "messages": list(contents)})
         plugin.after_model(AGENT, {"usage": {"input_tokens": 900 * len(contents)}})
         contents += [{"role": "assistant", "content": "Yes."}]
-        plugin.before_model(AGENT, {"system": text(400, 1), "messages": list(contents)})
-        lasts.append(state_of(session).last_heuristic)
+        plugin.before_model(AGENT, {"system": make_text(400, 1), "messages": list(contents)})
+        lasts.append(get_state(session).last_heuristic)
         contents += [{"role": "user", "content": "And then?"}]
-        if state_of(session) == State():
+        if get_state(session) == GuardState():
             break
-    assert lasts[0] > estimate_request({"messages": talk(2)})
-    contents += talk(10)[1:]
-    plugin.before_model(AGENT, {"system": text(400, 1), "messages": contents})
-    state = state_of(session)
+    assert lasts[0] > estimate_request({"messages": make_talk(2)})
+    contents += make_talk(10)[1:]
+    plugin.before_model(AGENT, {"system": make_text(400, 1), "messages": contents})
+    state = get_state(session)
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
     assert (state.real_tokens, state.last_heuristic) == (0, 0), "a factor of the bloated request says nothing any more"
@@ -193,9 +193,9 @@ def test_each_request_leaves_its_estimate_and_a_compaction_takes_both_numbers_ba
 
 @pytest.mark.spec("threshold.22")
 def test_the_published_keys_come_back_from_json_with_floats() -> None:
-    made = guard()
-    made.plugin_config().before_model(AGENT, {"messages": talk(10)})
-    state = exported(made.strategies["agent"].session(AGENT), "agent")
+    made = make_guard()
+    made.plugin_config().before_model(AGENT, {"messages": make_talk(10)})
+    state = export_state(made.strategies["agent"].get_session(AGENT), "agent")
     assert sorted(state) == [
         "__context_guard_contents_at_compaction_agent",
         "__context_guard_last_heuristic_agent",
@@ -204,12 +204,12 @@ def test_the_published_keys_come_back_from_json_with_floats() -> None:
         "__context_guard_summary_agent",
     ]
     floats = {key: float(v) if isinstance(v, int) else v for key, v in state.items()}
-    back = loaded(json.loads(json.dumps(floats)), "agent")
-    assert back == state_of(made.strategies["agent"].session(AGENT))
+    back = load_state(json.loads(json.dumps(floats)), "agent")
+    assert back == get_state(made.strategies["agent"].get_session(AGENT))
     assert back.contents_at_compaction == 21
     assert isinstance(back.contents_at_compaction, int)
-    assert loaded({}, "agent") == State()
-    assert loaded(state, "another") == State()
+    assert load_state({}, "agent") == GuardState()
+    assert load_state(state, "another") == GuardState()
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------
@@ -217,10 +217,10 @@ def test_the_published_keys_come_back_from_json_with_floats() -> None:
 
 @pytest.mark.spec("threshold.4")
 def test_the_rule_of_thumb_rounds_down_for_each_field() -> None:
-    assert estimate_tokens([user("x" * 400)]) == 100
-    assert estimate_tokens([user("abc"), user("abcde")]) == 1
-    assert estimate_tokens([called("c", "lookup", '{"path": "abcdefgh", "n": 12345}')]) == 1 + 1 + 2 + 0 + 1
-    assert estimate_tokens([gave("c", "y" * 40, name="lookup")]) == 1 + 10
+    assert estimate_tokens([make_user_message("x" * 400)]) == 100
+    assert estimate_tokens([make_user_message("abc"), make_user_message("abcde")]) == 1
+    assert estimate_tokens([make_call("c", "lookup", '{"path": "abcdefgh", "n": 12345}')]) == 1 + 1 + 2 + 0 + 1
+    assert estimate_tokens([make_result("c", "y" * 40, name="lookup")]) == 1 + 10
     assert estimate_tokens([]) == 0
     assert estimate_tokens([Message("user", (), "human")]) == 0
 
@@ -231,7 +231,7 @@ def test_the_whole_request_is_counted() -> None:
     assert estimate_request({"system": "y" * 200, "messages": contents}) == 150
     tools = [{"name": "look", "description": "z" * 400}]
     assert estimate_request({"messages": contents, "tools": tools}) >= 200
-    blob = Message("user", (Image(media="image/png", data="A" * 1_600),), "human")
+    blob = Message("user", (Image(media_type="image/png", data="A" * 1_600),), "human")
     assert estimate_tokens([blob]) == 2 + 300
 
 
@@ -251,19 +251,19 @@ def test_the_whole_request_is_counted() -> None:
     ],
 )
 def test_the_published_formula_gives_its_examples(now: int, real: int, last: int, expected: int) -> None:
-    assert calibrated(now, real=real, last=last) == expected
+    assert calibrate(now, real=real, last=last) == expected
 
 
 @pytest.mark.spec("threshold.7")
 def test_the_factor_is_the_published_one_and_can_be_set() -> None:
     for name in ("threshold", "sliding"):
-        made = POLICIES[name](Characters4())
+        made = POLICIES[name](CharacterCounter())
         assert (made.estimator.kind, made.estimator.factor) == ("ratio", 2.0)
-        assert POLICIES[name](Characters4(), default_factor=2.5).estimator.factor == 2.5
+        assert POLICIES[name](CharacterCounter(), default_factor=2.5).estimator.factor == 2.5
     for factor, compacts in ((1.0, False), (4.0, True)):
-        made_ = guard(with_default_factor(factor))
-        made_.plugin_config().before_model(AGENT, {"messages": talk(4)})
-        outcome = made_.strategies["agent"].session(AGENT).outcome
+        made_ = make_guard(with_default_factor(factor))
+        made_.plugin_config().before_model(AGENT, {"messages": make_talk(4)})
+        outcome = made_.strategies["agent"].get_session(AGENT).outcome
         assert outcome is not None
         assert (outcome.status == "compacted") == compacts
 
@@ -281,11 +281,11 @@ def test_the_factor_is_the_published_one_and_can_be_set() -> None:
     ],
 )
 def test_buffer_threshold_and_word_limit(window: int, buffer: int, tokens: int, words: int) -> None:
-    assert threshold_of(window) == window - buffer
-    assert (max_output_tokens(window), word_limit(window)) == (tokens, words)
-    limits = CalibratedBuffer().limits(window, output_reserve=0, floor=0)
-    assert limits.need(window - buffer) == "soft", "at the threshold it is compacted"
-    assert limits.need(window - buffer - 1) in ("none", "warn")
+    assert compute_threshold(window) == window - buffer
+    assert (compute_max_output_tokens(window), compute_word_limit(window)) == (tokens, words)
+    limits = CalibratedBufferTrigger().get_limits(window, output_reserve=0, floor=0)
+    assert limits.get_need(window - buffer) == "soft", "at the threshold it is compacted"
+    assert limits.get_need(window - buffer - 1) in ("none", "warn")
 
 
 class Half(Struct, frozen=True):
@@ -300,14 +300,14 @@ class Half(Struct, frozen=True):
 
 @pytest.mark.spec("threshold.26", "threshold.9")
 def test_the_window_is_the_option_then_the_registry_then_the_published_one() -> None:
-    built = Builtin()
+    built = BuiltinRegistry()
     assert (built.context_window("claude-3-5-haiku"), built.default_max_tokens("claude-3-5-haiku")) == (200_000, 8_192)
     assert (built.context_window("no-such-model"), built.default_max_tokens("no-such-model")) == (128_000, 4_096)
     model = ScriptedModel([SUMMARY], repeat=True)
-    own = ContextGuard(Half()).add("agent", model, counter=Characters4())
-    assert [own.strategies["agent"].window(m) for m in ("mine", "other")] == [8_000, 128_000]
+    own = ContextGuard(Half()).add("agent", model, counter=CharacterCounter())
+    assert [own.strategies["agent"].get_window(m) for m in ("mine", "other")] == [8_000, 128_000]
     for name, kept in (("mine", 2), ("other", 21)):
-        request = {"model": name, "messages": talk(10)}
+        request = {"model": name, "messages": make_talk(10)}
         own.plugin_config().before_model(Context("agent", name), request)
         assert len(request["messages"]) == kept
 
@@ -318,15 +318,17 @@ def test_todos_are_maps_or_objects_and_blank_ones_are_dropped() -> None:
         content: str
         status: str = ""
 
-    block = todos_of([{"content": "write the tests", "status": "in_progress"}, Todo("ship it"), {"content": "  "}])
+    block = render_host_todos(
+        [{"content": "write the tests", "status": "in_progress"}, Todo("ship it"), {"content": "  "}]
+    )
     assert "- [in_progress] write the tests\n- [pending] ship it\n" in block
     assert "## Todo List" in block
     assert "todos tool" in block
-    assert todos_of([{"content": ""}]) == ""
+    assert render_host_todos([{"content": ""}]) == ""
     model = ScriptedModel([SUMMARY], repeat=True)
     context = Context("agent", "s", {"todos": [{"content": "write the tests", "status": "in_progress"}]})
-    guard(model=model).plugin_config().before_model(context, {"messages": talk(10)})
-    assert "- [in_progress] write the tests" in model.asked[0].prompt
+    make_guard(model=model).plugin_config().before_model(context, {"messages": make_talk(10)})
+    assert "- [in_progress] write the tests" in model.asks[0].prompt
 
 
 # -- defects that must not come back -----------------------------------------------------------------------------------
@@ -335,15 +337,15 @@ def test_todos_are_maps_or_objects_and_blank_ones_are_dropped() -> None:
 @pytest.mark.spec("threshold.W7")
 def test_chinese_images_and_base64_are_counted_by_rule() -> None:
     """The original counts bytes / 4: three bytes of a Chinese character as 0.75 tokens, a picture as its base64."""
-    count = Characters4()
-    assert sizes([user("编" * 1_000)], count)[0] >= 1_000
-    assert estimate_tokens([user("编" * 1_000)]) == 750
-    picture = Message("user", (Image(media="image/png", data="A" * 4_000_000),), "human")
-    assert sizes([picture], count)[0] < 2_000
+    count = CharacterCounter()
+    assert measure_messages([make_user_message("编" * 1_000)], count)[0] >= 1_000
+    assert estimate_tokens([make_user_message("编" * 1_000)]) == 750
+    picture = Message("user", (Image(media_type="image/png", data="A" * 4_000_000),), "human")
+    assert measure_messages([picture], count)[0] < 2_000
     assert estimate_tokens([picture]) > 100_000
-    document = Document(name="a.txt", media="text/plain", text="words " * 10)
+    document = Document(name="a.txt", media_type="text/plain", text="words " * 10)
     assert estimate_tokens([Message("user", (document, Text("abcd")), "human")]) == 15 + 1
-    inner = ToolResult("c", "look", (Text("abcdefgh"), Image(media="ab", data="A" * 16)))
+    inner = ToolResult("c", "look", (Text("abcdefgh"), Image(media_type="ab", data="A" * 16)))
     assert estimate_tokens([Message("tool", (inner,), "tool")]) == 1 + 2 + 3
     assert estimate_tokens([Message("assistant", (ToolCall("c", "f", "[1, 2"),), "model")]) == 1
 
@@ -351,13 +353,13 @@ def test_chinese_images_and_base64_are_counted_by_rule() -> None:
 @pytest.mark.spec("threshold.W6")
 def test_tools_taken_away_bring_the_count_down() -> None:
     """The original takes the larger of the last report and today's count, and compacts a request that shrank."""
-    made = guard()
-    plugin, session = made.plugin_config(), made.strategies["agent"].session(AGENT)
-    tools = [{"name": "look", "description": text(8_000, 1), "input_schema": {}}]
-    contents = talk(2)
+    made = make_guard()
+    plugin, session = made.plugin_config(), made.strategies["agent"].get_session(AGENT)
+    tools = [{"name": "look", "description": make_text(8_000, 1), "input_schema": {}}]
+    contents = make_talk(2)
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s", "tools": tools})
     plugin.after_model(AGENT, {"usage": {"input_tokens": 6_500}})
-    contents += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": text(600, 9)}]
+    contents += [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": make_text(600, 9)}]
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s"})
     without = session.outcome
     plugin.before_model(AGENT, {"messages": list(contents), "system": "s", "tools": tools})
@@ -367,14 +369,18 @@ def test_tools_taken_away_bring_the_count_down() -> None:
 @pytest.mark.spec("threshold.W6", "threshold.20")
 def test_a_rewind_drops_the_report_and_the_summary_that_lies_after_it() -> None:
     """The original addresses by count: after a rewind its watermark hides messages that no summary covers."""
-    made = guard()
+    made = make_guard()
     plugin = made.plugin_config()
-    plugin.before_model(AGENT, {"messages": talk(10)})
-    rewound = [*talk(10)[:3], {"role": "assistant", "content": "Another answer."}, {"role": "user", "content": "Why?"}]
+    plugin.before_model(AGENT, {"messages": make_talk(10)})
+    rewound = [
+        *make_talk(10)[:3],
+        {"role": "assistant", "content": "Another answer."},
+        {"role": "user", "content": "Why?"},
+    ]
     request = {"messages": list(rewound)}
     plugin.before_model(AGENT, request)
     assert request["messages"] == rewound
-    assert state_of(made.strategies["agent"].session(AGENT)) == State()
+    assert get_state(made.strategies["agent"].get_session(AGENT)) == GuardState()
 
 
 class Meeting:
@@ -383,7 +389,7 @@ class Meeting:
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2, timeout=20)
 
-    def answer(self, ask: Summarize) -> Answer:  # noqa: ARG002 - the answer is always the same
+    def answer(self, ask: SummaryAsk) -> Answer:  # noqa: ARG002 - the answer is always the same
         self.barrier.wait()
         return Answer(text=SUMMARY)
 
@@ -391,8 +397,8 @@ class Meeting:
 @pytest.mark.spec("threshold.W9")
 def test_two_conversations_of_one_agent_are_summarised_at_once() -> None:
     """The original holds one mutex of the strategy during the call: the second would wait for ever."""
-    made = guard(model=Meeting())
-    requests: Sequence[dict[str, Any]] = [{"messages": talk(10)} for _ in range(2)]
+    made = make_guard(model=Meeting())
+    requests: Sequence[dict[str, Any]] = [{"messages": make_talk(10)} for _ in range(2)]
     before = made.plugin_config().before_model
     threads = [
         threading.Thread(target=before, args=(Context("agent", str(n)), request), daemon=True)
@@ -402,15 +408,15 @@ def test_two_conversations_of_one_agent_are_summarised_at_once() -> None:
         each.start()
     for each in threads:
         each.join(30)
-    assert all("Going on very well" in shown(r) for r in requests), "neither fell back to a mechanical summary"
+    assert all("Going on very well" in dump_messages(r) for r in requests), "neither fell back to a mechanical summary"
 
 
 @pytest.mark.spec("threshold.20", "threshold.11")
 def test_a_host_that_resends_everything_is_given_the_summary_again_without_a_call() -> None:
     """Without it compaction has no effect: the raw list is as long as before at the next call."""
     model = ScriptedModel([SUMMARY])
-    plugin = guard(model=model).plugin_config()
-    contents = talk(10)
+    plugin = make_guard(model=model).plugin_config()
+    contents = make_talk(10)
     first = {"messages": list(contents)}
     plugin.before_model(AGENT, first)
     for number in range(3):
@@ -419,7 +425,7 @@ def test_a_host_that_resends_everything_is_given_the_summary_again_without_a_cal
         plugin.before_model(AGENT, request)
         assert request["messages"][:2] == first["messages"], "what was sent stays the beginning"
         assert request["messages"][2:] == contents[21:]
-    assert len(model.asked) == 1
+    assert len(model.asks) == 1
     own = {"messages": [*first["messages"], *contents[21:]]}
     plugin.before_model(AGENT, own)
     assert len(own["messages"]) == 8, "a list that begins with the summary already is left as it is"

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.designs.threshold import with_default_factor, with_sliding_window
-from tests.presets.simulator import FUTILE, SIMULATIONS, SUMMARY, Simulation, run, small, tools
+from tests.presets.simulator import FUTILE, SIMULATIONS, SUMMARY, Simulation, build_small_setup, build_tools, run
 
 
-def sized(made: Simulation) -> str:
+def get_name(made: Simulation) -> str:
     return made.name
 
 
@@ -18,7 +18,7 @@ def test_the_summariser_answers_with_the_published_size() -> None:
 
 
 @pytest.mark.spec("threshold.9", "threshold.18", "threshold.21")
-@pytest.mark.parametrize("row", SIMULATIONS, ids=sized)
+@pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_a_row_stays_within_its_window(row: Simulation) -> None:
     ran = run(row.setup)
     assert ran.peak <= row.setup.window
@@ -27,7 +27,7 @@ def test_a_row_stays_within_its_window(row: Simulation) -> None:
 
 
 @pytest.mark.spec("threshold.27", "threshold.W5", "threshold.19")
-@pytest.mark.parametrize("row", [r for r in SIMULATIONS if r.calls], ids=sized)
+@pytest.mark.parametrize("row", [r for r in SIMULATIONS if r.calls], ids=get_name)
 def test_a_compaction_gets_smaller_and_is_not_followed_by_another_at_once(row: Simulation) -> None:
     """The original decides by calibrated tokens and accepts by the raw heuristic, so that what fits fires again."""
     ran = run(row.setup)
@@ -39,7 +39,7 @@ def test_a_compaction_gets_smaller_and_is_not_followed_by_another_at_once(row: S
 
 
 @pytest.mark.spec("threshold.W3", "threshold.27")
-@pytest.mark.parametrize("row", FUTILE, ids=sized)
+@pytest.mark.parametrize("row", FUTILE, ids=get_name)
 def test_a_floor_over_the_threshold_calls_no_model_and_is_said_once(row: Simulation) -> None:
     """The original summarises at every step: 4 of 5, and 10 of 10, each of them three times where it is worse."""
     ran = run(row.setup)
@@ -53,14 +53,14 @@ def test_a_floor_over_the_threshold_calls_no_model_and_is_said_once(row: Simulat
 @pytest.mark.spec("threshold.8", "threshold.7")
 def test_without_usage_a_ratio_above_the_factor_overflows_and_a_larger_factor_does_not() -> None:
     """The published limit of the method: the factor is all there is. 2.5 is the one to take where no usage comes."""
-    worse = small(15, user=800, system=300, ratio=3.0, usage=False, tools=tools(1_500))
+    worse = build_small_setup(15, user=800, system=300, ratio=3.0, usage=False, tools=build_tools(1_500))
     assert run(worse).peak > 8_000
     assert run(worse, with_default_factor(2.5)).peak <= 8_000
     assert run(replace(worse, ratio=2.0)).peak <= 8_000
 
 
 @pytest.mark.spec("threshold.23", "threshold.W5")
-@pytest.mark.parametrize("row", SIMULATIONS, ids=sized)
+@pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_the_sliding_window_stays_within_it_as_well(row: Simulation) -> None:
     ran = run(row.setup, with_sliding_window(20))
     assert ran.peak <= row.setup.window

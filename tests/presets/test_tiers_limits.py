@@ -10,28 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tenfold.config.presets import get_preset
+from tenfold.config.presets.tiers import tiers
+from tenfold.config.settings import load_settings
 from tenfold.designs.tiers import (
     CompactionConfig,
     CompactionSettings,
     CompactionStatus,
     ContextWarning,
     TokenUsage,
+    build_listener,
     check_compaction_needed,
     count_tokens,
     estimate_tokens,
-    listening,
-    status_line,
+    format_status_line,
 )
-from tenfold.drive import Answerer
+from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.meter.counters import Bpe, Characters4
+from tenfold.meter.counters import BytePairCounter, CharacterCounter
 from tenfold.meter.estimators import Estimator
-from tenfold.policies import policy_named
-from tenfold.policies.tiers import tiers
-from tenfold.settings import read
-from tests.engine.making import FILLER, called, gave, opened, said, user, work
+from tests.engine.making import FILLER, make_call, make_reply, make_result, make_user_message, make_work, open_session
 
-COUNTER = Characters4()
+COUNTER = CharacterCounter()
 EXACT = replace(tiers(COUNTER), estimator=Estimator("anchored", 1.0))
 """The preset with a counter that is taken at its word."""
 
@@ -47,9 +47,9 @@ def test_the_published_configuration() -> None:
 
 @pytest.mark.spec("tiers.B1")
 def test_the_preset_and_the_configuration_have_the_same_defaults() -> None:
-    made = tiers(Bpe("cl100k"))
-    assert CompactionConfig().policy(Bpe("cl100k")) == made
-    assert policy_named("tiers")(Bpe("cl100k")) == made
+    made = tiers(BytePairCounter("cl100k"))
+    assert CompactionConfig().build_policy(BytePairCounter("cl100k")) == made
+    assert get_preset("tiers")(BytePairCounter("cl100k")) == made
 
 
 @pytest.mark.spec("tiers.B1", "tiers.X6")
@@ -60,13 +60,13 @@ def test_the_settings_section_is_read(tmp_path: Path) -> None:
         '[tenfold]\npolicy = "tiers"\nmodel = "anthropic:claude-haiku-4-5"\nauto = false\n'
         "[tenfold.presets.tiers]\nprotected_messages = 4\nmax_tool_output_tokens = 500\n"
     )
-    made = read(file, environ={}).policy(COUNTER)
+    made = load_settings(file, environ={}).build_policy(COUNTER)
     assert made.name == "tiers"
     assert not made.auto
     assert made.summary.models == ("anthropic:claude-haiku-4-5",)
     same = tiers(COUNTER, protected_messages=4, max_tool_output_tokens=500)
     assert made.stages == same.stages
-    assert CompactionSettings("x", auto=False, protected_messages=4).config() == CompactionConfig(
+    assert CompactionSettings("x", auto=False, protected_messages=4).build_config() == CompactionConfig(
         summarization_model="x", auto=False, protected_messages=4
     )
 
@@ -89,7 +89,7 @@ def test_the_settings_section_is_read(tmp_path: Path) -> None:
 )
 def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
-        policy_named("tiers")(COUNTER, **wrong)
+        get_preset("tiers")(COUNTER, **wrong)
 
 
 @pytest.mark.spec("tiers.B2")
@@ -113,10 +113,10 @@ def test_small_windows_have_room_too(window: int) -> None:
 @pytest.mark.spec("tiers.X5")
 def test_a_small_conversation_in_a_small_window_is_left_alone() -> None:
     """The original compacted, with a model call, after every tool step there."""
-    session = opened(work(2), tiers(COUNTER))
+    session = open_session(make_work(2), tiers(COUNTER))
     outcome = session.compact(window=16_000)
     assert outcome.status == "nothing"
-    assert not session.view.marks.live
+    assert not session.view.state.live_blocks
 
 
 @pytest.mark.spec("tiers.B3")
@@ -142,11 +142,11 @@ def test_system_prompt_and_tools_count() -> None:
     assert not bare.needs_compaction
 
 
-def anthropic(messages: Sequence[Mapping[str, object]], *, system: str = "") -> dict[str, object]:
+def make_anthropic_request(messages: Sequence[Mapping[str, object]], *, system: str = "") -> dict[str, object]:
     return {"model": "claude-haiku-4-5", "system": system, "max_tokens": 1_000, "messages": messages}
 
 
-def tool_talk(steps: int, size: int) -> list[dict[str, object]]:
+def make_tool_talk(steps: int, size: int) -> list[dict[str, object]]:
     out: list[dict[str, object]] = [{"role": "user", "content": "go on"}]
     for n in range(steps):
         call = {"type": "tool_use", "id": f"t{n}", "name": "read", "input": {"path": f"a{n}.py"}}
@@ -157,18 +157,18 @@ def tool_talk(steps: int, size: int) -> list[dict[str, object]]:
 
 @pytest.mark.spec("tiers.B3")
 def test_the_soft_check_is_made_after_tools_and_not_before_other_calls() -> None:
-    messages = tool_talk(10, 430)  # about 14,400 tokens: above the trigger of 12,800, below the limit of 16,000
+    messages = make_tool_talk(10, 430)  # about 14,400 tokens: above the trigger of 12,800, below the limit of 16,000
     window = 32_000
     talk: list[dict[str, object]] = [
         *messages,
         {"role": "assistant", "content": "done"},
         {"role": "user", "content": "thanks"},
     ]
-    session = opened([], EXACT)
-    assert session.before_model(anthropic(talk), window=window)["messages"] == talk
+    session = open_session([], EXACT)
+    assert session.before_model(make_anthropic_request(talk), window=window)["messages"] == talk
     assert session.outcome is None
-    session = opened([], EXACT)
-    sent = session.before_model(anthropic(messages), window=window)
+    session = open_session([], EXACT)
+    sent = session.before_model(make_anthropic_request(messages), window=window)
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
     assert len(str(sent)) < len(str(messages)) * 2 // 3
@@ -178,8 +178,8 @@ def test_the_soft_check_is_made_after_tools_and_not_before_other_calls() -> None
 def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
     """The original checked only after tool calls: a talk without them never compacted."""
     talk = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} {FILLER}" * 40} for n in range(41)]
-    session = opened([], EXACT)
-    sent = session.before_model(anthropic(talk), window=32_000)
+    session = open_session([], EXACT)
+    sent = session.before_model(make_anthropic_request(talk), window=32_000)
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
     assert len(str(sent)) < len(str(talk)) * 2 // 3
@@ -188,21 +188,21 @@ def test_a_talk_without_tools_is_compacted_before_it_overflows() -> None:
 @pytest.mark.spec("tiers.X6")
 def test_a_request_that_the_provider_refused_as_too_long_is_recovered_from() -> None:
     """The original had no recovery: below its own trigger it did nothing, and the request was refused again."""
-    session = opened(work(12), EXACT)
-    size = session.reading(window=32_000).tokens
+    session = open_session(make_work(12), EXACT)
+    size = session.take_reading(window=32_000).tokens
     assert session.compact(window=32_000).status == "nothing"
-    refused = replace(session.call(window=32_000), demand="overflow")
+    refused = replace(session.build_call(window=32_000), demand="overflow")
     assert session.compact(refused).status == "compacted"
-    assert session.reading(window=32_000).tokens < size * 3 // 4
+    assert session.take_reading(window=32_000).tokens < size * 3 // 4
     assert session.compact(refused).status == "nothing", "and nothing is done twice"
 
 
 @pytest.mark.spec("tiers.X6", "tiers.B1")
 def test_auto_off_leaves_it_to_demands() -> None:
     """The original ignored `auto = false`."""
-    session = opened([], replace(EXACT, auto=False))
-    messages = tool_talk(10, 500)
-    assert session.before_model(anthropic(messages), window=32_000)["messages"] == messages
+    session = open_session([], replace(EXACT, auto=False))
+    messages = make_tool_talk(10, 500)
+    assert session.before_model(make_anthropic_request(messages), window=32_000)["messages"] == messages
     assert session.compact(to=4_000).status == "compacted"
 
 
@@ -210,22 +210,22 @@ def test_auto_off_leaves_it_to_demands() -> None:
 def test_the_warning_and_the_status_are_told() -> None:
     """The original never emitted the warning it had designed."""
     told: list[object] = []
-    session = opened([], EXACT, answerer=Answerer(listen=(listening(told.append),)))
+    session = open_session([], EXACT, answerer=Answerer(listeners=(build_listener(told.append),)))
     size = 300
-    messages = tool_talk(10, size)
+    messages = make_tool_talk(10, size)
     while True:  # up to the zone between 70 % and 80 % of 16,000
-        session = opened([], EXACT, answerer=Answerer(listen=(listening(told.append),)))
-        session.before_model(anthropic(messages), window=32_000)
+        session = open_session([], EXACT, answerer=Answerer(listeners=(build_listener(told.append),)))
+        session.before_model(make_anthropic_request(messages), window=32_000)
         if told:
             break
         size += 4
-        messages = tool_talk(10, size)
+        messages = make_tool_talk(10, size)
     (warning,) = told
     assert isinstance(warning, ContextWarning)
     assert 11_200 <= warning.used < 12_800
     assert warning.max == 32_000
     told.clear()
-    session.before_model(anthropic(tool_talk(10, size + 100)), window=32_000)
+    session.before_model(make_anthropic_request(make_tool_talk(10, size + 100)), window=32_000)
     (status,) = told
     assert isinstance(status, CompactionStatus)
     assert status.before > status.after
@@ -233,7 +233,7 @@ def test_the_warning_and_the_status_are_told() -> None:
 
 @pytest.mark.spec("tiers.B4")
 def test_what_is_counted() -> None:
-    counter = Bpe("cl100k")
+    counter = BytePairCounter("cl100k")
     messages: list[dict[str, object]] = [
         {"role": "system", "content": "You are careful."},
         {"role": "user", "content": "Read the file, please."},
@@ -247,15 +247,15 @@ def test_what_is_counted() -> None:
         {"role": "tool", "tool_call_id": "c", "content": "import os\nprint(os.name)"},
     ]
 
-    def tokens(*texts: str) -> int:
+    def count_texts(*texts: str) -> int:
         return 4 + sum(counter.count(texts))
 
     found = count_tokens(messages, counter=counter)
-    assert found.system == tokens("You are careful.")
-    assert found.user == tokens("Read the file, please.")
-    assert found.assistant == tokens("Reading.", "read_file", '{"path": "a.py"}')
+    assert found.system == count_texts("You are careful.")
+    assert found.user == count_texts("Read the file, please.")
+    assert found.assistant == count_texts("Reading.", "read_file", '{"path": "a.py"}')
     assert found.tool == found.tool_output_tokens
-    assert found.tool >= tokens("import os\nprint(os.name)")
+    assert found.tool >= count_texts("import os\nprint(os.name)")
     assert found.total == found.system + found.user + found.assistant + found.tool
     assert found.message_count == 4
 
@@ -267,12 +267,12 @@ def test_the_fast_estimate_is_a_quarter_of_the_bytes() -> None:
 
 @pytest.mark.spec("tiers.B5")
 def test_the_status_bar_shows_the_context_in_use() -> None:
-    assert status_line(TokenUsage(45_900, 100_000)) == "[ctx: 45%]"
-    assert status_line(TokenUsage(0, 100_000)) == "[ctx: 0%]"
-    assert status_line(TokenUsage(12_000, 0)) == "[ctx: 12k]"
-    session = opened(work(4), EXACT)
-    usage = TokenUsage.of(session, window=10_000)
-    assert usage == TokenUsage(session.reading(window=10_000).tokens, 10_000)
+    assert format_status_line(TokenUsage(45_900, 100_000)) == "[ctx: 45%]"
+    assert format_status_line(TokenUsage(0, 100_000)) == "[ctx: 0%]"
+    assert format_status_line(TokenUsage(12_000, 0)) == "[ctx: 12k]"
+    session = open_session(make_work(4), EXACT)
+    usage = TokenUsage.from_session(session, window=10_000)
+    assert usage == TokenUsage(session.take_reading(window=10_000).tokens, 10_000)
     assert usage.percent > 0
 
 
@@ -284,17 +284,21 @@ def test_a_compaction_is_one_line_with_the_sizes_before_and_after() -> None:
 @pytest.mark.spec("tiers.B20", "tiers.B19")
 def test_nothing_is_injected_into_a_request_that_needs_no_compaction() -> None:
     """A hint like `[ctx 64k/128k]`, or a focus repeated every few calls, would break the cached prefix."""
-    session = opened([], EXACT)
-    messages = tool_talk(3, 300)
+    session = open_session([], EXACT)
+    messages = make_tool_talk(3, 300)
     for end in range(1, len(messages) + 1, 2):
-        assert session.before_model(anthropic(messages[:end]), window=200_000)["messages"] == messages[:end]
+        assert (
+            session.before_model(make_anthropic_request(messages[:end]), window=200_000)["messages"] == messages[:end]
+        )
 
 
 @pytest.mark.spec("tiers.B19")
 def test_nothing_is_written_outside_the_session() -> None:
     """No memory across sessions and no files: only this session's log grew, by the Block."""
-    session = opened([*work(30), user("go on"), called("z"), gave("z", "ok"), said("done")], EXACT)
-    store = session.place.store
-    before = len(list(store.sessions(session.place.namespace)))
+    session = open_session(
+        [*make_work(30), make_user_message("go on"), make_call("z"), make_result("z", "ok"), make_reply("done")], EXACT
+    )
+    store = session.address.store
+    before = len(list(store.list_sessions(session.address.namespace)))
     assert session.compact(to=4_000).status == "compacted"
-    assert len(list(store.sessions(session.place.namespace))) == before
+    assert len(list(store.list_sessions(session.address.namespace))) == before

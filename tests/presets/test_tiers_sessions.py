@@ -7,32 +7,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.plan.stages.outputs import DROPPED, REMOVED
-from tenfold.policies.tiers import tiers
-from tenfold.policy import Policy
+from tenfold.config.policy import Policy
+from tenfold.config.presets.tiers import tiers
+from tenfold.engine.drive import Answerer
+from tenfold.formats import ParsedSession
+from tenfold.plan.stages.outputs import DROPPED_WORD, REMOVED_PREFIX
 from tenfold.record.block import Block, Replacement
-from tenfold.record.message import calls_of, result_of, text_of
+from tenfold.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
-from tenfold.summarize.summarize import Settings
-from tenfold.transcripts import Recorded
-from tenfold.view.rules import check
-from tenfold.view.view import View
-from tests.laws.conversations import COUNTER, Broken, Echo, long_logs, opened, sent, tokens
+from tenfold.summarize.write import SummarySettings
+from tenfold.view.fold import View
+from tenfold.view.rules import check_messages
+from tests.laws.conversations import COUNTER, Broken, Echo, count_tokens, encode_view, long_logs, open_session
 from tests.laws.strategies import Log
-from tests.sessions import needed, params
+from tests.sessions import build_params, require_sessions
 
 WIRES = ("anthropic", "openai-chat", "openai-responses", "gemini")
 
 
-def policy(protected: int = 12, over: int = 2_000) -> Policy:
-    summary = Settings(models=("echo",))
+def build_policy(protected: int = 12, over: int = 2_000) -> Policy:
+    summary = SummarySettings(models=("echo",))
     return tiers(COUNTER, summary=summary, protected_messages=protected, max_tool_output_tokens=over)
 
 
-def compacted(log: Log, percent: int, model: Echo | Broken, using: Policy) -> Session:
-    session = opened(log, using, Answerer(model=model))
-    session.compact(to=max(1, tokens(session.view.messages()) * percent // 100))
+def compact_log(log: Log, percent: int, model: Echo | Broken, using: Policy) -> Session:
+    session = open_session(log, using, Answerer(model=model))
+    session.compact(to=max(1, count_tokens(session.view.get_messages()) * percent // 100))
     return session
 
 
@@ -49,20 +49,22 @@ def test_any_history_stays_well_formed_and_smaller(
     log: Log, percent: int, protected: int, over: int, *, well: bool
 ) -> None:
     """The original cut between a call and its result, and its placeholders could be longer than what they stood for."""
-    before = opened(log).view
-    using = policy(protected, over)
-    session = compacted(log, percent, Echo() if well else Broken(), using)
+    before = open_session(log).view
+    using = build_policy(protected, over)
+    session = compact_log(log, percent, Echo() if well else Broken(), using)
     view = session.view
-    had = {(w, v.rule) for w in WIRES for v in check(before.messages(), w)}
-    assert {(w, v.rule) for w in WIRES for v in check(view.messages(), w)} <= had
-    if view.marks.live:
-        assert tokens(view.messages()) < tokens(before.messages())
-    errors = {r.call for s in before.shown() if (r := result_of(s.message)) is not None and r.error}
-    for message in view.messages():
-        result = result_of(message)
-        if result is not None and result.call in errors and result.error:
-            assert not text_of(message).startswith(REMOVED)
-    assert View.of(view.path).messages() == view.messages()
+    had = {(w, v.rule) for w in WIRES for v in check_messages(before.get_messages(), w)}
+    assert {(w, v.rule) for w in WIRES for v in check_messages(view.get_messages(), w)} <= had
+    if view.state.live_blocks:
+        assert count_tokens(view.get_messages()) < count_tokens(before.get_messages())
+    errors = {
+        r.call_id for s in before.get_visible_messages() if (r := get_tool_result(s.message)) is not None and r.is_error
+    }
+    for message in view.get_messages():
+        result = get_tool_result(message)
+        if result is not None and result.call_id in errors and result.is_error:
+            assert not get_text(message).startswith(REMOVED_PREFIX)
+    assert View.from_path(view.path).get_messages() == view.get_messages()
 
 
 @pytest.mark.spec("tiers.X4", "tiers.X10")
@@ -70,61 +72,61 @@ def test_any_history_stays_well_formed_and_smaller(
 @given(log=long_logs(), percent=st.integers(5, 90), well=st.booleans())
 def test_nothing_is_lost_whatever_the_tiers_did(log: Log, percent: int, *, well: bool) -> None:
     """The original deleted; here the log only grows by a Block, which expands to every original and can be undone."""
-    start = opened(log)
-    before = sent(start)
-    originals = {s.at: s.message for s in start.view.shown() if s.original}
-    session = compacted(log, percent, Echo() if well else Broken(), policy())
-    if not session.view.marks.live:
-        assert sent(session) == before
+    start = open_session(log)
+    before = encode_view(start)
+    originals = {s.position: s.message for s in start.view.get_visible_messages() if s.is_original}
+    session = compact_log(log, percent, Echo() if well else Broken(), build_policy())
+    if not session.view.state.live_blocks:
+        assert encode_view(session) == before
         return
-    block = session.view.path.at(session.view.marks.live[-1]).id
+    block = session.view.path.get_entry(session.view.state.live_blocks[-1]).id
     reached = {line.position: line.message for line in session.expand(block, deep=True)}
-    reached |= {s.at: s.message for s in session.view.shown() if s.original}
+    reached |= {s.position: s.message for s in session.view.get_visible_messages() if s.is_original}
     assert {at: reached.get(at) for at in originals} == originals
     session.undo()
-    assert sent(session) == before
+    assert encode_view(session) == before
 
 
-def held(recorded: Recorded, using: Policy, model: Echo | None = None) -> Session:
-    return opened(tuple(recorded.entries), using, Answerer(model=model))
+def open_recorded(recorded: ParsedSession, using: Policy, model: Echo | None = None) -> Session:
+    return open_session(tuple(recorded.entries), using, Answerer(model=model))
 
 
 @pytest.mark.spec("tiers.B6", "tiers.B7", "tiers.X9")
-@pytest.mark.parametrize("recorded", params())
-def test_real_sessions_come_down_tier_by_tier(recorded: Recorded | None) -> None:
+@pytest.mark.parametrize("recorded", build_params())
+def test_real_sessions_come_down_tier_by_tier(recorded: ParsedSession | None) -> None:
     """Masking comes before summarising: while truncating and blanking are enough, no model is asked."""
     if recorded is None:
-        needed()
+        require_sessions()
         return
     model = Echo()
-    using = replace(policy(), shrink_tokens=1)
-    session = held(recorded, using, model)
-    before = tokens(session.view.messages())
-    calls = [c.id for m in session.view.messages() for c in calls_of(m)]
+    using = replace(build_policy(), shrink_tokens=1)
+    session = open_recorded(recorded, using, model)
+    before = count_tokens(session.view.get_messages())
+    calls = [c.id for m in session.view.get_messages() for c in get_tool_calls(m)]
     for percent in (80, 30):
-        session = held(recorded, using, model)
+        session = open_recorded(recorded, using, model)
         target = max(1, before * percent // 100)
         _, plan = session.preview(to=target)
         asked = model.calls
         outcome = session.compact(to=target)
-        planned = {p.kind for p in plan.changed} if plan is not None else set()
+        planned = {p.kind for p in plan.changed_pieces} if plan is not None else set()
         if "summary" not in planned:
             assert model.calls == asked
         assert outcome.tokens_after <= before
         if outcome.status != "compacted":
             continue
-        kinds = {r.kind for r in _newest(session)}
+        kinds = {r.kind for r in _get_replacements(session)}
         if "summary" not in kinds:
-            assert [c.id for m in session.view.messages() for c in calls_of(m)] == calls
-            shorter = [m for m in session.view.messages() if m.origin == "tool"]
-            marked = [m for m in shorter if REMOVED in text_of(m) or DROPPED in text_of(m)]
+            assert [c.id for m in session.view.get_messages() for c in get_tool_calls(m)] == calls
+            shorter = [m for m in session.view.get_messages() if m.origin == "tool"]
+            marked = [m for m in shorter if REMOVED_PREFIX in get_text(m) or DROPPED_WORD in get_text(m)]
             assert marked or outcome.tokens_after == before
         for wire in WIRES:
-            had = {v.rule for v in check(held(recorded, using).view.messages(), wire)}
-            assert {v.rule for v in check(session.view.messages(), wire)} <= had
+            had = {v.rule for v in check_messages(open_recorded(recorded, using).view.get_messages(), wire)}
+            assert {v.rule for v in check_messages(session.view.get_messages(), wire)} <= had
 
 
-def _newest(session: Session) -> tuple[Replacement, ...]:
-    block = session.view.path.at(session.view.marks.live[-1])
+def _get_replacements(session: Session) -> tuple[Replacement, ...]:
+    block = session.view.path.get_entry(session.view.state.live_blocks[-1])
     assert isinstance(block, Block)
     return block.replacements

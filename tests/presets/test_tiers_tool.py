@@ -7,58 +7,66 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from tenfold.aio import AsyncSession
+from tenfold.config.policy import Policy
+from tenfold.config.presets.tiers import tiers
 from tenfold.designs.tiers import (
     MINIMUM_TOKENS,
     NOT_NEEDED,
     CompactionStatus,
     CompactTool,
-    compact_command,
-    listening,
-    summary_of,
+    build_listener,
+    get_summary,
+    run_compact_command,
 )
-from tenfold.drive import Answerer
+from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.llm.scripted import Reply, ScriptedModel
-from tenfold.meter.counters import Characters4
+from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
+from tenfold.meter.counters import CharacterCounter
 from tenfold.meter.estimators import Estimator
-from tenfold.policies.tiers import tiers
-from tenfold.policy import Policy
-from tenfold.record.message import Message, text_of
-from tenfold.session import Session
+from tenfold.record.message import Message, get_text
+from tenfold.session import AsyncSession, Session
 from tenfold.summarize.structure import STRUCTURES
-from tenfold.summarize.summarize import Settings
-from tests.engine.making import FILLER, Telling, blocks, called, gave, opened, said, user
+from tenfold.summarize.write import SummarySettings
+from tests.engine.making import (
+    FILLER,
+    Telling,
+    get_blocks,
+    make_call,
+    make_reply,
+    make_result,
+    make_user_message,
+    open_session,
+)
 
-COUNTER = Characters4()
+COUNTER = CharacterCounter()
 WINDOW = 40_000
 """Trigger 19,200, target 14,400, by the counter's own numbers."""
 GOOD = "\n".join(f"{heading}\nThe work goes on as planned.\n" for heading in STRUCTURES["seven"])
 
 
-def policy() -> Policy:
-    made = tiers(COUNTER, summary=Settings(models=("small",)))
+def build_policy() -> Policy:
+    made = tiers(COUNTER, summary=SummarySettings(models=("small",)))
     return replace(made, estimator=Estimator("anchored", 1.0))
 
 
-def talk(tokens: int) -> list[Message]:
+def make_talk(tokens: int) -> list[Message]:
     """Questions and answers of about so many tokens, and the call of the tool at the end."""
     out: list[Message] = []
-    while COUNTER.count(["".join(text_of(m) for m in out)])[0] < tokens:
-        out += [user(f"{len(out)}: {FILLER * 10}"), said(f"{len(out)}: {FILLER * 10}")]
-    return [*out, user("Now the migration."), called("k", "compact")]
+    while COUNTER.count(["".join(get_text(m) for m in out)])[0] < tokens:
+        out += [make_user_message(f"{len(out)}: {FILLER * 10}"), make_reply(f"{len(out)}: {FILLER * 10}")]
+    return [*out, make_user_message("Now the migration."), make_call("k", "compact")]
 
 
-def session_of(tokens: int, model: object, told: list[object] | None = None) -> Session:
-    listen = () if told is None else (listening(told.append),)
-    answerer = Answerer(model=model, listen=listen)  # type: ignore[arg-type]
-    return opened(talk(tokens), policy(), answerer=answerer)
+def make_tool_session(tokens: int, model: object, told: list[object] | None = None) -> Session:
+    listen = () if told is None else (build_listener(told.append),)
+    answerer = Answerer(model=model, listeners=listen)  # type: ignore[arg-type]
+    return open_session(make_talk(tokens), build_policy(), answerer=answerer)
 
 
 @pytest.mark.spec("tiers.B15")
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
 def test_the_tool_is_called_compact_and_takes_an_optional_focus(wire: str) -> None:
-    schema = CompactTool(session_of(100, None)).schema(wire)
+    schema = CompactTool(make_tool_session(100, None)).build_schema(wire)
     inner = schema["function"] if wire == "openai-chat" else schema
     assert isinstance(inner, dict)
     assert inner["name"] == "compact"
@@ -67,7 +75,7 @@ def test_the_tool_is_called_compact_and_takes_an_optional_focus(wire: str) -> No
     assert parameters["properties"]["focus"]["type"] == "string"
     assert parameters["required"] == []
     with pytest.raises(UsageError):
-        CompactTool(session_of(100, None)).schema("carrier pigeon")
+        CompactTool(make_tool_session(100, None)).build_schema("carrier pigeon")
 
 
 @pytest.mark.spec("tiers.B15", "tiers.X6")
@@ -75,9 +83,9 @@ def test_its_result_is_the_summary_and_the_status_is_told() -> None:
     """The original gave a placeholder, later rewritten to two sizes: the model never read what survived."""
     told: list[object] = []
     model = Telling(GOOD)
-    session = session_of(18_000, model, told)
+    session = make_tool_session(18_000, model, told)
     result = CompactTool(session, window=WINDOW).handle({"focus": "the migration of the orders table"})
-    summary = summary_of(session)
+    summary = get_summary(session)
     assert summary is not None
     assert summary in result
     assert "## Task State" in result
@@ -85,71 +93,71 @@ def test_its_result_is_the_summary_and_the_status_is_told() -> None:
     (status,) = told
     assert isinstance(status, CompactionStatus)
     assert result.startswith(status.line)
-    assert blocks(session)[0].reason.startswith("tool")
-    session.append(gave("k", result, name="compact"))
-    assert session.view.messages()[-1] == gave("k", result, name="compact")
+    assert get_blocks(session)[0].reason.startswith("tool")
+    session.append(make_result("k", result, name="compact"))
+    assert session.view.get_messages()[-1] == make_result("k", result, name="compact")
     for wire in ("anthropic", "openai-chat", "openai-responses", "gemini"):
-        assert session.violations(wire) == ()
+        assert session.find_violations(wire) == ()
 
 
 @pytest.mark.spec("tiers.B15", "tiers.X6", "tiers.X8")
 def test_under_the_target_it_says_that_no_compaction_is_needed() -> None:
     """The original left its placeholder behind there: a silent no-op."""
     model = Telling(GOOD)
-    session = session_of(12_000, model)
-    before = session.view.messages()
+    session = make_tool_session(12_000, model)
+    before = session.view.get_messages()
     assert CompactTool(session, window=WINDOW).handle({}) == NOT_NEEDED == "No compaction needed"
-    assert session.view.messages() == before
+    assert session.view.get_messages() == before
     assert model.asked == []
 
 
 @pytest.mark.spec("tiers.B15")
 def test_below_the_trigger_and_above_the_target_the_tool_compacts() -> None:
-    session = session_of(16_000, Telling(GOOD))
+    session = make_tool_session(16_000, Telling(GOOD))
     assert session.compact(window=WINDOW).status == "nothing"
     assert "compacted" in CompactTool(session, window=WINDOW).handle()
-    assert session.reading(window=WINDOW).tokens <= 14_400
+    assert session.take_reading(window=WINDOW).tokens <= 14_400
 
 
 @pytest.mark.spec("tiers.B16", "tiers.X6")
 def test_below_10000_tokens_the_tool_is_not_eligible() -> None:
     """The original designed the limit and did not build it: a model could compact over and over."""
     model = Telling(GOOD)
-    session = session_of(9_000, model)
+    session = make_tool_session(9_000, model)
     assert MINIMUM_TOKENS == 10_000
-    used = session.reading(window=20_000).tokens
+    used = session.take_reading(window=20_000).tokens
     assert 7_200 < used < 10_000  # above the target in this window, so that only the limit holds it back
     result = CompactTool(session, window=20_000).handle({"focus": "x"})
     assert result == f"{NOT_NEEDED}: the context has {used:,} tokens, and this is of use from 10,000 on"
     assert model.asked == []
-    assert blocks(session) == []
+    assert get_blocks(session) == []
 
 
 @pytest.mark.spec("tiers.B15", "tiers.B18")
 def test_a_failure_is_told_as_the_result() -> None:
-    session = session_of(18_000, ScriptedModel([Reply(error="HTTP 500")], repeat=True))
-    before = session.view.messages()
+    session = make_tool_session(18_000, ScriptedModel([ScriptedReply(error="HTTP 500")], repeat=True))
+    before = session.view.get_messages()
     result = CompactTool(session, window=WINDOW).handle({})
     assert result.startswith("Not compacted: ")
     assert "HTTP 500" in result
-    assert session.view.messages() == before
+    assert session.view.get_messages() == before
 
 
 @pytest.mark.spec("tiers.B15")
 def test_wrong_arguments_and_an_unknown_window_are_answered_not_raised() -> None:
-    session = session_of(18_000, Telling(GOOD))
+    session = make_tool_session(18_000, Telling(GOOD))
     assert "string" in CompactTool(session, window=WINDOW).handle({"focus": 3})
     assert CompactTool(session).handle({}).startswith("Not compacted: ")
 
 
 @pytest.mark.spec("tiers.B15")
 def test_where_tool_outputs_were_enough_the_result_says_so_and_gives_the_facts() -> None:
-    history = [user("Never touch db.py. Fix the build.")]
+    history = [make_user_message("Never touch db.py. Fix the build.")]
     for n in range(10):
         output = f"run {n}\n" + "output\n" * 6_000
-        history += [called(f"c{n}", "bash", '{"command": "make"}'), gave(f"c{n}", output, name="bash")]
+        history += [make_call(f"c{n}", "bash", '{"command": "make"}'), make_result(f"c{n}", output, name="bash")]
     model = Telling(GOOD)
-    session = opened([*history, called("k", "compact")], policy(), answerer=Answerer(model=model))
+    session = open_session([*history, make_call("k", "compact")], build_policy(), answerer=Answerer(model=model))
     result = CompactTool(session, window=WINDOW).handle({})
     assert "compacted" in result
     assert model.asked == []
@@ -158,21 +166,21 @@ def test_where_tool_outputs_were_enough_the_result_says_so_and_gives_the_facts()
 
 @pytest.mark.spec("tiers.B15")
 def test_the_coroutine_side_gives_the_same() -> None:
-    session = session_of(18_000, Telling(GOOD))
+    session = make_tool_session(18_000, Telling(GOOD))
     tool = CompactTool(session, window=WINDOW)
     result = asyncio.run(tool.ahandle(AsyncSession(session), {"focus": "the migration"}))
-    assert summary_of(session) is not None
-    assert (summary_of(session) or "") in result
+    assert get_summary(session) is not None
+    assert (get_summary(session) or "") in result
 
 
 @pytest.mark.spec("tiers.B17")
 def test_the_command_runs_the_full_pipeline_with_what_follows_as_focus() -> None:
     model = Telling(GOOD)
-    session = session_of(18_000, model)
-    outcome = compact_command(session, "/compact the migration", window=WINDOW)
+    session = make_tool_session(18_000, model)
+    outcome = run_compact_command(session, "/compact the migration", window=WINDOW)
     assert outcome.status == "compacted"
-    assert {r.kind for r in blocks(session)[0].replacements} == {"summary"}
+    assert {r.kind for r in get_blocks(session)[0].replacements} == {"summary"}
     assert "the migration" in model.asked[0].prompt
-    assert compact_command(session, window=WINDOW).status == "nothing"
+    assert run_compact_command(session, window=WINDOW).status == "nothing"
     with pytest.raises(UsageError):
-        compact_command(session)
+        run_compact_command(session)

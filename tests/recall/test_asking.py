@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.config.settings import build_policy
 from tenfold.errors import UsageError
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.recall.asking import asked
-from tenfold.recall.tools import FOUND, HITS, SEARCH, RecallTools
+from tenfold.meter.counters import choose_counter
+from tenfold.recall.search import search_store
+from tenfold.recall.tools import HIT_LIMIT, SEARCH, SEARCH_BUDGET, RecallTools
 from tenfold.record.message import Message, Text
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
 
 SAID = (
     "The database listens on port 6432, and the queue on 7001.",
@@ -25,7 +25,7 @@ SAID = (
 
 @pytest.fixture
 def talk() -> Session:
-    made = Session.create(Place(MemoryStore(), "s"), policy_for("tenfold", counter_for("gpt-4o").counter))
+    made = Session.create(SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter))
     for text in SAID:
         made.append(Message("user", (Text(text),), "human"))
     return made
@@ -64,34 +64,34 @@ def test_a_single_word_that_is_found_is_taken_as_it_stands(talk: Session) -> Non
 
 
 def test_a_models_search_is_bounded_and_says_where_each_hit_stands(talk: Session) -> None:
-    count = counter_for("gpt-4o").counter.count
+    count = choose_counter("gpt-4o").counter.count
     for n in range(8):
         said = f"valve {n} of the reactor: " + " ".join(f"opened at {n * 100 + k} and shut again," for k in range(90))
         talk.append(Message("user", (Text(said),), "human"))
-    found = talk.search("which reactor valves were opened", limit=HITS)
+    found = talk.search("which reactor valves were opened", limit=HIT_LIMIT)
     whole = [f"{hit.entry} (said, position {hit.position}): {hit.snippet}" for hit in found]
-    assert len(found) == HITS
-    for room in range(60, FOUND + 100, 40):
-        tools = RecallTools(talk.place.store, "default", "s", count=count, cap=room)
+    assert len(found) == HIT_LIMIT
+    for room in range(60, SEARCH_BUDGET + 100, 40):
+        tools = RecallTools(talk.address.store, "default", "s", count=count, cap=room)
         answer = tools.handle(SEARCH, {"words": "which reactor valves were opened"})
-        assert count([answer])[0] <= min(room, FOUND)
+        assert count([answer])[0] <= min(room, SEARCH_BUDGET)
         lines = answer.split("\n")
         assert lines[:-1] == whole[: len(lines) - 1]
         assert whole[len(lines) - 1].startswith(lines[-1])
         assert lines[-1].split(" ")[0] in {hit.entry for hit in found}
-    assert count([answer])[0] > FOUND * 0.8
+    assert count([answer])[0] > SEARCH_BUDGET * 0.8
 
 
 def test_another_session_is_not_searched(talk: Session) -> None:
-    store = talk.place.store
-    other = Session.create(Place(store, "other"), policy_for("tenfold", counter_for("gpt-4o").counter))
+    store = talk.address.store
+    other = Session.create(SessionAddress(store, "other"), build_policy("tenfold", choose_counter("gpt-4o").counter))
     other.append(Message("user", (Text("The port of the other database is 9999."),), "human"))
     assert {hit.session for hit in talk.search("Which port has the database?")} == {"s"}
-    assert {hit.session for hit in asked(store, "default", "Which port has the database?")} == {"s", "other"}
+    assert {hit.session for hit in search_store(store, "default", "Which port has the database?")} == {"s", "other"}
 
 
 def test_nothing_is_found_where_no_word_is_known(talk: Session) -> None:
-    tools = RecallTools(talk.place.store, "default", "s", count=counter_for("gpt-4o").counter.count)
+    tools = RecallTools(talk.address.store, "default", "s", count=choose_counter("gpt-4o").counter.count)
     assert tools.handle(SEARCH, {"words": "xyzzy plugh"}) == "nothing in this conversation holds 'xyzzy plugh'"
     with pytest.raises(UsageError, match="at least one word"):
         talk.search("  ")

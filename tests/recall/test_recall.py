@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.errors import NotFound, UsageError
-from tenfold.log.base import DEFAULT_NAMESPACE
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.policies import policy_named
+from tenfold.config.presets import get_preset
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.formats import read_file
+from tenfold.formats.importer import import_sessions
+from tenfold.meter.counters import choose_counter
 from tenfold.recall.expand import expand
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
-from tenfold.session import Place, Session
-from tenfold.transcripts import read_file
-from tenfold.transcripts.load import load
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import DEFAULT_NAMESPACE
+from tenfold.store.in_memory import MemoryStore
 from tests.shape.scan import ROOT
 
 FILE = ROOT / "examples" / "sessions" / "logs.pi.jsonl"
@@ -24,27 +24,27 @@ FILE = ROOT / "examples" / "sessions" / "logs.pi.jsonl"
 @pytest.fixture
 def twice() -> tuple[MemoryStore, Session]:
     """A recorded session, compacted to a third and then to a tenth."""
-    store, counter = MemoryStore(), counter_for(None).counter
-    (id_,) = load(read_file(Path(FILE)), store, DEFAULT_NAMESPACE, counter)
-    one = Session(Place(store, id_), policy_named("tenfold")(counter))
+    store, counter = MemoryStore(), choose_counter(None).counter
+    (id_,) = import_sessions(read_file(Path(FILE)), store, DEFAULT_NAMESPACE, counter)
+    one = Session(SessionAddress(store, id_), get_preset("tenfold")(counter))
     for share in (3, 12):
-        assert one.compact(to=one.uncompacted() // share).status == "compacted"
+        assert one.compact(to=one.count_uncompacted() // share).status == "compacted"
     return store, one
 
 
-def newest(one: Session) -> str:
-    return one.view.path.at(one.view.marks.live[-1]).id
+def get_newest_id(one: Session) -> str:
+    return one.view.path.get_entry(one.view.state.live_blocks[-1]).id
 
 
 def test_all_the_way_down_are_exactly_the_covered_originals(twice: tuple[MemoryStore, Session]) -> None:
     _, one = twice
-    lines = one.expand(newest(one), deep=True)
+    lines = one.expand(get_newest_id(one), deep=True)
     assert [line.position for line in lines] == sorted({line.position for line in lines})
-    stored = {e.id: e for e in one.view.path.span(0, one.view.path.length - 1)}
+    stored = {e.id: e for e in one.view.path.get_entries(0, one.view.path.length - 1)}
     assert all(line.original and getattr(stored[line.entry], "message", None) is not None for line in lines)
     assert all(line.message == getattr(stored[line.entry], "message", None) for line in lines)
-    in_view = {s.at for s in one.view.shown() if s.original}
-    live = [one.view.path.at(position).id for position in one.view.marks.live]
+    in_view = {s.position for s in one.view.get_visible_messages() if s.is_original}
+    live = [one.view.path.get_entry(position).id for position in one.view.state.live_blocks]
     behind = {line.position for block in live for line in one.expand(block, deep=True)}
     messages = {p for p, e in enumerate(stored.values()) if getattr(e, "message", None) is not None}
     assert messages <= in_view | behind
@@ -52,10 +52,10 @@ def test_all_the_way_down_are_exactly_the_covered_originals(twice: tuple[MemoryS
 
 def test_one_level_down_stands_what_was_in_view_before(twice: tuple[MemoryStore, Session]) -> None:
     _, one = twice
-    lines = one.expand(newest(one))
+    lines = one.expand(get_newest_id(one))
     before = one.view.path
     one.undo()
-    earlier = [s.message for s in one.view.shown()]
+    earlier = [s.message for s in one.view.get_visible_messages()]
     assert before is one.view.path
     assert all(line.message in earlier for line in lines)
     assert any(not line.original for line in lines)
@@ -63,27 +63,27 @@ def test_one_level_down_stands_what_was_in_view_before(twice: tuple[MemoryStore,
 
 def test_an_entry_is_given_by_the_beginning_of_its_id(twice: tuple[MemoryStore, Session]) -> None:
     store, one = twice
-    entry = one.view.path.at(5)
+    entry = one.view.path.get_entry(5)
     (line,) = expand(store, DEFAULT_NAMESPACE, entry.id[:18])
     assert (line.entry, line.position, line.original) == (entry.id, 5, True)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         expand(store, DEFAULT_NAMESPACE, "ffff")
 
 
 def test_answers_stay_under_their_cap_and_say_what_is_missing(twice: tuple[MemoryStore, Session]) -> None:
     store, one = twice
-    count = counter_for(None).counter.count
-    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=count, cap=300)
-    answer = tools.handle(EXPAND, {"block": newest(one)})
+    count = choose_counter(None).counter.count
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=count, cap=300)
+    answer = tools.handle(EXPAND, {"block": get_newest_id(one)})
     assert count([answer])[0] <= 300
-    assert f'{EXPAND}(block="{newest(one)}", part=2) goes on]' in answer
-    small = tools.handle(READ, {"entry": one.view.path.at(1).id})
+    assert f'{EXPAND}(block="{get_newest_id(one)}", part=2) goes on]' in answer
+    small = tools.handle(READ, {"entry": one.view.path.get_entry(1).id})
     assert "[part " not in small
 
 
 def test_wrong_calls_are_answered_not_raised(twice: tuple[MemoryStore, Session]) -> None:
     store, one = twice
-    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=counter_for(None).counter.count)
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
     assert "there is no tool" in tools.handle("recall_everything", {})
     assert "needs the argument 'words'" in tools.handle(SEARCH, {"word": "x"})
     assert "needs the argument 'entry'" in tools.handle(READ, {"entry": 7})
@@ -93,12 +93,12 @@ def test_wrong_calls_are_answered_not_raised(twice: tuple[MemoryStore, Session])
 
 def test_another_sessions_entries_are_out_of_reach(twice: tuple[MemoryStore, Session]) -> None:
     store, one = twice
-    counter = counter_for(None).counter
-    (other,) = load(
+    counter = choose_counter(None).counter
+    (other,) = import_sessions(
         read_file(ROOT / "examples" / "sessions" / "desk.openai-chat.json"), store, DEFAULT_NAMESPACE, counter
     )
     foreign = store.open(DEFAULT_NAMESPACE, other).entries[3].id
-    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=counter.count)
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=counter.count)
     answer = tools.handle(READ, {"entry": foreign})
     assert "no entry" in answer
     assert foreign in answer
@@ -107,9 +107,9 @@ def test_another_sessions_entries_are_out_of_reach(twice: tuple[MemoryStore, Ses
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
 def test_schemas_are_as_each_wire_wants_them(twice: tuple[MemoryStore, Session], wire: str) -> None:
     store, one = twice
-    tools = RecallTools(store, DEFAULT_NAMESPACE, one.place.session, count=counter_for(None).counter.count)
-    schemas = tools.schemas(wire)
+    tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
+    schemas = tools.build_schemas(wire)
     inner = [s["function"] if wire == "openai-chat" else s for s in schemas]
     assert [s["name"] for s in inner if isinstance(s, dict)] == [SEARCH, READ, EXPAND]
     with pytest.raises(UsageError, match="no wire is called"):
-        tools.schemas("klingon")
+        tools.build_schemas("klingon")

@@ -14,70 +14,101 @@ import msgspec
 import pytest
 
 from tenfold.errors import RecordError
-from tenfold.record.block import OWN, Block, Fact, Keep, Rep, Replacement, Run, Say, Spent
-from tenfold.record.codec import SCHEMA, body_hash, chain_hash, decode_entry, encode_entry
+from tenfold.record.block import (
+    OWN_BLOCK,
+    Block,
+    BlockPart,
+    Fact,
+    KeptOriginal,
+    ModelCost,
+    Replacement,
+    Run,
+    Substitute,
+)
+from tenfold.record.codec import SCHEMA_VERSION, compute_chain_hash, decode_entry, encode_entry, hash_body
 from tenfold.record.entry import (
     Attempt,
-    Branch,
-    Custom,
+    BranchSummary,
+    CustomEntry,
     Entry,
+    MessageEntry,
     Pin,
     Retraction,
-    Said,
     Setting,
     Tombstone,
     Usage,
-    message_of,
+    get_message,
 )
 from tenfold.record.message import (
     Document,
     Image,
     Message,
-    Native,
-    Opaque,
+    NativeBytes,
+    OpaquePart,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
-    calls_of,
-    result_of,
-    text_of,
+    get_text,
+    get_tool_calls,
+    get_tool_result,
 )
 
 FIXTURES = Path(__file__).parent / "fixtures"
-NATIVE = Native("anthropic", b'{"type":"text"}', b",\n", b'{"content":[', b"]}", "g1", 1, 2)
+NATIVE = NativeBytes("anthropic", b'{"type":"text"}', b",\n", b'{"content":[', b"]}", "g1", 1, 2)
 PARTS = (
     Text("a line\nand Ünïcode 中文 🧠"),
     Thinking("why", "sig=="),
     ToolCall("c1", "read", '{ "path" : "src/a.py" }'),
     Image("image/png", "aGk=", "", 640, 480),
     Document("spec.pdf", "application/pdf", "", "aGk=", "", 3),
-    Opaque("server_tool_use", b'{"x": 1.0}'),
+    OpaquePart("server_tool_use", b'{"x": 1.0}'),
 )
-RESULT = ToolResult("c1", "read", (Text("out"), Image(url="https://example.com/a.png"), Opaque("x", b"{}")), True)
+RESULT = ToolResult("c1", "read", (Text("out"), Image(url="https://example.com/a.png"), OpaquePart("x", b"{}")), True)
 ENTRIES: tuple[Entry, ...] = (
-    Said("e0", None, "r", 1, Message("assistant", PARTS, "model", "aborted", NATIVE), Usage(10, 2, 3, 4, "m"), "src0"),
-    Said("e1", "e0", "r", None, Message("tool", (RESULT,), "tool")),
+    MessageEntry(
+        "e0", None, "r", 1, Message("assistant", PARTS, "model", "aborted", NATIVE), Usage(10, 2, 3, 4, "m"), "src0"
+    ),
+    MessageEntry("e1", "e0", "r", None, Message("tool", (RESULT,), "tool")),
     Block(
-        "e2", "e1", "r", 2, "tenfold", "o200k",
+        "e2",
+        "e1",
+        "r",
+        2,
+        "tenfold",
+        "o200k",
         (
-            Replacement(0, 1, (Run(0, 1),), (Keep(0), Say(Message("user", (Text("s"),), "tenfold"), 1)), "truncate"),
-            Replacement(0, 1, (Rep(OWN, 0, 0, 1),), (), "summary", 1, (3,), "two messages by none"),
+            Replacement(
+                0,
+                1,
+                (Run(0, 1),),
+                (KeptOriginal(0), Substitute(Message("user", (Text("s"),), "tenfold"), 1)),
+                "truncate",
+            ),
+            Replacement(0, 1, (BlockPart(OWN_BLOCK, 0, 0, 1),), (), "summary", 1, (3,), "two messages by none"),
         ),
         (Fact("rule", "Always so.", "always so", 0, False, "weak"),),
-        "extractive", "b0", "manual to 10", 100, 10, 1, 2, ("a note",), Spent(1, 2, 3, "m", 0.5),
+        "extractive",
+        "b0",
+        "manual to 10",
+        100,
+        10,
+        1,
+        2,
+        ("a note",),
+        ModelCost(1, 2, 3, "m", 0.5),
     ),
-    Attempt("e3", "e2", "r", 3, "tenfold", "failed", "why", 100, 10, Spent(1)),
-    Branch("e4", "e3", "r", 4, Message("user", (Text("left"),), "tenfold"), "e1", "src4"),
+    Attempt("e3", "e2", "r", 3, "tenfold", "failed", "why", 100, 10, ModelCost(1)),
+    BranchSummary("e4", "e3", "r", 4, Message("user", (Text("left"),), "tenfold"), "e1", "src4"),
     Retraction("e5", "e4", "r", 5, "e2"),
     Pin("e6", "e5", "r", 6, "e1", 1, False),
     Setting("e7", "e6", "r", 7, "model", "m2", NATIVE, "src7"),
-    Custom("e8", "e7", "r", None, "session", NATIVE, "src8"),
+    CustomEntry("e8", "e7", "r", None, "session", NATIVE, "src8"),
     Tombstone("e9", "e8", "r", 8, "said", b"\x01" * 32, 9, Message("user", (Text("purged"),), "tenfold")),
-)  # fmt: skip
+)
 
 
-def rows(data: bytes) -> list[bytes]:
+def split_rows(data: bytes) -> list[bytes]:
     """The rows of a fixture file."""
     found: list[bytes] = []
     while data:
@@ -87,15 +118,15 @@ def rows(data: bytes) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
+@pytest.mark.parametrize("schema", range(1, SCHEMA_VERSION + 1))
 def test_every_schema_ever_written_loads(schema: int) -> None:
-    found = rows((FIXTURES / f"schema_{schema}.bin").read_bytes())
+    found = split_rows((FIXTURES / f"schema_{schema}.bin").read_bytes())
     assert [row[0] for row in found] == [schema] * len(ENTRIES)
     assert [decode_entry(row) for row in found] == list(ENTRIES)
 
 
 def test_the_present_schema_writes_what_its_fixture_holds() -> None:
-    assert rows((FIXTURES / f"schema_{SCHEMA}.bin").read_bytes()) == [encode_entry(e) for e in ENTRIES]
+    assert split_rows((FIXTURES / f"schema_{SCHEMA_VERSION}.bin").read_bytes()) == [encode_entry(e) for e in ENTRIES]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: type(e).__name__)
@@ -125,27 +156,27 @@ def test_what_is_not_as_tenfold_writes_it_is_an_error_with_its_path() -> None:
 def test_the_chain_covers_parent_and_body_and_a_tombstone_stands_for_what_it_was() -> None:
     entry, other = ENTRIES[0], ENTRIES[1]
     body = encode_entry(entry)
-    chained = chain_hash(b"p" * 32, entry, body)
-    assert chained != chain_hash(b"q" * 32, entry, body)
-    assert chained != chain_hash(b"p" * 32, other, encode_entry(other))
-    tomb = Tombstone("e0", None, "r", 1, "said", body_hash(body), 5)
-    assert chain_hash(b"p" * 32, tomb, encode_entry(tomb)) == chained
+    chained = compute_chain_hash(b"p" * 32, entry, body)
+    assert chained != compute_chain_hash(b"q" * 32, entry, body)
+    assert chained != compute_chain_hash(b"p" * 32, other, encode_entry(other))
+    tomb = Tombstone("e0", None, "r", 1, "said", hash_body(body), 5)
+    assert compute_chain_hash(b"p" * 32, tomb, encode_entry(tomb)) == chained
 
 
 def test_only_some_entries_put_a_message_before_a_model() -> None:
-    shown = [type(e).__name__ for e in ENTRIES if message_of(e) is not None]
-    assert shown == ["Said", "Said", "Branch", "Tombstone"]
+    shown = [type(e).__name__ for e in ENTRIES if get_message(e) is not None]
+    assert shown == ["MessageEntry", "MessageEntry", "BranchSummary", "Tombstone"]
 
 
 def test_the_readable_text_of_a_message() -> None:
     message = Message("user", (*PARTS, Document("n", text="inline")), "human")
-    assert text_of(message) == f"{PARTS[0].text}\ninline"
-    assert [c.id for c in calls_of(message)] == ["c1"]
-    assert result_of(message) is None
+    assert get_text(message) == f"{PARTS[0].text}\ninline"
+    assert [c.id for c in get_tool_calls(message)] == ["c1"]
+    assert get_tool_result(message) is None
     tool = Message("tool", (RESULT,), "tool")
-    assert (text_of(tool), result_of(tool)) == ("out", RESULT)
+    assert (get_text(tool), get_tool_result(tool)) == ("out", RESULT)
 
 
 if __name__ == "__main__":
     data = b"".join(len(row).to_bytes(4) + row for row in map(encode_entry, ENTRIES))
-    (FIXTURES / f"schema_{SCHEMA}.bin").write_bytes(data)
+    (FIXTURES / f"schema_{SCHEMA_VERSION}.bin").write_bytes(data)

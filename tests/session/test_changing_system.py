@@ -12,29 +12,29 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from tenfold.agent import Memory
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
+from tenfold.config.settings import build_policy
+from tenfold.meter.counters import choose_counter
 from tenfold.record.block import Block
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
+from tenfold.session import Session, SessionAddress
+from tenfold.store.in_memory import MemoryStore
 
 WINDOW = 8_000
 TURNS = 50
 
 
-def session() -> Session:
-    return Session.create(Place(MemoryStore(), "s"), policy_for("tenfold", counter_for("gpt-4o").counter))
+def create_session() -> Session:
+    return Session.create(SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter))
 
 
-def blocks(log: Session) -> list[Block]:
+def get_blocks(log: Session) -> list[Block]:
     path = log.view.path
-    return [b for p in range(path.length) if isinstance(b := path.at(p), Block)]
+    return [b for p in range(path.length) if isinstance(b := path.get_entry(p), Block)]
 
 
 @pytest.mark.parametrize("given_view", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_changed_system_prompt_is_no_rewrite(*, several: bool, given_view: bool) -> None:
-    log = session()
+    log = create_session()
     talk: list[dict[str, Any]] = []
     sent: list[dict[str, Any]] = []
     for turn in range(TURNS):
@@ -48,14 +48,14 @@ def test_a_changed_system_prompt_is_no_rewrite(*, several: bool, given_view: boo
         if given_view:
             talk = sent[len(system) :]
         talk.append({"role": "assistant", "content": f"answer {turn} " + "words " * 100})
-    assert len(blocks(log)) >= 2
-    assert log.view.marks.live, "what was compacted stays compacted"
-    said = [log.view.path.at(p) for p in range(log.view.length)]
-    assert len(said) == 2 * TURNS - 1 + (2 if several else 1) + len(blocks(log)), "each message once, on one path"
+    assert len(get_blocks(log)) >= 2
+    assert log.view.state.live_blocks, "what was compacted stays compacted"
+    said = [log.view.path.get_entry(p) for p in range(log.view.length)]
+    assert len(said) == 2 * TURNS - 1 + (2 if several else 1) + len(get_blocks(log)), "each message once, on one path"
 
 
 def test_another_number_of_system_prompts_is_a_rewrite() -> None:
-    log = session()
+    log = create_session()
     user = {"role": "user", "content": "Hello."}
     log.before_model({"messages": [{"role": "system", "content": "Be brief."}, user]}, window=WINDOW)
     log.before_model({"messages": [user]}, window=WINDOW)
@@ -63,23 +63,23 @@ def test_another_number_of_system_prompts_is_a_rewrite() -> None:
 
 
 def test_an_agents_dynamic_system_prompt_keeps_its_session() -> None:
-    log, turn = session(), 0
+    log, turn = create_session(), 0
 
-    def answers(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    def answer_request(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         del messages, info
         return ModelResponse([TextPart("words " * 100)], usage=RequestUsage(output_tokens=100))
 
-    runner = Runner(FunctionModel(answers), capabilities=[Memory(log, window=WINDOW)])
+    runner = Runner(FunctionModel(answer_request), capabilities=[Memory(log, window=WINDOW)])
 
     @runner.system_prompt(dynamic=True)
-    def clock() -> str:
+    def get_time() -> str:
         return f"It is {turn} o'clock."
 
     history: list[ModelMessage] = []
     for turn in range(30):
         said = runner.run(f"question {turn} " + "words " * 200, message_history=history or None)
         history = asyncio.run(said).all_messages()
-    assert len(blocks(log)) >= 2
-    assert log.view.length == 61 + len(blocks(log))
+    assert len(get_blocks(log)) >= 2
+    assert log.view.length == 61 + len(get_blocks(log))
     first = history[0].parts[0]
     assert (first.part_kind, getattr(first, "content", "")) == ("system-prompt", "It is 29 o'clock.")

@@ -11,21 +11,29 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.aio import AsyncSession
+from tenfold.config.presets.clip import clip
 from tenfold.errors import UsageError
-from tenfold.hosting import read_request, usage_of
-from tenfold.policies.clip import clip
 from tenfold.record.entry import Usage
-from tenfold.session import Session
+from tenfold.session import AsyncSession, Session
+from tenfold.session.requests import read_request, read_usage
 from tenfold.view.rules import validate
-from tests.engine.making import COUNTER, FILLER, blocks, entries, opened, policy, system, user
+from tests.engine.making import (
+    COUNTER,
+    FILLER,
+    build_policy,
+    get_blocks,
+    get_entries,
+    make_system_message,
+    make_user_message,
+    open_session,
+)
 
 Item = dict[str, Any]
 ARGUMENTS = '{"path": "a.py"}'
 BODY = FILLER * 12
 
 
-def chat(number: int) -> list[Item]:
+def build_chat_step(number: int) -> list[Item]:
     call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": ARGUMENTS}}
     return [
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -33,7 +41,7 @@ def chat(number: int) -> list[Item]:
     ]
 
 
-def anthropic(number: int) -> list[Item]:
+def build_anthropic_step(number: int) -> list[Item]:
     return [
         {
             "role": "assistant",
@@ -43,14 +51,14 @@ def anthropic(number: int) -> list[Item]:
     ]
 
 
-def responses(number: int) -> list[Item]:
+def build_responses_step(number: int) -> list[Item]:
     return [
         {"type": "function_call", "call_id": f"c{number}", "name": "read", "arguments": ARGUMENTS},
         {"type": "function_call_output", "call_id": f"c{number}", "output": BODY},
     ]
 
 
-def gemini(number: int) -> list[Item]:
+def build_gemini_step(number: int) -> list[Item]:
     return [
         {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"path": f"a{number}.py"}}}]},
         {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {"output": BODY}}}]},
@@ -63,7 +71,12 @@ TEXT: dict[str, Callable[[str], Item]] = {
     "openai-responses": lambda t: {"role": "user", "content": t},
     "gemini": lambda t: {"role": "user", "parts": [{"text": t}]},
 }
-STEP = {"openai-chat": chat, "anthropic": anthropic, "openai-responses": responses, "gemini": gemini}
+STEP = {
+    "openai-chat": build_chat_step,
+    "anthropic": build_anthropic_step,
+    "openai-responses": build_responses_step,
+    "gemini": build_gemini_step,
+}
 FIELD = {"openai-chat": "messages", "anthropic": "messages", "openai-responses": "input", "gemini": "contents"}
 MORE: dict[str, Item] = {
     "openai-chat": {"model": "gpt-4o", "max_completion_tokens": 500, "tools": [{"type": "function"}]},
@@ -92,14 +105,14 @@ USAGE: dict[str, Item] = {
 WIRES = list(STEP)
 
 
-def request(wire: str, steps: int) -> Item:
+def build_request(wire: str, steps: int) -> Item:
     items = [TEXT[wire]("Always run the tests. Please tidy up."), *(i for n in range(steps) for i in STEP[wire](n))]
     return {FIELD[wire]: items, **MORE[wire]}
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_request_that_fits_goes_out_as_it_came(wire: str) -> None:
-    session, given = opened(), request(wire, 3)
+    session, given = open_session(), build_request(wire, 3)
     sent = session.before_model(given, window=20_000)
     assert sent == given
     assert sent is not given
@@ -110,7 +123,7 @@ def test_a_request_that_fits_goes_out_as_it_came(wire: str) -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_request_that_does_not_fit_is_brought_down_and_untouched_items_are_the_same_objects(wire: str) -> None:
-    session, given = opened(), request(wire, 30)
+    session, given = open_session(), build_request(wire, 30)
     before = copy.deepcopy(given)
     sent = session.before_model(given, window=8_000)
     assert given == before
@@ -127,43 +140,43 @@ def test_a_request_that_does_not_fit_is_brought_down_and_untouched_items_are_the
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_raw_history_sent_again_gives_the_same_view_and_a_kept_prefix(wire: str) -> None:
-    session, given = opened(), request(wire, 30)
+    session, given = open_session(), build_request(wire, 30)
     first = session.before_model(given, window=8_000)[FIELD[wire]]
     given[FIELD[wire]] += [*STEP[wire](40), TEXT[wire]("go on")]
     second = session.before_model(given, window=8_000)[FIELD[wire]]
     assert second[: len(first)] == first
     assert second[-1] is given[FIELD[wire]][-1]
-    assert len(blocks(session)) == 1
+    assert len(get_blocks(session)) == 1
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_view_sent_back_with_new_messages_is_known(wire: str) -> None:
-    session, given = opened(), request(wire, 30)
+    session, given = open_session(), build_request(wire, 30)
     sent = session.before_model(given, window=8_000)
-    count = len(entries(session))
+    count = len(get_entries(session))
     sent[FIELD[wire]] = [*sent[FIELD[wire]], *STEP[wire](40)]
     again = session.before_model(sent, window=8_000)
-    assert len(entries(session)) == count + 2
+    assert len(get_entries(session)) == count + 2
     assert again[FIELD[wire]] == sent[FIELD[wire]]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_what_was_reported_calibrates_the_next_reading(wire: str) -> None:
-    session, given = opened(), request(wire, 2)
+    session, given = open_session(), build_request(wire, 2)
     session.before_model(given, window=20_000)
-    estimate = sum(session.sizes().values())
+    estimate = sum(session.get_message_sizes().values())
     session.after_model(USAGE[wire])
     given[FIELD[wire]] += STEP[wire](7)
     session.before_model(given, window=20_000)
-    reading = session.reading(window=20_000)
+    reading = session.take_reading(window=20_000)
     assert reading.source == "reported"
-    grown = sum(session.sizes().values()) - estimate
+    grown = sum(session.get_message_sizes().values()) - estimate
     assert reading.tokens == pytest.approx(900 + reading.slope * grown, abs=2)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_usage_counts_the_whole_prompt_in_every_wire(wire: str) -> None:
-    usage = usage_of(USAGE[wire], model="m")
+    usage = read_usage(USAGE[wire], model="m")
     assert usage is not None
     assert (usage.prompt, usage.output, usage.cache_read, usage.model) == (900, 7, 600, "m")
 
@@ -182,22 +195,22 @@ def test_usage_counts_the_whole_prompt_in_every_wire(wire: str) -> None:
     ],
 )
 def test_partial_failed_and_empty_reports_are_left_out(report: object) -> None:
-    session = opened([user("go")])
+    session = open_session([make_user_message("go")])
     session.after_model(report)
-    assert usage_of(report) is None
-    session.append(user("x"))
-    assert session.reading(window=9_000).source == "estimated"
+    assert read_usage(report) is None
+    session.append(make_user_message("x"))
+    assert session.take_reading(window=9_000).source == "estimated"
 
 
 def test_a_moved_cache_mark_goes_out_as_the_host_set_it_now() -> None:
-    session = opened()
-    given = request("anthropic", 2)
+    session = open_session()
+    given = build_request("anthropic", 2)
     session.before_model(given, window=20_000)
     marked = copy.deepcopy(given)
     marked["messages"][0]["content"] = [
         {"type": "text", "text": given["messages"][0]["content"], "cache_control": {"type": "ephemeral"}}
     ]
-    marked["messages"] += [i for n in range(40, 70) for i in anthropic(n)]
+    marked["messages"] += [i for n in range(40, 70) for i in build_anthropic_step(n)]
     sent = session.before_model(marked, window=8_000)
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
@@ -205,8 +218,8 @@ def test_a_moved_cache_mark_goes_out_as_the_host_set_it_now() -> None:
 
 
 def test_system_prompt_and_tools_given_apart_are_counted() -> None:
-    small, large = opened(), opened()
-    given = request("openai-responses", 8)
+    small, large = open_session(), open_session()
+    given = build_request("openai-responses", 8)
     small.before_model(given, window=8_000)
     large.before_model({**given, "instructions": FILLER * 300}, window=8_000)
     assert small.outcome is not None
@@ -216,43 +229,43 @@ def test_system_prompt_and_tools_given_apart_are_counted() -> None:
 
 
 def test_an_unknown_window_never_triggers() -> None:
-    session, given = opened(), request("openai-chat", 30)
+    session, given = open_session(), build_request("openai-chat", 30)
     given["model"] = "nobody-knows-this"
     assert session.before_model(given) == given
     assert session.outcome is None
 
 
 def test_a_policy_without_that_check_point_acts_at_the_hard_limit_only() -> None:
-    quiet = replace(policy(), checks=("end_of_run",))
-    given = request("openai-chat", 19)
-    soft = opened()
+    quiet = replace(build_policy(), checks=("end_of_run",))
+    given = build_request("openai-chat", 19)
+    soft = open_session()
     soft.before_model(given, window=8_000)
-    hard = opened((), quiet)
+    hard = open_session((), quiet)
     hard.before_model(given, window=8_000)
-    assert (ended(soft), ended(hard)) == ("compacted", "")
-    given["messages"] += [i for n in range(40, 60) for i in chat(n)]
+    assert (get_last_status(soft), get_last_status(hard)) == ("compacted", "")
+    given["messages"] += [i for n in range(40, 60) for i in build_chat_step(n)]
     hard.before_model(given, window=8_000)
-    assert ended(hard) == "compacted"
+    assert get_last_status(hard) == "compacted"
 
 
-def ended(session: Session) -> str:
+def get_last_status(session: Session) -> str:
     """How the newest check ended, "" where none was made."""
     return session.outcome.status if session.outcome is not None else ""
 
 
 def test_a_plain_string_is_one_user_message() -> None:
     for wire in ("openai-responses", "gemini"):
-        session = opened()
+        session = open_session()
         given = {FIELD[wire]: "hello", "model": "m"}
         assert session.before_model(given, window=9_000) == given
-        assert [m.role for m in session.view.messages()] == ["user"]
+        assert [m.role for m in session.view.get_messages()] == ["user"]
 
 
 def test_requests_without_a_whole_conversation_are_refused_by_name() -> None:
     with pytest.raises(UsageError, match="messages, input, contents"):
-        opened().before_model({"prompt": "x"})
+        open_session().before_model({"prompt": "x"})
     with pytest.raises(UsageError, match="previous_response_id"):
-        opened().before_model({"input": "x", "previous_response_id": "r1"})
+        open_session().before_model({"input": "x", "previous_response_id": "r1"})
 
 
 def test_claude_by_name_and_by_shape() -> None:
@@ -272,9 +285,9 @@ SOURCE: Item = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     ("wire", "messages"),
     [
         ("openai-chat", [{"role": "user", "content": [PICTURE]}]),
-        ("openai-chat", [{"role": "user", "content": "go"}, chat(0)[0]]),
+        ("openai-chat", [{"role": "user", "content": "go"}, build_chat_step(0)[0]]),
         ("anthropic", [{"role": "user", "content": [{"type": "image", "source": SOURCE}]}]),
-        ("anthropic", [{"role": "user", "content": "go"}, *anthropic(0)]),
+        ("anthropic", [{"role": "user", "content": "go"}, *build_anthropic_step(0)]),
     ],
 )
 def test_what_the_items_tell_goes_before_the_name_of_the_model(wire: str, messages: list[Item]) -> None:
@@ -283,41 +296,41 @@ def test_what_the_items_tell_goes_before_the_name_of_the_model(wire: str, messag
 
 
 def test_a_picture_sent_to_claude_by_openais_format_is_counted_as_one_and_known_again() -> None:
-    session = opened()
+    session = open_session()
     items: list[Item] = [{"role": "user", "content": [{"type": "text", "text": "what is it?"}, PICTURE]}]
     session.before_model({"messages": items, "model": "anthropic/claude-x"}, window=200_000)
-    assert session.reading(window=200_000).tokens < 5_000
-    session.before_model({"messages": [*items, *chat(0)], "model": "anthropic/claude-x"}, window=200_000)
-    assert len(entries(session)) == 3
+    assert session.take_reading(window=200_000).tokens < 5_000
+    session.before_model({"messages": [*items, *build_chat_step(0)], "model": "anthropic/claude-x"}, window=200_000)
+    assert len(get_entries(session)) == 3
 
 
 def test_a_summary_forged_in_a_request_is_the_users_text() -> None:
-    session, given = opened(), request("openai-chat", 30)
+    session, given = open_session(), build_request("openai-chat", 30)
     ours = next(i for i in session.before_model(given, window=8_000)["messages"] if "<tenfold-summary" in str(i))
-    other = Session.create(session.place.__class__(session.place.store, "other"), policy())
+    other = Session.create(session.address.__class__(session.address.store, "other"), build_policy())
     other.before_model({"model": "gpt-4o", "messages": [ours, {"role": "user", "content": "go"}]}, window=8_000)
-    assert [m.origin for m in other.view.messages()] == ["human", "human"]
+    assert [m.origin for m in other.view.get_messages()] == ["human", "human"]
 
 
 def test_the_async_side_does_the_same() -> None:
-    given = request("openai-chat", 30)
-    session, twin = opened(), opened()
+    given = build_request("openai-chat", 30)
+    session, twin = open_session(), open_session()
 
-    async def both() -> Item:
+    async def run_async_side() -> Item:
         side = AsyncSession(twin)
         sent = await side.before_model(given, window=8_000)
         await side.after_model(USAGE["openai-chat"])
         return sent
 
-    sent = asyncio.run(both())
+    sent = asyncio.run(run_async_side())
     assert len(sent["messages"]) == len(session.before_model(given, window=8_000)["messages"])
     assert twin.outcome is not None
     assert twin.outcome.status == "compacted"
-    twin.append(system("x"))
-    assert isinstance(twin._used, Usage)
+    twin.append(make_system_message("x"))
+    assert isinstance(twin._pending_usage, Usage)
 
 
-def tool(path: str) -> str:
+def read_path(path: str) -> str:
     """Reads a file."""
     return path
 
@@ -326,10 +339,10 @@ def test_settings_in_an_object_of_geminis_sdk_are_read() -> None:
     types = pytest.importorskip("google.genai.types", reason="the extra `sdk` is not installed")
     content = types.Content(parts=[types.Part(text="Be careful.")])
     for said in ("Be careful.", content):
-        config = types.GenerateContentConfig(system_instruction=said, max_output_tokens=500, tools=[tool])
-        read = read_request({**request("gemini", 1), "config": config})
-        assert (read.output, len(read.apart)) == (500, 2)
-        assert any("Be careful." in text for text in read.apart)
+        config = types.GenerateContentConfig(system_instruction=said, max_output_tokens=500, tools=[read_path])
+        read = read_request({**build_request("gemini", 1), "config": config})
+        assert (read.output_reserve, len(read.overhead_texts)) == (500, 2)
+        assert any("Be careful." in text for text in read.overhead_texts)
 
 
 def test_system_text_of_ours_goes_into_a_copy_of_geminis_settings() -> None:
@@ -343,9 +356,9 @@ def test_system_text_of_ours_goes_into_a_copy_of_geminis_settings() -> None:
         {"system_instruction": theirs, "temperature": 0.5},
     ):
         before = copy.deepcopy(config)
-        session = opened((), clip(COUNTER))
-        sent = session.before_model({**request("gemini", 40), "config": config}, window=8_000)
-        assert ended(session) == "compacted"
+        session = open_session((), clip(COUNTER))
+        sent = session.before_model({**build_request("gemini", 40), "config": config}, window=8_000)
+        assert get_last_status(session) == "compacted"
         assert sent.keys() == {"model", "contents", "config"}
         assert config == before
         assert type(sent["config"]) is type(config)

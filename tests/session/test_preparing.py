@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tenfold.aio import AsyncSession
-from tenfold.drive import Answerer
+from tenfold.config.policy import Policy
+from tenfold.engine.drive import Answerer
 from tenfold.events import Event
 from tenfold.plan.draft import Draft, Goal
-from tenfold.plan.stages import SummarizePrefix
-from tenfold.policy import Policy
-from tenfold.record.ask import Answer, Summarize
-from tenfold.record.block import Spent
+from tenfold.plan.stages import SummarizePrefixStage
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import ModelCost
+from tenfold.session import AsyncSession
 from tenfold.summarize.ladder import OnFailure
-from tests.engine.making import attempts, blocks, opened, policy
+from tests.engine.making import build_policy, get_attempts, get_blocks, open_session
 from tests.session.test_hosting import MORE, STEP, TEXT
 
 Item = dict[str, Any]
@@ -29,172 +29,172 @@ class Waiting:
 
     def __init__(self, *, error: str = "") -> None:
         self.let = threading.Event()
-        self.asked: list[Summarize] = []
+        self.asked: list[SummaryAsk] = []
         self.error = error
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         self.asked.append(ask)
         assert self.let.wait(WAIT)
         if self.error:
             return Answer(error=self.error)
-        return Answer(text="Files were read, one after the other.", spent=Spent(1, 100, 10, ask.model))
+        return Answer(text="Files were read, one after the other.", spent=ModelCost(1, 100, 10, ask.model))
 
 
-def request(steps: int) -> Item:
+def build_request(steps: int) -> Item:
     history = [TEXT["openai-chat"]("Always keep the tests green. Read all files.")]
     for number in range(steps):
         history += STEP["openai-chat"](number)
     return {**MORE["openai-chat"], "messages": [*history, TEXT["openai-chat"]("go on")]}
 
 
-def writing(*, on_failure: OnFailure = "ladder") -> Policy:
+def build_writing_policy(*, on_failure: OnFailure = "ladder") -> Policy:
     """A policy that always has a model write."""
-    return policy(models=("m",), on_failure=on_failure, stages=(SummarizePrefix(),))
+    return build_policy(models=("m",), on_failure=on_failure, stages=(SummarizePrefixStage(),))
 
 
-def windows() -> tuple[int, Item, Item]:
+def build_window_case() -> tuple[int, Item, Item]:
     """A window, a request in its warning zone, and the next one, over the trigger."""
-    plain = opened([], policy())
-    plain.before_model(request(40), window=10_000_000)
-    window = int(plain.reading(window=10_000_000).tokens / 0.78)
-    return window, request(40), request(52)
+    plain = open_session([], build_policy())
+    plain.before_model(build_request(40), window=10_000_000)
+    window = int(plain.take_reading(window=10_000_000).tokens / 0.78)
+    return window, build_request(40), build_request(52)
 
 
 def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     sent = session.before_model(warned, window=window)
     assert len(sent["messages"]) == len(warned["messages"])
-    assert session.ahead is not None
-    assert not session.ahead.done
-    assert blocks(session) == []
+    assert session.preparation is not None
+    assert not session.preparation.is_done
+    assert get_blocks(session) == []
     model.let.set()
     sent = session.before_model(over, window=window)
-    (block,) = blocks(session)
+    (block,) = get_blocks(session)
     assert len(sent["messages"]) < len(over["messages"])
     assert session.outcome is not None
     assert (session.outcome.status, session.outcome.block) == ("compacted", block.id)
     assert len(model.asked) == 1
-    assert block.tokens_before < session.uncompacted()  # it was planned before the last messages came
-    assert session.violations("openai-chat") == ()
+    assert block.tokens_before < session.count_uncompacted()  # it was planned before the last messages came
+    assert session.find_violations("openai-chat") == ()
 
 
 def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
-    window, warned, _ = windows()
+    window, warned, _ = build_window_case()
     model = Waiting()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=window)
-    late, later = request(45), request(46)
+    late, later = build_request(45), build_request(46)
     assert session.before_model(late, window=window)["messages"] == late["messages"]
     assert session.outcome is not None
-    assert (session.outcome.status, blocks(session)) == ("nothing", [])
+    assert (session.outcome.status, get_blocks(session)) == ("nothing", [])
     assert "a summary is being prepared" in session.outcome.reason
     host = AsyncSession(session)
     assert asyncio.run(host.before_model(late, window=window))["messages"] == late["messages"]
-    assert session.ahead is not None
+    assert session.preparation is not None
     model.let.set()
-    session.ahead.take()
+    session.preparation.take_result()
     assert len(session.before_model(later, window=window)["messages"]) < len(later["messages"])
-    assert (len(blocks(session)), len(model.asked)) == (1, 1)
+    assert (len(get_blocks(session)), len(model.asked)) == (1, 1)
 
 
 def test_above_the_limit_a_call_waits_for_it() -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=window)
     threading.Timer(0.2, model.let.set).start()
     assert len(session.before_model(over, window=window)["messages"]) < len(over["messages"])
-    assert len(blocks(session)) == 1
+    assert len(get_blocks(session)) == 1
 
 
 def test_a_manual_request_adopts_it() -> None:
-    window, warned, _ = windows()
+    window, warned, _ = build_window_case()
     model = Waiting()
     model.let.set()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=window)
-    tokens = session.reading(window=window).tokens
+    tokens = session.take_reading(window=window).tokens
     outcome = session.compact(to=tokens * 9 // 10)
     assert (outcome.status, len(model.asked)) == ("compacted", 1)
 
 
 def test_what_is_not_enough_is_made_anew() -> None:
-    window, warned, _ = windows()
+    window, warned, _ = build_window_case()
     model = Waiting()
     model.let.set()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=window)
     outcome = session.compact(to=1_500)
     assert outcome.status == "compacted"
     assert outcome.tokens_after <= 1_500
-    assert len(blocks(session)) == 1
+    assert len(get_blocks(session)) == 1
 
 
 def test_a_conversation_that_was_rewritten_does_not_get_it() -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting()
     model.let.set()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=window)
     changed = {**over, "messages": [{**over["messages"][0], "content": "Something else. "}, *over["messages"][1:]]}
     session.before_model(changed, window=window)
-    (block,) = blocks(session)
-    assert block.tokens_before > session.reading(window=window).tokens
+    (block,) = get_blocks(session)
+    assert block.tokens_before > session.take_reading(window=window).tokens
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
 
 
 def test_one_that_failed_is_remembered_and_the_hard_limit_still_holds() -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting(error="down")
     model.let.set()
-    session = opened([], writing(on_failure="abort"), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(on_failure="abort"), answerer=Answerer(model))
     session.before_model(warned, window=window)
     session.before_model(over, window=window)
-    assert blocks(session) == []
-    assert [a.status for a in attempts(session)][:1] == ["failed"]
+    assert get_blocks(session) == []
+    assert [a.status for a in get_attempts(session)][:1] == ["failed"]
 
 
 def test_after_an_undo_nothing_is_prepared() -> None:
-    window, warned, _ = windows()
+    window, warned, _ = build_window_case()
     model = Waiting()
     model.let.set()
-    session = opened([], writing(), answerer=Answerer(model))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model))
     session.before_model(warned, window=10_000_000)
     session.compact(to=2_000)
     session.undo()
     session.before_model(warned, window=window)
-    assert session.ahead is None
+    assert session.preparation is None
 
 
 def test_without_a_model_there_is_nothing_to_prepare() -> None:
-    window, warned, _ = windows()
-    session = opened([], policy())
+    window, warned, _ = build_window_case()
+    session = open_session([], build_policy())
     session.before_model(warned, window=window)
-    assert session.ahead is None
+    assert session.preparation is None
 
 
 def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     loops: set[int] = set()
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
         gate = asyncio.Event()
 
-        async def answer(ask: Summarize) -> Answer:
+        async def answer(ask: SummaryAsk) -> Answer:
             loops.add(id(asyncio.get_running_loop()))
             await gate.wait()
-            return Answer(text="Files were read.", spent=Spent(1, 100, 10, ask.model))
+            return Answer(text="Files were read.", spent=ModelCost(1, 100, 10, ask.model))
 
-        session = AsyncSession(opened([], writing()), answer=answer)
+        session = AsyncSession(open_session([], build_writing_policy()), answer=answer)
         await session.before_model(warned, window=window)
-        assert session.session.ahead is not None
+        assert session.session.preparation is not None
         gate.set()
         await session.before_model(over, window=window)
-        assert len(blocks(session.session)) == 1
+        assert len(get_blocks(session.session)) == 1
         assert loops == {id(loop)}
 
     asyncio.run(main())
@@ -202,27 +202,27 @@ def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
 
 def test_a_before_hook_is_asked_at_the_trigger_so_nothing_is_prepared_past_it() -> None:
     """A summary written ahead was appended although the hook would have cancelled it."""
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting()
     model.let.set()
-    hook = Answerer(model, before=(lambda _: Answer(cancel=True, error="not now"),))
-    session = opened([], writing(), answerer=hook)
+    hook = Answerer(model, before_hooks=(lambda _: Answer(cancel=True, error="not now"),))
+    session = open_session([], build_writing_policy(), answerer=hook)
     session.before_model(warned, window=window)
     session.before_model(over, window=window)
-    assert blocks(session) == []
+    assert get_blocks(session) == []
     assert session.outcome is not None
     assert session.outcome.status == "cancelled"
 
 
 def test_what_was_prepared_starts_when_it_is_adopted() -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting()
     model.let.set()
     told: list[Event] = []
-    session = opened([], writing(), answerer=Answerer(model, listen=(told.append,)))
+    session = open_session([], build_writing_policy(), answerer=Answerer(model, listeners=(told.append,)))
     session.before_model(warned, window=window)
     session.before_model(over, window=window)
-    assert [type(e).__name__ for e in told] == ["Warned", "Started", "Ended"]
+    assert [type(e).__name__ for e in told] == ["CompactionWarning", "CompactionStart", "CompactionEnd"]
 
 
 class RaisesOnce:
@@ -243,28 +243,28 @@ class RaisesOnce:
 
 @pytest.mark.parametrize("side", ["sync", "async"])
 def test_one_that_raised_is_reported_once_and_made_anew(side: str) -> None:
-    window, warned, over = windows()
+    window, warned, over = build_window_case()
     model = Waiting()
     model.let.set()
     said: list[str] = []
-    stages = (RaisesOnce(), SummarizePrefix())
-    using = policy(models=("m",), stages=stages)
-    session = opened([], using, answerer=Answerer(model, report=said.append))
+    stages = (RaisesOnce(), SummarizePrefixStage())
+    using = build_policy(models=("m",), stages=stages)
+    session = open_session([], using, answerer=Answerer(model, problem_reporter=said.append))
 
-    async def both() -> None:
+    async def run_async_side() -> None:
         twin = AsyncSession(session)
         await twin.before_model(warned, window=window)
-        assert session.ahead is not None
+        assert session.preparation is not None
         await twin.before_model(over, window=window)
 
     if side == "async":
-        asyncio.run(both())
+        asyncio.run(run_async_side())
     else:
         session.before_model(warned, window=window)
-        assert session.ahead is not None
+        assert session.preparation is not None
         session.before_model(over, window=window)
     assert said == ["what was prepared ahead raised OSError: the service was away; it was ignored"]
-    assert session.ahead is None
+    assert session.preparation is None
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
-    assert len(blocks(session)) == 1
+    assert len(get_blocks(session)) == 1

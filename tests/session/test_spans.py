@@ -11,9 +11,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from tenfold.aio import AsyncSession
 from tenfold.record.ask import Outcome
-from tests.engine.making import opened, work
+from tenfold.session import AsyncSession
+from tests.engine.making import make_work, open_session
 
 EXPORTED = InMemorySpanExporter()
 
@@ -31,7 +31,7 @@ class Counting(IdGenerator):
         return next(self._next)
 
 
-def spans() -> tuple[ReadableSpan, ...]:
+def collect_spans() -> tuple[ReadableSpan, ...]:
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):
         provider = TracerProvider(id_generator=Counting())
@@ -42,11 +42,11 @@ def spans() -> tuple[ReadableSpan, ...]:
     return found
 
 
-def tells(span: ReadableSpan, outcome: Outcome) -> None:
+def assert_span(span: ReadableSpan, outcome: Outcome) -> None:
     assert span.name == "tenfold.compact"
     assert dict(span.attributes or {}) == {
         "tenfold.session": "s",
-        "tenfold.policy": "tenfold",
+        "tenfold.config.policy": "tenfold",
         "tenfold.status": outcome.status,
         "tenfold.tokens_before": outcome.tokens_before,
         "tenfold.tokens_after": outcome.tokens_after,
@@ -56,12 +56,12 @@ def tells(span: ReadableSpan, outcome: Outcome) -> None:
 
 
 def test_a_compaction_is_a_span_on_either_side() -> None:
-    spans()
-    plain, awaited = opened(work(20)), opened(work(20))
+    collect_spans()
+    plain, awaited = open_session(make_work(20)), open_session(make_work(20))
     outcome = plain.compact(to=900)
     assert outcome.status == "compacted"
-    (span,) = spans()
-    tells(span, outcome)
+    (span,) = collect_spans()
+    assert_span(span, outcome)
     outcome = asyncio.run(AsyncSession(awaited).compact(to=900))
-    (span,) = spans()
-    tells(span, outcome)
+    (span,) = collect_spans()
+    assert_span(span, outcome)

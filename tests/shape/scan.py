@@ -19,48 +19,48 @@ class Place(NamedTuple):
     what: str
 
 
-def python_files(folder: str) -> list[Path]:
+def list_python_files(folder: str) -> list[Path]:
     """The Python files below `folder`, in a stable order."""
     return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
 
 
-def tree(path: Path) -> ast.Module:
+def parse_file(path: Path) -> ast.Module:
     """The parsed file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def name(path: Path) -> str:
+def get_relative_name(path: Path) -> str:
     """The path relative to the root, with forward slashes."""
     return path.relative_to(ROOT).as_posix()
 
 
-def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def iterate_functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """All functions and methods, nested ones included."""
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
-def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def count_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Lines from `def` to the last statement, docstring included."""
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
-def broad_excepts(module: ast.Module, file: str) -> list[Place]:
+def find_broad_excepts(module: ast.Module, file: str) -> list[Place]:
     """Bare `except:`, and handlers that name Exception or BaseException, alone or in a tuple.
 
     One that ends by raising the same error again swallows nothing and is not counted.
     """
     out = []
-    for owner, node in _with_owner(module):
-        if isinstance(node, ast.ExceptHandler) and not _raises_again(node):
+    for owner, node in _walk_with_owner(module):
+        if isinstance(node, ast.ExceptHandler) and not _is_reraising(node):
             names = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else BROAD
             if names & BROAD:
                 out.append(Place(file, node.lineno, owner))
     return out
 
 
-def patches(module: ast.Module, file: str) -> list[Place]:
+def find_patches(module: ast.Module, file: str) -> list[Place]:
     """Mocks and patched attributes: unittest.mock, pytest-mock's `mocker`, `monkeypatch.setattr` and `setitem`."""
     out = []
     for node in ast.walk(module):
@@ -80,12 +80,12 @@ def patches(module: ast.Module, file: str) -> list[Place]:
     return out
 
 
-def _raises_again(node: ast.ExceptHandler) -> bool:
+def _is_reraising(node: ast.ExceptHandler) -> bool:
     last = node.body[-1]
     return isinstance(last, ast.Raise) and last.exc is None
 
 
-def _with_owner(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+def _walk_with_owner(module: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     stack: list[tuple[str, ast.AST]] = [("<module>", module)]
     while stack:
         owner, node = stack.pop()

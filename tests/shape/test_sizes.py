@@ -12,32 +12,38 @@ FUNCTION_LINES = 60
 P90_LINES = 30
 
 BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
-    ("src/tenfold/archive.py", "refusal"): "runs a user's archive: one that raises has refused the batch",
-    ("src/tenfold/cli/headless.py", "carried_out"): "runs a user's agent: what it raised stands in the last line",
-    ("src/tenfold/designs/blocks_asking.py", "settling"): "runs a user's block strategy: what it raises is noted",
-    ("src/tenfold/designs/clip.py", "compress"): "published: it never throws; runs a user's store and archive",
-    ("src/tenfold/designs/tail_agent.py", "_given"): "runs a user's handler: one that raises is reported and ignored",
-    ("src/tenfold/drive.py", "tell"): "runs a user's listener: one that raises is reported and ignored",
-    ("src/tenfold/drive.py", "appended"): "runs a user's after-hook: one that raises is reported and ignored",
-    ("src/tenfold/preparing.py", "_run"): "runs a compaction on a thread: what it raised is given where it is taken",
-    ("src/tenfold/drive.py", "_consulted"): "runs a user's hook: one that raises is reported and ignored",
-    ("src/tenfold/drive.py", "carry_out"): "runs a call on a thread: what it raised is raised where its result is read",
-    ("src/tenfold/drive.py", "_acalled"): "runs a user's model: one that raises is a failed call, for the ladder",
+    ("src/tenfold/store/archive.py", "write_batches"): "runs a user's archive: one that raises has refused the batch",
+    ("src/tenfold/cli/headless_run.py", "run_headless"): "runs a user's agent: what it raised stands in the last line",
+    ("src/tenfold/designs/blocks/strategy_runner.py", "run_with_asks"): "runs a user's block strategy: it is noted",
+    (
+        "src/tenfold/designs/clip/compactor.py",
+        "compress",
+    ): "published: it never throws; runs a user's store and archive",
+    ("src/tenfold/designs/tail/agent_face.py", "_call_handler"): "runs a user's handler: it is reported and ignored",
+    ("src/tenfold/engine/drive.py", "notify"): "runs a user's listener: one that raises is reported and ignored",
+    ("src/tenfold/engine/drive.py", "run_after_hooks"): "runs a user's after-hook: it is reported and ignored",
+    ("src/tenfold/engine/background.py", "_run"): "runs a compaction on a thread: raised again where it is taken",
+    ("src/tenfold/engine/drive.py", "_consult_hooks"): "runs a user's hook: one that raises is reported and ignored",
+    ("src/tenfold/engine/drive.py", "run_work"): "runs a call on a thread: what it raised is raised by the reader",
+    ("src/tenfold/engine/drive.py", "_call_model_async"): "runs a user's model: one that raises is a failed call",
 }
 """(file, function) -> why. Two places may have one: what runs users' hooks, and the outermost edge of a program."""
 
 
 def test_files_stay_within_their_budget() -> None:
-    sizes = {scan.name(path): len(path.read_text("utf-8").splitlines()) for path in scan.python_files("src")}
+    sizes = {
+        scan.get_relative_name(path): len(path.read_text("utf-8").splitlines())
+        for path in scan.list_python_files("src")
+    }
     assert sizes, "no source was found: the test looks in the wrong place"
     assert {file: lines for file, lines in sizes.items() if lines > FILE_LINES} == {}
 
 
 def test_functions_stay_within_their_budget() -> None:
     sizes = {
-        f"{scan.name(path)}:{node.lineno} {node.name}": scan.length(node)
-        for path in scan.python_files("src")
-        for node in scan.functions(scan.tree(path))
+        f"{scan.get_relative_name(path)}:{node.lineno} {node.name}": scan.count_lines(node)
+        for path in scan.list_python_files("src")
+        for node in scan.iterate_functions(scan.parse_file(path))
     }
     assert {where: lines for where, lines in sizes.items() if lines > FUNCTION_LINES} == {}
     ordered = sorted(sizes.values())
@@ -45,13 +51,19 @@ def test_functions_stay_within_their_budget() -> None:
 
 
 def test_nothing_is_mocked() -> None:
-    found = [place for path in scan.python_files("tests") for place in scan.patches(scan.tree(path), scan.name(path))]
+    found = [
+        place
+        for path in scan.list_python_files("tests")
+        for place in scan.find_patches(scan.parse_file(path), scan.get_relative_name(path))
+    ]
     assert found == []
 
 
 def test_broad_excepts_are_listed_with_a_reason() -> None:
     found = [
-        place for path in scan.python_files("src") for place in scan.broad_excepts(scan.tree(path), scan.name(path))
+        place
+        for path in scan.list_python_files("src")
+        for place in scan.find_broad_excepts(scan.parse_file(path), scan.get_relative_name(path))
     ]
     unlisted = [place for place in found if (place.file, place.what) not in BROAD_EXCEPT_ALLOWED]
     assert unlisted == []
@@ -60,12 +72,12 @@ def test_broad_excepts_are_listed_with_a_reason() -> None:
     assert all(BROAD_EXCEPT_ALLOWED.values())
 
 
-def parsed(source: str) -> ast.Module:
+def parse_source(source: str) -> ast.Module:
     return ast.parse(textwrap.dedent(source))
 
 
 def test_the_scan_sees_broad_excepts() -> None:
-    module = parsed("""
+    module = parse_source("""
         def one():
             try: ...
             except Exception: ...
@@ -84,11 +96,11 @@ def test_the_scan_sees_broad_excepts() -> None:
                 back()
                 raise
     """)
-    assert {place.what for place in scan.broad_excepts(module, "f")} == {"one", "two", "three"}
+    assert {place.what for place in scan.find_broad_excepts(module, "f")} == {"one", "two", "three"}
 
 
 def test_the_scan_sees_mocks() -> None:
-    module = parsed("""
+    module = parse_source("""
         import unittest.mock
         from unittest import mock
         from unittest.mock import patch
@@ -97,5 +109,5 @@ def test_the_scan_sees_mocks() -> None:
             monkeypatch.setenv("A", "b")
             mocker.patch("x")
     """)
-    whats = sorted(place.what for place in scan.patches(module, "f"))
+    whats = sorted(place.what for place in scan.find_patches(module, "f"))
     assert whats == ["mocker.patch", "monkeypatch.setattr", "unittest.mock", "unittest.mock", "unittest.mock"]

@@ -7,42 +7,42 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from tenfold.facts.extractor import extract_facts
 from tenfold.record.block import Fact, FactKind
-from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.summarize.facts import extract
+from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 
-def quarter(texts: Sequence[str]) -> list[int]:
+def estimate_tokens(texts: Sequence[str]) -> list[int]:
     """Characters/4, rounded up."""
     return [(len(text) + 3) // 4 for text in texts]
 
 
-def human(text: str) -> Message:
+def make_user(text: str) -> Message:
     return Message("user", (Text(text),), "human")
 
 
-def says(text: str) -> Message:
+def make_answer(text: str) -> Message:
     return Message("assistant", (Text(text),), "model")
 
 
-def calls(name: str, **arguments: object) -> Message:
+def make_call(name: str, **arguments: object) -> Message:
     return Message("assistant", (ToolCall("c1", name, json.dumps(arguments)),), "model")
 
 
-def gives(text: str, call: str = "c1", *, error: bool = False) -> Message:
+def make_result(text: str, call: str = "c1", *, error: bool = False) -> Message:
     return Message("tool", (ToolResult(call, "", (Text(text),), error),), "tool")
 
 
-def ran(command: str, output: str = "ok\n", *, error: bool = False) -> list[Message]:
-    return [calls("bash", command=command), gives(output, error=error)]
+def make_run(command: str, output: str = "ok\n", *, error: bool = False) -> list[Message]:
+    return [make_call("bash", command=command), make_result(output, error=error)]
 
 
-def facts_of(*messages: Message, kind: FactKind | None = None) -> list[Fact]:
-    return [fact for fact in extract(enumerate(messages)) if kind is None or fact.kind == kind]
+def get_facts(*messages: Message, kind: FactKind | None = None) -> list[Fact]:
+    return [fact for fact in extract_facts(enumerate(messages)) if kind is None or fact.kind == kind]
 
 
-def texts_of(*messages: Message, kind: FactKind) -> list[str]:
-    return [fact.text for fact in facts_of(*messages, kind=kind)]
+def get_fact_texts(*messages: Message, kind: FactKind) -> list[str]:
+    return [fact.text for fact in get_facts(*messages, kind=kind)]
 
 
 WORDS = st.text(max_size=60) | st.sampled_from(
@@ -91,7 +91,7 @@ RESULTS = st.builds(
     st.booleans(),
 )
 PARTS: st.SearchStrategy[Part] = st.one_of(
-    st.builds(Text, WORDS), st.builds(Thinking, WORDS), CALLS, st.just(Opaque("x", b"{}")), st.just(Image())
+    st.builds(Text, WORDS), st.builds(Thinking, WORDS), CALLS, st.just(OpaquePart("x", b"{}")), st.just(Image())
 )
 MESSAGES = st.one_of(
     st.builds(

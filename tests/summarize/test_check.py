@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.check import Expected, Failure, Source, check, claims, mend, shortened, source_of
-from tests.summarize.making import calls, gives, human, quarter
+from tenfold.summarize.check import (
+    CheckFailure,
+    Expectation,
+    SourceText,
+    build_source,
+    check_summary,
+    find_claims,
+    mend_summary,
+    trim_end,
+)
+from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 
-SOURCE = source_of(
+SOURCE = build_source(
     [
-        (0, human("please fix /repo/src/app/main.py, see https://example.com/i/7 and commit 3f2a9bc")),
-        (1, calls("bash", command="pytest tests/unit/test_a.py\ncat docs/plan.md")),
-        (2, gives("v1.2.3 installed in C:\\work")),
+        (0, make_user("please fix /repo/src/app/main.py, see https://example.com/i/7 and commit 3f2a9bc")),
+        (1, make_call("bash", command="pytest tests/unit/test_a.py\ncat docs/plan.md")),
+        (2, make_result("v1.2.3 installed in C:\\work")),
     ],
     (),
     "earlier we spoke of lib/old.rs",
 )
 
 
-def found(
+def find_failures(
     text: str, *, finish: str = "stop", allotment: int = 500, headings: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    expected = Expected(source=SOURCE, allotment=allotment, headings=headings)
-    return [(failure.what, failure.detail) for failure in check(text, finish=finish, expected=expected, count=quarter)]
+    expected = Expectation(source=SOURCE, allotment=allotment, headings=headings)
+    return [
+        (failure.kind, failure.detail)
+        for failure in check_summary(text, finish=finish, expected=expected, count=estimate_tokens)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +47,7 @@ def found(
     ],
 )
 def test_a_true_summary_passes(text: str) -> None:
-    assert found(text) == []
+    assert find_failures(text) == []
 
 
 @pytest.mark.parametrize(
@@ -50,7 +62,7 @@ def test_a_true_summary_passes(text: str) -> None:
     ],
 )
 def test_an_invented_path_or_identifier_is_found(text: str, unknown: str) -> None:
-    assert found(text) == [("unknown", unknown)]
+    assert find_failures(text) == [("unknown", unknown)]
 
 
 @pytest.mark.parametrize(
@@ -69,36 +81,36 @@ def test_an_invented_path_or_identifier_is_found(text: str, unknown: str) -> Non
     ],
 )
 def test_what_is_no_summary(text: str, finish: str, what: str) -> None:
-    assert what in {kind for kind, _ in found(text, finish=finish)}
+    assert what in {kind for kind, _ in find_failures(text, finish=finish)}
 
 
 def test_a_missing_heading_and_too_many_tokens() -> None:
-    assert found("## State\nfine", headings=("## State", "## Next")) == [("heading", "## Next is missing")]
-    assert found("word " * 100, allotment=20) == [("too_long", "125 tokens, allowed are 20")]
+    assert find_failures("## State\nfine", headings=("## State", "## Next")) == [("heading", "## Next is missing")]
+    assert find_failures("word " * 100, allotment=20) == [("too_long", "125 tokens, allowed are 20")]
 
 
 def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
     text = "one\nchanged src/x.py\nthree\nfour is to"
-    expected = Expected(source=SOURCE, allotment=500)
-    failures = check(text, finish="length", expected=expected, count=quarter)
-    assert mend(text, failures) == "one\nthree"
+    expected = Expectation(source=SOURCE, allotment=500)
+    failures = check_summary(text, finish="length", expected=expected, count=estimate_tokens)
+    assert mend_summary(text, failures) == "one\nthree"
     said = "It changed a thing. It also changed src/x.py! Then it ran.\nIt read src/x.py."
-    failures = check(said, finish="stop", expected=expected, count=quarter)
-    assert mend(said, failures) == "It changed a thing. Then it ran.", "a sentence goes, not its paragraph"
-    assert mend("a", [Failure(what="refusal", detail="x")]) == ""
+    failures = check_summary(said, finish="stop", expected=expected, count=estimate_tokens)
+    assert mend_summary(said, failures) == "It changed a thing. Then it ran.", "a sentence goes, not its paragraph"
+    assert mend_summary("a", [CheckFailure(kind="refusal", detail="x")]) == ""
 
 
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:
-    assert shortened("# A\none\n# B\n" + "x" * 400, 10, quarter) == "# A\none"
+    assert trim_end("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
 
 
 def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:
-    source = Source(text="/repo/src/main.py")
-    assert source.holds("src/main.py")
-    assert source.holds("main.py")
-    assert not source.holds("ain.py")
-    assert not source.holds("src/main.p")
+    source = SourceText(text="/repo/src/main.py")
+    assert source.has_word("src/main.py")
+    assert source.has_word("main.py")
+    assert not source.has_word("ain.py")
+    assert not source.has_word("src/main.p")
 
 
 def test_claims_leaves_plain_words_alone() -> None:
-    assert claims("The cat/dog ratio, 3/4 done, at 10:30, and v2 of it; read and/or write.") == []
+    assert find_claims("The cat/dog ratio, 3/4 done, at 10:30, and v2 of it; read and/or write.") == []

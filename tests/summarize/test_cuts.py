@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.summarize.facts.identifiers import Identifiers
-from tenfold.summarize.facts.names import names_in
-from tenfold.text import clip, head_of, middle, opening, tail_of, uncut
+from tenfold.facts.identifiers import IdentifierCollector
+from tenfold.facts.names import find_names
+from tenfold.text.excerpts import clip, clip_end, clip_middle, drop_cut_name, take_head, take_tail
 
 _NAMES = st.from_regex(r"[a-z]{1,8}(?:[_/.-][a-z0-9]{1,8}){0,3}", fullmatch=True)
 _TEXTS = st.lists(_NAMES, min_size=1, max_size=40).map(" ".join)
@@ -19,7 +19,7 @@ _TEXTS = st.lists(_NAMES, min_size=1, max_size=40).map(" ".join)
 @given(_TEXTS, st.integers(60, 200))
 def test_heads_and_tails_are_of_whole_names(text: str, limit: int) -> None:
     names = set(text.split())
-    head, tail = head_of(text, limit), tail_of(text, limit)
+    head, tail = take_head(text, limit), take_tail(text, limit)
     assert text.startswith(head)
     assert text.endswith(tail)
     assert max(len(head), len(tail)) <= limit
@@ -30,16 +30,16 @@ def test_heads_and_tails_are_of_whole_names(text: str, limit: int) -> None:
 @given(_TEXTS, st.integers(150, 300))
 def test_what_is_left_out_of_the_middle_leaves_whole_names(text: str, limit: int) -> None:
     names = set(text.split())
-    for found in (clip(text, limit), middle(text, limit), opening(text, limit)):
+    for found in (clip(text, limit), clip_middle(text, limit), clip_end(text, limit)):
         told = re.sub(r"\[\.\.\. \d+ characters \.\.\.\]|\.\.\.", " ", found)
         assert set(told.split()) <= names
 
 
 def test_a_name_that_takes_most_of_the_room_is_cut() -> None:
     path = "/srv/" + "deep/" * 40 + "end.py"
-    assert head_of(path, 60) == path[:60]
-    assert tail_of(path, 60) == path[-60:]
-    assert head_of("see " + path, 60) == "see " + path[:56]
+    assert take_head(path, 60) == path[:60]
+    assert take_tail(path, 60) == path[-60:]
+    assert take_head("see " + path, 60) == "see " + path[:56]
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_a_name_that_takes_most_of_the_room_is_cut() -> None:
     ],
 )
 def test_of_a_word_that_dots_cut_short_the_name_goes(word: str, left: str) -> None:
-    assert uncut(word) == left
+    assert drop_cut_name(word) == left
 
 
 def test_half_a_name_is_not_carried_on() -> None:
     said = "[output removed: 12 lines; first line: /srv/shop/pric...] and order W2378... of shop/tax_rate.py"
-    assert names_in(said) == {"shop/tax_rate.py"}
-    found = Identifiers()
+    assert find_names(said) == {"shop/tax_rate.py"}
+    found = IdentifierCollector()
     found.read(0, said, "user")
-    assert "W2378" not in " ".join(fact.text for fact in found.facts())
+    assert "W2378" not in " ".join(fact.text for fact in found.build_facts())

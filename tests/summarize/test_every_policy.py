@@ -8,19 +8,29 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.policies import POLICIES
-from tenfold.record.ask import Answer, Outcome, Summarize
-from tenfold.record.block import Block, Fact, Rep, Spent
-from tenfold.record.entry import message_of
-from tenfold.record.message import Message, calls_of, text_of
+from tenfold.config.presets import POLICIES
+from tenfold.engine.drive import Answerer
+from tenfold.facts.extractor import extract_facts
+from tenfold.facts.section import is_must_keep
+from tenfold.record.ask import Answer, Outcome, SummaryAsk
+from tenfold.record.block import Block, BlockPart, Fact, ModelCost
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session
-from tenfold.summarize.facts import extract
-from tenfold.summarize.fill import CARRIED, CARRIED_BESIDE, flat, stands
-from tenfold.summarize.section import must_keep
-from tenfold.wire.marks import summary_text
+from tenfold.summarize.fill import MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS
+from tenfold.summarize.visible_text import collapse_spaces, has_words
+from tenfold.wire.marks import extract_summary_text
 from tests import sessions
-from tests.engine.making import COUNTER, called, edited, gave, opened, read, said, user
+from tests.engine.making import (
+    COUNTER,
+    make_call,
+    make_edit_step,
+    make_read_step,
+    make_reply,
+    make_result,
+    make_user_message,
+    open_session,
+)
 from tests.laws.presets import QUICK
 
 INVENTED = "src/ghost/invented_module.py"
@@ -31,62 +41,66 @@ ERROR = "FAILED tests/test_sky.py::test_blue - AssertionError: assert 3 == 4"
 class Answering:
     """A model that writes under the headings it is asked for what `tell` gives for an Ask, and counts its calls."""
 
-    def __init__(self, tell: Callable[[Summarize], str]) -> None:
+    def __init__(self, tell: Callable[[SummaryAsk], str]) -> None:
         self.tell = tell
-        self.asked: list[Summarize] = []
+        self.asked: list[SummaryAsk] = []
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         self.asked.append(ask)
         told = self.tell(ask)
         asked_for = ask.prompt.partition("\n<")[0]
         headings = [line for line in asked_for.split("\n") if line.startswith("## ")]
         text = "\n".join(f"{heading}\n{told}" for heading in headings) or told
-        return Answer(text=text, spent=Spent(1, 10, 10, "m"))
+        return Answer(text=text, spent=ModelCost(1, 10, 10, "m"))
 
 
-def opened_with(name: str, model: object | None, messages: Sequence[Message] = ()) -> Session:
+def open_with_model(name: str, model: object | None, messages: Sequence[Message] = ()) -> Session:
     """A session under the preset, which asks `model` for its summaries, or nobody."""
     made = POLICIES[name](COUNTER)
     if model is None:
-        return opened(messages, made)
+        return open_session(messages, made)
     made = replace(made, summary=replace(made.summary, models=("m",)))
-    return opened(messages, made, answerer=Answerer(model, patience=QUICK))  # type: ignore[arg-type]
+    return open_session(messages, made, answerer=Answerer(model, retry_rule=QUICK))  # type: ignore[arg-type]
 
 
-def live(session: Session) -> list[Fact]:
+def get_live_facts(session: Session) -> list[Fact]:
     """The must-keep facts of the whole history, from the originals."""
     path = session.view.path
-    originals = [(p, m) for p, e in enumerate(path.span(0, path.length - 1)) if (m := message_of(e)) is not None]
-    return [f for f in extract(originals) if must_keep(f)]
+    originals = [
+        (p, m) for p, e in enumerate(path.get_entries(0, path.length - 1)) if (m := get_message(e)) is not None
+    ]
+    return [f for f in extract_facts(originals) if is_must_keep(f)]
 
 
-def words_in_view(session: Session) -> str:
-    words = (text_of(m) + "\n" + "\n".join(c.arguments for c in calls_of(m)) for m in session.view.messages())
-    return flat("\n".join(words))
+def get_view_text(session: Session) -> str:
+    words = (
+        get_text(m) + "\n" + "\n".join(c.arguments for c in get_tool_calls(m)) for m in session.view.get_messages()
+    )
+    return collapse_spaces("\n".join(words))
 
 
-def missing(session: Session) -> list[Fact]:
+def find_missing_facts(session: Session) -> list[Fact]:
     """The must-keep facts that no message in view says, neither in full nor shortened with the gap stated.
 
     What the Block in force knows to be settled is left out: it has followed each step, where `live` reads the whole
     history at once and counts a request that was made twice as one.
     """
-    text = words_in_view(session)
-    block = newest(session)
+    text = get_view_text(session)
+    block = find_newest_block(session)
     settled = {(f.kind, f.key) for f in (block.facts if block else ()) if not f.live}
-    return [f for f in live(session) if (f.kind, f.key) not in settled and not told(f, text)]
+    return [f for f in get_live_facts(session) if (f.kind, f.key) not in settled and not is_in_view(f, text)]
 
 
-def told(fact: Fact, text: str) -> bool:
+def is_in_view(fact: Fact, text: str) -> bool:
     """Whether a fact stands in the text, or begins in it and the text says that something is left out there.
 
     A long list is shown by its open items, so of one an item stands there, and how many are not shown.
     """
-    words = flat(fact.text)
+    words = collapse_spaces(fact.text)
     if fact.kind == "todo" and "open items not shown)" in text:
-        return any(stands(flat(line), text) for line in fact.text.split("\n"))
+        return any(has_words(collapse_spaces(line), text) for line in fact.text.split("\n"))
     start = text.find(words[:40])
-    return stands(words, text) or (
+    return has_words(words, text) or (
         len(words) > 400 and start >= 0 and bool(_GAP.search(text, start, start + len(words)))
     )
 
@@ -94,39 +108,51 @@ def told(fact: Fact, text: str) -> bool:
 _GAP = re.compile(r"\[\.\.\. \d+ characters \.\.\.\]|open items not shown\)")
 
 
-def newest(session: Session) -> Block | None:
-    marks = session.view.marks
-    block = session.view.path.at(marks.live[-1]) if marks.live else None
+def find_newest_block(session: Session) -> Block | None:
+    marks = session.view.state
+    block = session.view.path.get_entry(marks.live_blocks[-1]) if marks.live_blocks else None
     assert block is None or isinstance(block, Block)
     return block
 
 
-def eventful() -> list[Message]:
+def build_eventful_messages() -> list[Message]:
     """A conversation of many words and few outputs, with eight facts that must be kept."""
     talk = "We looked at how the parts depend on each other, and talked through what follows from that for the rest. "
-    out: list[Message] = [user("Please move the billing code to the new schema.")]
+    out: list[Message] = [make_user_message("Please move the billing code to the new schema.")]
     for number, rule in enumerate(RULES):
-        out += [said(f"Part {number}: " + talk * 12), user(f"Go on. {rule}"), said("I see. " + talk * 12)]
-        out += edited(number, f"lib/billing_{number}.py")
-    out += [called("t", "bash", '{"command": "pytest tests/test_sky.py"}'), gave("t", ERROR, error=True)]
+        out += [
+            make_reply(f"Part {number}: " + talk * 12),
+            make_user_message(f"Go on. {rule}"),
+            make_reply("I see. " + talk * 12),
+        ]
+        out += make_edit_step(number, f"lib/billing_{number}.py")
+    out += [make_call("t", "bash", '{"command": "pytest tests/test_sky.py"}'), make_result("t", ERROR, error=True)]
     for number in range(8):
-        out += [said(f"On {number}: " + talk * 12), user(f"And what is in part {number} of the old schema?")]
-    return [*out, said("That is all of it. " + talk * 6), user("Now finish the invoices page.")]
+        out += [
+            make_reply(f"On {number}: " + talk * 12),
+            make_user_message(f"And what is in part {number} of the old schema?"),
+        ]
+    return [*out, make_reply("That is all of it. " + talk * 6), make_user_message("Now finish the invoices page.")]
 
 
-def in_one_run() -> list[Message]:
+def build_long_run() -> list[Message]:
     """The same, with all that the user says in one message at the beginning, and long outputs."""
-    talk = eventful()
-    asked = " ".join(text_of(m) for m in talk if m.role == "user")
-    out = [user(asked), *(m for m in talk if m.role != "user")]
-    return [*out, *(m for n in range(6) for m in read(n, f"lib/old_{n}.py"))]
+    talk = build_eventful_messages()
+    asked = " ".join(get_text(m) for m in talk if m.role == "user")
+    out = [make_user_message(asked), *(m for m in talk if m.role != "user")]
+    return [*out, *(m for n in range(6) for m in make_read_step(n, f"lib/old_{n}.py"))]
 
 
-def compacted_by(name: str, tell: Callable[[Summarize], str]) -> tuple[Session, Outcome, Answering]:
+def compact_with_model(name: str, tell: Callable[[SummaryAsk], str]) -> tuple[Session, Outcome, Answering]:
     """A session with a summary that a model wrote; `blocks` asks one only where lines are not enough."""
-    for history, target in ((eventful(), 1_600), (in_one_run(), 1_600), (in_one_run(), 1_200), (in_one_run(), 900)):
+    for history, target in (
+        (build_eventful_messages(), 1_600),
+        (build_long_run(), 1_600),
+        (build_long_run(), 1_200),
+        (build_long_run(), 900),
+    ):
         model = Answering(tell)
-        session = opened_with(name, model, history)
+        session = open_with_model(name, model, history)
         outcome = session.compact(to=target)
         if outcome.status == "compacted" and model.asked:
             return session, outcome, model
@@ -137,16 +163,16 @@ def compacted_by(name: str, tell: Callable[[Summarize], str]) -> tuple[Session, 
 def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> None:
     half = " ".join(RULES[::2])
 
-    def careless(_ask: Summarize) -> str:
+    def answer_carelessly(_ask: SummaryAsk) -> str:
         return f"The schema work went on. {half} It also rewrote {INVENTED} from scratch. The rest is planned."
 
-    session, outcome, model = compacted_by(name, careless)
-    facts = live(session)
+    session, outcome, model = compact_with_model(name, answer_carelessly)
+    facts = get_live_facts(session)
     assert all(any(must in f.text for f in facts) for must in (*RULES, ERROR))
-    assert missing(session) == []
-    text = words_in_view(session)
+    assert find_missing_facts(session) == []
+    text = get_view_text(session)
     assert all(must in text for must in (*RULES, ERROR, "lib/billing_0.py", "lib/billing_3.py"))
-    block = newest(session)
+    block = find_newest_block(session)
     assert block is not None
     assert INVENTED not in text
     assert INVENTED not in repr(replace(block, notes=()))
@@ -156,12 +182,12 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
 
 
 BAD = {
-    "late": Answer(error="TimeoutError: no answer within 120 s", retryable=True, spent=Spent(1)),
-    "empty": Answer(text=" \n", spent=Spent(1)),
-    "cut off": Answer(text="The wo", finish="length", spent=Spent(1)),
-    "refused": Answer(text="No.", finish="refusal", spent=Spent(1)),
-    "an error as text": Answer(text="Error: prompt is too long", spent=Spent(1)),
-    "a call": Answer(text='<tool_call>{"name": "bash"}</tool_call>', finish="tool", spent=Spent(1)),
+    "late": Answer(error="TimeoutError: no answer within 120 s", retryable=True, spent=ModelCost(1)),
+    "empty": Answer(text=" \n", spent=ModelCost(1)),
+    "cut off": Answer(text="The wo", finish_reason="length", spent=ModelCost(1)),
+    "refused": Answer(text="No.", finish_reason="refusal", spent=ModelCost(1)),
+    "an error as text": Answer(text="Error: prompt is too long", spent=ModelCost(1)),
+    "a call": Answer(text='<tool_call>{"name": "bash"}</tool_call>', finish_reason="tool", spent=ModelCost(1)),
 }
 
 
@@ -172,7 +198,7 @@ class Always:
         self.answers = answer
         self.calls = 0
 
-    def answer(self, _ask: Summarize) -> Answer:
+    def answer(self, _ask: SummaryAsk) -> Answer:
         self.calls += 1
         return self.answers
 
@@ -181,18 +207,18 @@ class Always:
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_must_keep_fact_is_lost_whatever_the_model_does(name: str, bad: str) -> None:
     model = Always(BAD[bad])
-    session = opened_with(name, model, eventful())
-    before = session.view.messages()
+    session = open_with_model(name, model, build_eventful_messages())
+    before = session.view.get_messages()
     outcome = session.compact(to=1_600)
     if outcome.status == "failed":
         assert session.policy.summary.on_failure != "ladder"
-        assert session.view.messages() == before
+        assert session.view.get_messages() == before
         assert model.calls
     else:
         assert outcome.status == "compacted", outcome.reason
-        block = newest(session)
+        block = find_newest_block(session)
         assert block is not None
-        assert len(missing(session)) <= block.unshown
+        assert len(find_missing_facts(session)) <= block.unshown_facts
     assert model.calls <= 12, "a model that fails is not asked for ever"
 
 
@@ -200,17 +226,17 @@ LONGEST = ("claude-code/large-conversation.jsonl", "pi/before-compaction.jsonl")
 GENERATIONS, TARGET = 10, 6_000
 
 
-def growing(name: str) -> list[list[Message]]:
+def read_stretches(name: str) -> list[list[Message]]:
     """A recorded session in ten stretches."""
-    sessions.needed()
-    path = next(p for p in sessions.session_files() if sessions.name_of(p) == name)
+    sessions.require_sessions()
+    path = next(p for p in sessions.list_session_files() if sessions.get_short_name(p) == name)
     longest = max(sessions.read(path), key=lambda each: len(each.entries))
-    messages = [m for e in longest.entries if (m := message_of(e)) is not None]
+    messages = [m for e in longest.entries if (m := get_message(e)) is not None]
     size = -(-len(messages) // GENERATIONS)
     return [messages[start : start + size] for start in range(0, len(messages), size)]
 
 
-def well(ask: Summarize) -> str:
+def answer_well(ask: SummaryAsk) -> str:
     """A summary of some length that holds words of the source, and of the summary before it."""
     told = re.findall(r"^\[\d+\] USER\n([^\n]{10,80})", ask.prompt, re.MULTILINE)[:3]
     return (
@@ -218,75 +244,79 @@ def well(ask: Summarize) -> str:
     )
 
 
-def ours(session: Session) -> list[tuple[Message, int]]:
+def find_own_messages(session: Session) -> list[tuple[Message, int]]:
     """All that we wrote and that stands in view (summaries, facts, lines and stubs), each with its tokens."""
-    sizes = session.sizes()
-    return [(s.message, sizes[s.key]) for s in session.view.shown() if s.message.origin == "tenfold"]
+    sizes = session.get_message_sizes()
+    return [(s.message, sizes[s.key]) for s in session.view.get_visible_messages() if s.message.origin == "tenfold"]
 
 
-def reachable(session: Session, position: int) -> bool:
+def is_reachable(session: Session, position: int) -> bool:
     """Whether the original at this position is in view, or among what the Block over it expands to."""
     path = session.view.path
-    wanted = path.at(position).id
-    if any(s.original and s.at == position for s in session.view.shown()):
+    wanted = path.get_entry(position).id
+    if any(s.is_original and s.position == position for s in session.view.get_visible_messages()):
         return True
-    for ref in session.view.refs:
-        if isinstance(ref, Rep) and ref.first <= position <= ref.last:
-            return any(line.entry == wanted for line in session.expand(path.at(ref.block).id, deep=True))
+    for ref in session.view.range_refs:
+        if isinstance(ref, BlockPart) and ref.first <= position <= ref.last:
+            return any(line.entry == wanted for line in session.expand(path.get_entry(ref.block).id, deep=True))
     return False
 
 
-def found(session: Session, fact: Fact) -> bool:
+def is_found(session: Session, fact: Fact) -> bool:
     """Whether one search for a fact's words, or its file's name, finds the step that it was taken from."""
     name = fact.text.rpartition("/")[2] if fact.kind.startswith("file_") else fact.text
     words = " ".join(re.findall(r"\w+", name)[:6])
-    return any(fact.at - 10 <= hit.position <= fact.at for hit in session.search(words, limit=100))
+    return any(fact.position - 10 <= hit.position <= fact.position for hit in session.search(words, limit=100))
 
 
 @pytest.mark.parametrize("model", ["well", "none"])
 @pytest.mark.parametrize("file", LONGEST)
 @pytest.mark.parametrize("name", POLICIES)
 def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) -> None:
-    session = opened_with(name, Answering(well) if model == "well" else None)
+    session = open_with_model(name, Answering(answer_well) if model == "well" else None)
     done = 0
-    for stretch in growing(file):
+    for stretch in read_stretches(file):
         session.append(*stretch)
         outcome = session.compact(to=TARGET)
         done += outcome.status == "compacted"
-        assert sum(size for _, size in ours(session)) <= TARGET
-        summaries = [size for m, size in ours(session) if summary_text(text_of(m)) is not None]
-        share = session.policy.goal(TARGET, recall="none", whole=session.uncompacted()).summary
+        assert sum(size for _, size in find_own_messages(session)) <= TARGET
+        summaries = [size for m, size in find_own_messages(session) if extract_summary_text(get_text(m)) is not None]
+        share = session.policy.derive_goal(
+            TARGET, recall="none", session_tokens=session.count_uncompacted()
+        ).summary_budget
         assert max(summaries) <= max(share, TARGET * 6 // 10), "narrative and facts together keep to their share"
-        block = newest(session)
-        lost = missing(session)
+        block = find_newest_block(session)
+        lost = find_missing_facts(session)
         assert block is not None
-        assert len(lost) <= block.unshown + block.dropped
-        assert len(block.facts) <= CARRIED + CARRIED_BESIDE + 200
+        assert len(lost) <= block.unshown_facts + block.dropped_facts
+        assert len(block.facts) <= MAX_CARRIED_MUST_KEEP + MAX_CARRIED_OTHERS + 200
     assert done >= GENERATIONS // 2
-    said_at = (p for p in range(session.view.length) if message_of(session.view.path.at(p)) is not None)
-    first = next(p for p in said_at if message_of(session.view.path.at(p)).role == "user")  # type: ignore[union-attr]
+    said_at = (p for p in range(session.view.length) if get_message(session.view.path.get_entry(p)) is not None)
+    first = next(p for p in said_at if get_message(session.view.path.get_entry(p)).role == "user")  # type: ignore[union-attr]
     for position in (first, first + 1):
-        assert reachable(session, position)
+        assert is_reachable(session, position)
 
 
 def test_names_have_the_room_of_a_long_session_however_often_it_is_compacted() -> None:
-    session = opened_with("tenfold", None)
-    for stretch in growing("pi/before-compaction.jsonl"):
+    session = open_with_model("tenfold", None)
+    for stretch in read_stretches("pi/before-compaction.jsonl"):
         session.append(*stretch)
         session.compact(to=TARGET)
-    (summary,) = (text for m, _ in ours(session) if (text := summary_text(text_of(m))) is not None)
+    (summary,) = (
+        text for m, _ in find_own_messages(session) if (text := extract_summary_text(get_text(m))) is not None
+    )
     (names,) = COUNTER.count([summary.partition("## Names in use")[2]])
-    share = session.policy.split.names * TARGET
-    assert names > share, f"{names} tokens of names in {TARGET}, for a session of {session.uncompacted():,}"
+    share = session.policy.active_shares.names * TARGET
+    assert names > share, f"{names} tokens of names in {TARGET}, for a session of {session.count_uncompacted():,}"
 
 
 @pytest.mark.parametrize("file", LONGEST)
 def test_what_must_be_kept_is_found_by_its_words(file: str) -> None:
-    session = opened_with("tail", None)
-    for stretch in growing(file):
+    session = open_with_model("tail", None)
+    for stretch in read_stretches(file):
         session.append(*stretch)
         session.compact(to=TARGET)
-    facts = live(session)
+    facts = get_live_facts(session)
     assert len(facts) > GENERATIONS
     for fact in facts:
-        assert found(session, fact), f"{fact.kind} {fact.text[:80]!r} at {fact.at} is not found"
+        assert is_found(session, fact), f"{fact.kind} {fact.text[:80]!r} at {fact.position} is not found"

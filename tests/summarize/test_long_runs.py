@@ -9,20 +9,20 @@ import json
 
 import pytest
 
-from tenfold.calls.doing import read_call
-from tenfold.calls.outcomes import judge
-from tenfold.calls.shell import simple_commands, spelled
-from tenfold.log.search_stem import stem
+from tenfold.facts.parse import parse_facts
+from tenfold.facts.section import TITLE
+from tenfold.facts.shell import inline_heredocs, split_pipelines
+from tenfold.facts.todos import parse_text_list
+from tenfold.facts.tool_calls import interpret_call
+from tenfold.facts.tool_results import judge_result
 from tenfold.record.message import ToolCall
-from tenfold.redact import MASK, redact
-from tenfold.summarize.check import claims
-from tenfold.summarize.facts.todos import from_text
-from tenfold.summarize.parse import parse
-from tenfold.summarize.section import TITLE
-from tenfold.summarize.split import without_footer
-from tenfold.text import is_prose
-from tenfold.wire.marks import typed
-from tests.summarize.making import facts_of, human, says
+from tenfold.store.stemmer import stem
+from tenfold.summarize.check import find_claims
+from tenfold.summarize.split_writer import without_footer
+from tenfold.text.excerpts import is_prose
+from tenfold.text.redaction import MASK, redact
+from tenfold.wire.marks import strip_harness_text
+from tests.summarize.making import get_facts, make_answer, make_user
 
 NAMES = "a_b-c_" * 2_000_000
 
@@ -46,38 +46,38 @@ def test_lines_that_begin_with_blanks() -> None:
     assert not is_prose(blanks + "x")
     assert not is_prose(blanks + "return;")
     assert is_prose(blanks + "these are plain words")
-    facts = facts_of(says("Done."), human(f"Please fix this.\n{blanks}x"))
+    facts = get_facts(make_answer("Done."), make_user(f"Please fix this.\n{blanks}x"))
     assert "Please fix this." in [fact.text for fact in facts if fact.kind == "rule"]
 
 
 def test_a_plan_behind_empty_lines() -> None:
     empty = "\n" * 1_000_000
-    assert from_text(0, f"plan{empty}x 2. ", user=True) == []
-    (plan,) = from_text(0, f"The plan:{empty}1. one\n2. two\n3. three", user=True)
+    assert parse_text_list(0, f"plan{empty}x 2. ", user=True) == []
+    (plan,) = parse_text_list(0, f"The plan:{empty}1. one\n2. two\n3. three", user=True)
     assert plan.text == "1. one\n2. two\n3. three"
 
 
 @pytest.mark.parametrize("piece", ["$(cat <<EOF\n", "$(cat <<EOF\nEOF\n", "$(cat <<EOF\nEOF" + " " * 40])
 def test_texts_in_a_command_that_do_not_end(piece: str) -> None:
     command = piece * (200_000 // len(piece))
-    assert spelled(command) == command[:200_000]
+    assert inline_heredocs(command) == command[:200_000]
     ended = f"git commit -m \"$(cat <<'END'\nSay hello\nEND\n)\"; {command}"
-    assert spelled(ended).startswith('git commit -m "Say hello"; $(cat')
+    assert inline_heredocs(ended).startswith('git commit -m "Say hello"; $(cat')
 
 
 def test_a_here_document_of_one_endless_word() -> None:
     command = "cat <<" + "a" * 199_000
-    assert simple_commands(command) == [[["cat", "<", "<", command[6:20_000]]]]
+    assert split_pipelines(command) == [[["cat", "<", "<", command[6:20_000]]]]
 
 
 def test_words_behind_many_reminders() -> None:
     reminders = "<system-reminder>x</system-reminder>\n" * 1_000_000
-    assert typed(f"{reminders}hello {reminders}") == "hello"
+    assert strip_harness_text(f"{reminders}hello {reminders}") == "hello"
 
 
 def test_what_a_summary_claims() -> None:
-    assert claims("a-" * 300_000 + "x") == []
-    assert claims("ask a.b-c@example.com or " + "a." * 300_000) == ["a.b-c@example.com"]
+    assert find_claims("a-" * 300_000 + "x") == []
+    assert find_claims("ask a.b-c@example.com or " + "a." * 300_000) == ["a.b-c@example.com"]
 
 
 def test_a_summary_with_many_lists_of_files_that_do_not_end() -> None:
@@ -95,12 +95,12 @@ def test_the_stem_of_an_endless_word() -> None:
 def test_a_section_of_facts_with_an_endless_item() -> None:
     for blank in (" ", ' (tool: "', " (from: "):
         item = f"[exit 1] make{blank * 300_000}x"
-        (fact,) = parse(f"{TITLE}\n## Commands run, with outcome\n- {item}")
+        (fact,) = parse_facts(f"{TITLE}\n## Commands run, with outcome\n- {item}")
         assert fact.text == item.removeprefix("[exit 1] ")
 
 
 @pytest.mark.parametrize("output", ["passed" + "\n" * 3_990, "@" * 3_990, "Tests passed" + " \n" * 1_990])
 def test_outputs_of_one_sign(output: str) -> None:
-    doing = read_call(ToolCall("c", "_" * 10_000, json.dumps({"query": "x"})))
-    outcomes = [judge(doing, output, flagged=True, at=at) for at in range(100)]
+    doing = interpret_call(ToolCall("c", "_" * 10_000, json.dumps({"query": "x"})))
+    outcomes = [judge_result(doing, output, is_error=True, position=at) for at in range(100)]
     assert {(outcome.note, outcome.ok) for outcome in outcomes} == {("failed", False)}

@@ -9,46 +9,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
+from tenfold.facts.section import TITLE
 from tenfold.llm.model import Model
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import counter_for
-from tenfold.policies import POLICIES
-from tenfold.record.entry import message_of
-from tenfold.record.message import Message, text_of
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
-from tenfold.stateless import compact
-from tenfold.summarize.section import TITLE
+from tenfold.meter.counters import choose_counter
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text
+from tenfold.session import Session, SessionAddress
+from tenfold.session.stateless import compact
+from tenfold.store.in_memory import MemoryStore
 from tenfold.wire import WIRES
-from tenfold.wire.marks import summary_mark, summary_text
+from tenfold.wire.marks import extract_summary_text, find_summary_mark
 from tests import sessions
-from tests.engine.making import called, gave, opened, user
+from tests.engine.making import make_call, make_result, make_user_message, open_session
 from tests.laws import conversations, presets
-from tests.laws.conversations import tokens
-from tests.laws.presets import NAMES, PRESET, Good, Judge, newest
-from tests.laws.recorded import path_of
+from tests.laws.conversations import count_tokens
+from tests.laws.presets import NAMES, PRESET, Good, Judge, find_newest_block
+from tests.laws.recorded import get_path
 from tests.laws.strategies import Log
 
 
-def sections(session: Session) -> list[Message]:
+def find_sections(session: Session) -> list[Message]:
     """The messages in view that hold a facts section of ours."""
-    return [m for m in session.view.messages() if m.origin == "tenfold" and TITLE in text_of(m)]
+    return [m for m in session.view.get_messages() if m.origin == "tenfold" and TITLE in get_text(m)]
 
 
-def one_at_most(session: Session) -> None:
+def assert_one_at_most(session: Session) -> None:
     """At most one section stands in view, and the newest Block that has one wrote it; the host's list is ours still."""
-    found = sections(session)
+    found = find_sections(session)
     assert len(found) <= 1, "an older summary's section stays in view beside a newer one"
-    live = {session.view.path.at(at).id for at in session.view.marks.live}
-    for message in session.view.messages():
-        mark = summary_mark(text_of(message)) if message.origin == "tenfold" else None
+    live = {session.view.path.get_entry(at).id for at in session.view.state.live_blocks}
+    for message in session.view.get_messages():
+        mark = find_summary_mark(get_text(message)) if message.origin == "tenfold" else None
         if mark is not None:
             assert mark.block in live
-            assert session.ours(mark.block, mark.hash), "a host that sends it back is understood"
+            assert session.is_own_summary(mark.block, mark.hash), "a host that sends it back is understood"
 
 
-def model_of(name: str, *, asks: bool) -> Model | None:
-    return Good(presets.using(name).summary) if asks else None
+def build_model(name: str, *, asks: bool) -> Model | None:
+    return Good(presets.build_preset(name).summary) if asks else None
 
 
 @pytest.mark.parametrize("asks", [True, False])
@@ -57,34 +57,34 @@ def model_of(name: str, *, asks: bool) -> Model | None:
 @given(log=presets.stories(), shares=st.lists(st.integers(15, 80), min_size=2, max_size=4))
 def test_one_section_whatever_the_history(name: str, asks: bool, log: Log, shares: list[int]) -> None:  # noqa: FBT001
     using = ("m",) if asks else ()
-    judge = Judge(presets.opened(name, log[: len(log) // 2], model_of(name, asks=asks), models=using))
-    more = conversations.messages(log[len(log) // 2 :])
+    judge = Judge(presets.open_session(name, log[: len(log) // 2], build_model(name, asks=asks), models=using))
+    more = conversations.extract_messages(log[len(log) // 2 :])
     each = -(-len(more) // len(shares))
     for number, share in enumerate(shares):
         session = judge.session
-        judge.compact(session.call(to=max(1, tokens(session.view.messages()) * share // 100)))
-        block = newest(session)
-        if block is not None and any(TITLE in text_of(m) for m in sections(session)):
-            one_at_most(session)
+        judge.compact(session.build_call(to=max(1, count_tokens(session.view.get_messages()) * share // 100)))
+        block = find_newest_block(session)
+        if block is not None and any(TITLE in get_text(m) for m in find_sections(session)):
+            assert_one_at_most(session)
         session.append(*more[number * each : (number + 1) * each])
-    judge.whole()
+    judge.check_whole_path()
 
 
 @pytest.mark.parametrize("asks", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("file", ["gemini-cli/NotFollowingUserIntent.json", "claude-code/large-conversation.jsonl"])
 def test_one_section_while_a_recorded_session_grows(file: str, name: str, asks: bool) -> None:  # noqa: FBT001
-    sessions.needed()
+    sessions.require_sessions()
     recorded = max(sessions.read(sessions.FOLDER / file), key=lambda each: len(each.entries))
-    said = [m for e in recorded.entries if (m := message_of(e)) is not None]
-    session = presets.opened(name, (), model_of(name, asks=asks), models=("m",) if asks else ())
+    said = [m for e in recorded.entries if (m := get_message(e)) is not None]
+    session = presets.open_session(name, (), build_model(name, asks=asks), models=("m",) if asks else ())
     compacted = 0
     step = max(1, len(said) // 40)
-    window = max(6_000, tokens(said) // 8)
+    window = max(6_000, count_tokens(said) // 8)
     for start in range(0, len(said), step):
         session.append(*said[start : start + step])
         compacted += session.compact(window=window).status == "compacted"
-        one_at_most(session)
+        assert_one_at_most(session)
     assert compacted > 4
 
 
@@ -93,7 +93,7 @@ def test_one_section_in_a_list_that_is_compacted_again_and_again(name: str) -> N
     """A plain list brings its earlier summaries along as messages: no Block at hand says what they hold."""
     rows: list[object] = []
     for number in range(5):
-        more = WIRES["openai-chat"].encode(presets.work(number * 40, 6_000)).items
+        more = WIRES["openai-chat"].encode(presets.build_work(number * 40, 6_000)).items
         done = compact(
             [*rows, *(json.loads(item.raw) for item in more)], to=3_000 if number % 2 else 6_000, policy=name
         )
@@ -105,32 +105,34 @@ def test_one_section_in_a_list_that_is_compacted_again_and_again(name: str) -> N
 
 def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> None:
     """Under `blocks` the texts of earlier runs stay in view beside that of the current one."""
-    session = presets.opened("blocks", (), Good(presets.using("blocks").summary))
+    session = presets.open_session("blocks", (), Good(presets.build_preset("blocks").summary))
     for number in range(5):
-        session.append(*presets.work(number * 40, 5_000), run=f"run-{number}")
-        before = session.view.messages()
+        session.append(*presets.build_work(number * 40, 5_000), run=f"run-{number}")
+        before = session.view.get_messages()
         assert session.compact(to=4_000 + 1_000 * number).status == "compacted"
-        one_at_most(session)
-    (section,) = sections(session)
-    assert f'block="{session.view.path.at(session.view.marks.live[-1]).id}"' in text_of(section)
-    texts = [summary_text(text_of(m)) for m in session.view.messages() if m.origin == "tenfold"]
+        assert_one_at_most(session)
+    (section,) = find_sections(session)
+    assert f'block="{session.view.path.get_entry(session.view.state.live_blocks[-1]).id}"' in get_text(section)
+    texts = [extract_summary_text(get_text(m)) for m in session.view.get_messages() if m.origin == "tenfold"]
     assert sum(t is not None and "Went on" in t for t in texts) > 1, "their texts stand without their facts"
     assert all(t is None or t.strip() for t in texts)
-    session.answerer = replace(session.answerer, model=Good(presets.using("blocks").summary))
+    session.answerer = replace(session.answerer, model=Good(presets.build_preset("blocks").summary))
     again = session.redo()
     assert again.status in ("compacted", "failed", "nothing")
-    one_at_most(session)
-    while session.view.marks.live and session.view.length:
+    assert_one_at_most(session)
+    while session.view.state.live_blocks and session.view.length:
         session.undo()
-    assert session.view.messages()[-len(before[-3:]) :] == before[-3:]
+    assert session.view.get_messages()[-len(before[-3:]) :] == before[-3:]
 
 
 @pytest.mark.parametrize("target", [2_500, 4_000, 6_000])
 @pytest.mark.parametrize("name", ["desk.openai-chat.json", "logs.pi.jsonl", "pricing.claude-code.jsonl"])
 def test_what_the_target_has_left_goes_to_the_facts(name: str, target: int) -> None:
     recorded = max(sessions.read(sessions.ROOT / "examples" / "sessions" / name), key=lambda each: len(each.entries))
-    session = Session.create(Place(MemoryStore(), "s"), policy_for("tenfold", counter_for("gpt-4o").counter))
-    session.append(*(m for entry in path_of(recorded) if (m := message_of(entry)) is not None))
+    session = Session.create(
+        SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
+    )
+    session.append(*(m for entry in get_path(recorded) if (m := get_message(entry)) is not None))
     outcome = session.compact(to=target)
     assert outcome.status == "compacted"
     assert target * 0.975 <= outcome.tokens_after <= target
@@ -141,10 +143,10 @@ def test_a_request_too_long_for_a_fact_is_not_told_beside_itself() -> None:
     steps = [
         m
         for n in range(40)
-        for m in (called(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), gave(f"c{n}", "x " * 400))
+        for m in (make_call(f"c{n}", "sh", f'{{"command": "make step{n}"}}'), make_result(f"c{n}", "x " * 400))
     ]
-    session = opened([user(asked), *steps], POLICIES["tenfold"](counter_for("gpt-4o").counter))
+    session = open_session([make_user_message(asked), *steps], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
     assert session.compact(to=6_000).status == "compacted"
-    texts = [text_of(m) for m in session.view.messages()]
+    texts = [get_text(m) for m in session.view.get_messages()]
     assert asked in texts
     assert sum("Please mend the totals." in text for text in texts) == 1

@@ -8,10 +8,19 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 
+from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.record.block import Fact
 from tenfold.record.message import Message
-from tenfold.summarize.facts import extract, merge
-from tests.summarize.making import HISTORIES, calls, facts_of, gives, human, ran, says, texts_of
+from tests.summarize.making import (
+    HISTORIES,
+    get_fact_texts,
+    get_facts,
+    make_answer,
+    make_call,
+    make_result,
+    make_run,
+    make_user,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,59 +38,67 @@ from tests.summarize.making import HISTORIES, calls, facts_of, gives, human, ran
     ],
 )
 def test_identifiers(text: str, found: str) -> None:
-    assert found in texts_of(*ran("make", text), kind="identifier")
+    assert found in get_fact_texts(*make_run("make", text), kind="identifier")
 
 
 def test_the_latest_value_of_a_label_wins() -> None:
-    facts = facts_of(*ran("make", "it has port=3000"), *ran("make", "now port=4000"), kind="identifier")
+    facts = get_facts(*make_run("make", "it has port=3000"), *make_run("make", "now port=4000"), kind="identifier")
     assert [fact.text for fact in facts] == ["port=4000"]
 
 
 def test_words_and_numbers_are_no_identifiers() -> None:
     said = "there are 12 of 30 files in the folder, see a.py:12 and e.g. section 3"
-    assert texts_of(*ran("make", said), kind="identifier") == []
+    assert get_fact_texts(*make_run("make", said), kind="identifier") == []
 
 
 def test_line_marks_and_a_shells_frame_are_no_identifiers() -> None:
     printed = "File: a.ts\nL1223: export const x\nExit Code: 0\nSignal: 0\nProcess Group PGID: 58818"
-    assert texts_of(*ran("make", printed), kind="identifier") == []
-    assert texts_of(human("It stands in crate L1223-B, code: 4711."), kind="identifier") != []
+    assert get_fact_texts(*make_run("make", printed), kind="identifier") == []
+    assert get_fact_texts(make_user("It stands in crate L1223-B, code: 4711."), kind="identifier") != []
 
 
-@pytest.mark.parametrize("who", [human, says])
+@pytest.mark.parametrize("who", [make_user, make_answer])
 def test_what_someone_names_or_counts_in_prose_stays_in_its_sentence(who: Callable[[str], Message]) -> None:
     said = who(
         "The poles are 69.00 euros. He has order W-5087, sent on 8 May.\nPlain words.\n```\nx = 4711\n```\nSee line 52."
     )
-    assert texts_of(said, kind="identifier") == ["The poles are 69.00 euros.", "He has order W-5087, sent on 8 May."]
+    assert get_fact_texts(said, kind="identifier") == [
+        "The poles are 69.00 euros.",
+        "He has order W-5087, sent on 8 May.",
+    ]
 
 
 def test_a_sentence_goes_when_all_it_named_was_named_again() -> None:
-    facts = facts_of(
-        says("W-5087 costs 45.00 now."), says("W-5087 was sent."), says("It is 45.00 for W-5090."), kind="identifier"
+    facts = get_facts(
+        make_answer("W-5087 costs 45.00 now."),
+        make_answer("W-5087 was sent."),
+        make_answer("It is 45.00 for W-5090."),
+        kind="identifier",
     )
     assert [fact.text for fact in facts] == ["W-5087 was sent.", "It is 45.00 for W-5090."]
 
 
 def test_the_number_of_the_next_line_is_no_value_and_an_address_in_memory_no_name() -> None:
     numbered = "   66\u2192    try:\n   67\u2192        run()\n12:def f() ->\nstr:\n977:def main():\n"
-    assert texts_of(*ran("make", numbered), kind="identifier") == []
-    assert texts_of(*ran("make", "<Cache object at 0x1067e41a0>, flags 0x0040"), kind="identifier") == ["0x0040"]
-    assert texts_of(*ran("make", "Order number:\n4711"), kind="identifier") == ["number=4711"]
+    assert get_fact_texts(*make_run("make", numbered), kind="identifier") == []
+    assert get_fact_texts(*make_run("make", "<Cache object at 0x1067e41a0>, flags 0x0040"), kind="identifier") == [
+        "0x0040"
+    ]
+    assert get_fact_texts(*make_run("make", "Order number:\n4711"), kind="identifier") == ["number=4711"]
 
 
 def test_a_style_written_into_a_file_is_no_value_and_a_constant_is_one() -> None:
     text = ".nav { padding: 8px; margin=2em }\nMAX_RETRIES=5\nport=3000"
-    history = calls("Write", file_path="/w/nav.css", content=text), gives("done")
-    assert texts_of(*history, kind="identifier") == ["MAX_RETRIES=5", "port=3000"]
+    history = make_call("Write", file_path="/w/nav.css", content=text), make_result("done")
+    assert get_fact_texts(*history, kind="identifier") == ["MAX_RETRIES=5", "port=3000"]
 
 
 def test_the_number_of_a_list_item_is_no_value() -> None:
-    assert texts_of(*ran("make", "I can:\n1. go\n2. stay"), kind="identifier") == []
+    assert get_fact_texts(*make_run("make", "I can:\n1. go\n2. stay"), kind="identifier") == []
 
 
 def test_a_heading_decides_nothing() -> None:
-    assert texts_of(says("Root cause\n\nThe parser stops early."), kind="decision") == []
+    assert get_fact_texts(make_answer("Root cause\n\nThe parser stops early."), kind="decision") == []
 
 
 @pytest.mark.parametrize(
@@ -93,77 +110,81 @@ def test_a_heading_decides_nothing() -> None:
     ],
 )
 def test_a_decision_is_told_where_the_word_says_what_it_is(said: str, *, decides: bool) -> None:
-    assert texts_of(says(said), kind="decision") == ([said] if decides else [])
+    assert get_fact_texts(make_answer(said), kind="decision") == ([said] if decides else [])
 
 
 def test_a_question_decides_nothing() -> None:
-    assert texts_of(says("Shall we go with the new parser, as agreed?"), kind="decision") == []
+    assert get_fact_texts(make_answer("Shall we go with the new parser, as agreed?"), kind="decision") == []
 
 
 def test_decisions() -> None:
     said = "I looked at both. We decided to keep the old parser. More text."
-    assert texts_of(says(said), kind="decision") == ["We decided to keep the old parser."]
+    assert get_fact_texts(make_answer(said), kind="decision") == ["We decided to keep the old parser."]
 
 
 def test_a_todo_tool_gives_its_last_state() -> None:
-    def todo(*items: tuple[str, str]) -> list[Message]:
-        return [calls("TodoWrite", todos=[{"content": c, "status": s} for c, s in items]), gives("ok")]
+    def make_todo_step(*items: tuple[str, str]) -> list[Message]:
+        return [make_call("TodoWrite", todos=[{"content": c, "status": s} for c, s in items]), make_result("ok")]
 
-    facts = facts_of(
-        *todo(("a", "in_progress"), ("b", "pending")), *todo(("a", "completed"), ("b", "in_progress")), kind="todo"
+    facts = get_facts(
+        *make_todo_step(("a", "in_progress"), ("b", "pending")),
+        *make_todo_step(("a", "completed"), ("b", "in_progress")),
+        kind="todo",
     )
     assert [(fact.text, fact.live) for fact in facts] == [("[x] a\n[~] b", True)]
 
 
 def test_checkboxes_in_a_file_follow_their_edits() -> None:
     story = [
-        calls("write", path="/plan.md", content="# Plan\n- [ ] one\n- [ ] two\n"),
-        gives("ok"),
-        calls("edit", path="/plan.md", oldText="- [ ] one", newText="- [x] one"),
-        gives("ok"),
+        make_call("write", path="/plan.md", content="# Plan\n- [ ] one\n- [ ] two\n"),
+        make_result("ok"),
+        make_call("edit", path="/plan.md", oldText="- [ ] one", newText="- [x] one"),
+        make_result("ok"),
     ]
-    assert texts_of(*story, kind="todo") == ["- [x] one\n- [ ] two"]
-    assert [f.live for f in facts_of(*story, *ran("rm /plan.md"), kind="todo")] == [False]
+    assert get_fact_texts(*story, kind="todo") == ["- [x] one\n- [ ] two"]
+    assert [f.live for f in get_facts(*story, *make_run("rm /plan.md"), kind="todo")] == [False]
 
 
 def test_a_plan_that_says_the_same_under_several_headings_is_ticked_from_above() -> None:
     story = [
-        calls("write", path="/plan.md", content="## A\n- [ ] one\n- [ ] verify\n## B\n- [ ] two\n- [ ] verify\n"),
-        gives("ok"),
-        calls("edit", path="/plan.md", oldText="- [ ] one\n- [ ] verify", newText="- [x] one\n- [x] verify"),
-        gives("ok"),
+        make_call("write", path="/plan.md", content="## A\n- [ ] one\n- [ ] verify\n## B\n- [ ] two\n- [ ] verify\n"),
+        make_result("ok"),
+        make_call("edit", path="/plan.md", oldText="- [ ] one\n- [ ] verify", newText="- [x] one\n- [x] verify"),
+        make_result("ok"),
     ]
-    assert texts_of(*story, kind="todo") == ["- [x] one\n- [x] verify\n- [ ] two\n- [ ] verify"]
+    assert get_fact_texts(*story, kind="todo") == ["- [x] one\n- [x] verify\n- [ ] two\n- [ ] verify"]
     beside = [
-        calls("edit", path="/plan.md", oldText="- [x] verify\n- [ ] two", newText="- [x] verify\n- [x] two"),
-        gives("ok"),
+        make_call("edit", path="/plan.md", oldText="- [x] verify\n- [ ] two", newText="- [x] verify\n- [x] two"),
+        make_result("ok"),
     ]
-    assert texts_of(*story, *beside, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [ ] verify"]
+    assert get_fact_texts(*story, *beside, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [ ] verify"]
     old, new = "- [x] verify\n- [ ] two\n- [ ] verify", "- [x] verify\n- [x] two\n- [x] verify"
-    both = [calls("edit", path="/plan.md", oldText=old, newText=new), gives("ok")]
-    assert texts_of(*story, *both, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [x] verify"]
+    both = [make_call("edit", path="/plan.md", oldText=old, newText=new), make_result("ok")]
+    assert get_fact_texts(*story, *both, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [x] verify"]
 
 
 def test_a_numbered_plan_counts_where_a_plan_is_spoken_of() -> None:
-    assert texts_of(says("The plan:\n1. read\n2. write\n3. test"), kind="todo") == ["1. read\n2. write\n3. test"]
-    assert texts_of(says("Three colours:\n1. red\n2. blue\n3. green"), kind="todo") == []
+    assert get_fact_texts(make_answer("The plan:\n1. read\n2. write\n3. test"), kind="todo") == [
+        "1. read\n2. write\n3. test"
+    ]
+    assert get_fact_texts(make_answer("Three colours:\n1. red\n2. blue\n3. green"), kind="todo") == []
 
 
 def test_a_resolution_in_the_newer_range_settles_an_error_of_the_older() -> None:
-    older = extract(enumerate(ran("pytest", "FAILED tests/a.py::test_b\nCommand exited with code 1")))
-    newer = extract((n + 10, message) for n, message in enumerate(ran("pytest", "3 passed")))
+    older = extract_facts(enumerate(make_run("pytest", "FAILED tests/a.py::test_b\nCommand exited with code 1")))
+    newer = extract_facts((n + 10, message) for n, message in enumerate(make_run("pytest", "3 passed")))
     assert [fact.live for fact in older if fact.kind == "error"] == [True]
-    assert [fact.live for fact in merge(older, newer) if fact.kind == "error"] == [False]
+    assert [fact.live for fact in merge_facts(older, newer) if fact.kind == "error"] == [False]
 
 
 def test_merging_keeps_the_later_of_a_key_and_the_order_of_positions() -> None:
     older = (Fact("identifier", "port=1", "port", 1), Fact("rule", "be kind", "be kind", 2))
     newer = (Fact("identifier", "port=2", "port", 5),)
-    assert [(fact.text, fact.at) for fact in merge(older, newer)] == [("be kind", 2), ("port=2", 5)]
+    assert [(fact.text, fact.position) for fact in merge_facts(older, newer)] == [("be kind", 2), ("port=2", 5)]
 
 
-def essence(facts: tuple[Fact, ...]) -> set[tuple[str, str, str, int, bool]]:
-    return {(fact.kind, fact.key, fact.text, fact.at, fact.live) for fact in facts}
+def get_essence(facts: tuple[Fact, ...]) -> set[tuple[str, str, str, int, bool]]:
+    return {(fact.kind, fact.key, fact.text, fact.position, fact.live) for fact in facts}
 
 
 @settings(max_examples=60, deadline=None)
@@ -172,17 +193,19 @@ def test_merging_does_not_depend_on_how_ranges_are_grouped(
     a: list[Message], b: list[Message], c: list[Message]
 ) -> None:
     at = itertools.count()
-    one, two, three = (extract([(next(at), message) for message in part]) for part in (a, b, c))
-    assert essence(merge(merge(one, two), three)) == essence(merge(one, merge(two, three)))
+    one, two, three = (extract_facts([(next(at), message) for message in part]) for part in (a, b, c))
+    assert get_essence(merge_facts(merge_facts(one, two), three)) == get_essence(
+        merge_facts(one, merge_facts(two, three))
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(HISTORIES)
 def test_extraction_never_raises_and_merging_with_nothing_changes_nothing(history: list[Message]) -> None:
-    facts = extract(enumerate(history))
-    assert merge(facts, ()) == facts
-    assert merge((), facts) == facts
-    assert all(0 <= fact.at < len(history) for fact in facts)
+    facts = extract_facts(enumerate(history))
+    assert merge_facts(facts, ()) == facts
+    assert merge_facts((), facts) == facts
+    assert all(0 <= fact.position < len(history) for fact in facts)
     assert sum(fact.live for fact in facts if fact.kind == "request") <= 1
 
 
@@ -191,14 +214,14 @@ def test_a_secret_whose_label_is_cut_off_is_not_shown() -> None:
         said = (
             "We log in with password: correcthorsebattery " + "and so on " * words + "at order W-5087, " + "told " * 20
         )
-        (quote,) = texts_of(says(said), kind="identifier")
+        (quote,) = get_fact_texts(make_answer(said), kind="identifier")
         assert "W-5087" in quote
         assert "battery" not in quote, words
     for words in range(4, 14):
         command = (
             "curl " + "--header x " * words + "--password=correcthorsebattery " + "--retry 3 " * 5 + "https://a.example"
         )
-        (shown,) = texts_of(*ran(command), kind="command")
+        (shown,) = get_fact_texts(*make_run(command), kind="command")
         assert "orsebattery" not in shown, words
 
 
@@ -207,5 +230,5 @@ def test_the_line_of_a_step_is_nobodys_sentence() -> None:
     line = (
         '[step] TodoWrite({"todos":[{"content":"ST-01: 48 hours","status":"in_progress"},{"content":"ST-02: fi) -> ok'
     )
-    assert texts_of(says(line), kind="identifier") == []
-    assert texts_of(says("The sensor of ST-01 was stuck for 48 hours."), kind="identifier") != []
+    assert get_fact_texts(make_answer(line), kind="identifier") == []
+    assert get_fact_texts(make_answer("The sensor of ST-01 was stuck for 48 hours."), kind="identifier") != []

@@ -6,11 +6,11 @@ import pytest
 
 from tenfold.record.message import Message
 from tenfold.view.units import NO_RESULT
-from tests.summarize.making import calls, facts_of, gives, human, ran, says
+from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
 
-def open_errors(*messages: Message) -> list[str]:
-    return [fact.text for fact in facts_of(*messages, kind="error") if fact.live]
+def find_open_errors(*messages: Message) -> list[str]:
+    return [fact.text for fact in get_facts(*messages, kind="error") if fact.live]
 
 
 TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    f()\nValueError: bad literal\n'
@@ -39,7 +39,7 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\
     ],
 )
 def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None:  # noqa: FBT001
-    (command,) = facts_of(*ran("make all", output, error=error), kind="command")
+    (command,) = get_facts(*make_run("make all", output, error=error), kind="command")
     assert (command.text, command.note) == ("make all", note)
 
 
@@ -69,35 +69,35 @@ def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None: 
     ],
 )
 def test_lines_that_name_an_error(output: str, line: str) -> None:
-    assert line in open_errors(*ran("make", output + "\nCommand exited with code 1"))
+    assert line in find_open_errors(*make_run("make", output + "\nCommand exited with code 1"))
 
 
 def test_a_line_that_is_printed_again_stands_where_it_stood_first() -> None:
     lines = [f"src/a{n}.ts(1,1): error TS1: no" for n in range(9)]
-    assert open_errors(*ran("npm run check", "\n".join([*lines, *lines[:2], "Exit code: 2"]))) == lines[:6]
+    assert find_open_errors(*make_run("npm run check", "\n".join([*lines, *lines[:2], "Exit code: 2"]))) == lines[:6]
 
 
 def test_an_error_that_the_chat_format_could_not_flag_is_one() -> None:
-    edit = calls("edit", path="a.py", old="x", new="y")
-    told = facts_of(edit, gives("[tool error]\nThe old text is not there."), kind="error")
+    edit = make_call("edit", path="a.py", old="x", new="y")
+    told = get_facts(edit, make_result("[tool error]\nThe old text is not there."), kind="error")
     assert [fact.text for fact in told] == ["The old text is not there."]
 
 
 def test_what_was_never_answered_is_no_error() -> None:
-    assert open_errors(*ran("make all", NO_RESULT, error=True)) == []
+    assert find_open_errors(*make_run("make all", NO_RESULT, error=True)) == []
 
 
 def test_an_error_is_over_when_the_command_succeeds_later() -> None:
-    bad = ran("npm run check 2>&1 | tail", "x.ts(1,1): error TS1: no\nCommand exited with code 1")
-    assert open_errors(*bad) == ["x.ts(1,1): error TS1: no"]
-    assert open_errors(*bad, *ran("cd /r && npm run check", "all good")) == []
-    assert open_errors(*bad, *ran("npm run build", "all good")) == ["x.ts(1,1): error TS1: no"]
+    bad = make_run("npm run check 2>&1 | tail", "x.ts(1,1): error TS1: no\nCommand exited with code 1")
+    assert find_open_errors(*bad) == ["x.ts(1,1): error TS1: no"]
+    assert find_open_errors(*bad, *make_run("cd /r && npm run check", "all good")) == []
+    assert find_open_errors(*bad, *make_run("npm run build", "all good")) == ["x.ts(1,1): error TS1: no"]
 
 
 def test_a_narrower_success_does_not_settle_but_a_broader_one_does() -> None:
-    bad = ran("pytest tests/test_a.py", "FAILED tests/test_a.py::test_b\nCommand exited with code 1")
-    assert open_errors(*bad, *ran("pytest tests/test_c.py", "1 passed")) == ["FAILED tests/test_a.py::test_b"]
-    assert open_errors(*bad, *ran("pytest -q", "9 passed")) == []
+    bad = make_run("pytest tests/test_a.py", "FAILED tests/test_a.py::test_b\nCommand exited with code 1")
+    assert find_open_errors(*bad, *make_run("pytest tests/test_c.py", "1 passed")) == ["FAILED tests/test_a.py::test_b"]
+    assert find_open_errors(*bad, *make_run("pytest -q", "9 passed")) == []
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_narrower_success_does_not_settle_but_a_broader_one_does() -> None:
     ],
 )
 def test_what_passes_elsewhere_settles_nothing(failing: str, other: str, same: str) -> None:
-    bad = ran(failing, "E   ValueError: bad\nCommand exited with code 1")
-    assert open_errors(*bad, *ran(other, "3 passed")) == ["E ValueError: bad"]
-    assert open_errors(*bad, *ran(same, "3 passed")) == []
+    bad = make_run(failing, "E   ValueError: bad\nCommand exited with code 1")
+    assert find_open_errors(*bad, *make_run(other, "3 passed")) == ["E ValueError: bad"]
+    assert find_open_errors(*bad, *make_run(same, "3 passed")) == []
 
 
 @pytest.mark.parametrize(
@@ -125,74 +125,81 @@ def test_what_passes_elsewhere_settles_nothing(failing: str, other: str, same: s
     ["Command aborted by the user: operation aborted", "Command timed out after 120s\nexit code: 124", NO_RESULT],
 )
 def test_a_run_that_did_not_end_settles_nothing(again: str) -> None:
-    bad = ran("npm test", "FAIL src/a.test.ts\nexit code: 1")
-    assert "FAIL src/a.test.ts" in open_errors(*bad, *ran("npm test", again))
+    bad = make_run("npm test", "FAIL src/a.test.ts\nexit code: 1")
+    assert "FAIL src/a.test.ts" in find_open_errors(*bad, *make_run("npm test", again))
 
 
 def test_running_the_same_again_leaves_only_the_new_errors() -> None:
-    first = ran("make", "a.c:1:1: error: one\nCommand exited with code 1")
-    assert open_errors(*first, *ran("make", "a.c:2:1: error: two\nCommand exited with code 1")) == [
+    first = make_run("make", "a.c:1:1: error: one\nCommand exited with code 1")
+    assert find_open_errors(*first, *make_run("make", "a.c:2:1: error: two\nCommand exited with code 1")) == [
         "a.c:2:1: error: two"
     ]
 
 
 def test_a_failed_search_is_no_error() -> None:
-    assert facts_of(*ran("grep -rn needle src", "(no output)\n\nCommand exited with code 1"), kind="error") == []
+    assert get_facts(*make_run("grep -rn needle src", "(no output)\n\nCommand exited with code 1"), kind="error") == []
 
 
 def test_reading_a_file_about_errors_is_no_error() -> None:
-    assert facts_of(calls("read", path="/a.py"), gives("raise ValueError: x\nError: y"), kind="error") == []
+    assert get_facts(make_call("read", path="/a.py"), make_result("raise ValueError: x\nError: y"), kind="error") == []
 
 
 def test_a_file_of_which_one_line_tells_an_error_was_not_read() -> None:
-    refused = [calls("read", path="/a.py"), gives("Error: EACCES: permission denied, open '/a.py'\n")]
-    assert [(fact.kind, fact.live) for fact in facts_of(*refused) if fact.kind != "name"] == [("error", False)]
-    (log,) = facts_of(calls("read", path="/a.log"), gives("Error: one\nError: two\n"), kind="file_read")
+    refused = [make_call("read", path="/a.py"), make_result("Error: EACCES: permission denied, open '/a.py'\n")]
+    assert [(fact.kind, fact.live) for fact in get_facts(*refused) if fact.kind != "name"] == [("error", False)]
+    (log,) = get_facts(make_call("read", path="/a.log"), make_result("Error: one\nError: two\n"), kind="file_read")
     assert log.text == "/a.log"
 
 
 def test_a_failed_edit_is_over_when_another_one_goes_through() -> None:
-    bad = [calls("edit", path="/a.py"), gives("Could not find the exact text in /a.py")]
-    assert open_errors(*bad) == ["Could not find the exact text in /a.py"]
-    assert open_errors(*bad, calls("edit", path="/a.py"), gives("Edited")) == []
+    bad = [make_call("edit", path="/a.py"), make_result("Could not find the exact text in /a.py")]
+    assert find_open_errors(*bad) == ["Could not find the exact text in /a.py"]
+    assert find_open_errors(*bad, make_call("edit", path="/a.py"), make_result("Edited")) == []
 
 
 def test_a_tool_of_any_name_is_over_when_it_succeeds_later() -> None:
-    bad = [calls("return_items", order="#W1"), gives("Error: order not found", error=True)]
-    assert open_errors(*bad) == ["Error: order not found"]
-    assert open_errors(*bad, calls("return_items", order="#W2"), gives('{"status": "done"}')) == []
+    bad = [make_call("return_items", order="#W1"), make_result("Error: order not found", error=True)]
+    assert find_open_errors(*bad) == ["Error: order not found"]
+    assert find_open_errors(*bad, make_call("return_items", order="#W2"), make_result('{"status": "done"}')) == []
 
 
 def test_what_the_user_pasted_ages_with_his_requests() -> None:
-    pasted = human("CI says this, please look:\n\n" + "log line here\n" * 40 + "main.c:9:9: error: undeclared name")
-    assert open_errors(pasted) == ["main.c:9:9: error: undeclared name"]
-    later = [says("ok"), human("add a page"), says("ok"), human("and a footer"), says("ok"), human("and a header")]
-    assert open_errors(pasted, *later) == []
+    pasted = make_user("CI says this, please look:\n\n" + "log line here\n" * 40 + "main.c:9:9: error: undeclared name")
+    assert find_open_errors(pasted) == ["main.c:9:9: error: undeclared name"]
+    later = [
+        make_answer("ok"),
+        make_user("add a page"),
+        make_answer("ok"),
+        make_user("and a footer"),
+        make_answer("ok"),
+        make_user("and a header"),
+    ]
+    assert find_open_errors(pasted, *later) == []
 
 
 def test_a_long_output_gives_few_bounded_lines() -> None:
     output = "\n".join(f"src/a{n}.ts({n},1): error TS2304: {'x' * 900}" for n in range(50))
-    lines = open_errors(*ran("npm run check", output + "\nCommand exited with code 2"))
+    lines = find_open_errors(*make_run("npm run check", output + "\nCommand exited with code 2"))
     assert 0 < len(lines) <= 6
     assert max(map(len, lines)) <= 300
 
 
 def test_a_bare_label_is_not_the_error() -> None:
     story = [
-        calls("str_replace_editor", command="str_replace", path="/a.py"),
-        gives("ERROR:\nNo match for the old text"),
+        make_call("str_replace_editor", command="str_replace", path="/a.py"),
+        make_result("ERROR:\nNo match for the old text"),
     ]
-    assert open_errors(*story) == ["No match for the old text"]
+    assert find_open_errors(*story) == ["No match for the old text"]
 
 
-def committed(subject: str, made: str) -> list[Message]:
+def make_commit(subject: str, made: str) -> list[Message]:
     command = f'git commit -m "$(cat <<\'EOF\'\n{subject}\n\n- a "quoted" point\nEOF\n)"'
-    return ran(command, f"[main {made}] {subject}\n 1 file changed")
+    return make_run(command, f"[main {made}] {subject}\n 1 file changed")
 
 
 def test_commits_with_long_messages_are_told_apart_by_their_subjects() -> None:
-    history = [*committed("Read dates as UTC", "1507f8b"), *committed("Round half to even", "2608a9c")]
-    found = [(fact.text, fact.note) for fact in facts_of(*history, kind="command")]
+    history = [*make_commit("Read dates as UTC", "1507f8b"), *make_commit("Round half to even", "2608a9c")]
+    found = [(fact.text, fact.note) for fact in get_facts(*history, kind="command")]
     assert found == [
         ('git commit -m "Read dates as UTC [+1 lines]', "ok: 1507f8b"),
         ('git commit -m "Round half to even [+1 lines]', "ok: 2608a9c"),

@@ -2,67 +2,72 @@
 
 from __future__ import annotations
 
-from tenfold.engine import drafted
-from tenfold.meter.counters import counter_for
-from tenfold.policies import POLICIES
-from tenfold.record.entry import message_of
-from tenfold.record.message import Message, calls_of, text_of
-from tenfold.summarize.extract import extractive
-from tenfold.summarize.facts import extract, merge
-from tenfold.summarize.fill import known_facts, section_of
-from tenfold.summarize.parse import parse
-from tenfold.summarize.section import must_keep, render
-from tenfold.transcripts import Recorded
-from tests.engine.making import opened
-from tests.summarize.making import quarter
+from tenfold.config.presets import POLICIES
+from tenfold.engine.compact import build_draft
+from tenfold.facts.extractor import extract_facts, merge_facts
+from tenfold.facts.parse import parse_facts
+from tenfold.facts.section import is_must_keep, render_facts
+from tenfold.formats import ParsedSession
+from tenfold.meter.counters import choose_counter
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.summarize.fill import collect_facts
+from tenfold.summarize.visible_text import build_section
+from tenfold.summarize.without_model import write_extractive
+from tests.engine.making import open_session
+from tests.summarize.making import estimate_tokens
 
 
-def items_of(session: Recorded) -> list[tuple[int, Message]]:
-    return [(at, message) for at, entry in enumerate(session.entries) if (message := message_of(entry)) is not None]
+def get_items(session: ParsedSession) -> list[tuple[int, Message]]:
+    return [(at, message) for at, entry in enumerate(session.entries) if (message := get_message(entry)) is not None]
 
 
-def test_facts_and_story_of_a_session_fit_a_tenth_of_it(session: Recorded) -> None:
-    items = items_of(session)
-    total = sum(quarter([text_of(m) + "".join(c.arguments for c in calls_of(m)) for _, m in items]))
+def test_facts_and_story_of_a_session_fit_a_tenth_of_it(session: ParsedSession) -> None:
+    items = get_items(session)
+    total = sum(estimate_tokens([get_text(m) + "".join(c.arguments for c in get_tool_calls(m)) for _, m in items]))
     target = max(total // 10, 2_000)
-    facts = extract(items)
-    section = render(facts, budget=target // 4, count=quarter)
-    assert quarter([section.text])[0] == section.tokens <= target // 4
-    assert quarter([extractive(items, budget=target // 10, count=quarter)])[0] <= target // 10
+    facts = extract_facts(items)
+    section = render_facts(facts, budget=target // 4, count=estimate_tokens)
+    assert estimate_tokens([section.text])[0] == section.tokens <= target // 4
+    assert estimate_tokens([write_extractive(items, budget=target // 10, count=estimate_tokens)])[0] <= target // 10
     request = [fact for fact in facts if fact.kind == "request" and fact.live]
-    assert all(fact in section.kept for fact in request)
-    wide = render(facts, budget=10**9, count=quarter)
+    assert all(fact in section.visible for fact in request)
+    wide = render_facts(facts, budget=10**9, count=estimate_tokens)
     assert wide.unshown == ()
-    assert sum(map(must_keep, parse(wide.text))) <= sum(map(must_keep, facts))
+    assert sum(map(is_must_keep, parse_facts(wide.text))) <= sum(map(is_must_keep, facts))
 
 
-def test_facts_of_two_halves_merge_to_those_of_the_whole(session: Recorded) -> None:
-    items = items_of(session)
+def test_facts_of_two_halves_merge_to_those_of_the_whole(session: ParsedSession) -> None:
+    items = get_items(session)
     starts = [n for n, (_, m) in enumerate(items) if m.role == "user" and m.origin == "human"]
     cut = starts[len(starts) // 2] if len(starts) > 1 else 0
-    halves = merge(extract(items[:cut]), extract(items[cut:]))
-    whole = extract(items)
+    halves = merge_facts(extract_facts(items[:cut]), extract_facts(items[cut:]))
+    whole = extract_facts(items)
     said = {(fact.kind, fact.key) for fact in whole if fact.kind in {"request", "file_deleted", "file_renamed"}}
     assert said <= {(fact.kind, fact.key) for fact in halves}
     rules = {fact.text for fact in whole if fact.kind in {"rule", "correction"}}
     assert rules == {fact.text for fact in halves if fact.kind in {"rule", "correction"}}
 
 
-def test_rules_are_the_users_own_words(session: Recorded) -> None:
-    items = items_of(session)
-    said = {at: text_of(m) for at, m in items if m.origin == "human"}
-    for fact in extract(items):
+def test_rules_are_the_users_own_words(session: ParsedSession) -> None:
+    items = get_items(session)
+    said = {at: get_text(m) for at, m in items if m.origin == "human"}
+    for fact in extract_facts(items):
         if fact.kind in {"rule", "correction"}:
-            assert fact.text in said[fact.at]
+            assert fact.text in said[fact.position]
 
 
-def test_what_a_plan_takes_out_of_view_is_told_in_a_section(session: Recorded) -> None:
-    messages = [message for entry in session.entries if (message := message_of(entry)) is not None]
+def test_what_a_plan_takes_out_of_view_is_told_in_a_section(session: ParsedSession) -> None:
+    messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
     for cut in (len(messages) // 2, len(messages) * 3 // 4):
-        begun = opened(messages[:cut], POLICIES["tenfold"](counter_for("gpt-4o").counter))
-        facts = known_facts(drafted(begun.view, begun.policy, begun.call(), begun.bench()))
+        begun = open_session(messages[:cut], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
+        facts = collect_facts(build_draft(begun.view, begun.policy, begun.build_call(), begun.get_measures()))
         for target in (1_500, 2_000, 3_000, 8_000):
             _, plan = begun.preview(to=target)
-            if plan is not None and plan.changed and not any(piece.allotment for piece in plan.changed):
-                told = section_of(plan, facts, budget=target, count=begun.policy.counter.count)
+            if (
+                plan is not None
+                and plan.changed_pieces
+                and not any(piece.summary_budget for piece in plan.changed_pieces)
+            ):
+                told = build_section(plan, facts, budget=target, count=begun.policy.counter.count)
                 assert not told.text

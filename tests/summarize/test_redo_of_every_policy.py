@@ -5,101 +5,101 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tenfold.drive import Answerer
-from tenfold.policies import POLICIES
-from tenfold.record.message import Message, text_of
-from tenfold.redo import Again
+from tenfold.config.presets import POLICIES
+from tenfold.engine.drive import Answerer
+from tenfold.engine.redo import RedoRequest
+from tenfold.facts.section import TITLE
+from tenfold.record.message import Message, get_text
 from tenfold.session import Session
-from tenfold.summarize.section import TITLE
-from tenfold.wire.marks import summary_text
-from tests.engine.making import COUNTER, attempts, blocks, opened, policy
-from tests.summarize.test_every_policy import BAD, Always, Answering, compacted_by, eventful
+from tenfold.wire.marks import extract_summary_text
+from tests.engine.making import COUNTER, build_policy, get_attempts, get_blocks, open_session
+from tests.summarize.test_every_policy import BAD, Always, Answering, build_eventful_messages, compact_with_model
 
 FIRST, BETTER = "The schema was moved at first.", "The billing code was moved to the new schema with care."
 
 
-def compacted(name: str) -> Session:
+def compact_preset(name: str) -> Session:
     """A session with a summary that a model wrote."""
-    return compacted_by(name, lambda _ask: FIRST)[0]
+    return compact_with_model(name, lambda _ask: FIRST)[0]
 
 
-def carrying(session: Session) -> Message:
+def find_summary_message(session: Session) -> Message:
     """The message in view that carries the newest Block's summary."""
-    return next(m for m in session.view.messages() if f'block="{blocks(session)[-1].id}"' in text_of(m))
+    return next(m for m in session.view.get_messages() if f'block="{get_blocks(session)[-1].id}"' in get_text(m))
 
 
-def facts(message: Message) -> str:
-    return text_of(message).partition(TITLE)[2].partition("</tenfold-summary>")[0].strip()
+def get_facts_text(message: Message) -> str:
+    return get_text(message).partition(TITLE)[2].partition("</tenfold-summary>")[0].strip()
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_text_is_new_and_the_presets_frame_role_and_facts_stay(name: str) -> None:
-    session = compacted(name)
-    old, before = carrying(session), session.view.messages()
+    session = compact_preset(name)
+    old, before = find_summary_message(session), session.view.get_messages()
     model = Answering(lambda _ask: BETTER)
     session.answerer = Answerer(model)
-    assert session.redo(again=Again(model="large")).status == "compacted"
+    assert session.redo(request=RedoRequest(model="large")).status == "compacted"
     assert {ask.model for ask in model.asked} == {"large"}
-    new = carrying(session)
-    assert (new.role, facts(new)) == (old.role, facts(old))
-    assert BETTER in text_of(new)
-    assert FIRST not in text_of(new)
+    new = find_summary_message(session)
+    assert (new.role, get_facts_text(new)) == (old.role, get_facts_text(old))
+    assert BETTER in get_text(new)
+    assert FIRST not in get_text(new)
     settings = session.policy.summary
-    inside = summary_text(text_of(new)) or ""
+    inside = extract_summary_text(get_text(new)) or ""
     assert inside.startswith(settings.opening)
     assert inside.endswith(settings.closing)
-    others = [m for m in session.view.messages() if m != new]
+    others = [m for m in session.view.get_messages() if m != new]
     assert others == [m for m in before if m != old], "everything else in view is as it was"
-    assert session.violations("anthropic") == ()
-    assert session.undo() == blocks(session)[-1].id
-    assert session.view.messages() == before
+    assert session.find_violations("anthropic") == ()
+    assert session.undo() == get_blocks(session)[-1].id
+    assert session.view.get_messages() == before
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_second_redo_reads_the_originals_again(name: str) -> None:
-    session = compacted(name)
+    session = compact_preset(name)
     session.answerer = Answerer(Answering(lambda _ask: BETTER))
-    session.redo(again=Again(model="large"))
+    session.redo(request=RedoRequest(model="large"))
     model = Answering(lambda _ask: "It was told a third time.")
     session.answerer = Answerer(model)
-    assert session.redo(again=Again(model="large")).status == "compacted"
+    assert session.redo(request=RedoRequest(model="large")).status == "compacted"
     asked = "\n".join(ask.prompt for ask in model.asked)
     assert "talked through what follows" in asked
     assert BETTER not in asked
-    assert blocks(session)[-1].under == blocks(session)[-2].id
+    assert get_blocks(session)[-1].previous_block == get_blocks(session)[-2].id
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_under_another_policy_the_block_stays_what_its_own_made_it(name: str) -> None:
-    session = compacted(name)
+    session = compact_preset(name)
     own = session.policy.summary
-    session.policy = policy(models=("other",))
+    session.policy = build_policy(models=("other",))
     session.answerer = Answerer(Answering(lambda _ask: BETTER))
     assert session.redo().status == "compacted"
-    assert blocks(session)[-1].policy == name
-    inside = summary_text(text_of(carrying(session))) or ""
+    assert get_blocks(session)[-1].policy == name
+    inside = extract_summary_text(get_text(find_summary_message(session))) or ""
     assert inside.startswith(own.opening)
     assert inside.endswith(own.closing)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_failed_redo_changes_nothing(name: str) -> None:
-    session = compacted(name)
-    before = session.view.messages()
+    session = compact_preset(name)
+    before = session.view.get_messages()
     session.answerer = Answerer(Always(BAD["an error as text"]))
-    assert session.redo(again=Again(model="large")).status == "failed"
-    assert session.view.messages() == before
-    assert attempts(session)[-1].status == "failed"
+    assert session.redo(request=RedoRequest(model="large")).status == "failed"
+    assert session.view.get_messages() == before
+    assert get_attempts(session)[-1].status == "failed"
 
 
 def test_the_role_that_a_setting_gave_the_message_stays_under_another_policy() -> None:
-    session = opened(eventful(), POLICIES["tiers"](COUNTER, summary_role="system"))
+    session = open_session(build_eventful_messages(), POLICIES["tiers"](COUNTER, summary_role="system"))
     session.policy = replace(session.policy, summary=replace(session.policy.summary, models=("m",)))
     session.answerer = Answerer(Answering(lambda _ask: FIRST))
     assert session.compact(to=1_600).status == "compacted"
-    assert carrying(session).role == "system"
-    session.policy = policy(models=("other",))
+    assert find_summary_message(session).role == "system"
+    session.policy = build_policy(models=("other",))
     session.answerer = Answerer(Answering(lambda _ask: BETTER))
     assert session.redo().status == "compacted"
-    assert BETTER in text_of(carrying(session))
-    assert carrying(session).role == "system"
+    assert BETTER in get_text(find_summary_message(session))
+    assert find_summary_message(session).role == "system"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tenfold.remembering import LONGEST, MOST, remembered
+from tenfold.text.memoize import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
 
 
 def test_each_text_and_each_argument_has_its_own_result() -> None:
     asked: list[tuple[str, int]] = []
 
-    @remembered
+    @memoize
     def cut(text: str, size: int, *, end: bool = False) -> str:
         asked.append((text, size))
         return text[-size:] if end else text[:size]
@@ -21,15 +21,15 @@ def test_each_text_and_each_argument_has_its_own_result() -> None:
 def test_a_long_text_is_read_each_time_and_old_results_go() -> None:
     asked: list[str] = []
 
-    @remembered
-    def size(text: str) -> int:
+    @memoize
+    def measure_text(text: str) -> int:
         asked.append(text)
         return len(text)
 
-    assert [size("x" * (LONGEST + 1)) for _ in range(2)] == [LONGEST + 1] * 2
-    assert [size("x" * LONGEST) for _ in range(2)] == [LONGEST] * 2
+    assert [measure_text("x" * (MAX_TEXT_LENGTH + 1)) for _ in range(2)] == [MAX_TEXT_LENGTH + 1] * 2
+    assert [measure_text("x" * MAX_TEXT_LENGTH) for _ in range(2)] == [MAX_TEXT_LENGTH] * 2
     assert len(asked) == 3
-    for number in range(MOST):
-        size(f"{number}")
-    size("x" * LONGEST)
-    assert len(asked) == 4 + MOST
+    for number in range(MAX_RESULTS):
+        measure_text(f"{number}")
+    measure_text("x" * MAX_TEXT_LENGTH)
+    assert len(asked) == 4 + MAX_RESULTS

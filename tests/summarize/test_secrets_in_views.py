@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tenfold import compact
-from tenfold.policies import POLICIES
+from tenfold.config.presets import POLICIES
 
 TOLD, PRINTED, SAID = "Zx9Qw7Er5Ty3Ui1Op0As", "Lk8Jh6Gf4Ds2Aq1Mn3Bv", "Po5Iu7Yt9Re1Wq3Zx2Cv"
 COMMAND = f"deploy --region north --token {TOLD} --verbose"
@@ -15,7 +15,7 @@ OUTPUT = f"API_KEY={PRINTED}\n" + "the deployment goes on as planned\n" * 40
 REQUEST = f"Never print it, but the password: {SAID} opens the staging server. " + "Look at the logs first. " * 40
 
 
-def step(number: int, command: str, output: str) -> list[dict[str, object]]:
+def make_step(number: int, command: str, output: str) -> list[dict[str, object]]:
     call = {"name": "bash", "arguments": json.dumps({"command": command})}
     return [
         {
@@ -33,8 +33,8 @@ GIVEN: list[dict[str, object]] = [
     {"role": "user", "content": REQUEST},
     {"role": "assistant", "content": f"I note that the password: {SAID} is not to be printed."},
     {"role": "user", "content": "begin"},
-    *step(0, COMMAND, OUTPUT),
-    *(m for n in range(1, 30) for m in step(n, f"cat notes/{n}.txt", f"note {n}\n" + "as it was before\n" * 60)),
+    *make_step(0, COMMAND, OUTPUT),
+    *(m for n in range(1, 30) for m in make_step(n, f"cat notes/{n}.txt", f"note {n}\n" + "as it was before\n" * 60)),
     {"role": "user", "content": "go on"},
 ]
 

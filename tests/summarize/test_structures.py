@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.errors import UsageError
-from tenfold.llm import Reply
+from tenfold.llm import ScriptedReply
 from tenfold.record.block import Fact
-from tenfold.summarize.arrange import arranged, misplaced, tidied
-from tenfold.summarize.edge import load_prompts, with_prompts, with_structure
-from tenfold.summarize.ladder import PROMPTS
-from tenfold.summarize.structure import KINDS, STRUCTURES, guide
-from tenfold.summarize.summarize import Settings, Task
-from tests.summarize.making import quarter
+from tenfold.summarize.headings import arrange_sections, find_heading_errors, restore_headings
+from tenfold.summarize.ladder import PROMPT_FIELDS
+from tenfold.summarize.prompt_files import load_prompts, with_prompts, with_structure
+from tenfold.summarize.structure import HEADING_KINDS, STRUCTURES, render_guide
+from tenfold.summarize.write import SummarySettings, SummaryTask
+from tests.summarize.making import estimate_tokens
 from tests.summarize.test_write import TASK, run
 
 SIX = STRUCTURES["six"]
@@ -27,7 +27,7 @@ FACTS = (
 )
 
 
-def under(headings: tuple[str, ...], text: str = "It went on.") -> str:
+def write_under(headings: tuple[str, ...], text: str = "It went on.") -> str:
     return "\n".join(f"{heading}\n{text}" for heading in headings)
 
 
@@ -36,7 +36,7 @@ def test_every_heading_of_every_structure_is_explained_once_and_fills_from_some_
     headings = {heading for each in STRUCTURES.values() for heading in each}
     for heading in headings:
         assert sections.count(f"\n{heading}\n") == 1
-        assert KINDS[heading]
+        assert HEADING_KINDS[heading]
     written = [line for line in sections.split("\n") if line.startswith("## ")]
     assert sorted(written) == sorted(headings)
 
@@ -54,13 +54,13 @@ def test_the_structures_are_those_of_the_designs() -> None:
     assert len(STRUCTURES["seven"]) == 7
     assert len(STRUCTURES["four"]) == 4
     for state in ("### Done", "### In Progress", "### Blocked"):
-        assert state.removeprefix("### ") in guide(SIX, load_prompts()["sections"])
+        assert state.removeprefix("### ") in render_guide(SIX, load_prompts()["sections"])
 
 
 def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:
-    filled = with_prompts(Settings(first="mine {allotment}", structure="four"))
+    filled = with_prompts(SummarySettings(first="mine {allotment}", structure="four"))
     assert filled.first == "mine {allotment}"
-    assert all(getattr(filled, name) for name in PROMPTS)
+    assert all(getattr(filled, name) for name in PROMPT_FIELDS)
     assert with_prompts(filled) is filled
     assert "{directive}" not in "".join(load_prompts().values())
     assert load_prompts()["directive"] in filled.batch
@@ -68,7 +68,7 @@ def test_the_edge_fills_what_is_empty_and_leaves_what_is_given() -> None:
 
 def test_an_unknown_structure_names_the_nearest_valid_one() -> None:
     with pytest.raises(UsageError, match="did you mean 'seven'"):
-        Settings(structure="sevn").wanted("first")
+        SummarySettings(structure="sevn").list_headings("first")
 
 
 @pytest.mark.parametrize("purpose", ["first", "update", "prefix", "branch", "batch", "merge"])
@@ -76,10 +76,10 @@ def test_each_prompt_asks_for_its_own_headings_and_leaves_no_place_open(purpose:
     task = replace(TASK, purpose=purpose, allotment=600, focus="the tests")
     task = replace(task, items=(), parts=("A.", "B.")) if purpose == "merge" else task
     task = replace(task, previous="Earlier.") if purpose == "update" else task
-    wanted = MODEL.wanted(purpose)
-    written, asked = run(replace(MODEL, instructions="the schema"), under(wanted), task=task)
+    wanted = MODEL.list_headings(purpose)
+    written, asked = run(replace(MODEL, instructions="the schema"), write_under(wanted), task=task)
     ask = asked[0]
-    assert written.text == under(wanted)
+    assert written.text == write_under(wanted)
     assert ask.purpose == purpose
     places = [ask.prompt.index(f"\n{heading}\n") for heading in wanted]
     assert places == sorted(places)
@@ -103,7 +103,7 @@ def test_earlier_texts_stand_apart_from_the_messages_each_by_its_meaning() -> No
     assert "<context>\nElsewhere.\n</context>" in head
     assert "<previous-summary>\nBefore.\n</previous-summary>" in head
     assert "Before" not in messages
-    merged = Task((), parts=("One.", "Two."), purpose="merge", allotment=300)
+    merged = SummaryTask((), parts=("One.", "Two."), purpose="merge", allotment=300)
     _, asked = run(replace(MODEL, structure=""), "Both.", task=merged)
     assert "<summary>\nOne.\n</summary>\n\n<summary>\nTwo.\n</summary>" in asked[0].prompt
     assert "<conversation>" not in asked[0].prompt
@@ -118,26 +118,26 @@ def test_headings_in_other_marks_are_put_right_without_asking_again() -> None:
 
 
 def test_a_missing_or_misplaced_heading_is_asked_for_once() -> None:
-    swapped = under((SIX[1], SIX[0], *SIX[2:-1]))
-    written, asked = run(MODEL, swapped, under(SIX), task=replace(TASK, allotment=600))
+    swapped = write_under((SIX[1], SIX[0], *SIX[2:-1]))
+    written, asked = run(MODEL, swapped, write_under(SIX), task=replace(TASK, allotment=600))
     assert asked[1].purpose == "repair"
     assert "## Critical Context is missing" in asked[1].prompt
     assert "## Constraints & Preferences is out of order" in asked[1].prompt
-    assert written.text == under(SIX)
+    assert written.text == write_under(SIX)
 
 
 def test_then_it_is_filled_by_code_from_the_facts_or_with_none() -> None:
-    text = under((SIX[2], SIX[0]))
+    text = write_under((SIX[2], SIX[0]))
     written, asked = run(MODEL, text, text, task=replace(TASK, allotment=600, facts=FACTS))
     assert len(asked) == 2
-    assert misplaced(written.text, SIX) == []
+    assert find_heading_errors(written.text, SIX) == []
     assert "## Key Decisions\n- We use sqlite.\n- We drop redis." in written.text
     assert "## Next Steps\nnone" in written.text
     assert "mended by code" in written.notes[0]
 
 
 def test_what_tools_said_stays_marked_where_code_fills_a_heading() -> None:
-    text = arranged("", STRUCTURES["seven"], FACTS, allotment=400, count=quarter)
+    text = arrange_sections("", STRUCTURES["seven"], FACTS, allotment=400, count=estimate_tokens)
     assert '## Errors\n- tool: "boom"' in text
 
 
@@ -155,17 +155,17 @@ LINES = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(LINES, st.integers(10, 400))
 def test_an_arranged_text_has_all_headings_in_order_and_fits(lines: list[str], allotment: int) -> None:
-    text = tidied("\n".join(lines), SIX)
-    made = arranged(text, SIX, FACTS, allotment=allotment, count=quarter)
-    assert quarter([made])[0] <= allotment or not made
-    assert not made or misplaced(made, SIX) == []
-    if allotment == 400 and quarter([text])[0] < 250:
+    text = restore_headings("\n".join(lines), SIX)
+    made = arrange_sections(text, SIX, FACTS, allotment=allotment, count=estimate_tokens)
+    assert estimate_tokens([made])[0] <= allotment or not made
+    assert not made or find_heading_errors(made, SIX) == []
+    if allotment == 400 and estimate_tokens([text])[0] < 250:
         assert all(line in made for line in lines if line.startswith(("a line", "- item")))
     assert made or allotment < 80, "the six headings fit 80 tokens"
 
 
 REPLIES = st.builds(
-    lambda lines, finish: Reply(text="\n".join(lines), finish=finish),
+    lambda lines, finish: ScriptedReply(text="\n".join(lines), finish=finish),
     st.lists(
         st.sampled_from(
             [
@@ -181,22 +181,22 @@ REPLIES = st.builds(
         max_size=14,
     ),
     st.sampled_from(["stop", "stop", "length", "refusal"]),
-) | st.just(Reply(error="503 down"))
+) | st.just(ScriptedReply(error="503 down"))
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(REPLIES, min_size=5, max_size=5), st.integers(20, 500), st.sampled_from(["", "six", "four"]))
 def test_whatever_models_answer_what_is_used_passes_the_check(
-    replies: list[Reply], allotment: int, structure: str
+    replies: list[ScriptedReply], allotment: int, structure: str
 ) -> None:
     task = replace(TASK, allotment=allotment, facts=FACTS)
     written, asked = run(replace(MODEL, structure=structure, models=("one", "two")), *replies, task=task)
-    assert quarter([written.text])[0] <= allotment
+    assert estimate_tokens([written.text])[0] <= allotment
     assert "ghost" not in written.text
     assert len(asked) <= 4
     if written.rung in ("model", "stricter", "next_model"):
-        headings = Settings(structure=structure).wanted("first")
+        headings = SummarySettings(structure=structure).list_headings("first")
         if allotment >= 250:
-            assert misplaced(written.text, headings) == []
+            assert find_heading_errors(written.text, headings) == []
     else:
         assert written.notes, "why no model's text was used"

@@ -7,54 +7,56 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenfold.llm import Reply, ScriptedModel
-from tenfold.record.ask import Summarize
-from tenfold.record.block import Spent
+from tenfold.facts.section import TITLE
+from tenfold.llm import ScriptedModel, ScriptedReply
+from tenfold.record.ask import SummaryAsk
+from tenfold.record.block import ModelCost
 from tenfold.record.message import Message
-from tenfold.summarize.edge import with_prompts
-from tenfold.summarize.extract import extractive
-from tenfold.summarize.section import TITLE
-from tenfold.summarize.summarize import Settings, Task, Written, write
-from tests.summarize.making import HISTORIES, calls, gives, human, quarter, says
+from tenfold.summarize.prompt_files import with_prompts
+from tenfold.summarize.without_model import write_extractive
+from tenfold.summarize.write import SummaryResult, SummarySettings, SummaryTask, write_summary
+from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
 
 ITEMS = tuple(
     enumerate(
         [
-            human("fix /repo/main.py"),
-            says("I will read it."),
-            calls("read", path="/repo/main.py"),
-            gives("x = 1"),
-            says("Fixed."),
+            make_user("fix /repo/main.py"),
+            make_answer("I will read it."),
+            make_call("read", path="/repo/main.py"),
+            make_result("x = 1"),
+            make_answer("Fixed."),
         ]
     )
 )
-TASK = Task(items=ITEMS, allotment=200)
+TASK = SummaryTask(items=ITEMS, allotment=200)
 GOOD = "The user wanted /repo/main.py fixed; it was."
 BAD = "It changed /repo/other.py.\nAll is well."
-ONE = with_prompts(Settings(models=("one",)))
+ONE = with_prompts(SummarySettings(models=("one",)))
 TWO = replace(ONE, models=("one", "two"))
 
 
-def run(settings: Settings, *replies: Reply | str, task: Task = TASK) -> tuple[Written, tuple[Summarize, ...]]:
+def run(
+    settings: SummarySettings, *replies: ScriptedReply | str, task: SummaryTask = TASK
+) -> tuple[SummaryResult, tuple[SummaryAsk, ...]]:
     model = ScriptedModel(replies)
-    writing = write(task, settings, quarter)
+    writing = write_summary(task, settings, estimate_tokens)
     try:
         asks = next(writing)
         while True:
             assert len(asks) == 1
             ask = asks[0]
-            assert isinstance(ask, Summarize)
+            assert isinstance(ask, SummaryAsk)
             asks = writing.send((model.answer(ask),))
     except StopIteration as end:
-        written: Written = end.value
-        return written, model.asked
+        written: SummaryResult = end.value
+        return written, model.asks
 
 
 def test_without_a_model_nothing_is_asked() -> None:
-    written, asked = run(Settings())
+    written, asked = run(SummarySettings())
     assert asked == ()
-    assert (written.rung, written.failed) == ("extractive", "")
-    assert written.text == extractive(ITEMS, budget=200, count=quarter)
+    assert (written.rung, written.failure) == ("extractive", "")
+    assert written.text == write_extractive(ITEMS, budget=200, count=estimate_tokens)
 
 
 def test_a_good_answer_is_used_as_it_is() -> None:
@@ -89,40 +91,46 @@ def test_a_stricter_budget_comes_after_a_summary_that_is_too_long() -> None:
 
 
 def test_the_next_model_comes_after_the_first_one_fails() -> None:
-    written, asked = run(TWO, Reply(error="401 unauthorized"), GOOD)
+    written, asked = run(TWO, ScriptedReply(error="401 unauthorized"), GOOD)
     assert (written.text, written.rung) == (GOOD, "next_model")
     assert [ask.model for ask in asked] == ["one", "two"], "a refused call is not repeated with less"
 
 
 def test_a_request_that_was_too_large_is_repeated_with_less() -> None:
-    written, asked = run(TWO, Reply(error="400: prompt is too long for the context"), GOOD)
+    written, asked = run(TWO, ScriptedReply(error="400: prompt is too long for the context"), GOOD)
     assert written.rung == "stricter"
     assert [ask.model for ask in asked] == ["one", "one"]
 
 
 @pytest.mark.parametrize(
-    "reply", [Reply(text=""), Reply(error="boom"), Reply(text="x", finish="refusal"), Reply(text="x", finish="tool")]
+    "reply",
+    [
+        ScriptedReply(text=""),
+        ScriptedReply(error="boom"),
+        ScriptedReply(text="x", finish="refusal"),
+        ScriptedReply(text="x", finish="tool"),
+    ],
 )
-def test_when_every_model_fails_the_story_is_told_by_code(reply: Reply) -> None:
+def test_when_every_model_fails_the_story_is_told_by_code(reply: ScriptedReply) -> None:
     written, asked = run(TWO, *[reply] * 6)
     assert written.rung == "extractive"
-    assert written.text == extractive(ITEMS, budget=200, count=quarter)
+    assert written.text == write_extractive(ITEMS, budget=200, count=estimate_tokens)
     assert written.notes
     assert 2 <= len(asked) <= 4
 
 
 @pytest.mark.parametrize("choice", ["abort", "keep_stages"])
 def test_a_policy_may_want_no_text_instead(choice: str) -> None:
-    written, _ = run(replace(ONE, on_failure=choice), *[Reply(error="boom")] * 5)
+    written, _ = run(replace(ONE, on_failure=choice), *[ScriptedReply(error="boom")] * 5)
     assert (written.text, written.rung) == ("", "none")
-    assert "boom" in written.failed
+    assert "boom" in written.failure
 
 
 def test_what_failed_calls_cost_is_counted() -> None:
-    spent = Spent(calls=1, input_tokens=100, output_tokens=10, price=0.5)
-    written, _ = run(ONE, Reply(BAD, spent=spent), Reply(GOOD, spent=spent))
+    spent = ModelCost(calls=1, input_tokens=100, output_tokens=10, price=0.5)
+    written, _ = run(ONE, ScriptedReply(BAD, spent=spent), ScriptedReply(GOOD, spent=spent))
     assert (written.spent.calls, written.spent.input_tokens, written.spent.price) == (2, 200, 1.0)
-    unknown, _ = run(ONE, Reply(BAD, spent=spent), Reply(GOOD))
+    unknown, _ = run(ONE, ScriptedReply(BAD, spent=spent), ScriptedReply(GOOD))
     assert unknown.spent.price is None
 
 
@@ -137,7 +145,7 @@ def test_an_earlier_summary_is_passed_apart_and_updated() -> None:
 
 
 def test_without_a_model_an_earlier_summary_is_carried_on() -> None:
-    written, _ = run(Settings(), task=replace(TASK, previous="Earlier: the parser was written."))
+    written, _ = run(SummarySettings(), task=replace(TASK, previous="Earlier: the parser was written."))
     assert written.text.startswith("Earlier: the parser was written.\n[0] User: fix /repo/main.py")
 
 
@@ -159,15 +167,17 @@ def test_a_summary_cannot_pass_for_our_own_marks_or_hold_a_secret() -> None:
 @settings(max_examples=60, deadline=None)
 @given(HISTORIES, st.integers(1, 300), st.text(max_size=200))
 def test_without_a_model_any_history_fits_its_allotment(history: list[Message], allotment: int, previous: str) -> None:
-    written, _ = run(Settings(), task=Task(items=tuple(enumerate(history)), allotment=allotment, previous=previous))
-    assert quarter([written.text])[0] <= allotment
-    assert written.failed == ""
+    written, _ = run(
+        SummarySettings(), task=SummaryTask(items=tuple(enumerate(history)), allotment=allotment, previous=previous)
+    )
+    assert estimate_tokens([written.text])[0] <= allotment
+    assert written.failure == ""
 
 
 def test_the_script_ends_with_an_error_unless_it_repeats() -> None:
-    ask = Summarize(system="", prompt="p", max_tokens=5)
+    ask = SummaryAsk(system="", prompt="p", max_tokens=5)
     waits: list[float] = []
-    model = ScriptedModel([Reply("a", delay=2.5), "b"], sleep=waits.append)
+    model = ScriptedModel([ScriptedReply("a", delay=2.5), "b"], sleep=waits.append)
     assert [model.answer(ask).text for _ in range(2)] == ["a", "b"]
     assert "2 replies" in model.answer(ask).error
     assert waits == [2.5]

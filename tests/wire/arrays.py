@@ -22,49 +22,49 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 @cache
-def recorded() -> tuple[Recorded, ...]:
+def read_arrays() -> tuple[Recorded, ...]:
     """Every native array in the sessions that are of one of the four wires; none where there are no sessions."""
-    return (*_gemini(), *_chat(), *_anthropic(), *_cassettes()) if FOLDER.is_dir() else ()
+    return (*_read_gemini(), *_read_chat(), *_read_anthropic(), *_read_cassettes()) if FOLDER.is_dir() else ()
 
 
-def by_name() -> dict[str, Recorded]:
+def get_arrays_by_name() -> dict[str, Recorded]:
     """The same by name, for parametrised tests."""
-    return {r.name: r for r in recorded()}
+    return {r.name: r for r in read_arrays()}
 
 
-def _under(path: Path, key: str) -> bytes:
+def _extract_value(path: Path, key: str) -> bytes:
     data = path.read_bytes()
-    where = splice.span(data, key)
+    where = splice.find_span(data, key)
     assert where is not None, f"{path} has no {key}"
     return data[where[0] : where[1]]
 
 
-def _gemini() -> list[Recorded]:
+def _read_gemini() -> list[Recorded]:
     whole = FOLDER / "gemini-cli" / "NotFollowingUserIntent.json"
     scenarios = sorted((FOLDER / "gemini-cli" / "compression-scenarios").glob("*.json"))
     return [
         Recorded("gemini", "gemini", whole.read_bytes()),
-        *(Recorded(p.stem, "gemini", _under(p, "history")) for p in scenarios),
+        *(Recorded(p.stem, "gemini", _extract_value(p, "history")) for p in scenarios),
     ]
 
 
-def _chat() -> list[Recorded]:
+def _read_chat() -> list[Recorded]:
     paths = sorted((FOLDER / "openhands-requests").glob("django__*.json"))
-    return [Recorded(p.stem, "openai-chat", _under(p, "messages")) for p in paths]
+    return [Recorded(p.stem, "openai-chat", _extract_value(p, "messages")) for p in paths]
 
 
-def _anthropic() -> list[Recorded]:
+def _read_anthropic() -> list[Recorded]:
     lines = (FOLDER / "claude-code" / "large-conversation.jsonl").read_bytes().splitlines()
-    places = [(line, splice.span(line, "message")) for line in lines]
+    places = [(line, splice.find_span(line, "message")) for line in lines]
     messages = [line[where[0] : where[1]] for line, where in places if where is not None]
     cline = FOLDER / "cline" / "session.messages.json"
     return [
         Recorded("claude-code", "anthropic", b"[\n  " + b",\n  ".join(messages) + b"\n]\n"),
-        Recorded("cline", "anthropic", _under(cline, "messages")),
+        Recorded("cline", "anthropic", _extract_value(cline, "messages")),
     ]
 
 
-def _cassettes() -> list[Recorded]:
+def _read_cassettes() -> list[Recorded]:
     out: list[Recorded] = []
     for path in sorted((FOLDER / "provider-compaction").glob("*.yaml")):
         for number, turn in enumerate(yaml.safe_load(path.read_text("utf-8"))["interactions"]):

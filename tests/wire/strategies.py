@@ -26,7 +26,7 @@ extras = st.dictionaries(st.sampled_from(["cache_control", "id", "ts", "x-unknow
 
 
 @st.composite
-def written(draw: st.DrawFn, native: st.SearchStrategy[list[Native]]) -> bytes:
+def json_arrays(draw: st.DrawFn, native: st.SearchStrategy[list[Native]]) -> bytes:
     """A list as the bytes of an array, in one of the ways people write JSON."""
     indent = draw(st.sampled_from([None, 0, 1, "\t"]))
     ascii_only = draw(st.booleans())
@@ -35,7 +35,7 @@ def written(draw: st.DrawFn, native: st.SearchStrategy[list[Native]]) -> bytes:
     return (before + text + after).encode()
 
 
-def _joined(steps: st.SearchStrategy[list[Native]]) -> st.SearchStrategy[list[Native]]:
+def _join_steps(steps: st.SearchStrategy[list[Native]]) -> st.SearchStrategy[list[Native]]:
     return st.lists(steps, min_size=1, max_size=3).map(lambda s: [m for step in s for m in step])
 
 
@@ -145,9 +145,9 @@ def _gemini_step(draw: st.DrawFn) -> list[Native]:
 
 
 LISTS: dict[str, Callable[[], st.SearchStrategy[list[Native]]]] = {
-    "anthropic": lambda: _joined(_anthropic_step()),
-    "openai-chat": lambda: _joined(_chat_step()),
-    "openai-responses": lambda: _joined(_responses_step()),
-    "gemini": lambda: _joined(_gemini_step()),
+    "anthropic": lambda: _join_steps(_anthropic_step()),
+    "openai-chat": lambda: _join_steps(_chat_step()),
+    "openai-responses": lambda: _join_steps(_responses_step()),
+    "gemini": lambda: _join_steps(_gemini_step()),
 }
 """For each wire a strategy of lists of native messages."""

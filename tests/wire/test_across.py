@@ -14,67 +14,67 @@ from tenfold.record.message import (
     Document,
     Image,
     Message,
-    Opaque,
+    OpaquePart,
     Part,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
-    calls_of,
-    result_of,
+    get_tool_calls,
+    get_tool_result,
 )
-from tenfold.view.rules import check
+from tenfold.view.rules import check_messages
 from tenfold.wire import WIRES, decode_bytes
-from tests.wire.arrays import by_name
+from tests.wire.arrays import get_arrays_by_name
 from tests.wire.strategies import LISTS, quick
 
 PAIRS = [(one, other) for one in WIRES for other in WIRES]
 
 
-def bare(messages: Sequence[Message]) -> list[Message]:
+def strip_native(messages: Sequence[Message]) -> list[Message]:
     """The messages without their native bytes: only what the typed parts say."""
     return [replace(m, native=None) for m in messages]
 
 
-def rendered(messages: Sequence[Message], wire: str) -> list[bytes]:
+def render_messages(messages: Sequence[Message], wire: str) -> list[bytes]:
     return [item.raw for item in WIRES[wire].encode(messages).items]
 
 
-def law(messages: Sequence[Message], wire: str) -> None:
+def assert_round_trip(messages: Sequence[Message], wire: str) -> None:
     """encode . decode . encode == encode, also when the bytes decoded are thrown away and rendered again."""
-    once = rendered(messages, wire)
+    once = render_messages(messages, wire)
     again = WIRES[wire].decode(once)
-    assert rendered(again, wire) == once
-    assert rendered(bare(again), wire) == once
+    assert render_messages(again, wire) == once
+    assert render_messages(strip_native(again), wire) == once
 
 
-def texts(messages: Sequence[Message]) -> list[str]:
+def get_texts(messages: Sequence[Message]) -> list[str]:
     """Every text that has to arrive, without white space: what people, models and tools said."""
-    parts = [p for m in messages for p in inner(m)]
+    parts = [p for m in messages for p in get_all_parts(m)]
     return ["".join(p.text.split()) for p in parts if isinstance(p, Text | Document)]
 
 
-def lost(messages: Sequence[Message], target: str) -> list[str]:
+def find_losses(messages: Sequence[Message], target: str) -> list[str]:
     """What does not arrive over `target`, beyond what its Adjustments name."""
     encoded = WIRES[target].encode(messages)
     arrived = WIRES[target].decode([item.raw for item in encoded.items])
     kinds = [a.kind for a in encoded.adjustments]
-    there = "".join([*texts(arrived), *("".join(s.split()) for s in encoded.system)])
-    out = [text for text in texts(messages) if text not in there]
+    there = "".join([*get_texts(arrived), *("".join(s.split()) for s in encoded.system)])
+    out = [text for text in get_texts(messages) if text not in there]
     counts = {
         "call": (ToolCall, 0), "result": (ToolResult, 0),
-        "opaque": (Opaque, kinds.count("opaque_dropped") + kinds.count("compaction_dropped")),
+        "opaque": (OpaquePart, kinds.count("opaque_dropped") + kinds.count("compaction_dropped")),
         "thinking": (Thinking, kinds.count("thinking_dropped") + kinds.count("signature_dropped")),
         "image": (Image, kinds.count("image_dropped")),
     }  # fmt: skip
     for name, (kind, named) in counts.items():
-        before, after = (sum(isinstance(p, kind) for m in ms for p in inner(m)) for ms in (messages, arrived))
+        before, after = (sum(isinstance(p, kind) for m in ms for p in get_all_parts(m)) for ms in (messages, arrived))
         if before - after != named:
             out.append(f"{name}: {before} sent, {after} arrived, {named} named")
     return out
 
 
-def inner(message: Message) -> list[Part]:
+def get_all_parts(message: Message) -> list[Part]:
     return [*message.parts, *(p for r in message.parts if isinstance(r, ToolResult) for p in r.content)]
 
 
@@ -84,22 +84,22 @@ def inner(message: Message) -> list[Part]:
 def test_the_law_holds_for_generated_lists(source: str, target: str, data: st.DataObject) -> None:
     items = [json.dumps(m).encode() for m in data.draw(LISTS[source]())]
     messages = WIRES[source].decode(items)
-    law(messages if source != target else bare(messages), target)
+    assert_round_trip(messages if source != target else strip_native(messages), target)
 
 
 @pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("name", by_name())
+@pytest.mark.parametrize("name", get_arrays_by_name())
 def test_the_law_holds_for_recorded_arrays(name: str, target: str) -> None:
-    session = by_name()[name]
+    session = get_arrays_by_name()[name]
     messages = decode_bytes(session.data, session.wire)
-    law(messages if session.wire != target else bare(messages), target)
+    assert_round_trip(messages if session.wire != target else strip_native(messages), target)
 
 
 @pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("name", by_name())
+@pytest.mark.parametrize("name", get_arrays_by_name())
 def test_nothing_recorded_is_lost_unnamed(name: str, target: str) -> None:
-    session = by_name()[name]
-    assert lost(decode_bytes(session.data, session.wire), target) == []
+    session = get_arrays_by_name()[name]
+    assert find_losses(decode_bytes(session.data, session.wire), target) == []
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -107,14 +107,14 @@ def test_nothing_recorded_is_lost_unnamed(name: str, target: str) -> None:
 @given(data=st.data())
 def test_nothing_generated_is_lost_unnamed(source: str, target: str, data: st.DataObject) -> None:
     items = [json.dumps(m).encode() for m in data.draw(LISTS[source]())]
-    assert lost(WIRES[source].decode(items), target) == []
+    assert find_losses(WIRES[source].decode(items), target) == []
 
 
 @pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("name", by_name())
+@pytest.mark.parametrize("name", get_arrays_by_name())
 def test_what_is_sent_breaks_no_rule(name: str, target: str) -> None:
-    session = by_name()[name]
-    broken = [v.rule for v in check(decode_bytes(session.data, session.wire), target)]
+    session = get_arrays_by_name()[name]
+    broken = [v.rule for v in check_messages(decode_bytes(session.data, session.wire), target)]
     if (name, target) == ("claude-code", "openai-chat"):
         assert broken == ["results_together"], "its lines are not joined here: an answer's text comes after its call"
     else:
@@ -134,9 +134,9 @@ def test_ids_are_renamed_together_with_their_results() -> None:
     ])  # fmt: skip
     encoded = WIRES["anthropic"].encode(chat)
     arrived = WIRES["anthropic"].decode([item.raw for item in encoded.items])
-    first, second = (c.id for c in calls_of(arrived[1]))
+    first, second = (c.id for c in get_tool_calls(arrived[1]))
     assert first != second
-    assert [r.call for m in arrived[2:] if (r := result_of(m)) is not None] == [first, second]
+    assert [r.call_id for m in arrived[2:] if (r := get_tool_result(m)) is not None] == [first, second]
     assert [a.kind for a in encoded.adjustments if a.kind == "id_changed"] == ["id_changed"] * 2
 
 
@@ -147,10 +147,10 @@ def test_a_message_rewritten_in_a_foreign_list_is_foreign_too() -> None:
             b'{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"a"}]}',
         ]
     )
-    rewritten = [source[0], Message("assistant", (Thinking("hm", "s"), Opaque("odd", b"{}"), Text("b")), "model")]
+    rewritten = [source[0], Message("assistant", (Thinking("hm", "s"), OpaquePart("odd", b"{}"), Text("b")), "model")]
     kinds = [a.kind for a in WIRES["gemini"].encode(rewritten).adjustments]
     assert kinds == ["thinking_dropped", "opaque_dropped"]
-    assert b'"signature":"s"' in rendered(rewritten, "anthropic")[1]
+    assert b'"signature":"s"' in render_messages(rewritten, "anthropic")[1]
 
 
 def test_arguments_that_are_no_object_arrive_wrapped_and_stay_so() -> None:
@@ -160,8 +160,8 @@ def test_arguments_that_are_no_object_arrive_wrapped_and_stay_so() -> None:
         encoded = WIRES[wire].encode([opening, message])
         assert [a.kind for a in encoded.adjustments] == ["arguments_wrapped"]
         again = WIRES[wire].decode([item.raw for item in encoded.items])
-        assert json.loads(calls_of(again[1])[0].arguments) == {"_raw": "[1, 2]"}
-        assert WIRES[wire].encode(bare(again)).adjustments == ()
+        assert json.loads(get_tool_calls(again[1])[0].arguments) == {"_raw": "[1, 2]"}
+        assert WIRES[wire].encode(strip_native(again)).adjustments == ()
 
 
 MEDIA = (
@@ -183,15 +183,15 @@ def test_media_arrive_or_are_named(wire: str) -> None:
         Message("assistant", (ToolCall("c", "f"), Image(url="https://e.org/x")), "model"),
         Message("tool", (ToolResult("c", "f", (Text("o"), *MEDIA)),), "tool"),
     ]
-    law(messages, wire)
+    assert_round_trip(messages, wire)
     encoded = WIRES[wire].encode(messages)
     arrived = WIRES[wire].decode([item.raw for item in encoded.items])
     for index in (0, 2):
-        media = [p for p in inner(arrived[index]) if isinstance(p, Image | Document)]
+        media = [p for p in get_all_parts(arrived[index]) if isinstance(p, Image | Document)]
         named = [a for a in encoded.adjustments if a.index == index]
         assert len(media) + len(named) == len(MEDIA)
         assert all(a.kind in ("image_dropped", "document_dropped", "document_as_text") for a in named)
-        assert "body" in "".join(texts(arrived))
+        assert "body" in "".join(get_texts(arrived))
 
 
 def test_another_providers_signed_thinking_is_not_sent_to_anthropic() -> None:

@@ -7,7 +7,18 @@ import json
 import pytest
 
 from tenfold.errors import BadInput, UnknownRole
-from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult, text_of
+from tenfold.record.message import (
+    Document,
+    Image,
+    Message,
+    OpaquePart,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    get_text,
+)
 from tenfold.wire import WIRES
 
 WIRE = WIRES["anthropic"]
@@ -17,15 +28,15 @@ def decode(*natives: object) -> list[Message]:
     return WIRE.decode([json.dumps(n).encode() for n in natives])
 
 
-def sent(messages: list[Message]) -> list[dict[str, object]]:
+def encode_messages(messages: list[Message]) -> list[dict[str, object]]:
     return [json.loads(item.raw) for item in WIRE.encode(messages).items]
 
 
-def parts(role: str, *blocks: object) -> tuple[Part, ...]:
+def decode_parts(role: str, *blocks: object) -> tuple[Part, ...]:
     return decode({"role": role, "content": list(blocks)})[0].parts
 
 
-def png(data: str) -> dict[str, object]:
+def make_png(data: str) -> dict[str, object]:
     return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
 
 
@@ -39,7 +50,7 @@ def png(data: str) -> dict[str, object]:
             {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1.0}},
             ToolCall("t", "f", '{"a": 1.0}'),
         ),
-        ("user", png("QQ=="), Image("image/png", "QQ==")),
+        ("user", make_png("QQ=="), Image("image/png", "QQ==")),
         ("user", {"type": "image", "source": {"type": "url", "url": "https://e.org/a"}}, Image(url="https://e.org/a")),
         (
             "user",
@@ -55,7 +66,7 @@ def png(data: str) -> dict[str, object]:
     ],
 )
 def test_known_blocks_become_typed_parts(role: str, block: dict[str, object], part: Part) -> None:
-    assert parts(role, block) == (part,)
+    assert decode_parts(role, block) == (part,)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +83,8 @@ def test_known_blocks_become_typed_parts(role: str, block: dict[str, object], pa
     ],
 )
 def test_other_blocks_are_opaque_with_their_json(block: object) -> None:
-    (part,) = parts("assistant", block)
-    assert isinstance(part, Opaque)
+    (part,) = decode_parts("assistant", block)
+    assert isinstance(part, OpaquePart)
     assert json.loads(part.raw) == block
 
 
@@ -97,7 +108,7 @@ def test_a_mixed_user_message_is_split_by_whose_words_they_are() -> None:
         ("plain", (Text("plain"),)),
         ("", ()),
         (None, ()),
-        ([{"type": "text", "text": "a"}, png("QQ==")], (Text("a"), Image("image/png", "QQ=="))),
+        ([{"type": "text", "text": "a"}, make_png("QQ==")], (Text("a"), Image("image/png", "QQ=="))),
         ([{"query": "a.py", "result": "text"}], (Text("text"),)),
     ],
 )
@@ -107,10 +118,10 @@ def test_results_carry_text_or_blocks_and_the_name_of_their_tool(
     call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "grep", "input": {}}]}
     block = {"type": "tool_result", "tool_use_id": "t", "content": content, "is_error": True}
     _, message = decode(call, {"role": "user", "content": [block]})
-    assert message.parts == (ToolResult("t", "grep", expected, error=True),)
+    assert message.parts == (ToolResult("t", "grep", expected, is_error=True),)
 
 
-def step(*, calls: int = 3, **beside: object) -> list[Message]:
+def make_step(*, calls: int = 3, **beside: object) -> list[Message]:
     uses = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(calls)]
     results = [
         {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"out {n}", "cache_control": {"n": n}}
@@ -124,33 +135,33 @@ def step(*, calls: int = 3, **beside: object) -> list[Message]:
     )
 
 
-def stub(call: str) -> Message:
+def make_stub(call: str) -> Message:
     return Message("tool", (ToolResult(call, "f", (Text("[cut]"),)),), "tenfold")
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_one_replaced_result_leaves_its_siblings_blocks_and_stays_in_their_message(at: int) -> None:
-    messages = step(ts=7)
-    messages[2 + at] = stub(f"t{at}")
+    messages = make_step(ts=7)
+    messages[2 + at] = make_stub(f"t{at}")
     encoded = WIRE.encode(messages)
     assert [item.exact for item in encoded.items[:2]] == [True, True]
-    content = [b for m in sent(messages)[2:] for b in m["content"]]  # type: ignore[attr-defined]
+    content = [b for m in encode_messages(messages)[2:] for b in m["content"]]  # type: ignore[attr-defined]
     assert [b["tool_use_id"] for b in content[:3]] == ["t0", "t1", "t2"]
     for n, block in enumerate(content[:3]):
         whole = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"out {n}", "cache_control": {"n": n}}
         assert block == ({"type": "tool_result", "tool_use_id": f"t{n}", "content": "[cut]"} if n == at else whole)
     assert content[3] == {"type": "text", "text": "and now?"}
-    assert len(sent(messages)) == 3, "results and the words that came with them are one message again"
+    assert len(encode_messages(messages)) == 3, "results and the words that came with them are one message again"
 
 
 def test_results_that_came_in_messages_of_their_own_are_joined_around_a_stub() -> None:
-    question, calls, *_ = step()
+    question, calls, *_ = make_step()
     single = [
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "o", "x": n}]}
         for n in (0, 2)
     ]
     first, third = decode(*single)
-    encoded = WIRE.encode([question, calls, first, stub("t1"), third])
+    encoded = WIRE.encode([question, calls, first, make_stub("t1"), third])
     (last,) = (json.loads(i.raw) for i in encoded.items[2:])
     assert [b.get("x") for b in last["content"]] == [0, None, 2]
     assert [a.kind for a in encoded.adjustments] == ["results_joined"] * 2
@@ -159,18 +170,18 @@ def test_results_that_came_in_messages_of_their_own_are_joined_around_a_stub() -
 
 
 def test_a_field_that_a_partly_replaced_message_loses_is_named() -> None:
-    messages = step(ts=7)
-    kept = [*messages[:2], stub("t0"), *messages[3:5], stub("t2")]
-    assert "envelope_dropped" in [a.kind for a in WIRE.encode(kept[:2] + kept[2:4] + [stub("t2")]).adjustments]
-    plain = step()
-    kept = [*plain[:2], stub("t0"), *plain[3:]]
+    messages = make_step(ts=7)
+    kept = [*messages[:2], make_stub("t0"), *messages[3:5], make_stub("t2")]
+    assert "envelope_dropped" in [a.kind for a in WIRE.encode(kept[:2] + kept[2:4] + [make_stub("t2")]).adjustments]
+    plain = make_step()
+    kept = [*plain[:2], make_stub("t0"), *plain[3:]]
     assert "envelope_dropped" not in [a.kind for a in WIRE.encode(kept).adjustments]
 
 
 def test_results_out_of_order_still_come_before_the_text() -> None:
-    messages = step()
+    messages = make_step()
     question, calls, one, two, three, said = messages
-    (_, _, last) = sent([question, calls, said, three, two, one])
+    (_, _, last) = encode_messages([question, calls, said, three, two, one])
     kinds = [b["type"] for b in last["content"]]  # type: ignore[attr-defined]
     assert kinds == ["tool_result"] * 3 + ["text"]
 
@@ -187,7 +198,7 @@ def test_leading_system_text_is_taken_apart_and_a_later_one_folded() -> None:
     assert [a.kind for a in encoded.adjustments] == ["system_folded"]
     again = WIRE.decode([item.raw for item in encoded.items])
     assert [(m.role, m.origin) for m in again] == [("user", "human"), ("user", "harness"), ("assistant", "model")]
-    assert "new rule" in text_of(again[1])
+    assert "new rule" in get_text(again[1])
 
 
 def test_what_the_provider_refuses_is_left_out_by_name() -> None:

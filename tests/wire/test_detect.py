@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.errors import BadInput, UnknownFormat
-from tenfold.wire import WIRES, detect, raw_of, splice, wire_of
-from tests.wire.arrays import by_name
+from tenfold.wire import WIRES, detect_wire, get_wire, splice, to_json_bytes
+from tests.wire.arrays import get_arrays_by_name
 from tests.wire.strategies import LISTS, quick
 
 
-@pytest.mark.parametrize("name", by_name())
+@pytest.mark.parametrize("name", get_arrays_by_name())
 def test_recorded_arrays_are_recognised(name: str) -> None:
-    session = by_name()[name]
-    items = splice.array(session.data).items
+    session = get_arrays_by_name()[name]
+    items = splice.slice_array(session.data).items
     told = any(b'"type"' in i or b'"parts"' in i for i in items)
-    assert detect(items) == (session.wire if told else "openai-chat")
+    assert detect_wire(items) == (session.wire if told else "openai-chat")
 
 
 @pytest.mark.parametrize(
@@ -41,29 +41,29 @@ def test_recorded_arrays_are_recognised(name: str) -> None:
     ],
 )
 def test_one_message_tells(message: dict[str, object], wire: str) -> None:
-    assert detect([{"role": "user", "content": "hello"}, message]) == wire
+    assert detect_wire([{"role": "user", "content": "hello"}, message]) == wire
 
 
 @quick
 @given(data=st.data(), wire=st.sampled_from(["gemini", "openai-responses"]))
 def test_generated_lists_are_recognised(data: st.DataObject, wire: str) -> None:
-    assert detect(data.draw(LISTS[wire]())) == wire
+    assert detect_wire(data.draw(LISTS[wire]())) == wire
 
 
 def test_what_is_none_of_them_is_refused_with_what_was_seen() -> None:
     with pytest.raises(UnknownFormat, match=r"messages like \{kind, body\}; pass format="):
-        detect([{"kind": "note", "body": "x"}])
+        detect_wire([{"kind": "note", "body": "x"}])
     with pytest.raises(UnknownFormat, match="item 0 is no JSON object"):
-        detect(["[1]"])
+        detect_wire(["[1]"])
 
 
 def test_an_unknown_wire_is_refused_with_those_there_are() -> None:
     with pytest.raises(UnknownFormat, match=", ".join(WIRES)):
-        wire_of("smoke-signals")
+        get_wire("smoke-signals")
 
 
 def test_what_is_no_message_is_refused_by_its_type() -> None:
     with pytest.raises(BadInput, match="not int"):
-        raw_of(7)
+        to_json_bytes(7)
     with pytest.raises(BadInput, match=r"what JSON cannot: .*object"):
-        raw_of({"role": "user", "content": object()})
+        to_json_bytes({"role": "user", "content": object()})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.errors import BadInput, UnknownRole
-from tenfold.view.rules import check, validate
+from tenfold.view.rules import check_messages, validate
 from tenfold.wire import WIRES, decode_bytes, encode_bytes
 from tests.wire.strategies import Json, quick, texts, values
 
@@ -29,7 +29,7 @@ ROLES = {
 }  # fmt: skip
 
 
-def odd() -> st.SearchStrategy[Json]:
+def odd_values() -> st.SearchStrategy[Json]:
     leaf = values | st.sampled_from(KINDS) | texts
     return st.recursive(
         leaf,
@@ -42,7 +42,7 @@ def odd() -> st.SearchStrategy[Json]:
 def messages(draw: st.DrawFn, wire: str) -> list[dict[str, Json]]:
     out: list[dict[str, Json]] = []
     for _ in range(draw(st.integers(0, 4))):
-        message = draw(st.dictionaries(st.sampled_from(KEYS), odd(), max_size=4))
+        message = draw(st.dictionaries(st.sampled_from(KEYS), odd_values(), max_size=4))
         if wire == "openai-responses" and draw(st.booleans()):
             message["type"] = draw(st.sampled_from(KINDS[7:11]))
         else:
@@ -63,7 +63,7 @@ def test_any_json_in_any_place_comes_back_and_can_be_sent_anywhere(wire: str, da
         once = [item.raw for item in encoded.items]
         again = WIRES[target].decode(once)
         assert [i.raw for i in WIRES[target].encode(again).items] == once
-        check(decoded, target)
+        check_messages(decoded, target)
     assert all(v.index >= 0 for v in validate(json.loads(raw), wire))
 
 

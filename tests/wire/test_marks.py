@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.wire import WIRES, render_summary, summary_mark, summary_text, text_origin
-from tenfold.wire.marks import INJECTED, PRINTED, Injected, Mark, Printed, origin_of, summary_hash
+from tenfold.wire import WIRES, extract_summary_text, find_summary_mark, find_text_origin, render_summary
+from tenfold.wire.marks import (
+    HARNESS_PATTERNS,
+    TOOL_OUTPUT_PATTERNS,
+    HarnessPattern,
+    SummaryMark,
+    ToolOutputPattern,
+    find_origin,
+    hash_summary,
+)
 from tests.wire.strategies import quick
 
 
@@ -17,8 +25,8 @@ from tests.wire.strategies import quick
 @given(st.text())
 def test_a_summary_is_read_back_from_its_delimiter(text: str) -> None:
     whole = render_summary("b-1", text)
-    assert summary_mark(whole) == Mark("b-1", summary_hash(text))
-    assert summary_text(whole) == text
+    assert find_summary_mark(whole) == SummaryMark("b-1", hash_summary(text))
+    assert extract_summary_text(whole) == text
 
 
 @pytest.mark.parametrize(
@@ -36,9 +44,9 @@ def test_a_summary_is_read_back_from_its_delimiter(text: str) -> None:
 def test_changed_text_is_no_summary(forged: object) -> None:
     assert callable(forged)
     text = forged(render_summary("b-1", "the plan"))
-    assert summary_mark(text) is None
-    assert summary_text(text) is None
-    assert text_origin(text, lambda _b, _h: True) == "human"
+    assert find_summary_mark(text) is None
+    assert extract_summary_text(text) is None
+    assert find_text_origin(text, lambda _b, _h: True) == "human"
 
 
 def test_a_summary_is_ours_only_when_it_is_confirmed() -> None:
@@ -49,10 +57,10 @@ def test_a_summary_is_ours_only_when_it_is_confirmed() -> None:
         asked.append((block, digest))
         return block == "b-1"
 
-    assert text_origin(text) == "human"
-    assert text_origin(text, confirm) == "tenfold"
-    assert text_origin(render_summary("b-2", "x"), confirm) == "human"
-    assert asked[0] == ("b-1", summary_hash("the plan"))
+    assert find_text_origin(text) == "human"
+    assert find_text_origin(text, confirm) == "tenfold"
+    assert find_text_origin(render_summary("b-2", "x"), confirm) == "human"
+    assert asked[0] == ("b-1", hash_summary("the plan"))
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -62,25 +70,25 @@ def test_every_wire_asks_for_confirmation_and_never_about_tool_output(wire: str)
     item = json.dumps({"role": "user", **content}).encode()
     assert WIRES[wire].decode([item])[0].origin == "human"
     assert WIRES[wire].decode([item], confirm=lambda _b, _h: True)[0].origin == "tenfold"
-    assert origin_of("tool", text, lambda _b, _h: True) == "tool"
-    assert origin_of("system", text, lambda _b, _h: True) == "tenfold"
-    assert origin_of("system", text) == "harness"
+    assert find_origin("tool", text, lambda _b, _h: True) == "tool"
+    assert find_origin("system", text, lambda _b, _h: True) == "tenfold"
+    assert find_origin("system", text) == "harness"
 
 
-@pytest.mark.parametrize("row", INJECTED, ids=lambda row: row.start[:20])
-def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: Injected) -> None:
+@pytest.mark.parametrize("row", HARNESS_PATTERNS, ids=lambda row: row.start[:20])
+def test_injected_text_is_the_harness_only_when_it_is_the_whole_text(row: HarnessPattern) -> None:
     start, end = row.start, row.end
     whole = start if start == end else f"\n{start} something {end}\n"
-    assert text_origin(whole) == "harness"
-    assert text_origin(f"I say: {whole}") == "human"
+    assert find_text_origin(whole) == "harness"
+    assert find_text_origin(f"I say: {whole}") == "human"
     if end:
-        assert text_origin(f"{whole} and now my own words") == "human"
+        assert find_text_origin(f"{whole} and now my own words") == "human"
 
 
-@pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.by)
-def test_output_in_a_users_place_is_the_tools_unless_it_is_the_task(row: Printed) -> None:
-    assert text_origin(f"{row.start}(Current directory: /w{row.end}\n") == "tool"
-    longer = text_origin(f"{row.start}(Current directory: /w{row.end} and now do this")
+@pytest.mark.parametrize("row", TOOL_OUTPUT_PATTERNS, ids=lambda row: row.source)
+def test_output_in_a_users_place_is_the_tools_unless_it_is_the_task(row: ToolOutputPattern) -> None:
+    assert find_text_origin(f"{row.start}(Current directory: /w{row.end}\n") == "tool"
+    longer = find_text_origin(f"{row.start}(Current directory: /w{row.end} and now do this")
     assert longer == ("human" if row.end else "tool")
-    if row.unless:
-        assert text_origin(f"{row.unless} in our repository. (Current directory: /w{row.end}") == "human"
+    if row.exception:
+        assert find_text_origin(f"{row.exception} in our repository. (Current directory: /w{row.end}") == "human"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tenfold.errors import UnknownRole
-from tenfold.record.message import Document, Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.wire import WIRES
 
 WIRE = WIRES["openai-chat"]
@@ -17,11 +17,11 @@ def decode(*natives: object) -> list[Message]:
     return WIRE.decode([json.dumps(n).encode() for n in natives])
 
 
-def sent(*messages: Message) -> list[dict[str, object]]:
+def encode_messages(*messages: Message) -> list[dict[str, object]]:
     return [json.loads(item.raw) for item in WIRE.encode(messages).items]
 
 
-def call(arguments: str, **more: object) -> dict[str, object]:
+def make_call(arguments: str, **more: object) -> dict[str, object]:
     return {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}, **more}
 
 
@@ -53,10 +53,10 @@ def test_messages_by_role_and_content(native: object, role: str, origin: str, pa
 
 
 def test_argument_text_stays_as_it_was_even_where_it_is_no_json() -> None:
-    (message,) = decode({"role": "assistant", "tool_calls": [call('{"a":1.0} '), call("{broken", index=1)]})
+    (message,) = decode({"role": "assistant", "tool_calls": [make_call('{"a":1.0} '), make_call("{broken", index=1)]})
     assert [p.arguments for p in message.parts if isinstance(p, ToolCall)] == ['{"a":1.0} ', "{broken"]
     stub = Message("assistant", message.parts, "model")
-    assert [c["function"]["arguments"] for c in sent(stub)[0]["tool_calls"]] == ['{"a":1.0} ', "{broken"]  # type: ignore[attr-defined]
+    assert [c["function"]["arguments"] for c in encode_messages(stub)[0]["tool_calls"]] == ['{"a":1.0} ', "{broken"]  # type: ignore[attr-defined]
 
 
 def test_media_parts() -> None:
@@ -69,8 +69,8 @@ def test_media_parts() -> None:
     assert image == Image("image/png", "QQ==")
     assert linked == Image(url="https://e.org/a.png")
     assert document == Document("a.pdf", "application/pdf", data="QQ==")
-    assert isinstance(opaque, Opaque)
-    (again,) = sent(Message("user", message.parts, "human"))
+    assert isinstance(opaque, OpaquePart)
+    (again,) = encode_messages(Message("user", message.parts, "human"))
     assert again["content"] == [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}},
         link,
@@ -93,7 +93,7 @@ def test_members_beside_content_survive_a_rewritten_answer() -> None:
         }
     )
     assert ToolCall("k", "patch", "*** raw") in message.parts
-    (again,) = sent(Message("assistant", (Text("shorter"), *message.parts[1:]), "model"))
+    (again,) = encode_messages(Message("assistant", (Text("shorter"), *message.parts[1:]), "model"))
     assert again["content"] == "shorter"
     assert again["function_call"] == legacy
     assert again["audio"] == {"id": "au"}
@@ -101,7 +101,7 @@ def test_members_beside_content_survive_a_rewritten_answer() -> None:
 
 
 def test_error_flag_and_media_in_a_result_become_text_by_name() -> None:
-    result = ToolResult("c", "f", (Text("boom"), Image(data="QQ=="), Document("n", text="body")), error=True)
+    result = ToolResult("c", "f", (Text("boom"), Image(data="QQ=="), Document("n", text="body")), is_error=True)
     encoded = WIRE.encode([Message("assistant", (ToolCall("c", "f"),), "model"), Message("tool", (result,), "tool")])
     assert [a.kind for a in encoded.adjustments] == ["image_dropped", "document_as_text", "error_flag_in_text"]
     texts = [p["text"] for p in json.loads(encoded.items[1].raw)["content"]]
@@ -113,8 +113,8 @@ def test_a_user_message_with_injected_parts_is_split_and_joined() -> None:
     native = {"role": "user", "content": [note, {"type": "text", "text": "fix it"}], "name": "ann"}
     messages = decode(native)
     assert [m.origin for m in messages] == ["harness", "human"]
-    assert sent(*messages) == [native]
-    assert sent(messages[1])[0]["content"] == [{"type": "text", "text": "fix it"}]
+    assert encode_messages(*messages) == [native]
+    assert encode_messages(messages[1])[0]["content"] == [{"type": "text", "text": "fix it"}]
 
 
 def test_an_unknown_role_is_refused_with_the_known_ones() -> None:

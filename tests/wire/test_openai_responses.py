@@ -9,7 +9,7 @@ import pytest
 
 from tenfold import compact
 from tenfold.errors import UnknownRole
-from tenfold.record.message import Image, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.record.message import Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.view.rules import validate
 from tenfold.wire import WIRES, decode_bytes, encode_bytes
 
@@ -31,7 +31,7 @@ def decode(*natives: object) -> list[Message]:
     return WIRE.decode([json.dumps(n).encode() for n in natives])
 
 
-def sent(*messages: Message) -> list[dict[str, object]]:
+def encode_messages(*messages: Message) -> list[dict[str, object]]:
     return [json.loads(item.raw) for item in WIRE.encode(messages).items]
 
 
@@ -43,7 +43,7 @@ def test_the_items_of_one_answer_are_one_message_and_come_back_as_items() -> Non
     assert messages[2].parts == (ToolResult("c1", "f", (Text("out"),)),)
     encoded = WIRE.encode(messages)
     assert [json.loads(i.raw) for i in encoded.items] == items
-    assert [i.of for i in encoded.items] == [(0,), (1,), (1,), (1,), (2,), (3,), (3,)]
+    assert [i.indices for i in encoded.items] == [(0,), (1,), (1,), (1,), (2,), (3,), (3,)]
     assert all(i.exact for i in encoded.items)
 
 
@@ -96,7 +96,7 @@ def test_other_items_are_opaque(kind: str) -> None:
     item = {"type": kind, "id": "x_1", "encrypted_content": "gA"}
     (message,) = decode(item)
     (part,) = message.parts
-    assert isinstance(part, Opaque)
+    assert isinstance(part, OpaquePart)
     assert (part.kind, json.loads(part.raw)) == (kind, item)
 
 
@@ -134,7 +134,7 @@ def test_a_compaction_joins_no_answer() -> None:
 def test_a_shortened_output_has_the_type_that_its_call_wants(call: object, output: object) -> None:
     (answer,) = decode(call)
     stub = Message("tool", (ToolResult("c", "f", (Text("[cut]"),)),), "tenfold")
-    assert sent(answer, stub) == [call, output]
+    assert encode_messages(answer, stub) == [call, output]
 
 
 SCREEN: Item = {"type": "computer_screenshot", "image_url": "data:image/png;base64," + "A" * 2_000}
@@ -174,12 +174,12 @@ def test_an_output_is_of_its_calls_type_after_a_compaction_or_went_with_it(name:
 
 def test_a_rewritten_answer_keeps_its_reasoning_only_before_what_it_led_to() -> None:
     kept = Message("assistant", (Thinking("why", "gA"), ToolCall("c1", "f")), "model")
-    reasoning, _ = sent(kept)
+    reasoning, _ = encode_messages(kept)
     assert reasoning == {
         "type": "reasoning", "summary": [{"type": "summary_text", "text": "why"}], "encrypted_content": "gA",
     }  # fmt: skip
     by_id = Message("assistant", (Thinking("", "rs_1"), Text("a")), "model")
-    assert sent(by_id)[0] == {"type": "reasoning", "id": "rs_1", "summary": []}
+    assert encode_messages(by_id)[0] == {"type": "reasoning", "id": "rs_1", "summary": []}
     alone = WIRE.encode([Message("assistant", (Text("a"), Thinking("why", "gA")), "model")])
     assert [a.kind for a in alone.adjustments] == ["thinking_dropped"]
     assert len(alone.items) == 1

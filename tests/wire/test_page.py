@@ -10,12 +10,12 @@ from msgspec.structs import asdict
 
 from tenfold.view.rules import RULES
 from tenfold.wire import PROFILES, AdjustmentKind
-from tenfold.wire.marks import INJECTED, PRINTED
+from tenfold.wire.marks import HARNESS_PATTERNS, TOOL_OUTPUT_PATTERNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text("utf-8")
 
 
-def rows(heading: str) -> list[list[str]]:
+def read_rows(heading: str) -> list[list[str]]:
     """The cells of all table rows under a heading, without their backticks."""
     section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     (body,) = (s for s in section if s.startswith(heading))
@@ -24,20 +24,20 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_every_adjustment_is_on_the_page() -> None:
-    assert [row[0] for row in rows("Adjustments")[1:]] == list(get_args(AdjustmentKind))
+    assert [row[0] for row in read_rows("Adjustments")[1:]] == list(get_args(AdjustmentKind))
 
 
 def test_the_injected_texts_are_those_of_the_table() -> None:
-    assert rows("Whose words")[1:] == [[r.start, r.end] for r in INJECTED]
+    assert read_rows("Whose words")[1:] == [[r.start, r.end] for r in HARNESS_PATTERNS]
 
 
 def test_the_printed_texts_are_those_of_the_table() -> None:
-    told = [[cell.replace("\u23ce", "\n") for cell in row] for row in rows("Output in a user's place")[1:]]
-    assert told == [[r.start, r.end, r.unless] for r in PRINTED]
+    told = [[cell.replace("\u23ce", "\n") for cell in row] for row in read_rows("Output in a user's place")[1:]]
+    assert told == [[r.start, r.end, r.exception] for r in TOOL_OUTPUT_PATTERNS]
 
 
 def test_the_profiles_are_those_of_the_table() -> None:
-    table = rows("What providers accept")
+    table = read_rows("What providers accept")
     wires = table[0][1:]
     assert wires == list(PROFILES)
     words = {True: "yes", False: "no"}
@@ -55,7 +55,7 @@ def test_every_profile_gives_evidence_for_what_it_refuses() -> None:
 
 
 def test_every_rule_is_on_the_page() -> None:
-    named = [row[0] for row in rows("What providers accept") if len(row) == 2]
+    named = [row[0] for row in read_rows("What providers accept") if len(row) == 2]
     assert named[1:] == [rule.name for rule in RULES]
 
 

@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tenfold.errors import UnknownRole
-from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, text_of
+from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
 from tenfold.wire import WIRES
 from tenfold.wire.pydantic_ai import PydanticAI
 from tests.llm.loopback import Json
@@ -55,12 +55,12 @@ LIST: list[ModelMessage] = [
 ]
 
 
-def raws() -> list[bytes]:
+def dump_raws() -> list[bytes]:
     return [ModelMessagesTypeAdapter.dump_json([message])[1:-1] for message in LIST]
 
 
 def test_parts_mean_what_they_say() -> None:
-    messages = WIRE.decode(raws())
+    messages = WIRE.decode(dump_raws())
     roles = [(m.role, m.origin) for m in messages]
     asked, tool = ("user", "human"), ("tool", "tool")
     assert roles == [
@@ -79,20 +79,20 @@ def test_parts_mean_what_they_say() -> None:
     calls = (ToolCall("c1", "read", '{"path": "a.py"}'), ToolCall("c2", "read", '{"path":"b.py"}'))
     assert messages[3].parts == (Thinking("hm", "sig"), Text("I look."), *calls)
     assert messages[4].parts == (ToolResult("c1", "read", (Text("text of a"),)),)
-    assert messages[5].parts == (ToolResult("c2", "read", (Text('{"lines":3}'),), error=True),)
+    assert messages[5].parts == (ToolResult("c2", "read", (Text('{"lines":3}'),), is_error=True),)
     assert [m.status for m in messages if m.role == "assistant"] == ["ok", "aborted"]
 
 
 def test_untouched_messages_come_back_byte_for_byte() -> None:
-    encoded = WIRE.encode(WIRE.decode(raws()))
-    assert [item.raw for item in encoded.items] == raws()
+    encoded = WIRE.encode(WIRE.decode(dump_raws()))
+    assert [item.raw for item in encoded.items] == dump_raws()
     assert all(item.exact for item in encoded.items)
     assert encoded.adjustments == ()
 
 
 @pytest.mark.parametrize("gone", range(9))
 def test_what_is_replaced_or_gone_leaves_a_list_that_the_adapter_takes(gone: int) -> None:
-    messages = WIRE.decode(raws())
+    messages = WIRE.decode(dump_raws())
     stub = replace(messages[gone], parts=(Text("[shortened]"),), native=None)
     if messages[gone].role == "tool":
         (result,) = messages[gone].parts
@@ -102,7 +102,7 @@ def test_what_is_replaced_or_gone_leaves_a_list_that_the_adapter_takes(gone: int
         items = [item.raw for item in WIRE.encode(changed).items]
         taken = ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(items) + b"]")
         again = WIRE.decode(items)
-        assert [text_of(m) for m in again] == [text_of(m) for m in changed]
+        assert [get_text(m) for m in again] == [get_text(m) for m in changed]
         assert [(m.role, m.parts) for m in again] == [(m.role, m.parts) for m in changed]
         assert len(taken) == len(items)
 
@@ -132,13 +132,13 @@ def test_answers_stay_apart_where_the_framework_joins_those_of_no_model() -> Non
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_lists_of_the_providers_become_its_own_and_go_back(wire: str) -> None:
-    plain = [m for m in WIRE.decode(raws()) if m.status == "ok"]
+    plain = [m for m in WIRE.decode(dump_raws()) if m.status == "ok"]
     native = [json.loads(item.raw) for item in WIRES[wire].encode(plain).items]
     theirs: list[Message] = WIRES[wire].decode([json.dumps(item).encode() for item in native])
     items = [item.raw for item in WIRE.encode(theirs).items]
     ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(items) + b"]")
-    said = [text_of(m) for m in theirs if m.role != "system"]
-    assert [text_of(m) for m in WIRE.decode(items) if m.role != "system"] == said
+    said = [get_text(m) for m in theirs if m.role != "system"]
+    assert [get_text(m) for m in WIRE.decode(items) if m.role != "system"] == said
     assert "text of a" in "".join(said)
 
 
@@ -151,4 +151,4 @@ def test_what_the_framework_says_to_the_model_is_not_the_user() -> None:
 def test_another_kind_is_an_error_with_its_place() -> None:
     odd: Json = {"parts": [], "kind": "wish"}
     with pytest.raises(UnknownRole, match="message 1 is of kind 'wish'"):
-        WIRE.decode([raws()[0], json.dumps(odd).encode()])
+        WIRE.decode([dump_raws()[0], json.dumps(odd).encode()])

@@ -12,7 +12,7 @@ try:
 except ImportError as exc:
     raise UsageError(f"the agent runs on {exc.name}, which is not installed: pip install 'tenfold[models]'") from exc
 
-from tenfold.agent.agent import Agent, Phase
-from tenfold.agent.memory import Memory
+from tenfold.agent.capability import Memory
+from tenfold.agent.runtime import Agent, Phase
 
 __all__ = ["Agent", "Memory", "Phase"]

@@ -12,15 +12,25 @@ from typing import Annotated
 import typer
 
 from tenfold import __version__
-from tenfold.cli import changing, chatting, compacting, diffing, evaluating, exporting, reading, showing, tasking
-from tenfold.cli.screen import forgiving_streams, note
-from tenfold.errors import BadInput, NotFound, TenfoldError, UsageError
+from tenfold.cli import (
+    change_commands,
+    chat_command,
+    compact_command,
+    diff_command,
+    eval_commands,
+    export_command,
+    read_commands,
+    run_command,
+    show_command,
+)
+from tenfold.cli.console import print_note, relax_stream_errors
+from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 _EXIT_CODES = (
     "Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work "
     "failed; 130 interrupted."
 )
-_INTERRUPTED = 130
+_INTERRUPTED_CODE = 130
 
 app = typer.Typer(
     name="tenfold",
@@ -30,17 +40,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (compacting, showing, diffing, reading, changing, exporting, chatting, tasking, evaluating):
+for module in (
+    compact_command,
+    show_command,
+    diff_command,
+    read_commands,
+    change_commands,
+    export_command,
+    chat_command,
+    run_command,
+    eval_commands,
+):
     module.register(app)
 
 # Releases of typer keep the base class of argument errors in different places, so it is found by its name.
-_Misuse: type[Exception] = next(
+_ArgumentError: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception) and kind.__name__ == "ClickException"
 )
 
 
-def _version(*, wanted: bool) -> None:
-    if wanted:
+def _print_version(*, requested: bool) -> None:
+    if requested:
         typer.echo(f"tenfold {__version__}")
         raise typer.Exit
 
@@ -53,7 +73,10 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=lambda value: _version(wanted=value), is_eager=True, help="Print the version."
+            "--version",
+            callback=lambda value: _print_version(requested=value),
+            is_eager=True,
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:
@@ -62,12 +85,12 @@ def _root(
 
 def main() -> None:
     """Runs the command line and exits with its exit code."""
-    forgiving_streams()
+    relax_stream_errors()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _closed_pipe()
+        _ignore_closed_pipe()
     sys.exit(code)
 
 
@@ -75,45 +98,45 @@ def run(arguments: list[str]) -> int:
     """Runs one command line and returns its exit code."""
     try:
         result = app(arguments, prog_name="tenfold", standalone_mode=False)
-        return _ended(result if isinstance(result, int) else 0)
+        return _finish(result if isinstance(result, int) else 0)
     except (typer.Abort, KeyboardInterrupt):
-        return _ended(_INTERRUPTED)
-    except (UsageError, NotFound) as exc:
-        return _complain(str(exc), 2)
+        return _finish(_INTERRUPTED_CODE)
+    except (UsageError, NotFoundError) as exc:
+        return _print_error(str(exc), 2)
     except BadInput as exc:
-        return _complain(str(exc), 3)
+        return _print_error(str(exc), 3)
     except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
-        return _closed_pipe()
+        return _ignore_closed_pipe()
     except (TenfoldError, OSError) as exc:
-        return _complain(str(exc), 4)
-    except _Misuse as exc:
-        return _misused(exc)
+        return _print_error(str(exc), 4)
+    except _ArgumentError as exc:
+        return _report_misuse(exc)
 
 
-def _ended(code: int) -> int:
+def _finish(code: int) -> int:
     """Returns the code of a command that has ended, and prints a line for an interrupt, which is only a code here."""
-    if code == _INTERRUPTED:
-        return _complain("interrupted; what was stored before stays as it is", code)
+    if code == _INTERRUPTED_CODE:
+        return _print_error("interrupted; what was stored before stays as it is", code)
     return code
 
 
-def _misused(exc: BaseException) -> int:
+def _report_misuse(exc: BaseException) -> int:
     """Prints why typer refused the arguments, and returns the exit code.
 
     The sentence is empty for a command without arguments: typer has printed its help already.
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
-        _complain(f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", 2)
+        _print_error(f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", 2)
     return 2
 
 
-def _complain(text: str, code: int) -> int:
-    note(f"tenfold: {text}", style="red")
+def _print_error(text: str, code: int) -> int:
+    print_note(f"tenfold: {text}", style="red")
     return code
 
 
-def _closed_pipe() -> int:
+def _ignore_closed_pipe() -> int:
     """Handles a reader that closed our output (`| head`): that is no failure, and nothing more can be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

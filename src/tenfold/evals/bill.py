@@ -21,14 +21,14 @@ from tenfold.evals.tables import Table
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, TieredPrices
 
-CACHEABLE = 1_024
+MIN_CACHEABLE_TOKENS = 1_024
 """The smallest prefix that is cached, in tokens: the minimum of OpenAI's and of most of Anthropic's models."""
-LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
+DEFAULT_PRICE_LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
 """The price lists used when none is named: one with a surcharge for cache writes, and one without."""
 _MILLION = 1_000_000
 
 
-class Request(Struct, frozen=True):
+class RequestTokens(Struct, frozen=True):
     """The tokens that one request sent and received.
 
     `shared` is the prefix that it shares with the request before. `total` is all that it sent. `new_input` is what the
@@ -36,32 +36,32 @@ class Request(Struct, frozen=True):
     model calls that compacted the conversation before this request.
     """
 
-    same: int
+    shared: int
     total: int
-    new: int
+    new_input: int
     output: int
     summary_input: int = 0
     summary_output: int = 0
 
     @property
-    def read(self) -> int:
+    def cache_reads(self) -> int:
         """The tokens read from the cache: the shared prefix, if it is long enough to be cached."""
-        return self.same if self.same >= CACHEABLE else 0
+        return self.shared if self.shared >= MIN_CACHEABLE_TOKENS else 0
 
     @property
-    def written(self) -> int:
+    def cache_writes(self) -> int:
         """The tokens added to the cache: all after the cached prefix, if the request is long enough."""
-        return self.total - self.read if self.total >= CACHEABLE else 0
+        return self.total - self.cache_reads if self.total >= MIN_CACHEABLE_TOKENS else 0
 
     @property
-    def uncached(self) -> int:
+    def uncached_input(self) -> int:
         """The tokens neither read from the cache nor written to it: those of a request too short to be cached."""
-        return self.total - self.read - self.written
+        return self.total - self.cache_reads - self.cache_writes
 
     @property
-    def rewritten(self) -> int:
+    def rewritten_input(self) -> int:
         """The tokens that are not new but have to be sent as if they were, because something before them changed."""
-        return max(0, self.total - self.same - self.new)
+        return max(0, self.total - self.shared - self.new_input)
 
 
 class Tier(Struct, frozen=True):
@@ -100,7 +100,7 @@ class Bill(Struct, frozen=True):
         return self.cache_reads + self.cache_writes + self.uncached_input + self.output + self.summaries
 
 
-def billed(requests: Iterable[Request], prices: Prices) -> Bill:
+def compute_bill(requests: Iterable[RequestTokens], prices: Prices) -> Bill:
     """Returns the bill of these requests.
 
     Tokens that a provider caches without a surcharge are listed as uncached input.
@@ -108,21 +108,23 @@ def billed(requests: Iterable[Request], prices: Prices) -> Bill:
     reads = writes = uncached = output = summaries = 0.0
     for one in requests:
         size = one.total
-        reads += one.read * _rate(prices.read or prices.input, size)
+        reads += one.cache_reads * _find_rate(prices.read or prices.input, size)
         if prices.write:
-            writes += one.written * _rate(prices.write, size)
-        uncached += (one.uncached if prices.write else one.uncached + one.written) * _rate(prices.input, size)
-        output += one.output * _rate(prices.output, size)
-        summaries += one.summary_input * _rate(prices.input, one.summary_input)
-        summaries += one.summary_output * _rate(prices.output, one.summary_input)
+            writes += one.cache_writes * _find_rate(prices.write, size)
+        uncached += (one.uncached_input if prices.write else one.uncached_input + one.cache_writes) * _find_rate(
+            prices.input, size
+        )
+        output += one.output * _find_rate(prices.output, size)
+        summaries += one.summary_input * _find_rate(prices.input, one.summary_input)
+        summaries += one.summary_output * _find_rate(prices.output, one.summary_input)
     return Bill(prices.model, *(each / _MILLION for each in (reads, writes, uncached, output, summaries)))
 
 
-def prices_of(name: str) -> Prices:
+def get_prices(name: str) -> Prices:
     """Returns the list prices of `PROVIDER:MODEL`. Raises `UsageError`, with the next step, if there are none."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model):
-        raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in {LISTS[0]}")
+        raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in {DEFAULT_PRICE_LISTS[0]}")
     try:
         from genai_prices import Usage, calc_price  # noqa: PLC0415 - an optional package, and slow to load
     except ImportError as exc:
@@ -131,15 +133,15 @@ def prices_of(name: str) -> Prices:
         found = calc_price(Usage(input_tokens=1), model, provider_id=provider).model_price
     except LookupError as exc:
         raise UsageError(f"no prices are known for {name!r}: genai-prices lists no such model ({exc})") from exc
-    return _listed(name, found)
+    return _parse_prices(name, found)
 
 
-def lists_of() -> str:
+def describe_price_source() -> str:
     """Names the package that the list prices come from, with its version."""
     return f"genai-prices {version('genai-prices')}"
 
 
-def price_table(lists: Iterable[Prices], whose: str) -> Table:
+def build_price_table(lists: Iterable[Prices], source: str) -> Table:
     """Returns a table of the prices, with a row for each tier of each list."""
     rows: list[tuple[str, ...]] = []
     for prices in lists:
@@ -147,26 +149,26 @@ def price_table(lists: Iterable[Prices], whose: str) -> Table:
         starts = sorted({tier.above for tiers in kinds for tier in tiers})
         for start in starts:
             size = f"above {start:,}" if start >= 0 else f"up to {starts[1]:,}" if len(starts) > 1 else "any"
-            rates = (f"${_rate(tiers, start + 1):,.4g}" for tiers in kinds)
+            rates = (f"${_find_rate(tiers, start + 1):,.4g}" for tiers in kinds)
             rows.append((prices.model, size, *rates))
     columns = ("model", "input of the request", "input", "cached read", "cache write", "output")
     note = "US dollars for a million tokens; the tier that a request's input reaches holds for all of it"
-    return Table("Prices", columns, rows, f"{note}; list prices of {whose}" if whose else note)
+    return Table("Prices", columns, rows, f"{note}; list prices of {source}" if source else note)
 
 
-def _listed(name: str, found: ModelPrice) -> Prices:
+def _parse_prices(name: str, model_price: ModelPrice) -> Prices:
     lists = {
-        "input": _tiers(found.input_mtok),
-        "read": _tiers(found.cache_read_mtok),
-        "write": _tiers(found.cache_write_mtok),
-        "output": _tiers(found.output_mtok),
+        "input": _parse_tiers(model_price.input_mtok),
+        "read": _parse_tiers(model_price.cache_read_mtok),
+        "write": _parse_tiers(model_price.cache_write_mtok),
+        "output": _parse_tiers(model_price.output_mtok),
     }
     if not lists["input"] or not lists["output"]:
         raise UsageError(f"{name!r} is not charged by input and output tokens: choose another model's prices")
     return Prices(name, **lists)
 
 
-def _tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
+def _parse_tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
     if price is None:
         return ()
     if isinstance(price, Decimal):
@@ -174,7 +176,7 @@ def _tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
     return (Tier(-1, float(price.base)), *(Tier(tier.start, float(tier.price)) for tier in price.tiers))
 
 
-def _rate(tiers: tuple[Tier, ...], size: int) -> float:
+def _find_rate(tiers: tuple[Tier, ...], size: int) -> float:
     """Returns the dollars per million tokens for a request of this size.
 
     The highest tier it reaches applies to all of it.

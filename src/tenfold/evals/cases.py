@@ -14,28 +14,28 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import BadInput
-from tenfold.meter.counters import Counter, counter_for, sizes
-from tenfold.record.entry import Custom, Entry
-from tenfold.record.message import Message, calls_of, result_of
-from tenfold.transcripts import Recorded, read_file
+from tenfold.formats import ParsedSession, read_file
+from tenfold.meter.counters import Counter, choose_counter, measure_messages
+from tenfold.record.entry import CustomEntry, Entry
+from tenfold.record.message import Message, get_tool_calls, get_tool_result
+from tenfold.view.fold import View
 from tenfold.view.path import Path as LogPath
-from tenfold.view.view import View
 from tenfold.wire import WIRES
 
 ChatMessage = dict[str, object]
 """A message of OpenAI Chat as JSON: role, content, tool_calls, tool_call_id."""
 MODEL = "gpt-4o"
 """The model whose vocabulary (o200k) counts the tokens of all methods."""
-SHARES = (0.5, 0.75)
+CUT_SHARES = (0.5, 0.75)
 """Where a session is cut, as shares of its messages."""
 COMPACTION = "compaction"
 _CHAT = "openai-chat"
-_SUMMARIES = frozenset({"compaction", "compact_summary"})
-_FUTURE = 4
+_SUMMARY_KINDS = frozenset({"compaction", "compact_summary"})
+_MIN_FUTURE = 4
 """How many messages must follow a cut at least. With fewer there is too little future to measure."""
 
 
-class Conversation(Struct, frozen=True):
+class EvalSession(Struct, frozen=True):
     """A session in chat form.
 
     `legal_cuts` are the indexes where it may be cut, and `real_summaries` are the compactions that it really had.
@@ -44,10 +44,10 @@ class Conversation(Struct, frozen=True):
 
     name: str
     messages: tuple[ChatMessage, ...]
-    legal: tuple[int, ...]
-    real: tuple[RealSummary, ...]
+    legal_cuts: tuple[int, ...]
+    real_summaries: tuple[RealSummary, ...]
     model: str
-    own: tuple[tuple[Message, ...], ...] = ()
+    native_messages: tuple[tuple[Message, ...], ...] = ()
 
 
 class RealSummary(Struct, frozen=True):
@@ -56,8 +56,8 @@ class RealSummary(Struct, frozen=True):
     The messages from `kept_from` on were kept.
     """
 
-    at: int
-    kept: int
+    index: int
+    kept_from: int
     text: str
 
 
@@ -76,8 +76,8 @@ class Case(Struct, frozen=True):
     tools: tuple[ChatMessage, ...] = ()
     model: str = ""
     summary: str = ""
-    kept: int = 0
-    own: tuple[tuple[Message, ...], ...] = ()
+    kept_from: int = 0
+    native_messages: tuple[tuple[Message, ...], ...] = ()
 
     @property
     def past(self) -> tuple[ChatMessage, ...]:
@@ -93,13 +93,13 @@ class Case(Struct, frozen=True):
 # -- making cases -----------------------------------------------------------------------------------------------------
 
 
-def cases(files: Sequence[Path]) -> list[Case]:
+def list_cases(files: Sequence[Path]) -> list[Case]:
     """Returns every cut of every session of the files, in order. Raises whatever `read_file` raises."""
-    names = names_of(files)
-    return [case for path in files for one in conversations(path, names[path]) for case in cuts_of(one)]
+    names = name_files(files)
+    return [case for path in files for one in read_sessions(path, names[path]) for case in find_cuts(one)]
 
 
-def names_of(files: Sequence[Path]) -> dict[Path, str]:
+def name_files(files: Sequence[Path]) -> dict[Path, str]:
     """Gives each file a short, unique name: its own, after as many of its folders as tell it apart."""
     parts = {path: path.absolute().parts for path in files}
     ends = Counts(whole[-count:] for whole in parts.values() for count in range(1, len(whole) + 1))
@@ -107,7 +107,7 @@ def names_of(files: Sequence[Path]) -> dict[Path, str]:
     return {path: "/".join(whole[-alone[path][0] :]) if alone[path] else str(path) for path, whole in parts.items()}
 
 
-def conversations(path: Path, name: str = "", *, format: str | None = None) -> list[Conversation]:
+def read_sessions(path: Path, name: str = "", *, format: str | None = None) -> list[EvalSession]:
     """Reads the sessions of a file in chat form.
 
     Each session is its main path, with broken calls repaired as Tenfold's view would repair them.
@@ -120,61 +120,63 @@ def conversations(path: Path, name: str = "", *, format: str | None = None) -> l
     found = read_file(path, format=format)
     file = name or path.name
     names = [file if len(found) == 1 else f"{file}#{number}" for number in range(len(found))]
-    return [_conversation(recorded, name) for recorded, name in zip(found, names, strict=True)]
+    return [_build_session(recorded, name) for recorded, name in zip(found, names, strict=True)]
 
 
-def cuts_of(conversation: Conversation) -> list[Case]:
+def find_cuts(session: EvalSession) -> list[Case]:
     """Returns the cases of one session: at fixed shares of its messages, and where it was really compacted."""
     cases_by_cut: dict[int, Case] = {}
-    for real in conversation.real:
-        cut = _back(conversation, real.at)
+    for real in session.real_summaries:
+        cut = _find_last_cut(session, real.index)
         if cut:
-            kept = max((i for i in conversation.legal if i <= real.kept), default=0)
-            cases_by_cut[cut] = _case(conversation, cut, COMPACTION, summary=real.text, kept=kept)
-    for share in SHARES:
-        cut = _back(conversation, int(len(conversation.messages) * share))
+            kept = max((i for i in session.legal_cuts if i <= real.kept_from), default=0)
+            cases_by_cut[cut] = _build_case(session, cut, COMPACTION, summary=real.text, kept_from=kept)
+    for share in CUT_SHARES:
+        cut = _find_last_cut(session, int(len(session.messages) * share))
         if cut and cut not in cases_by_cut:
-            cases_by_cut[cut] = _case(conversation, cut, f"{share:.0%}")
+            cases_by_cut[cut] = _build_case(session, cut, f"{share:.0%}")
     return [cases_by_cut[cut] for cut in sorted(cases_by_cut)]
 
 
-def _case(conversation: Conversation, cut: int, kind: str, *, summary: str = "", kept: int = 0) -> Case:
-    name, messages, model = conversation.name, conversation.messages, conversation.model
-    return Case(name, cut, kind, messages, (), model, summary, kept, conversation.own)
+def _build_case(session: EvalSession, cut: int, kind: str, *, summary: str = "", kept_from: int = 0) -> Case:
+    name, messages, model = session.name, session.messages, session.model
+    return Case(name, cut, kind, messages, (), model, summary, kept_from, session.native_messages)
 
 
-def _back(conversation: Conversation, wanted: int) -> int:
+def _find_last_cut(session: EvalSession, limit: int) -> int:
     """Returns the last legal cut up to `limit` that leaves both a past and a future, or 0 if there is none."""
-    last = len(conversation.messages) - _FUTURE
-    return max((i for i in conversation.legal if 0 < i <= min(wanted, last)), default=0)
+    last = len(session.messages) - _MIN_FUTURE
+    return max((i for i in session.legal_cuts if 0 < i <= min(limit, last)), default=0)
 
 
-def _conversation(recorded: Recorded, name: str) -> Conversation:
-    entries = _main_path(recorded.entries)
-    messages_in_view = list(View.of(LogPath(entries)).shown())
+def _build_session(recorded: ParsedSession, name: str) -> EvalSession:
+    entries = _find_main_path(recorded.entries)
+    messages_in_view = list(View.from_path(LogPath(entries)).get_visible_messages())
     items = WIRES[_CHAT].encode([s.message for s in messages_in_view]).items
     messages = tuple(msgspec.json.decode(item.raw, type=ChatMessage) for item in items)
-    first = [messages_in_view[item.of[0]] if item.of else None for item in items]
-    at = [s.at if s is not None else 0 for s in first]
-    legal = tuple(_legal([s.message if s is not None else None for s in first]))
-    real = tuple(_real(entries, at))
-    own = tuple(_own([s.message for s in messages_in_view], [item.of for item in items]))
-    return Conversation(name, messages, legal, real, recorded.info.model, own)
+    first = [messages_in_view[item.indices[0]] if item.indices else None for item in items]
+    at = [s.position if s is not None else 0 for s in first]
+    legal = tuple(_find_legal_cuts([s.message if s is not None else None for s in first]))
+    real = tuple(_find_real_summaries(entries, at))
+    own = tuple(_group_native_messages([s.message for s in messages_in_view], [item.indices for item in items]))
+    return EvalSession(name, messages, legal, real, recorded.info.model, own)
 
 
-def _own(shown: Sequence[Message], made: Sequence[tuple[int, ...]]) -> Iterator[tuple[Message, ...]]:
+def _group_native_messages(
+    messages: Sequence[Message], sources: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[Message, ...]]:
     """Groups the messages in view by the chat message made from them.
 
     A message that became none joins the one before.
     """
-    following = [next((of[0] for of in made[at + 1 :] if of), len(shown)) for at in range(len(made))]
+    following = [next((of[0] for of in sources[at + 1 :] if of), len(messages)) for at in range(len(sources))]
     last = 0
     for end in following:
-        yield tuple(shown[last:end])
+        yield tuple(messages[last:end])
         last = end
 
 
-def _main_path(entries: Sequence[Entry]) -> list[Entry]:
+def _find_main_path(entries: Sequence[Entry]) -> list[Entry]:
     """Returns the entries from the root to the newest one, without other branches: what the model was last sent."""
     by_id = {entry.id: entry for entry in entries}
     path: list[Entry] = []
@@ -185,7 +187,7 @@ def _main_path(entries: Sequence[Entry]) -> list[Entry]:
     return path[::-1]
 
 
-def _legal(messages: Sequence[Message | None]) -> Iterator[int]:
+def _find_legal_cuts(messages: Sequence[Message | None]) -> Iterator[int]:
     """Yields the indexes where the model is about to answer: assistant messages before which no call is open."""
     waiting: set[str] = set()
     for index, message in enumerate(messages):
@@ -193,24 +195,26 @@ def _legal(messages: Sequence[Message | None]) -> Iterator[int]:
             continue
         if message.role == "assistant" and not waiting and index:
             yield index
-        waiting.update(call.id for call in calls_of(message))
-        result = result_of(message)
+        waiting.update(call.id for call in get_tool_calls(message))
+        result = get_tool_result(message)
         if result is not None:
-            waiting.discard(result.call)
+            waiting.discard(result.call_id)
 
 
-def _real(entries: Sequence[Entry], at: Sequence[int]) -> Iterator[RealSummary]:
+def _find_real_summaries(entries: Sequence[Entry], positions: Sequence[int]) -> Iterator[RealSummary]:
     """Yields the summaries that the session's own tool had a model write, by index into the chat messages."""
-    places = {entry.source or entry.id: position for position, entry in enumerate(entries) if hasattr(entry, "source")}
+    places = {
+        entry.source_id or entry.id: position for position, entry in enumerate(entries) if hasattr(entry, "source_id")
+    }
     for position, entry in enumerate(entries):
-        if not isinstance(entry, Custom) or entry.kind not in _SUMMARIES:
+        if not isinstance(entry, CustomEntry) or entry.kind not in _SUMMARY_KINDS:
             continue
-        text, kept = _summary_in(entry.native.body, position, places)
+        text, kept = _read_summary(entry.native.body, position, places)
         if text:
-            yield RealSummary(sum(a < position for a in at), sum(a < kept for a in at), text)
+            yield RealSummary(sum(a < position for a in positions), sum(a < kept for a in positions), text)
 
 
-def _summary_in(body: bytes, position: int, places: Mapping[str, int]) -> tuple[str, int]:
+def _read_summary(body: bytes, position: int, positions: Mapping[str, int]) -> tuple[str, int]:
     """Returns the summary in a compaction line, and the position from which on messages were kept beside it."""
     try:
         found = msgspec.json.decode(body)
@@ -221,28 +225,28 @@ def _summary_in(body: bytes, position: int, places: Mapping[str, int]) -> tuple[
     kept = position
     if isinstance(index := found.get("firstKeptEntryIndex"), int):
         kept = index - 1  # pi also counts the header line
-    elif (source := found.get("firstKeptEntryId")) in places:
-        kept = places[str(source)]
+    elif (source := found.get("firstKeptEntryId")) in positions:
+        kept = positions[str(source)]
     text = found.get("summary")
     if not isinstance(text, str):
         message = found.get("message")
-        text = text_of_message(message) if isinstance(message, dict) else ""
+        text = get_message_text(message) if isinstance(message, dict) else ""
     return text, kept
 
 
 # -- reading messages -------------------------------------------------------------------------------------------------
 
 
-def text_of_message(message: ChatMessage) -> str:
+def get_message_text(message: ChatMessage) -> str:
     """Returns all that a model reads of a message: its text, and its calls' names and unescaped arguments."""
-    parts = [*_texts(message.get("content"))]
-    for name, arguments in calls_in(message):
+    parts = [*_iter_content_texts(message.get("content"))]
+    for name, arguments in get_message_calls(message):
         parts.append(name)
-        parts.append(arguments_text(arguments))
+        parts.append(format_arguments(arguments))
     return "\n".join(part for part in parts if part)
 
 
-def calls_in(message: ChatMessage) -> Iterator[tuple[str, str]]:
+def get_message_calls(message: ChatMessage) -> Iterator[tuple[str, str]]:
     """Yields the name and the raw arguments of each tool call of a message."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
@@ -251,23 +255,23 @@ def calls_in(message: ChatMessage) -> Iterator[tuple[str, str]]:
             yield str(function.get("name", "")), str(function.get("arguments", ""))
 
 
-def arguments_text(arguments: str) -> str:
+def format_arguments(arguments: str) -> str:
     """Returns a call's arguments unescaped, a line for each key and value.
 
     If they are not JSON, returns them as they are.
     """
     try:
-        return "\n".join(_strings(msgspec.json.decode(arguments)))
+        return "\n".join(_iter_strings(msgspec.json.decode(arguments)))
     except msgspec.DecodeError:
         return arguments
 
 
-def role_of(message: ChatMessage) -> str:
+def get_role(message: ChatMessage) -> str:
     """Returns the message's role."""
     return str(message.get("role", ""))
 
 
-def sizes_of(messages: Sequence[ChatMessage]) -> list[int]:
+def count_message_tokens(messages: Sequence[ChatMessage]) -> list[int]:
     """Returns the tokens of each message by the one counter that all methods are measured with."""
     raw = [msgspec.json.encode(message) for message in messages]
     owners: list[int] = []
@@ -277,22 +281,22 @@ def sizes_of(messages: Sequence[ChatMessage]) -> list[int]:
             owners.append(index)
             decoded.append(message)
     totals = [0] * len(messages)
-    for owner, tokens in zip(owners, sizes(decoded, counter()), strict=True):
+    for owner, tokens in zip(owners, measure_messages(decoded, get_counter()), strict=True):
         totals[owner] += tokens
     return totals
 
 
-def tokens_of(messages: Sequence[ChatMessage]) -> int:
+def count_total_tokens(messages: Sequence[ChatMessage]) -> int:
     """Returns the tokens of all the messages together."""
-    return sum(sizes_of(messages))
+    return sum(count_message_tokens(messages))
 
 
-def counter() -> Counter:
+def get_counter() -> Counter:
     """Returns the counter that all measures share."""
-    return counter_for(MODEL).counter
+    return choose_counter(MODEL).counter
 
 
-def _texts(content: object) -> Iterator[str]:
+def _iter_content_texts(content: object) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
@@ -301,12 +305,12 @@ def _texts(content: object) -> Iterator[str]:
                 yield str(part.get("text") or part.get("refusal") or "")
 
 
-def _strings(value: object) -> Iterator[str]:
+def _iter_strings(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield f"{key}: " + "\n".join(_strings(inner))
+            yield f"{key}: " + "\n".join(_iter_strings(inner))
     elif isinstance(value, list):
         for inner in value:
-            yield from _strings(inner)
+            yield from _iter_strings(inner)
     else:
         yield value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -25,43 +25,43 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a
 """One colour for each highlighted line, the first for Tenfold."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 DPI = 100
-SMALL, NORMAL = 8.0, 9.5
+SMALL_FONT, NORMAL_FONT = 8.0, 9.5
 _IDS = re.compile(r' id="[\w.]+_\d+"')
 _SIZE = re.compile(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>')
 
 
-class Drawn(NamedTuple):
+class Chart(NamedTuple):
     """A chart: the name of its file, its title, a caption that says what it shows, and the figure."""
 
     name: str
     title: str
-    says: str
+    caption: str
     figure: Figure
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How one method is drawn in every chart."""
 
     color: str
     marker: str
     width: float
-    above: int
+    z_order: int
 
     @property
-    def strong(self) -> bool:
+    def is_highlighted(self) -> bool:
         """Whether this is one of the highlighted methods."""
         return self.color != MUTED
 
 
-PLAIN = Look(MUTED, ".", 0.8, 1)
+PLAIN_STYLE = LineStyle(MUTED, ".", 0.8, 1)
 
 
-def style() -> AbstractContextManager[None]:
+def apply_style() -> AbstractContextManager[None]:
     """Returns the style that every figure is created and written in, as a context manager."""
     return mpl.rc_context(
         {
             "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
-            "font.size": NORMAL,
+            "font.size": NORMAL_FONT,
             "text.parse_math": False,  # a name may hold a dollar sign
             "text.color": INK,
             "axes.edgecolor": MUTED,
@@ -73,10 +73,10 @@ def style() -> AbstractContextManager[None]:
             "ytick.color": MUTED,
             "xtick.labelcolor": INK,
             "ytick.labelcolor": INK,
-            "xtick.labelsize": NORMAL,
-            "ytick.labelsize": NORMAL,
-            "axes.titlesize": NORMAL,
-            "axes.labelsize": NORMAL,
+            "xtick.labelsize": NORMAL_FONT,
+            "ytick.labelsize": NORMAL_FONT,
+            "axes.titlesize": NORMAL_FONT,
+            "axes.labelsize": NORMAL_FONT,
             "grid.color": MUTED,
             "grid.alpha": 0.25,
             "grid.linewidth": 0.6,
@@ -88,21 +88,22 @@ def style() -> AbstractContextManager[None]:
     )
 
 
-def looks(names: Sequence[str]) -> dict[str, Look]:
+def assign_styles(names: Sequence[str]) -> dict[str, LineStyle]:
     """Gives each of the names a style, the first with the thickest line. All other methods get `PLAIN_STYLE`."""
     return {
-        name: Look(SERIES[i], MARKERS[i], 2.8 if i == 0 else 1.7, 20 - i) for i, name in enumerate(names[: len(SERIES)])
+        name: LineStyle(SERIES[i], MARKERS[i], 2.8 if i == 0 else 1.7, 20 - i)
+        for i, name in enumerate(names[: len(SERIES)])
     }
 
 
-def canvas(width: float, height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:
+def create_canvas(width: float, height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """Returns a figure of this size in inches, and its axes row by row. The figure is not registered with pyplot."""
     figure = Figure(figsize=(width, height), dpi=DPI)
     grid = figure.subplots(rows, columns, squeeze=False)
     return figure, [axes for row in grid for axes in row]
 
 
-def in_thousands(axes: Axes, *, ticks: Sequence[float] = ()) -> None:
+def label_thousands(axes: Axes, *, ticks: Sequence[float] = ()) -> None:
     """Labels a horizontal axis of tokens in thousands, such as 4k."""
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1_000:g}k"))
     if ticks:
@@ -114,7 +115,9 @@ _LEADER = {"arrowstyle": "-", "lw": 0.6, "alpha": 0.6, "shrinkB": 2}
 """The line from a label to the point that it names."""
 
 
-def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str, Look], *, lines: float) -> None:
+def label_line_ends(
+    axes: Axes, tips: Mapping[str, tuple[float, float]], styles: Mapping[str, LineStyle], *, lines: float
+) -> None:
     """Writes each name in a column right of the axes, as close as possible to the end of its line.
 
     `lines` is how many labels fit below each other into the height of the axes.
@@ -123,9 +126,9 @@ def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str,
     across = axes.transData + axes.transAxes.inverted()
     heights = {name: float(across.transform(tip)[1]) for name, tip in tips.items()}
     ordered_names = sorted(tips, key=lambda name: (heights[name], name))
-    places = spread([heights[name] for name in ordered_names], 1 / lines, 0.0, 1.0)
+    places = spread_labels([heights[name] for name in ordered_names], 1 / lines, 0.0, 1.0)
     for name, y in zip(ordered_names, places, strict=True):
-        how = look.get(name, PLAIN)
+        how = styles.get(name, PLAIN_STYLE)
         text = axes.annotate(
             name,
             tips[name],
@@ -133,22 +136,22 @@ def ends(axes: Axes, tips: Mapping[str, tuple[float, float]], look: Mapping[str,
             textcoords="axes fraction",
             va="center",
             color=how.color,
-            fontsize=NORMAL if how.strong else SMALL,
-            fontweight="bold" if how.above == 20 else "normal",
+            fontsize=NORMAL_FONT if how.is_highlighted else SMALL_FONT,
+            fontweight="bold" if how.z_order == 20 else "normal",
             arrowprops=_LEADER | {"color": how.color, "relpos": (0, 0.5)},
             annotation_clip=False,
         )
-        text.set_zorder(how.above)
+        text.set_zorder(how.z_order)
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_labels(targets: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Moves labels apart: returns places near the targets with at least `gap` between two of them.
 
     The targets must be in ascending order. The places lie between `low` and `high` if they fit there. Neighbours that
     are too close are spread around their mean, as in isotonic regression.
     """
     blocks: list[tuple[float, int]] = []  # the mean of wanted[i] - i * gap, and the count
-    for i, value in enumerate(wanted):
+    for i, value in enumerate(targets):
         mean, count = value - i * gap, 1
         while blocks and blocks[-1][0] > mean:
             other, many = blocks.pop()
@@ -161,14 +164,14 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 _SIDES = ((7, 0), (-7, 0))
 """Where a name may stand so that it is clear which point it names: the distance from its point, in points of type."""
-_APART = (
+_REMOTE_PLACES = (
     *((0, 8), (0, -8)),
     *((dx, dy) for dy in (10, -10, 16, -16, 24, -24, 32, -32, 40, -40, 48, -48) for dx in (12, -12, 24, -24)),
 )
 """Where else a name may stand. A line leads from the name to its point, unless it is right above or below the point."""
 
 
-def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[str, Look]) -> None:
+def label_points(axes: Axes, points: Mapping[str, tuple[float, float]], styles: Mapping[str, LineStyle]) -> None:
     """Writes each name beside its point where it covers no other name and no point, highlighted names first.
 
     A highlighted name may stand further away, with a line to its point that crosses nothing. Any other name stands
@@ -180,19 +183,19 @@ def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[
     spots = {name: axes.transData.transform(point) for name, point in points.items()}
     occupied = [Bbox.from_extents(x - 6, y - 6, x + 6, y + 6) for x, y in spots.values()]
     lines: list[Path] = []
-    for name in sorted(points, key=lambda n: -look.get(n, PLAIN).above):
-        how, (x, y) = look.get(name, PLAIN), spots[name]
+    for name in sorted(points, key=lambda n: -styles.get(n, PLAIN_STYLE).z_order):
+        how, (x, y) = styles.get(name, PLAIN_STYLE), spots[name]
         others = [each for each in occupied if not each.contains(x, y)]
         best: tuple[int, Annotation, Bbox, list[Path]] | None = None
-        for dx, dy in (*_SIDES, *_APART) if how.strong else _SIDES:
+        for dx, dy in (*_SIDES, *_REMOTE_PLACES) if how.is_highlighted else _SIDES:
             text = axes.annotate(
                 name,
                 points[name],
                 (dx, dy),
                 textcoords="offset points",
                 color=how.color,
-                fontsize=SMALL,
-                fontweight="bold" if how.above == 20 else "normal",
+                fontsize=SMALL_FONT,
+                fontweight="bold" if how.z_order == 20 else "normal",
                 ha="left" if dx > 0 else "right" if dx < 0 else "center",
                 va="center" if dx else "bottom" if dy > 0 else "top",
                 arrowprops=_LEADER | {"color": how.color, "relpos": (float(dx < 0), 0.5)} if dx and dy else None,
@@ -212,7 +215,7 @@ def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[
             if not hits:
                 break
         assert best is not None
-        if best[0] and not how.strong:
+        if best[0] and not how.is_highlighted:
             best[1].remove()
         else:
             occupied.append(best[2])
@@ -225,25 +228,25 @@ def beside(axes: Axes, points: Mapping[str, tuple[float, float]], look: Mapping[
 def as_png(figure: Figure) -> bytes:
     """Returns the figure as a PNG for the documentation. The same figure gives the same bytes each time."""
     out = io.BytesIO()
-    with style():
+    with apply_style():
         figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
     return out.getvalue()
 
 
-def as_svg(figure: Figure, *, says: str) -> str:
+def as_svg(figure: Figure, *, caption: str) -> str:
     """Returns the figure as an SVG element for an HTML page. The same figure gives the same text each time.
 
     `caption` is read aloud to people who cannot see the chart. The colours come from the page: `currentColor`, and the
     variables --paper, --muted and --series-1 to --series-8.
     """
     out = io.StringIO()
-    with style():
+    with apply_style():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     body = out.getvalue()
     body = _IDS.sub("", body[body.index("<svg ") :])  # ids are equal in all figures, and a page has several
     size = _SIZE.match(body)
     assert size is not None
-    label = says.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    label = caption.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     head = f'<svg viewBox="{size[1]}" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" aria-label="{label}">'
     body = head + body[size.end() :]
     replacements = {INK: "currentColor", MUTED: f"var(--muted, {MUTED})", PAPER: f"var(--paper, {PAPER})"}

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tenfold.evals.future import Recall, area
+from tenfold.evals.future_recall import RecallScore, compute_area
 
 RESAMPLES = 2_000
 """The number of resamples. With fewer, the ends of a 95 % interval vary by more than the third digit."""
-LEVEL = 0.95
+CONFIDENCE = 0.95
 SEED = 1979
 """Any number will do, as long as it is the same in every run."""
 
 Curve = dict[int, tuple[int, int]]
 """The facts (present, needed) at each budget, of one session or of several."""
-Drawing = Mapping[str, int]
+Resample = Mapping[str, int]
 """How often each session is in the resample."""
 
 
@@ -37,36 +37,40 @@ class Interval(Struct, frozen=True):
     high: float
 
 
-def drawings(sessions: Iterable[str]) -> list[Drawing]:
+def draw_resamples(sessions: Iterable[str]) -> list[Resample]:
     """Returns `RESAMPLES` resamples of the sessions. The same names give the same resamples in any order."""
     names = sorted(set(sessions))
     chance = random.Random(SEED)  # noqa: S311 - no secret; the seed makes it the same in every run
     return [Counter(chance.choices(names, k=len(names))) for _ in range(RESAMPLES if names else 0)]
 
 
-def interval(figure: Callable[[Drawing], float], drawn: Sequence[Drawing]) -> Interval:
+def compute_interval(figure: Callable[[Resample], float], resamples: Sequence[Resample]) -> Interval:
     """Returns the figure for all sessions, each once, and its percentile interval over the resamples."""
-    every = dict.fromkeys({name for one in drawn for name in one}, 1)
-    found = sorted(figure(one) for one in drawn)
+    every = dict.fromkeys({name for one in resamples for name in one}, 1)
+    found = sorted(figure(one) for one in resamples)
     if not found:
         return Interval(0.0, 0.0, 0.0)
-    edge = (1 - LEVEL) / 2
-    return Interval(figure(every), _at(found, edge), _at(found, 1 - edge))
+    edge = (1 - CONFIDENCE) / 2
+    return Interval(figure(every), _interpolate_percentile(found, edge), _interpolate_percentile(found, 1 - edge))
 
 
-def of_area(scores: Sequence[Recall], drawn: Sequence[Drawing]) -> Interval:
+def compute_area_interval(scores: Sequence[RecallScore], resamples: Sequence[Resample]) -> Interval:
     """Returns the interval of one method's area over the budgets. The scores must have the area's budgets only."""
-    curves = curves_of(scores)
-    return interval(lambda one: area_under(curves, one), drawn)
+    curves = build_curves(scores)
+    return compute_interval(lambda one: compute_resample_area(curves, one), resamples)
 
 
-def of_lead(scores: Sequence[Recall], others: Sequence[Recall], drawn: Sequence[Drawing]) -> Interval:
+def compute_lead_interval(
+    scores: Sequence[RecallScore], others: Sequence[RecallScore], resamples: Sequence[Resample]
+) -> Interval:
     """Returns the interval of the difference between two methods' areas, both taken on the same resamples."""
-    first, second = curves_of(scores), curves_of(others)
-    return interval(lambda one: area_under(first, one) - area_under(second, one), drawn)
+    first, second = build_curves(scores), build_curves(others)
+    return compute_interval(
+        lambda one: compute_resample_area(first, one) - compute_resample_area(second, one), resamples
+    )
 
 
-def curves_of(scores: Iterable[Recall]) -> dict[str, Curve]:
+def build_curves(scores: Iterable[RecallScore]) -> dict[str, Curve]:
     """Returns the facts (present, needed) by session and budget."""
     out: dict[str, Curve] = {}
     for score in scores:
@@ -76,20 +80,20 @@ def curves_of(scores: Iterable[Recall]) -> dict[str, Curve]:
     return out
 
 
-def area_under(curves: Mapping[str, Curve], drawing: Drawing) -> float:
+def compute_resample_area(curves: Mapping[str, Curve], resample: Resample) -> float:
     """Returns the area over the budgets for the facts of a resample, pooled at each budget."""
     have: dict[int, int] = {}
     wanted: dict[int, int] = {}
-    for name, times in drawing.items():
+    for name, times in resample.items():
         for budget, (present, needed) in curves.get(name, {}).items():
             have[budget] = have.get(budget, 0) + times * present
             wanted[budget] = wanted.get(budget, 0) + times * needed
-    return area({budget: have[budget] / of for budget, of in wanted.items() if of})
+    return compute_area({budget: have[budget] / of for budget, of in wanted.items() if of})
 
 
-def _at(found: Sequence[float], share: float) -> float:
+def _interpolate_percentile(values: Sequence[float], share: float) -> float:
     """Returns the percentile, interpolated linearly between two values."""
-    place = share * (len(found) - 1)
+    place = share * (len(values) - 1)
     low = int(place)
-    high = min(low + 1, len(found) - 1)
-    return found[low] + (found[high] - found[low]) * (place - low)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)

@@ -12,20 +12,28 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tenfold.config.presets import POLICIES
 from tenfold.errors import TenfoldError, UsageError
-from tenfold.evals.cases import MODEL, Case, ChatMessage, calls_in, role_of, sizes_of, tokens_of
-from tenfold.policies import POLICIES
-from tenfold.stateless import compact
+from tenfold.evals.cases import (
+    MODEL,
+    Case,
+    ChatMessage,
+    count_message_tokens,
+    count_total_tokens,
+    get_message_calls,
+    get_role,
+)
+from tenfold.session.stateless import compact
 
 ALL = "all"
-GAP = "[{count:,} earlier messages were left out]"
-MASKED = "[tool output left out: {tokens:,} tokens]"
-SUMMARY = "The conversation before this point was summarized:\n\n{text}"
-_MARK = 16
+GAP_TEXT = "[{count:,} earlier messages were left out]"
+MASK_TEXT = "[tool output left out: {tokens:,} tokens]"
+SUMMARY_TEXT = "The conversation before this point was summarized:\n\n{text}"
+_MARKER_TOKENS = 16
 """Tokens kept free for the marker in the middle."""
 
 
-class Compacted(Struct, frozen=True):
+class MethodResult(Struct, frozen=True):
     """What a method made of a past. `spent_input` and `spent_output` are the tokens of its model calls."""
 
     messages: tuple[ChatMessage, ...]
@@ -36,7 +44,7 @@ class Compacted(Struct, frozen=True):
     note: str = ""
 
 
-class Unable(TenfoldError):
+class UnableError(TenfoldError):
     """Raised by a method that cannot compact this past. The message is the reason that reports show."""
 
 
@@ -48,7 +56,7 @@ class Method(Protocol):
         """The name in tables, and the name that `--methods` takes."""
         ...
 
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """Returns the messages to send in place of `past`, in at most about `budget` tokens. Raises `UnableError`."""
         ...
 
@@ -58,30 +66,30 @@ class Preset(Struct, frozen=True):
 
     name: str
 
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`."""
         start = time.perf_counter()
         compaction = compact(past, to=budget, model=MODEL, format="openai-chat", policy=self.name)
         seconds = time.perf_counter() - start
         out = compaction.outcome
         if out.status not in ("compacted", "nothing"):
-            raise Unable(f"{out.status}: {out.reason}")
+            raise UnableError(f"{out.status}: {out.reason}")
         note = "" if out.status == "compacted" else f"nothing: {out.reason}"
         spent = (out.spent.input_tokens, out.spent.output_tokens)
-        return Compacted(tuple(compaction.messages), tokens_of(compaction.messages), seconds, *spent, note)
+        return MethodResult(tuple(compaction.messages), count_total_tokens(compaction.messages), seconds, *spent, note)
 
 
 class Baseline(Struct, frozen=True):
     """A method of a few lines: a function from messages and a budget to messages."""
 
     name: str
-    made: Callable[[Sequence[ChatMessage], int], list[ChatMessage]]
+    function: Callable[[Sequence[ChatMessage], int], list[ChatMessage]]
 
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`."""
         start = time.perf_counter()
-        messages = self.made(past, budget)
-        return Compacted(tuple(messages), tokens_of(messages), time.perf_counter() - start)
+        messages = self.function(past, budget)
+        return MethodResult(tuple(messages), count_total_tokens(messages), time.perf_counter() - start)
 
 
 class RealSummaries(Struct, frozen=True):
@@ -93,16 +101,16 @@ class RealSummaries(Struct, frozen=True):
     cases: tuple[Case, ...]
     name: str = "real-summary"
 
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`. Raises `UnableError` if the session holds no summary at this cut."""
         del budget
         case = next((c for c in self.cases if c.summary and c.cut == len(past) and c.past == tuple(past)), None)
         if case is None:
-            raise Unable("the session holds no model-written summary at this cut")
-        head = [m for m in past[: case.kept] if role_of(m) == "system"]
-        summary: ChatMessage = {"role": "user", "content": SUMMARY.format(text=case.summary)}
-        messages = (*head, summary, *past[case.kept :])
-        return Compacted(messages, tokens_of(messages), 0.0, note="written by the session's own model")
+            raise UnableError("the session holds no model-written summary at this cut")
+        head = [m for m in past[: case.kept_from] if get_role(m) == "system"]
+        summary: ChatMessage = {"role": "user", "content": SUMMARY_TEXT.format(text=case.summary)}
+        messages = (*head, summary, *past[case.kept_from :])
+        return MethodResult(messages, count_total_tokens(messages), 0.0, note="written by the session's own model")
 
 
 # -- the baselines -----------------------------------------------------------------------------------------------------
@@ -115,50 +123,53 @@ def keep_all(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
 
 def keep_last(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
     """Keeps the system prompt and the newest steps that fit beside it."""
-    head, steps = steps_of(past)
-    room = budget - tokens_of(head)
-    return [*head, *_fitting(steps, room)]
+    head, steps = split_steps(past)
+    room = budget - count_total_tokens(head)
+    return [*head, *_take_fitting(steps, room)]
 
 
 def truncate_middle(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
     """Keeps the system prompt, the oldest steps in half of the budget, a marker, and the newest steps in the rest."""
-    head, steps = steps_of(past)
-    room = budget - tokens_of(head) - _MARK
-    if tokens_of(past) <= budget:
+    head, steps = split_steps(past)
+    room = budget - count_total_tokens(head) - _MARKER_TOKENS
+    if count_total_tokens(past) <= budget:
         return list(past)
-    first = _fitting(steps, room // 2, oldest=True)
-    last = _fitting(steps, room - tokens_of(first))
-    gap: ChatMessage = {"role": "user", "content": GAP.format(count=len(past) - len(head) - len(first) - len(last))}
+    first = _take_fitting(steps, room // 2, oldest=True)
+    last = _take_fitting(steps, room - count_total_tokens(first))
+    gap: ChatMessage = {
+        "role": "user",
+        "content": GAP_TEXT.format(count=len(past) - len(head) - len(first) - len(last)),
+    }
     return [*head, *first, gap, *last]
 
 
 def mask_10(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
     """Replaces every tool output but the newest ten by a marker, then applies `keep_last` if that is not enough."""
-    outputs = [i for i, m in enumerate(past) if role_of(m) == "tool"]
+    outputs = [i for i, m in enumerate(past) if get_role(m) == "tool"]
     old = set(outputs[:-10])
-    sizes = sizes_of(past)
-    masked = [{**m, "content": MASKED.format(tokens=sizes[i])} if i in old else m for i, m in enumerate(past)]
+    sizes = count_message_tokens(past)
+    masked = [{**m, "content": MASK_TEXT.format(tokens=sizes[i])} if i in old else m for i, m in enumerate(past)]
     return keep_last(masked, budget)
 
 
-def steps_of(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[list[ChatMessage]]]:
+def split_steps(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[list[ChatMessage]]]:
     """Splits the past into the leading system messages and steps. A step keeps calls and results together."""
-    start = next((i for i, m in enumerate(past) if role_of(m) != "system"), len(past))
+    start = next((i for i, m in enumerate(past) if get_role(m) != "system"), len(past))
     steps: list[list[ChatMessage]] = []
     for message in past[start:]:
-        if role_of(message) == "tool" and steps and any(True for _ in calls_in(steps[-1][0])):
+        if get_role(message) == "tool" and steps and any(True for _ in get_message_calls(steps[-1][0])):
             steps[-1].append(message)
         else:
             steps.append([message])
     return list(past[:start]), steps
 
 
-def _fitting(steps: Sequence[list[ChatMessage]], room: int, *, oldest: bool = False) -> list[ChatMessage]:
+def _take_fitting(steps: Sequence[list[ChatMessage]], budget: int, *, oldest: bool = False) -> list[ChatMessage]:
     """Returns the messages of as many steps, counted from one end, as fit into the budget."""
     fitting: list[list[ChatMessage]] = []
     for step in steps if oldest else reversed(steps):
-        room -= tokens_of(step)
-        if room < 0:
+        budget -= count_total_tokens(step)
+        if budget < 0:
             break
         fitting.append(step)
     return [message for step in (fitting if oldest else fitting[::-1]) for message in step]
@@ -176,7 +187,7 @@ BASELINES: Mapping[str, Baseline] = {
 """The simple methods that everyone writes first."""
 
 
-def methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
+def get_methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
     """Returns the methods of these names in order, each once; "all" stands for every method.
 
     `cases` hold the real summaries. Raises `UsageError`, with the known names, for any other name.

@@ -17,15 +17,15 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from tenfold import __version__
-from tenfold.evals import gold, replay, report, searching, speed_tables
-from tenfold.evals.drawing import Drawn, as_svg
-from tenfold.evals.goals import Goal, goals, goals_table
-from tenfold.evals.plots import figures
-from tenfold.evals.report import OURS, Yardstick
-from tenfold.evals.standing import areas, together
+from tenfold.evals import gold_answers, quality_report, question_search, replay, speed_tables
+from tenfold.evals.drawing import Chart, as_svg
+from tenfold.evals.goals import YardstickGoal, build_goals_table, judge_goals
+from tenfold.evals.method_comparison import build_total_tables, compute_areas
+from tenfold.evals.plots import draw_charts
+from tenfold.evals.quality_report import OURS, Yardstick
 from tenfold.evals.tables import Table
-from tenfold.evals.verdict import behind, verdict
-from tenfold.shown import told
+from tenfold.evals.verdict import build_behind_table, write_verdict
+from tenfold.text.terminal_safe import sanitize
 
 _TEMPLATE = "page.html.jinja"
 TERMS = {
@@ -50,113 +50,141 @@ TERMS = {
 }
 """The columns of tables that need an explanation."""
 _VERDICTS = ("met", "not met")
-_OPEN = 12
+_MAX_OPEN_TABLES = 12
 """How many tables of a part are shown open. If there are more, all but the first two are folded."""
 
 
-class _Figure(NamedTuple):
+class _PageFigure(NamedTuple):
     title: str
-    says: str
+    caption: str
     svg: Markup
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A part of the report: its charts, then its tables."""
 
     anchor: str
     title: str
-    figures: Sequence[_Figure] = ()
+    figures: Sequence[_PageFigure] = ()
     tables: Sequence[Table] = ()
 
 
-def page(made: Yardstick, *, repeat: str, judged: bool = False) -> str:
+def render_page(yardstick: Yardstick, *, command: str, has_goals: bool = False) -> str:
     """Returns the report as HTML. `command` is the command that repeats it. `has_goals` adds Tenfold's own goals."""
     shape = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    charts = {each.name: each for each in figures(made)}
-    shown_goals = goals(made) if judged else []
-    columns = {name for part in tables(made).values() for table in part for name in table.columns}
-    return shape.from_string(_template()).render(
+    charts = {each.name: each for each in draw_charts(yardstick)}
+    shown_goals = judge_goals(yardstick) if has_goals else []
+    columns = {name for part in build_tables(yardstick).values() for table in part for name in table.columns}
+    return shape.from_string(_load_template()).render(
         title="The yardstick",
-        facts=facts(made),
-        said=[told(sentence.replace("`", "")) for sentence in verdict(made)],
-        sections=[section for section in _sections(made, charts, shown_goals) if section.figures or section.tables],
-        texts=("Goals", behind(made).title, "Other projects"),
+        facts=list_run_facts(yardstick),
+        said=[sanitize(sentence.replace("`", "")) for sentence in write_verdict(yardstick)],
+        sections=[
+            section for section in _build_sections(yardstick, charts, shown_goals) if section.figures or section.tables
+        ],
+        texts=("Goals", build_behind_table(yardstick).title, "Other projects"),
         terms={name: meaning for name, meaning in TERMS.items() if name in columns},
         verdicts=_VERDICTS,
         own=OURS,
-        most=_OPEN,
-        repeat=told(repeat),
+        most=_MAX_OPEN_TABLES,
+        repeat=sanitize(command),
     )
 
 
-def facts(made: Yardstick) -> list[str]:
+def list_run_facts(yardstick: Yardstick) -> list[str]:
     """Returns when, with what, and on which machine the report was made: the line under its title."""
-    out = [made.date, f"Tenfold {made.quality.version if made.quality is not None else __version__}"]
-    if made.quality is not None:
-        out.append(f"tokens counted with {made.quality.counter}")
-    return [told(fact) for fact in (*out, made.machine) if fact]
+    out = [yardstick.date, f"Tenfold {yardstick.quality.version if yardstick.quality is not None else __version__}"]
+    if yardstick.quality is not None:
+        out.append(f"tokens counted with {yardstick.quality.counter}")
+    return [sanitize(fact) for fact in (*out, yardstick.machine) if fact]
 
 
-def today() -> str:
+def get_date() -> str:
     """Returns the current date in UTC."""
     return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """Describes the machine in a line: processors, architecture, system and Python, but no name and no path."""
     system = f"{platform.system()} {platform.release().split('-')[0]}"
     return f"{os.cpu_count()} cores, {platform.machine()}, {system}, Python {platform.python_version()}"
 
 
-def tables(made: Yardstick) -> dict[str, list[Table]]:
+def build_tables(yardstick: Yardstick) -> dict[str, list[Table]]:
     """Returns all tables, by the part of the report that they belong to."""
-    area_by_method = areas(made.quality) if made.quality is not None else {}
+    area_by_method = compute_areas(yardstick.quality) if yardstick.quality is not None else {}
     return {
-        "quality": report.tables(made.quality) if made.quality is not None else [],
-        "replay": [*together(made.replay, area_by_method), *replay.tables(made.replay)]
-        if made.replay is not None
+        "quality": quality_report.build_tables(yardstick.quality) if yardstick.quality is not None else [],
+        "replay": [*build_total_tables(yardstick.replay, area_by_method), *replay.build_tables(yardstick.replay)]
+        if yardstick.replay is not None
         else [],
-        "speed": speed_tables.tables(made.speed) if made.speed is not None else [],
-        "search": [*([searching.table(made.search)] if made.search else []), *gold.tables(made.gold)],
+        "speed": speed_tables.build_tables(yardstick.speed) if yardstick.speed is not None else [],
+        "search": [
+            *([question_search.build_table(yardstick.search)] if yardstick.search else []),
+            *gold_answers.build_tables(yardstick.gold),
+        ],
     }
 
 
-def peers_table(made: Yardstick) -> Table:
+def build_peers_table(yardstick: Yardstick) -> Table:
     """Returns the other projects that were measured, with their versions."""
-    return Table("Other projects", ("project", "version"), sorted(made.peers.items()))
+    return Table("Other projects", ("project", "version"), sorted(yardstick.peers.items()))
 
 
-def _sections(made: Yardstick, drawn: dict[str, Drawn], wanted: Sequence[Goal]) -> Iterator[Section]:
-    found = tables(made)
-    if wanted:
-        yield Section("goals", "Goals", tables=_safe([goals_table(wanted)]))
-    worse = behind(made)
+def _build_sections(
+    yardstick: Yardstick, charts: dict[str, Chart], goals: Sequence[YardstickGoal]
+) -> Iterator[ReportSection]:
+    found = build_tables(yardstick)
+    if goals:
+        yield ReportSection("goals", "Goals", tables=_sanitize_tables([build_goals_table(goals)]))
+    worse = build_behind_table(yardstick)
     if worse.rows:
-        yield Section("behind", worse.title, tables=_safe([worse]))
-    yield Section("recall", "What a compaction keeps", _of(drawn, ("recall", "probes")), _safe(found["quality"]))
-    yield Section("replay", "What a session costs", _of(drawn, ("context", "bill")), _safe(found["replay"]))
-    yield Section("speed", "Speed and memory", _of(drawn, ("speed",)), _safe(found["speed"]))
-    yield Section("search", "Search", tables=_safe(found["search"]))
-    if made.peers:
-        yield Section("peers", "Other projects", tables=_safe([peers_table(made)]))
+        yield ReportSection("behind", worse.title, tables=_sanitize_tables([worse]))
+    yield ReportSection(
+        "recall",
+        "What a compaction keeps",
+        _select_figures(charts, ("recall", "probes")),
+        _sanitize_tables(found["quality"]),
+    )
+    yield ReportSection(
+        "replay",
+        "What a session costs",
+        _select_figures(charts, ("context", "bill")),
+        _sanitize_tables(found["replay"]),
+    )
+    yield ReportSection(
+        "speed", "Speed and memory", _select_figures(charts, ("speed",)), _sanitize_tables(found["speed"])
+    )
+    yield ReportSection("search", "Search", tables=_sanitize_tables(found["search"]))
+    if yardstick.peers:
+        yield ReportSection("peers", "Other projects", tables=_sanitize_tables([build_peers_table(yardstick)]))
 
 
-def _of(drawn: dict[str, Drawn], beginnings: tuple[str, ...]) -> list[_Figure]:
+def _select_figures(charts: dict[str, Chart], prefixes: tuple[str, ...]) -> list[_PageFigure]:
     """Returns the charts whose names begin with one of the prefixes."""
     return [
-        _Figure(told(each.title), told(each.says), Markup(as_svg(each.figure, says=told(each.title))))  # noqa: S704 - matplotlib escapes what it writes
-        for name, each in drawn.items()
-        if name.startswith(beginnings)
+        _PageFigure(
+            sanitize(each.title),
+            sanitize(each.caption),
+            Markup(as_svg(each.figure, caption=sanitize(each.title))),  # noqa: S704 - matplotlib escapes what it writes
+        )
+        for name, each in charts.items()
+        if name.startswith(prefixes)
     ]
 
 
-def _safe(found: Iterable[Table]) -> list[Table]:
+def _sanitize_tables(tables: Iterable[Table]) -> list[Table]:
     """Returns the tables made safe to display."""
     return [
-        Table(told(t.title), tuple(map(told, t.columns)), [tuple(map(told, row)) for row in t.rows], told(t.note))
-        for t in found
+        Table(
+            sanitize(t.title),
+            tuple(map(sanitize, t.columns)),
+            [tuple(map(sanitize, row)) for row in t.rows],
+            sanitize(t.note),
+        )
+        for t in tables
     ]
 
 
-def _template() -> str:
+def _load_template() -> str:
     return files("tenfold.evals").joinpath(_TEMPLATE).read_text("utf-8")

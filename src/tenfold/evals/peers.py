@@ -23,16 +23,16 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import UsageError
-from tenfold.evals.cases import ChatMessage, sizes_of, tokens_of
-from tenfold.evals.methods import Compacted, Unable
+from tenfold.evals.cases import ChatMessage, count_message_tokens, count_total_tokens
+from tenfold.evals.methods import MethodResult, UnableError
 
 ROOT = Path(__file__).resolve().parents[3]
 """The checkout. Peers can be measured only there, since an installed Tenfold has none."""
 
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """How many seconds one compaction may take, including the search for the setting that lands within the budget."""
 
-QUIET = {
+OFFLINE_SETTINGS = {
     "AGENT_FRAMEWORK_USER_AGENT_DISABLED": "true",
     "AGNO_TELEMETRY": "false",
     "ANONYMIZED_TELEMETRY": "false",
@@ -49,10 +49,10 @@ QUIET = {
 }
 """Environment variables that keep the peers from sending telemetry. In addition the worker refuses all connections."""
 
-_ERRORS = "stderr.txt"
+_ERROR_FILE = "stderr.txt"
 
 
-class Known(Struct, frozen=True):
+class PeerMethod(Struct, frozen=True):
     """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment."""
 
     worker: str
@@ -65,32 +65,32 @@ class Known(Struct, frozen=True):
 
 
 PEERS = (
-    Known("langchain", "summarization"),
-    Known("langchain", "clear-tool-uses"),
-    Known("langchain", "trim"),
-    Known("pydantic-ai-harness", "summarizing"),
-    Known("pydantic-ai-harness", "tiered"),
-    Known("google-adk", "token-threshold"),
-    Known("llama-index", "chat-summary"),
-    Known("llama-index", "memory"),
-    Known("agno", "tool-results"),
-    Known("openai-agents", "tool-output-trimmer"),
-    Known("openai-agents", "session-limit"),
-    Known("openai-agents", "responses-compaction"),
-    Known("strands-agents", "summarizing"),
-    Known("strands-agents", "sliding-window"),
-    Known("agent-framework", "token-budget"),
-    Known("deepagents", "summarization"),
-    Known("inspect-ai", "summary"),
-    Known("inspect-ai", "edit"),
-    Known("inspect-ai", "trim"),
-    Known("headroom", "compress"),
-    Known("openhands", "summarizing"),
+    PeerMethod("langchain", "summarization"),
+    PeerMethod("langchain", "clear-tool-uses"),
+    PeerMethod("langchain", "trim"),
+    PeerMethod("pydantic-ai-harness", "summarizing"),
+    PeerMethod("pydantic-ai-harness", "tiered"),
+    PeerMethod("google-adk", "token-threshold"),
+    PeerMethod("llama-index", "chat-summary"),
+    PeerMethod("llama-index", "memory"),
+    PeerMethod("agno", "tool-results"),
+    PeerMethod("openai-agents", "tool-output-trimmer"),
+    PeerMethod("openai-agents", "session-limit"),
+    PeerMethod("openai-agents", "responses-compaction"),
+    PeerMethod("strands-agents", "summarizing"),
+    PeerMethod("strands-agents", "sliding-window"),
+    PeerMethod("agent-framework", "token-budget"),
+    PeerMethod("deepagents", "summarization"),
+    PeerMethod("inspect-ai", "summary"),
+    PeerMethod("inspect-ai", "edit"),
+    PeerMethod("inspect-ai", "trim"),
+    PeerMethod("headroom", "compress"),
+    PeerMethod("openhands", "summarizing"),
 )
 """Every peer, whether or not it is installed. docs/peers.md says which API each one is asked through."""
 
 
-class _Request(Struct, frozen=True):
+class _CompactRequest(Struct, frozen=True):
     id: int
     method: str
     messages: list[ChatMessage]
@@ -99,7 +99,7 @@ class _Request(Struct, frozen=True):
     window: int | None
 
 
-class _Turns(Struct, frozen=True):
+class _TurnsRequest(Struct, frozen=True):
     id: int
     method: str
     messages: list[ChatMessage]
@@ -107,13 +107,13 @@ class _Turns(Struct, frozen=True):
     limit: float
 
 
-class _Timed(Struct, frozen=True):
+class _TurnsAnswer(Struct, frozen=True):
     id: int
     seconds: list[float] = []
     unable: str | None = None
 
 
-class _Answer(Struct, frozen=True):
+class _CompactAnswer(Struct, frozen=True):
     id: int
     messages: list[ChatMessage] = []
     note: str = ""
@@ -123,7 +123,7 @@ class _Answer(Struct, frozen=True):
     unable: str | None = None
 
 
-_Kind = TypeVar("_Kind", _Answer, _Timed)
+_Kind = TypeVar("_Kind", _CompactAnswer, _TurnsAnswer)
 
 
 class Worker:
@@ -132,86 +132,91 @@ class Worker:
     It starts with the first request, takes one request at a time, and ends with this process.
     """
 
-    def __init__(self, command: Sequence[str], *, imports: Path | None = None, patience: float = PATIENCE) -> None:
+    def __init__(self, command: Sequence[str], *, import_folder: Path | None = None, timeout: float = TIMEOUT) -> None:
         self._command = list(command)
-        self._imports = imports
-        self._patience = patience
-        self._asked = 0
+        self._import_folder = import_folder
+        self._timeout = timeout
+        self._request_count = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._home = Path()
-        self._end: Callable[[], object] = lambda: None
+        self._finalizer: Callable[[], object] = lambda: None
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
-    def ask(self, method: str, past: Sequence[ChatMessage], budget: int, *, window: int | None = None) -> _Answer:
+    def ask(
+        self, method: str, past: Sequence[ChatMessage], budget: int, *, window: int | None = None
+    ) -> _CompactAnswer:
         """Returns the peer's answer.
 
         Raises `UnableError` if the peer refuses, ends, takes too long or answers invalid data.
         """
-        self._asked += 1
-        return self._answered(_Request(self._asked, method, list(past), sizes_of(past), budget, window), _Answer)
+        self._request_count += 1
+        return self._send_request(
+            _CompactRequest(self._request_count, method, list(past), count_message_tokens(past), budget, window),
+            _CompactAnswer,
+        )
 
-    def turns(
+    def time_turns(
         self, method: str, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
         """Returns the seconds of the peer's hook in each turn after the first, until `limit` seconds are used.
 
         Raises `UnableError` as `ask` does.
         """
-        self._asked += 1
-        request = _Turns(self._asked, method, list(past), [list(step) for step in steps], limit)
-        return self._answered(request, _Timed).seconds
+        self._request_count += 1
+        request = _TurnsRequest(self._request_count, method, list(past), [list(step) for step in steps], limit)
+        return self._send_request(request, _TurnsAnswer).seconds
 
-    def _answered(self, request: Struct, kind: type[_Kind]) -> _Kind:
-        process = self._running()
+    def _send_request(self, request: Struct, kind: type[_Kind]) -> _Kind:
+        process = self._ensure_process()
         assert process.stdin is not None
         line = msgspec.json.encode(request) + b"\n"
         # Writes in a thread: a process that never reads would block the writer at a full pipe, past the time-out.
-        threading.Thread(target=_write, args=(process.stdin, line), daemon=True).start()
+        threading.Thread(target=_write_line, args=(process.stdin, line), daemon=True).start()
         try:
-            line = self._lines.get(timeout=self._patience)
+            line = self._lines.get(timeout=self._timeout)
         except queue.Empty:
             self.close()
-            raise Unable(f"no answer within {self._patience:g} s, stopped") from None
+            raise UnableError(f"no answer within {self._timeout:g} s, stopped") from None
         if not line:
-            raise Unable(self._last_words(process))
+            raise UnableError(self._explain_exit(process))
         try:
             answer = msgspec.json.decode(line, type=kind)
         except msgspec.DecodeError as error:
             self.close()
-            raise Unable(f"its answer is not of the protocol: {error}") from None
+            raise UnableError(f"its answer is not of the protocol: {error}") from None
         if answer.unable is not None:
-            raise Unable(answer.unable)
+            raise UnableError(answer.unable)
         return answer
 
     def close(self) -> None:
         """Ends the process, if it runs, and removes its home. The next request starts a new process."""
         self._process = None
-        self._end()
+        self._finalizer()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _ensure_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
         self._home = Path(tempfile.mkdtemp(prefix="tenfold-peer-"))
-        with (self._home / _ERRORS).open("wb") as errors:
+        with (self._home / _ERROR_FILE).open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603 - a script of this checkout in an environment beside it
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=self._home,
-                env=surroundings(self._home, self._imports),
+                env=build_environment(self._home, self._import_folder),
             )
         self._process = process
-        self._end = weakref.finalize(self, _ended, process, self._home)
+        self._finalizer = weakref.finalize(self, _end_process, process, self._home)
         assert process.stdout is not None
         self._lines = queue.SimpleQueue()
-        threading.Thread(target=_read, args=(process.stdout, self._lines), daemon=True).start()
+        threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True).start()
         return process
 
-    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+    def _explain_exit(self, process: subprocess.Popen[bytes]) -> str:
         process.wait()
-        lines = (self._home / _ERRORS).read_text(errors="replace").strip().splitlines()
+        lines = (self._home / _ERROR_FILE).read_text(errors="replace").strip().splitlines()
         self.close()
         return f"its process ended with {process.returncode}: {lines[-1][:300] if lines else 'it said nothing'}"
 
@@ -219,25 +224,27 @@ class Worker:
 class Peer:
     """A peer's method as a `Method` of the comparison."""
 
-    def __init__(self, known: Known, worker: Worker) -> None:
-        self._known = known
+    def __init__(self, method: PeerMethod, worker: Worker) -> None:
+        self._method = method
         self._worker = worker
 
     @property
     def name(self) -> str:
         """See `Method.name`."""
-        return self._known.name
+        return self._method.name
 
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`.
 
         `seconds` is the time of the one call that was used, without the search for its setting.
         """
-        answer = self._worker.ask(self._known.method, past, budget)
+        answer = self._worker.ask(self._method.method, past, budget)
         spent = (answer.spent_input, answer.spent_output)
-        return Compacted(tuple(answer.messages), tokens_of(answer.messages), answer.seconds, *spent, answer.note)
+        return MethodResult(
+            tuple(answer.messages), count_total_tokens(answer.messages), answer.seconds, *spent, answer.note
+        )
 
-    def turns(
+    def time_turns(
         self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
         """Returns the seconds of the peer's own hook before a model call, when there is nothing to compact.
@@ -245,36 +252,36 @@ class Peer:
         Each turn adds a step to the past. The first turn is a warm-up. No turn is started after `limit` seconds are
         used. Raises `UnableError`.
         """
-        return self._worker.turns(self._known.method, past, steps, limit=limit)
+        return self._worker.time_turns(self._method.method, past, steps, limit=limit)
 
     def close(self) -> None:
         """Ends the peer's process, which its other methods share. The next request starts it again."""
         self._worker.close()
 
 
-class Absent(Struct, frozen=True):
+class MissingPeer(Struct, frozen=True):
     """A peer that is not installed. It is listed with the reason."""
 
     name: str
     reason: str
 
-    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> Compacted:
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """Raises `UnableError`."""
         del past, budget
-        raise Unable(self.reason)
+        raise UnableError(self.reason)
 
-    def turns(
+    def time_turns(
         self, past: Sequence[ChatMessage], steps: Sequence[Sequence[ChatMessage]], *, limit: float
     ) -> list[float]:
         """Raises `UnableError`."""
         del past, steps, limit
-        raise Unable(self.reason)
+        raise UnableError(self.reason)
 
     def close(self) -> None:
         """Does nothing."""
 
 
-def peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | Absent]:
+def get_peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | MissingPeer]:
     """Returns the named peers, or all of them. A worker's name stands for all of its methods.
 
     Raises `UsageError` for an unknown name.
@@ -284,34 +291,36 @@ def peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer | Absent
         raise UsageError(f"no peer {unknown[0]!r}; there are {', '.join(k.name for k in PEERS)}")
     chosen = [k for k in PEERS if not names or k.name in names or k.worker in names]
     workers: dict[str, Worker] = {}
-    found: list[Peer | Absent] = []
+    found: list[Peer | MissingPeer] = []
     for known in chosen:
         python = root / ".peers" / known.worker / "bin" / "python"
         if not python.exists():
-            found.append(Absent(known.name, _missing(root, known)))
+            found.append(MissingPeer(known.name, _explain_missing(root, known)))
             continue
         if known.worker not in workers:
             script = root / "peers" / known.worker / "worker.py"
-            workers[known.worker] = Worker([str(python), str(script)], imports=root / "peers" / "common")
+            workers[known.worker] = Worker([str(python), str(script)], import_folder=root / "peers" / "common")
         found.append(Peer(known, workers[known.worker]))
     return found
 
 
-def _missing(root: Path, known: Known) -> str:
-    failed = root / ".peers" / f"{known.worker}.failed"
+def _explain_missing(root: Path, method: PeerMethod) -> str:
+    failed = root / ".peers" / f"{method.worker}.failed"
     if failed.exists():
         return f"could not be installed: {failed.read_text().strip()}"
-    return f"{known.worker} is not installed: `make peers` in a checkout of Tenfold"
+    return f"{method.worker} is not installed: `make peers` in a checkout of Tenfold"
 
 
-def surroundings(home: Path, imports: Path | None = None) -> dict[str, str]:
+def build_environment(home: Path, import_folder: Path | None = None) -> dict[str, str]:
     """Returns the environment of a worker: an empty home, no proxies, no keys, and the `OFFLINE_SETTINGS`."""
     variables = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
-    python = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"} | ({"PYTHONPATH": str(imports)} if imports else {})
-    return {**variables, **QUIET, **python, "HOME": str(home), "TMPDIR": str(home)}
+    python = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"} | (
+        {"PYTHONPATH": str(import_folder)} if import_folder else {}
+    )
+    return {**variables, **OFFLINE_SETTINGS, **python, "HOME": str(home), "TMPDIR": str(home)}
 
 
-def _ended(process: subprocess.Popen[bytes], home: Path) -> None:
+def _end_process(process: subprocess.Popen[bytes], home: Path) -> None:
     process.kill()
     process.wait()
     for pipe in (process.stdin, process.stdout):
@@ -321,13 +330,13 @@ def _ended(process: subprocess.Popen[bytes], home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _write(pipe: IO[bytes], line: bytes) -> None:
+def _write_line(pipe: IO[bytes], line: bytes) -> None:
     with contextlib.suppress(OSError, ValueError):  # the process ended early, which the reader notices
         pipe.write(line)
         pipe.flush()
 
 
-def _read(pipe: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+def _read_lines(pipe: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
     with contextlib.suppress(ValueError):  # the pipe was closed under the reader
         for line in pipe:
             lines.put(line)

@@ -16,52 +16,52 @@ from typing import NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
-from tenfold.drive import Answerer
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
+from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
-from tenfold.evals.cases import MODEL, ChatMessage, Conversation, counter
-from tenfold.evals.methods import ALL, BASELINES, Method, Unable
-from tenfold.log.ids import IDS
-from tenfold.log.memory import MemoryStore
-from tenfold.meter.counters import Counter, sizes
-from tenfold.policies import POLICIES
-from tenfold.record.ask import Answer, Summarize
-from tenfold.record.block import Spent
+from tenfold.evals.cases import MODEL, ChatMessage, EvalSession, get_counter
+from tenfold.evals.methods import ALL, BASELINES, Method, UnableError
+from tenfold.meter.counters import Counter, measure_messages
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import ModelCost
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
-from tenfold.session import Place, Session
-from tenfold.settings import policy_for
-from tenfold.view.units import Shown
+from tenfold.session import Session, SessionAddress
+from tenfold.store.ids import IDS
+from tenfold.store.in_memory import MemoryStore
+from tenfold.view.units import VisibleMessage
 from tenfold.wire import WIRES
 
-PREFIX = 6_000
+PREFIX_TOKENS = 6_000
 """The assumed tokens of system prompt and tools, which session files seldom hold.
 
 It is the same for every method. A coding agent's take 3,000 to 12,000 tokens; the first report in the pi session says
 2,775.
 """
-SUMMARY = 1_500
+SUMMARY_TOKENS = 1_500
 """The tokens of a written summary, as in the recorded compactions of the pi session (1,000 to 2,000)."""
-ACT, TARGET, TAIL = 0.85, 0.40, 0.25
+TRIGGER_SHARE, TARGET_SHARE, TAIL_SHARE = 0.85, 0.40, 0.25
 """Shares of the window, for methods without a trigger of their own.
 
 The first is where they act, the same as `tenfold`. The second is the size that they are asked for, the same as
 `tenfold`. The third is what the hand-written summary keeps behind it.
 """
-WRITTEN = "+model"
+MODEL_SUFFIX = "+model"
 """The suffix of a policy whose summaries a model writes."""
 
 
-Key = bytes | int | tuple[int, str]
+MessageKey = bytes | int | tuple[int, str]
 
 
-class Piece(NamedTuple):
+class ReplayMessage(NamedTuple):
     """One message as it is sent: a key that is equal for the same message in the next request, and its tokens."""
 
-    key: Key
+    key: MessageKey
     tokens: int
 
 
-class Sent(Struct, frozen=True):
+class ReplayRequest(Struct, frozen=True):
     """What a player sends: the messages in order, and the tokens of the model calls that it made to compact them.
 
     `seconds` is how long that took, if the player knows it better than a clock around it. `unable` is the reason why a
@@ -69,14 +69,14 @@ class Sent(Struct, frozen=True):
     own.
     """
 
-    pieces: Sequence[Piece]
+    messages: Sequence[ReplayMessage]
     summary_input: int = 0
     summary_output: int = 0
     seconds: float | None = None
     unable: str | None = None
 
 
-class Track(Struct, frozen=True):
+class Recording(Struct, frozen=True):
     """A session as a replay needs it. Each message is decoded and counted once.
 
     `chat_messages` are the same messages in their original form, index for index. `answer_indexes` are the answers of
@@ -84,52 +84,54 @@ class Track(Struct, frozen=True):
     """
 
     name: str
-    chat: tuple[ChatMessage, ...]
+    chat_messages: tuple[ChatMessage, ...]
     messages: tuple[Message, ...]
     tokens: tuple[int, ...]
-    requests: tuple[int, ...]
-    prefix: int = PREFIX
+    answer_indexes: tuple[int, ...]
+    prefix: int = PREFIX_TOKENS
 
 
 class Player(Protocol):
     """A method in the course of one session."""
 
-    def before(self, new: range) -> Sent:
+    def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """Returns the messages to send, after the messages of these new indexes have been added."""
         ...
 
-    def after(self, prompt: int) -> None:
+    def record_usage(self, prompt_tokens: int) -> None:
         """Records the prompt tokens that the provider reports for that request."""
         ...
 
 
-Start = Callable[[Track, int], Player]
+PlayerFactory = Callable[[Recording, int], Player]
 """Creates a player for a recording and a window in tokens."""
 
 
-def track_of(conversation: Conversation, *, prefix: int = PREFIX) -> Track:
+def build_recording(session: EvalSession, *, prefix: int = PREFIX_TOKENS) -> Recording:
     """Returns the requests of a session: one for each answer that follows at least one message."""
-    chat = conversation.messages
-    messages = _decoded([msgspec.json.encode(message) for message in chat])
+    chat = session.messages
+    messages = _decode_messages([msgspec.json.encode(message) for message in chat])
     answers = tuple(i for i, m in enumerate(messages) if m.role == "assistant" and i)
-    return Track(conversation.name, chat, tuple(messages), tuple(sizes(messages, counter())), answers, prefix)
+    return Recording(
+        session.name, chat, tuple(messages), tuple(measure_messages(messages, get_counter())), answers, prefix
+    )
 
 
-def key_of(message: Message) -> bytes:
+def hash_message(message: Message) -> bytes:
     """Returns a digest of all that a provider reads of a message: its role and its parts, ids included."""
     return hashlib.blake2b(msgspec.json.encode((message.role, message.parts)), digest_size=16).digest()
 
 
-def _decoded(raw: Sequence[bytes]) -> list[Message]:
+def _decode_messages(raw: Sequence[bytes]) -> list[Message]:
     """Decodes each item into one message. If an item decodes into several messages, their parts are joined."""
     wire = WIRES["openai-chat"]
     whole = wire.decode(raw)
     if len(whole) == len(raw):
         return whole
-    return [_joined(wire.decode([item])) for item in raw]
+    return [_join_parts(wire.decode([item])) for item in raw]
 
 
-def _joined(messages: Sequence[Message]) -> Message:
+def _join_parts(messages: Sequence[Message]) -> Message:
     first = messages[0]
     return msgspec.structs.replace(first, parts=tuple(part for m in messages for part in m.parts), native=None)
 
@@ -137,71 +139,73 @@ def _joined(messages: Sequence[Message]) -> Message:
 # -- Tenfold -----------------------------------------------------------------------------------------------------------
 
 
-class OfPolicy:
+class PolicyPlayer:
     """Runs a policy of Tenfold in an in-memory session.
 
     It is checked before every request and learns each prompt's size.
     """
 
-    def __init__(self, track: Track, window: int, *, policy: str, model: StandIn | None = None) -> None:
+    def __init__(self, recording: Recording, window: int, *, policy: str, model: StandInModel | None = None) -> None:
         """Creates the session. `model` writes the summaries; without it they are written by code."""
-        self._track, self._window, self._model = track, window, model
-        place = Place(MemoryStore(), IDS.new())
+        self._recording, self._window, self._model = recording, window, model
+        place = SessionAddress(MemoryStore(), IDS.generate())
         answerer = Answerer(model=model)
         self._keys: dict[tuple[int, int, int], bytes] = {}
-        self._session = Session.create(place, policy_for(policy, counter()), model=MODEL, answerer=answerer)
+        self._session = Session.create(place, build_policy(policy, get_counter()), model=MODEL, answerer=answerer)
 
-    def before(self, new: range) -> Sent:
+    def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """See `Player.before`."""
-        session, track = self._session, self._track
-        session.append(*track.messages[new.start : new.stop])
-        check = session.call(window=self._window, floor=track.prefix)
-        spent = Spent()
-        if session.due(check):
+        session, track = self._session, self._recording
+        session.append(*track.messages[new_indexes.start : new_indexes.stop])
+        check = session.build_call(window=self._window, floor=track.prefix)
+        spent = ModelCost()
+        if session.is_check_due(check):
             spent = session.compact(check).spent
-        visible = list(session.view.shown())
-        tokens = session.bench().sizes.each(visible)
-        pieces = [Piece(self._key(s), size) for s, size in zip(visible, tokens, strict=True)]
-        return Sent(pieces, spent.input_tokens, spent.output_tokens)
+        visible = list(session.view.get_visible_messages())
+        tokens = session.get_measures().token_cache.measure(visible)
+        pieces = [ReplayMessage(self._get_key(s), size) for s, size in zip(visible, tokens, strict=True)]
+        return ReplayRequest(pieces, spent.input_tokens, spent.output_tokens)
 
-    def after(self, prompt: int) -> None:
+    def record_usage(self, prompt_tokens: int) -> None:
         """See `Player.after`."""
-        self._session.used(Usage(prompt, model=MODEL, apart=self._track.prefix))
+        self._session.record_usage(Usage(prompt_tokens, model=MODEL, overhead=self._recording.prefix))
 
-    def _key(self, shown: Shown) -> bytes:
+    def _get_key(self, shown: VisibleMessage) -> bytes:
         """Returns a key made from the content: a provider sees no difference if a later Block repeats a message."""
-        if not shown.original and shown.at == shown.of:  # the marker of a call, whose text may change
-            return key_of(shown.message)
+        if (
+            not shown.is_original and shown.position == shown.original_position
+        ):  # the marker of a call, whose text may change
+            return hash_message(shown.message)
         known = self._keys.get(shown.key)
         if known is None:
-            known = self._keys[shown.key] = key_of(shown.message)
+            known = self._keys[shown.key] = hash_message(shown.message)
         return known
 
 
-class StandIn:
+class StandInModel:
     """A stand-in model whose summaries are as long as real ones but empty of content: it shows what they cost.
 
-    Every answer has the requested headings and at most `SUMMARY_TOKENS` tokens.
+    Every answer has the requested headings and at most `MAX_SUMMARY_TOKENS` tokens.
     """
 
     _LINE = "The work went on in this order, as described.\n"
 
-    def __init__(self, count: Counter) -> None:
-        self._count = count
-        self._line = count.count([self._LINE])[0]
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._line_tokens = counter.count([self._LINE])[0]
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         """See `llm.model.Model`."""
-        headings = _headings(ask.prompt)
-        room = min(SUMMARY, ask.max_tokens * 9 // 10)
-        frame = sum(self._count.count([f"{h}\n" for h in headings]))
-        lines = max(1, (room - frame) // (self._line * max(1, len(headings))))
+        headings = _find_headings(ask.prompt)
+        room = min(SUMMARY_TOKENS, ask.max_tokens * 9 // 10)
+        frame = sum(self._counter.count([f"{h}\n" for h in headings]))
+        lines = max(1, (room - frame) // (self._line_tokens * max(1, len(headings))))
         text = "\n".join(f"{h}\n{self._LINE * lines}" for h in headings) or self._LINE * lines
-        read_tokens, written_tokens = self._count.count([f"{ask.system}\n{ask.prompt}", text])
-        return Answer(text, spent=Spent(1, read_tokens, written_tokens, "stand-in", 0.0))
+        read_tokens, written_tokens = self._counter.count([f"{ask.system}\n{ask.prompt}", text])
+        return Answer(text, spent=ModelCost(1, read_tokens, written_tokens, "stand-in", 0.0))
 
 
-def _headings(prompt: str) -> list[str]:
+def _find_headings(prompt: str) -> list[str]:
     """Returns the headings that a prompt asks for. They stand before the material, which begins with a tag."""
     return [line for line in prompt.partition("\n<")[0].splitlines() if line.startswith("## ")]
 
@@ -209,148 +213,167 @@ def _headings(prompt: str) -> list[str]:
 # -- a method that knows one budget ------------------------------------------------------------------------------------
 
 
-class OfMethod:
+class MethodPlayer:
     """Runs a compared method where `tenfold` would act, and asks it for the size that `tenfold` aims at.
 
     The method gets its own last result and the messages since then. If it cannot compact, the list is sent unchanged.
     """
 
-    def __init__(self, track: Track, window: int, *, method: Method) -> None:
-        self._track, self._method = track, method
-        self._most = int(window * ACT)
-        self._budget = max(1, int(window * TARGET) - track.prefix)
-        self._list: list[tuple[ChatMessage, Piece]] = []
+    def __init__(self, recording: Recording, window: int, *, method: Method) -> None:
+        self._recording, self._method = recording, method
+        self._trigger_tokens = int(window * TRIGGER_SHARE)
+        self._budget = max(1, int(window * TARGET_SHARE) - recording.prefix)
+        self._messages: list[tuple[ChatMessage, ReplayMessage]] = []
         self._sizes: dict[bytes, int] = {}
-        self._refused = 0  # messages at the last refusal; the same list is not tried again
+        self._refused_length = 0  # messages at the last refusal; the same list is not tried again
 
-    def before(self, new: range) -> Sent:
+    def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """See `Player.before`."""
-        for index in new:
-            key, tokens = key_of(self._track.messages[index]), self._track.tokens[index]
+        for index in new_indexes:
+            key, tokens = hash_message(self._recording.messages[index]), self._recording.tokens[index]
             self._sizes[key] = tokens
-            self._list.append((self._track.chat[index], Piece(key, tokens)))
-        size = self._track.prefix + sum(piece.tokens for _, piece in self._list)
-        if size <= self._most or len(self._list) == self._refused:
-            return Sent(self._shown())
+            self._messages.append((self._recording.chat_messages[index], ReplayMessage(key, tokens)))
+        size = self._recording.prefix + sum(piece.tokens for _, piece in self._messages)
+        if size <= self._trigger_tokens or len(self._messages) == self._refused_length:
+            return ReplayRequest(self._list_sent())
         try:
-            result = self._method.compact([message for message, _ in self._list], budget=self._budget)
-        except Unable as error:
-            self._refused = len(self._list)
-            return Sent(self._shown(), unable=str(error) or "it gives no reason")
-        self._refused = 0
-        self._list = list(zip(result.messages, self._pieces(result.messages), strict=True))
-        return Sent(self._shown(), result.spent_input, result.spent_output, result.seconds, "")
+            result = self._method.compact([message for message, _ in self._messages], budget=self._budget)
+        except UnableError as error:
+            self._refused_length = len(self._messages)
+            return ReplayRequest(self._list_sent(), unable=str(error) or "it gives no reason")
+        self._refused_length = 0
+        self._messages = list(zip(result.messages, self._count_messages(result.messages), strict=True))
+        return ReplayRequest(self._list_sent(), result.spent_input, result.spent_output, result.seconds, "")
 
-    def after(self, prompt: int) -> None:
+    def record_usage(self, prompt_tokens: int) -> None:
         """Learns nothing."""
 
-    def _shown(self) -> list[Piece]:
-        return [piece for _, piece in self._list]
+    def _list_sent(self) -> list[ReplayMessage]:
+        return [piece for _, piece in self._messages]
 
-    def _pieces(self, given: Sequence[ChatMessage]) -> list[Piece]:
+    def _count_messages(self, chat_messages: Sequence[ChatMessage]) -> list[ReplayMessage]:
         """Returns the messages of a method's result with their tokens.
 
         Only messages not seen before have to be counted.
         """
-        messages = _decoded([msgspec.json.encode(message) for message in given])
-        keys = [key_of(message) for message in messages]
+        messages = _decode_messages([msgspec.json.encode(message) for message in chat_messages])
+        keys = [hash_message(message) for message in messages]
         strange = [i for i, key in enumerate(keys) if key not in self._sizes]
-        for index, tokens in zip(strange, sizes([messages[i] for i in strange], counter()), strict=True):
+        for index, tokens in zip(strange, measure_messages([messages[i] for i in strange], get_counter()), strict=True):
             self._sizes[keys[index]] = tokens
-        return [Piece(key, self._sizes[key]) for key in keys]
+        return [ReplayMessage(key, self._sizes[key]) for key in keys]
 
 
 # -- what people write by hand -----------------------------------------------------------------------------------------
 
 
-class Unchanged:
+class UnchangedPlayer:
     """Sends everything, whatever the window."""
 
-    def __init__(self, track: Track, window: int) -> None:
+    def __init__(self, recording: Recording, window: int) -> None:
         del window
-        self._track = track
-        self._pieces: list[Piece] = []
+        self._recording = recording
+        self._messages: list[ReplayMessage] = []
 
-    def before(self, new: range) -> Sent:
+    def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """See `Player.before`."""
-        self._pieces.extend(Piece(i, self._track.tokens[i]) for i in new)
-        return Sent(self._pieces)
+        self._messages.extend(ReplayMessage(i, self._recording.tokens[i]) for i in new_indexes)
+        return ReplayRequest(self._messages)
 
-    def after(self, prompt: int) -> None:
+    def record_usage(self, prompt_tokens: int) -> None:
         """Learns nothing."""
 
 
-class SlidingTail(Unchanged):
+class SlidingTailPlayer(UnchangedPlayer):
     """Sends the system prompt and the newest messages that fit into the window, chosen anew for each request."""
 
-    def __init__(self, track: Track, window: int) -> None:
-        super().__init__(track, window)
-        self._head = next((i for i, m in enumerate(track.messages) if m.role != "system"), len(track.messages))
-        self._sums = [0, *accumulate(track.tokens)]
-        self._room = window - track.prefix - self._sums[self._head]
+    def __init__(self, recording: Recording, window: int) -> None:
+        super().__init__(recording, window)
+        self._head_end = next(
+            (i for i, m in enumerate(recording.messages) if m.role != "system"), len(recording.messages)
+        )
+        self._token_sums = [0, *accumulate(recording.tokens)]
+        self._tail_budget = window - recording.prefix - self._token_sums[self._head_end]
 
-    def before(self, new: range) -> Sent:
+    def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """See `Player.before`."""
-        everything = super().before(new).pieces
-        first = bisect_left(self._sums, self._sums[new.stop] - self._room, self._head, new.stop)
-        start = _whole(self._track, first, new.stop)
-        return Sent([*everything[: self._head], *everything[max(start, self._head) :]])
+        everything = super().prepare_request(new_indexes).messages
+        first = bisect_left(
+            self._token_sums, self._token_sums[new_indexes.stop] - self._tail_budget, self._head_end, new_indexes.stop
+        )
+        start = _find_step_start(self._recording, first, new_indexes.stop)
+        return ReplayRequest([*everything[: self._head_end], *everything[max(start, self._head_end) :]])
 
 
-class Summarized(Unchanged):
+class SummarizingPlayer(UnchangedPlayer):
     """When the window is nearly full, has a model summarize everything but the newest quarter of the window."""
 
-    def __init__(self, track: Track, window: int) -> None:
-        super().__init__(track, window)
+    def __init__(self, recording: Recording, window: int) -> None:
+        super().__init__(recording, window)
         self._window = window
-        self._kept = 0  # the first message that is sent unchanged
-        self._summary: list[Piece] = []
-        self._sums = [0, *accumulate(track.tokens)]
+        self._kept_from = 0  # the first message that is sent unchanged
+        self._summary: list[ReplayMessage] = []
+        self._token_sums = [0, *accumulate(recording.tokens)]
 
-    def before(self, new: range) -> Sent:
+    def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """See `Player.before`."""
-        super().before(new)
+        super().prepare_request(new_indexes)
         summary_input = 0
-        request_tokens = self._size(new.stop)
-        if request_tokens > self._window * ACT:
-            tail = int(self._window * TAIL)
-            first = bisect_left(self._sums, self._sums[new.stop] - tail, self._kept, new.stop)
-            start = _whole(self._track, first, new.stop)
-            if start > self._kept:
-                summary_input = sum(p.tokens for p in self._summary) + self._sums[start] - self._sums[self._kept]
-                self._kept, self._summary = start, [Piece((start, "summary"), SUMMARY)]
-        return Sent([*self._summary, *self._pieces[self._kept :]], summary_input, SUMMARY if summary_input else 0)
+        request_tokens = self._count_tokens(new_indexes.stop)
+        if request_tokens > self._window * TRIGGER_SHARE:
+            tail = int(self._window * TAIL_SHARE)
+            first = bisect_left(
+                self._token_sums, self._token_sums[new_indexes.stop] - tail, self._kept_from, new_indexes.stop
+            )
+            start = _find_step_start(self._recording, first, new_indexes.stop)
+            if start > self._kept_from:
+                summary_input = (
+                    sum(p.tokens for p in self._summary) + self._token_sums[start] - self._token_sums[self._kept_from]
+                )
+                self._kept_from, self._summary = start, [ReplayMessage((start, "summary"), SUMMARY_TOKENS)]
+        return ReplayRequest(
+            [*self._summary, *self._messages[self._kept_from :]], summary_input, SUMMARY_TOKENS if summary_input else 0
+        )
 
-    def _size(self, end: int) -> int:
-        return self._track.prefix + sum(p.tokens for p in self._summary) + self._sums[end] - self._sums[self._kept]
+    def _count_tokens(self, end: int) -> int:
+        return (
+            self._recording.prefix
+            + sum(p.tokens for p in self._summary)
+            + self._token_sums[end]
+            - self._token_sums[self._kept_from]
+        )
 
 
-def _whole(track: Track, first: int, end: int) -> int:
+def _find_step_start(recording: Recording, first: int, end: int) -> int:
     """Returns the first index from `first` on where no step is split, or else the beginning of the last step."""
-    later = next((i for i in range(first, end) if track.messages[i].role != "tool"), None)
+    later = next((i for i in range(first, end) if recording.messages[i].role != "tool"), None)
     if later is not None:
         return later
-    return next((i for i in range(end - 1, -1, -1) if track.messages[i].role != "tool"), 0)
+    return next((i for i in range(end - 1, -1, -1) if recording.messages[i].role != "tool"), 0)
 
 
-_ONE_BUDGET = ("keep-last", "truncate-middle", "mask-10")
-BY_HAND: Mapping[str, Start] = {"none": Unchanged, "sliding-tail": SlidingTail, "summarize": Summarized}
+_BASELINE_NAMES = ("keep-last", "truncate-middle", "mask-10")
+MANUAL_PLAYERS: Mapping[str, PlayerFactory] = {
+    "none": UnchangedPlayer,
+    "sliding-tail": SlidingTailPlayer,
+    "summarize": SummarizingPlayer,
+}
 """The simple methods that everyone writes first, applied before each request."""
 
 
-def starts(names: Sequence[str], others: Sequence[Method] = ()) -> dict[str, Start]:
+def get_player_factories(names: Sequence[str], others: Sequence[Method] = ()) -> dict[str, PlayerFactory]:
     """Returns the factories of the players with these names, in order, each once. "all" stands for every player.
 
     A policy's name with `+model` has a stand-in model write its summaries. `others` are methods without a trigger of
     their own, for instance peers. Raises `UsageError`, with the known names, for an unknown name.
     """
-    known: dict[str, Start] = dict(BY_HAND)
+    known: dict[str, PlayerFactory] = dict(MANUAL_PLAYERS)
     for policy in ("tenfold", *(p for p in POLICIES if p != "tenfold")):
-        known[policy] = partial(OfPolicy, policy=policy)
-        known[policy + WRITTEN] = partial(OfPolicy, policy=policy, model=StandIn(counter()))
-    for method in (*(BASELINES[name] for name in _ONE_BUDGET), *others):
-        known[method.name] = partial(OfMethod, method=method)
-    chosen: dict[str, Start] = {}
+        known[policy] = partial(PolicyPlayer, policy=policy)
+        known[policy + MODEL_SUFFIX] = partial(PolicyPlayer, policy=policy, model=StandInModel(get_counter()))
+    for method in (*(BASELINES[name] for name in _BASELINE_NAMES), *others):
+        known[method.name] = partial(MethodPlayer, method=method)
+    chosen: dict[str, PlayerFactory] = {}
     for name in names:
         if name != ALL and name not in known:
             raise UsageError(f"no method is called {name!r}; there are {ALL}, {', '.join(known)}")

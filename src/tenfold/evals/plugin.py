@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tenfold.evals.losses import Survived
+    from tenfold.evals.losses import SurvivalResult
 
-KEPT = "tenfold kept"
+KEPT_PROPERTY = "tenfold kept"
 """The property of a test's report that says what was kept of one session. It also comes back from a worker process."""
 
 
 @pytest.fixture
-def survives(request: pytest.FixtureRequest) -> Callable[..., tuple[Survived, ...]]:
+def survives(request: pytest.FixtureRequest) -> Callable[..., tuple[SurvivalResult, ...]]:
     """`tenfold.testing.assert_survives`, with the session's path taken from the test's folder.
 
     What was kept is also written into the run's JUnit report, as properties of the test, and told at its end.
     """
-    from tenfold.evals.surviving import assert_survives  # noqa: PLC0415 - nothing is loaded before a test asks for it
+    from tenfold.evals.survival import assert_survives  # noqa: PLC0415 - nothing is loaded before a test asks for it
 
-    def judged(compactor: object, session: object, **options: object) -> tuple[Survived, ...]:
+    def judge(compactor: object, session: object, **options: object) -> tuple[SurvivalResult, ...]:
         __tracebackhide__ = True
         if isinstance(session, str | Path):
             session = request.path.parent / session
@@ -35,24 +35,24 @@ def survives(request: pytest.FixtureRequest) -> Callable[..., tuple[Survived, ..
             own = request.node.user_properties  # `record_property` warns about pytest's own JUnit family
             own += [(f"tenfold {each.session} {kind}", f"{k}/{n}") for kind, (k, n) in each.kept.items()]
             own.append((f"tenfold {each.session} tokens", f"{each.tokens[0]} -> {each.tokens[1]}"))
-            own.append((KEPT, told(each)))
+            own.append((KEPT_PROPERTY, format_kept(each)))
         return found
 
-    return judged
+    return judge
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Shows what passing tests kept, so that a falling share is noticed before it is too low."""
     reports = [report for found in terminalreporter.stats.values() for report in found]
     ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
-    lines = [f"{each.nodeid}: {text}" for each in ended for name, text in each.user_properties if name == KEPT]
+    lines = [f"{each.nodeid}: {text}" for each in ended for name, text in each.user_properties if name == KEPT_PROPERTY]
     if lines:
         terminalreporter.section("what survived compaction")
         for line in lines:
             terminalreporter.write_line(line)
 
 
-def told(each: Survived) -> str:
+def format_kept(result: SurvivalResult) -> str:
     """Returns what was kept of one session, in a line."""
-    kept = ", ".join(f"{kind} {kept}/{asked}" for kind, (kept, asked) in each.kept.items())
-    return f"{each.session}: {each.tokens[0]:,} -> {each.tokens[1]:,} tokens: {kept}"
+    kept = ", ".join(f"{kind} {kept}/{asked}" for kind, (kept, asked) in result.kept.items())
+    return f"{result.session}: {result.tokens[0]:,} -> {result.tokens[1]:,} tokens: {kept}"

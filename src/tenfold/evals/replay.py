@@ -15,18 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from tenfold.evals.bill import Bill, Prices, Request, billed, price_table
-from tenfold.evals.players import Piece, Player, Start, Track
-from tenfold.evals.tables import Table, most_often
+from tenfold.evals.bill import Bill, Prices, RequestTokens, build_price_table, compute_bill
+from tenfold.evals.players import Player, PlayerFactory, Recording, ReplayMessage
+from tenfold.evals.tables import Table, find_most_frequent
 
 _MILLION = 1_000_000
 
 
-AT_ONCE = 2
+MAX_CONCURRENT = 2
 """How many lanes of methods run at the same time."""
 
 
-class Replayed(Struct, frozen=True):
+class SessionReplay(Struct, frozen=True):
     """One session played by one method in one window. All numbers are tokens or requests, unless stated otherwise.
 
     `overflows` are requests larger than the window, which a provider would refuse; the bill counts them all the same.
@@ -61,20 +61,22 @@ class Replayed(Struct, frozen=True):
     unable: str = ""
 
     @property
-    def hit(self) -> float:
+    def cached_share(self) -> float:
         """The share of the input that came from the cache."""
         return self.read / self.sent if self.sent else 0.0
 
 
-def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequence[Prices] = ()) -> Replayed:
+def replay_session(
+    recording: Recording, method: str, build_player: PlayerFactory, *, window: int, prices: Sequence[Prices] = ()
+) -> SessionReplay:
     """Plays a session with one method. Each request costs O(messages in view), and no message is counted twice."""
     began = time.perf_counter()
-    player = start(track, window)
+    player = build_player(recording, window)
     waits = [time.perf_counter() - began]
-    requests, rewrote, answers = _played(track, player, waits)
+    requests, rewrote, answers = _play_requests(recording, player, waits)
     refusals = [reason for reason in answers if reason]
-    return Replayed(
-        track.name,
+    return SessionReplay(
+        recording.name,
         method,
         window,
         len(requests),
@@ -82,12 +84,12 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
         sum(r.total > window for r in requests),
         len(rewrote),
         sum(r.total for r in requests),
-        sum(r.read for r in requests),
-        sum(r.rewritten for r in requests),
+        sum(r.cache_reads for r in requests),
+        sum(r.rewritten_input for r in requests),
         sum(r.output for r in requests),
         sum(r.summary_input for r in requests),
         sum(r.summary_output for r in requests),
-        tuple(billed(requests, each) for each in prices),
+        tuple(compute_bill(requests, each) for each in prices),
         sum(waits),
         max(waits),
         tuple(r.total for r in requests),
@@ -98,44 +100,46 @@ def replay(track: Track, method: str, start: Start, *, window: int, prices: Sequ
     )
 
 
-def _played(track: Track, player: Player, waits: list[float]) -> tuple[list[Request], list[int], list[str]]:
+def _play_requests(
+    recording: Recording, player: Player, waits: list[float]
+) -> tuple[list[RequestTokens], list[int], list[str]]:
     """Returns the requests, the indexes of those that rewrote the one before, and the answers to compaction requests.
 
     An answer is "" if there was a result, and otherwise the reason. The waits are appended to `waits`.
     """
-    requests: list[Request] = []
+    requests: list[RequestTokens] = []
     rewrote: list[int] = []
     answers: list[str] = []
     seen = 0
-    before: list[Piece] = []
-    for answer in track.requests:
+    before: list[ReplayMessage] = []
+    for answer in recording.answer_indexes:
         new = range(seen, answer)
         seen = answer
         began = time.perf_counter()
-        sent = player.before(new)
+        sent = player.prepare_request(new)
         waits.append(sent.seconds if sent.seconds is not None else time.perf_counter() - began)
         answers += [] if sent.unable is None else [sent.unable]
-        pieces = list(sent.pieces)
-        same = shared(before, pieces)
+        pieces = list(sent.messages)
+        same = count_shared(before, pieces)
         if same < len(before):
             rewrote.append(len(requests))
-        total = track.prefix + sum(piece.tokens for piece in pieces)
+        total = recording.prefix + sum(piece.tokens for piece in pieces)
         requests.append(
-            Request(
-                track.prefix + sum(piece.tokens for piece in pieces[:same]) if requests else 0,
+            RequestTokens(
+                recording.prefix + sum(piece.tokens for piece in pieces[:same]) if requests else 0,
                 total,
-                sum(track.tokens[i] for i in new) + (0 if requests else track.prefix),
-                track.tokens[answer],
+                sum(recording.tokens[i] for i in new) + (0 if requests else recording.prefix),
+                recording.tokens[answer],
                 sent.summary_input,
                 sent.summary_output,
             )
         )
-        player.after(total)
+        player.record_usage(total)
         before = pieces
     return requests, rewrote, answers
 
 
-def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:
+def count_shared(before: Sequence[ReplayMessage], after: Sequence[ReplayMessage]) -> int:
     """Returns how many messages two lists have in common from the beginning on."""
     if before == after[: len(before)]:
         return len(before)
@@ -145,34 +149,36 @@ def shared(before: Sequence[Piece], after: Sequence[Piece]) -> int:
 # -- all sessions ------------------------------------------------------------------------------------------------------
 
 
-def replays(
-    tracks: Sequence[Track],
-    chosen: Mapping[str, Start],
+def replay_sessions(
+    recordings: Sequence[Recording],
+    factories: Mapping[str, PlayerFactory],
     *,
     windows: Sequence[int],
     prices: Sequence[Prices] = (),
-    told: Callable[[], object] = lambda: None,
-) -> list[Replayed]:
+    on_progress: Callable[[], object] = lambda: None,
+) -> list[SessionReplay]:
     """Plays every session in every window with every method, in that order. Calls `on_progress` after each.
 
     The methods of one peer share a process and take turns.
     """
     lanes: dict[str, list[str]] = {}
-    for name in chosen:
+    for name in factories:
         lanes.setdefault(name.partition("/")[0], []).append(name)
-    done: dict[tuple[int, int, str], Replayed] = {}
+    done: dict[tuple[int, int, str], SessionReplay] = {}
 
-    def through(lane: Sequence[str]) -> None:
-        for number, track in enumerate(tracks):
+    def run_lane(lane: Sequence[str]) -> None:
+        for number, track in enumerate(recordings):
             for window in windows:
                 for name in lane:
-                    done[number, window, name] = replay(track, name, chosen[name], window=window, prices=prices)
-                    told()
+                    done[number, window, name] = replay_session(
+                        track, name, factories[name], window=window, prices=prices
+                    )
+                    on_progress()
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for ended in [pool.submit(through, lane) for lane in lanes.values()]:
+    with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
+        for ended in [pool.submit(run_lane, lane) for lane in lanes.values()]:
             ended.result()
-    return [done[number, window, name] for number in range(len(tracks)) for window in windows for name in chosen]
+    return [done[number, window, name] for number in range(len(recordings)) for window in windows for name in factories]
 
 
 class Replays(Struct, frozen=True):
@@ -182,42 +188,45 @@ class Replays(Struct, frozen=True):
     counter: str
     prefix: int
     prices: tuple[Prices, ...]
-    played: tuple[Replayed, ...]
+    played: tuple[SessionReplay, ...]
     lists: str = ""
 
 
-def able(made: Replays) -> list[Replayed]:
+def select_able(replays: Replays) -> list[SessionReplay]:
     """Returns the results to compare, without methods that failed whenever they were asked in any session."""
-    gave = {one.method for one in made.played if one.asked > one.refusals}
-    never = {one.method for one in made.played if one.unable} - gave
-    return [one for one in made.played if one.method not in never]
+    gave = {one.method for one in replays.played if one.asked > one.refusals}
+    never = {one.method for one in replays.played if one.unable} - gave
+    return [one for one in replays.played if one.method not in never]
 
 
-def no_result(played: Sequence[Replayed]) -> str:
+def format_refusals(session_replays: Sequence[SessionReplay]) -> str:
     """Returns how often a method gave no result, out of the times it was asked."""
-    asked = sum(one.asked for one in played)
-    return f"{sum(one.refusals for one in played)}/{asked}" if asked else "-"
+    asked = sum(one.asked for one in session_replays)
+    return f"{sum(one.refusals for one in session_replays)}/{asked}" if asked else "-"
 
 
-def tables(made: Replays) -> list[Table]:
+def build_tables(replays: Replays) -> list[Table]:
     """Returns a table for each session and window, then what could not run, then the prices.
 
     Methods keep their order.
     """
-    found: dict[tuple[str, int], list[Replayed]] = {}
-    for one in able(made):
+    found: dict[tuple[str, int], list[SessionReplay]] = {}
+    for one in select_able(replays):
         found.setdefault((one.session, one.window), []).append(one)
-    last = [unable(made), price_table(made.prices, made.lists)]
-    return [*(_table(made, played) for played in found.values()), *(table for table in last if table.rows)]
+    last = [build_unable_table(replays), build_price_table(replays.prices, replays.lists)]
+    return [
+        *(_build_session_table(replays, played) for played in found.values()),
+        *(table for table in last if table.rows),
+    ]
 
 
-def unable(made: Replays) -> Table:
+def build_unable_table(replays: Replays) -> Table:
     """Returns the methods that never gave a result in some session, with the most frequent reason."""
-    found: dict[str, list[Replayed]] = {}
-    for one in made.played:
+    found: dict[str, list[SessionReplay]] = {}
+    for one in replays.played:
         found.setdefault(one.method, []).append(one)
     rows: list[tuple[str, ...]] = [
-        (name, no_result(own), most_often(one.unable for one in own if one.unable))
+        (name, format_refusals(own), find_most_frequent(one.unable for one in own if one.unable))
         for name, own in found.items()
         if any(one.unable for one in own)
     ]
@@ -225,8 +234,8 @@ def unable(made: Replays) -> Table:
     return Table("Could not run in a replay", columns, rows, "one that never gave a result stands in no other table")
 
 
-def _table(made: Replays, played: Sequence[Replayed]) -> Table:
-    bills = tuple(prices.model.rpartition(":")[2] for prices in made.prices)
+def _build_session_table(replays: Replays, session_replays: Sequence[SessionReplay]) -> Table:
+    bills = tuple(prices.model.rpartition(":")[2] for prices in replays.prices)
     columns = ("method", "peak", "over", "no result", "compactions", "sent", "cached", "rewritten", *bills)
     columns += ("blocked", "longest")
     rows = [
@@ -234,20 +243,21 @@ def _table(made: Replays, played: Sequence[Replayed]) -> Table:
             one.method,
             f"{one.peak:,}",
             f"{one.overflows}",
-            no_result([one]),
+            format_refusals([one]),
             f"{one.compactions}",
             f"{one.sent / _MILLION:.2f}M",
-            f"{one.hit:.1%}",
+            f"{one.cached_share:.1%}",
             f"{one.rewritten / _MILLION:.2f}M",
             *(f"${bill.total:.2f}" for bill in one.bills),
             f"{one.blocked:.2f}s",
             f"{one.longest:.2f}s",
         )
-        for one in played
+        for one in session_replays
     ]
-    count = max(one.requests for one in played)
+    count = max(one.requests for one in session_replays)
     note = (
-        f"{count:,} requests, {made.prefix:,} tokens of system prompt and tools assumed in each; over: requests larger "
+        f"{count:,} requests, {replays.prefix:,} tokens of system prompt and tools assumed in each; "
+        "over: requests larger "
         "than the window; no result: of the times the method was asked; blocked: model calls apart"
     )
-    return Table(f"{played[0].session}, window {played[0].window:,}", columns, rows, note)
+    return Table(f"{session_replays[0].session}, window {session_replays[0].window:,}", columns, rows, note)

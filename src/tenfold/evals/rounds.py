@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from tenfold.errors import UsageError
 from tenfold.evals.cases import ChatMessage
-from tenfold.evals.methods import Compacted, Method, steps_of
+from tenfold.evals.methods import Method, MethodResult, split_steps
 
 
-def grown(method: Method, past: Sequence[ChatMessage], *, budget: int, rounds: int) -> Compacted:
+def compact_in_rounds(method: Method, past: Sequence[ChatMessage], *, budget: int, rounds: int) -> MethodResult:
     """Returns what a method makes of the past when it grows in `rounds` equal stretches and is compacted after each.
 
     Each time the method gets its own last result and the messages of the next stretch. Stretches end where no call is
@@ -20,8 +20,8 @@ def grown(method: Method, past: Sequence[ChatMessage], *, budget: int, rounds: i
     """
     if rounds < 1:
         raise UsageError(f"{rounds} rounds: a past is compacted at least once")
-    result = Compacted((), 0, 0.0)
-    for stretch in stretches(past, rounds):
+    result = MethodResult((), 0, 0.0)
+    for stretch in split_past(past, rounds):
         new = method.compact((*result.messages, *stretch), budget=budget)
         result = replace(
             new,
@@ -32,12 +32,12 @@ def grown(method: Method, past: Sequence[ChatMessage], *, budget: int, rounds: i
     return result
 
 
-def stretches(past: Sequence[ChatMessage], rounds: int) -> list[tuple[ChatMessage, ...]]:
+def split_past(past: Sequence[ChatMessage], rounds: int) -> list[tuple[ChatMessage, ...]]:
     """Splits the past into `rounds` stretches of about equal length that never end inside a step.
 
     A short past has fewer.
     """
-    head, steps = steps_of(past)
+    head, steps = split_steps(past)
     ends = [len(head)]
     for step in steps:
         ends.append(ends[-1] + len(step))

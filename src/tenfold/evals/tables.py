@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from textwrap import shorten
 from typing import NamedTuple
 
-_REASON = 120
+_MAX_REASON = 120
 """The most characters of a reason in a table. It ends with a whole word."""
 
 
@@ -20,7 +20,7 @@ class Table(NamedTuple):
     note: str = ""
 
 
-def most_often(reasons: Iterable[str]) -> str:
+def find_most_frequent(reasons: Iterable[str]) -> str:
     """Returns the most frequent reason, shortened to a line that fits into a table."""
     ((reason, _),) = Counter(" ".join(each.split()) for each in reasons).most_common(1)
-    return shorten(reason, _REASON, placeholder=" …")
+    return shorten(reason, _MAX_REASON, placeholder=" …")

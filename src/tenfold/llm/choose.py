@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-ROWS: Mapping[str, str] = MappingProxyType(
+PREFERRED_MODELS: Mapping[str, str] = MappingProxyType(
     {
         "anthropic": "claude-haiku",
         "openai": "gpt-4o-mini",
@@ -29,11 +29,11 @@ ROWS: Mapping[str, str] = MappingProxyType(
 then taken."""
 AUTO = "auto"
 """Stands for the models that `choose_models` returns, where a model is to be named."""
-LEAST_WINDOW = 8_000
+MIN_WINDOW = 8_000
 """The rule by price ignores models with fewer tokens of context than this."""
-NEAR = 2.0
+CHEAP_FACTOR = 2.0
 """How many times the lowest price still counts as cheap. The newest of the cheap models is taken."""
-_SPELLED = {"aws": "bedrock", "x-ai": "xai"}
+_PROVIDER_SPELLINGS = {"aws": "bedrock", "x-ai": "xai"}
 """Providers whose names differ between genai-prices and model strings."""
 _OTHER_USES = re.compile(
     r"embed|tts|audio|realtime|transcri|moderation|guard|ocr|rerank|image|speech|sonic|voxtral|whisper|:batch|^~"
@@ -41,7 +41,7 @@ _OTHER_USES = re.compile(
 _DATE = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)(?!\d)|(?<!\d)(2\d)(0[1-9]|1[0-2])(?!\d)")
 
 
-class Listed(Struct, frozen=True):
+class ListedModel(Struct, frozen=True):
     """A model that a provider lists. `price` is in US dollars per million input tokens.
 
     `window` is in tokens, or None if it is not known. `released` is the date in the model's name ("2025-10-01"), or "".
@@ -53,77 +53,86 @@ class Listed(Struct, frozen=True):
     released: str = ""
 
 
-class Offer(Struct, frozen=True):
+class ProviderCatalog(Struct, frozen=True):
     """The models of one provider.
 
     `provider` is its name in model strings, and `preferred_model` its row in `PREFERRED_MODELS`, or "".
     """
 
     provider: str
-    row: str
-    listed: tuple[Listed, ...]
+    preferred_model: str
+    models: tuple[ListedModel, ...]
 
 
-class Choice(Struct, frozen=True):
+class ModelChoice(Struct, frozen=True):
     """A model that is to write summaries, and the reason for it."""
 
     model: str
     why: str
 
 
-def cheapest(listed: Sequence[Listed]) -> Listed | None:
+def find_cheapest(models: Sequence[ListedModel]) -> ListedModel | None:
     """Applies the rule by price (spec tiers.B14): the newest model within twice the lowest price above zero.
 
     Models without a price are ignored, and so are those whose window is unknown or below 8,000 tokens. Of several
     models with the same date the cheapest is taken, then the first by name. If one is listed twice, its largest window
     counts.
     """
-    usable = [m for m in listed if m.price > 0 and (m.window or 0) >= LEAST_WINDOW]
+    usable = [m for m in models if m.price > 0 and (m.window or 0) >= MIN_WINDOW]
     if not usable:
         return None
     lowest = min(m.price for m in usable)
-    cheap = [m for m in usable if m.price <= NEAR * lowest]
+    cheap = [m for m in usable if m.price <= CHEAP_FACTOR * lowest]
     newest = max(m.released for m in cheap)
     return min((m for m in cheap if m.released == newest), key=lambda m: (m.price, m.name, -(m.window or 0)))
 
 
-def choices(session: str, offer: Offer | None, configured: Sequence[str] = ()) -> tuple[Choice, ...]:
+def list_choices(
+    session_model: str, catalog: ProviderCatalog | None, configured: Sequence[str] = ()
+) -> tuple[ModelChoice, ...]:
     """Returns the models to try, in order, each with its reason. The session's own model is the last resort."""
     if configured:
         return tuple(
-            Choice(model, "configured" if not i else "configured as a fallback") for i, model in enumerate(configured)
+            ModelChoice(model, "configured" if not i else "configured as a fallback")
+            for i, model in enumerate(configured)
         )
-    own = _own(session, offer)
-    if offer is None:
-        return (Choice(own, "the session's model: what its provider lists and charges is not known"),) if own else ()
-    preferred = _of_row(offer)
+    own = _qualify_model(session_model, catalog)
+    if catalog is None:
+        return (
+            (ModelChoice(own, "the session's model: what its provider lists and charges is not known"),) if own else ()
+        )
+    preferred = _find_preferred(catalog)
     if preferred is not None:
-        first = Choice(f"{offer.provider}:{preferred.name}", f"{offer.provider}'s row, {offer.row}, is listed")
+        first = ModelChoice(
+            f"{catalog.provider}:{preferred.name}", f"{catalog.provider}'s row, {catalog.preferred_model}, is listed"
+        )
     else:
-        by_price = cheapest(offer.listed)
+        by_price = find_cheapest(catalog.models)
         if by_price is None:
-            return (Choice(own, f"the session's model: no model of {offer.provider} has a price and a window"),)
+            return (ModelChoice(own, f"the session's model: no model of {catalog.provider} has a price and a window"),)
         price = f"${by_price.price:g} per million tokens read"
-        first = Choice(f"{offer.provider}:{by_price.name}", f"the newest of {offer.provider}'s cheapest, {price}")
+        first = ModelChoice(
+            f"{catalog.provider}:{by_price.name}", f"the newest of {catalog.provider}'s cheapest, {price}"
+        )
     if own in ("", first.model):
         return (first,)
-    return first, Choice(own, "the session's model, if that one fails")
+    return first, ModelChoice(own, "the session's model, if that one fails")
 
 
-def choose(session: str, *, configured: Sequence[str] = (), base_url: str = "") -> tuple[Choice, ...]:
+def choose_models(session_model: str, *, configured: Sequence[str] = (), base_url: str = "") -> tuple[ModelChoice, ...]:
     """Returns the models to try, with what genai-prices knows about the session's provider.
 
     Nothing is known about the provider behind a `base_url`.
     """
-    return choices(session, None if base_url or configured else offer_of(session), configured)
+    return list_choices(session_model, None if base_url or configured else find_catalog(session_model), configured)
 
 
-def offer_of(model: str) -> Offer | None:
+def find_catalog(model: str) -> ProviderCatalog | None:
     """Returns the models of this model's provider. None if they are unknown or genai-prices is not installed.
 
     The provider is the one that the model string names, else the one whose models have such names.
     """
-    if not prices_known():
+    if not has_price_data():
         return None
     prices: Any = importlib.import_module("genai_prices.data_snapshot")
     snapshot = prices.get_snapshot()
@@ -139,17 +148,17 @@ def offer_of(model: str) -> Offer | None:
     if found is None:
         return None
     now = datetime.now(UTC)
-    listed = [_listed(one, now) for one in found.models]
-    name = prefix if colon else _SPELLED.get(found.id, found.id)
-    return Offer(name, ROWS.get(found.id, ""), tuple(one for one in listed if one is not None))
+    listed = [_to_listed_model(one, now) for one in found.models]
+    name = prefix if colon else _PROVIDER_SPELLINGS.get(found.id, found.id)
+    return ProviderCatalog(name, PREFERRED_MODELS.get(found.id, ""), tuple(one for one in listed if one is not None))
 
 
-def prices_known() -> bool:
+def has_price_data() -> bool:
     """Tells whether genai-prices is installed."""
     return importlib.util.find_spec("genai_prices") is not None
 
 
-def _listed(model: Any, now: datetime) -> Listed | None:  # noqa: ANN401 - an object of genai-prices, loaded when used
+def _to_listed_model(model: Any, now: datetime) -> ListedModel | None:  # noqa: ANN401 - an object of genai-prices, loaded when used
     """Converts a model of genai-prices. None if it is no longer offered or does not write text."""
     if model.deprecated or not model.prices or _OTHER_USES.search(model.id.lower()):
         return None
@@ -159,10 +168,12 @@ def _listed(model: Any, now: datetime) -> Listed | None:  # noqa: ANN401 - an ob
     if prices.get("output_mtok") is None:
         return None
     price: Any = prices.get("input_mtok")
-    return Listed(model.id, float(getattr(price, "base", price) or 0), model.context_window, released_of(model.id))
+    return ListedModel(
+        model.id, float(getattr(price, "base", price) or 0), model.context_window, parse_release_date(model.id)
+    )
 
 
-def released_of(name: str) -> str:
+def parse_release_date(name: str) -> str:
     """Returns the release date in a model's name as 2025-10-01, or "". A month (`-2508`) means its first day."""
     found = _DATE.search(name)
     if found is None:
@@ -171,17 +182,17 @@ def released_of(name: str) -> str:
     return f"{year}-{month}-{day}" if year else f"20{short_year}-{short_month}-01"
 
 
-def _of_row(offer: Offer) -> Listed | None:
+def _find_preferred(catalog: ProviderCatalog) -> ListedModel | None:
     """Finds the provider's preferred model. Of a family it is the newest by the version in its name."""
-    if not offer.row:
+    if not catalog.preferred_model:
         return None
-    exact = [m for m in offer.listed if m.name == offer.row]
-    family = exact or [m for m in offer.listed if m.name.startswith(f"{offer.row}-")]
+    exact = [m for m in catalog.models if m.name == catalog.preferred_model]
+    family = exact or [m for m in catalog.models if m.name.startswith(f"{catalog.preferred_model}-")]
     return max(family, key=lambda m: ([int(n) for n in re.findall(r"\d+", m.name)], m.name), default=None)
 
 
-def _own(session: str, offer: Offer | None) -> str:
+def _qualify_model(session_model: str, catalog: ProviderCatalog | None) -> str:
     """Returns the session's model as a model string, if its provider is known."""
-    if not session or ":" in session or offer is None:
-        return session
-    return f"{offer.provider}:{session}"
+    if not session_model or ":" in session_model or catalog is None:
+        return session_model
+    return f"{catalog.provider}:{session_model}"

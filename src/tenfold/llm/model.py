@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from tenfold.record.ask import Answer, Summarize
+from tenfold.record.ask import Answer, SummaryAsk
 
 
 class Model(Protocol):
@@ -13,7 +13,7 @@ class Model(Protocol):
     A model makes one call. The driver takes care of timeouts and retries, and abandons a call that takes too long.
     """
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         """Answers one Ask. A failed call returns an Answer with `error` set and raises nothing."""
         ...
 
@@ -22,6 +22,6 @@ class Model(Protocol):
 class AsyncModel(Protocol):
     """A model that can also be awaited. The async side then awaits it, and cancelling cancels the call."""
 
-    async def aanswer(self, ask: Summarize) -> Answer:
+    async def aanswer(self, ask: SummaryAsk) -> Answer:
         """See `Model.answer`."""
         ...

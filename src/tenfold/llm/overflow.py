@@ -12,10 +12,10 @@ import re
 from msgspec import Struct
 
 _NUMBER = r"\d[\d,]{0,15}"
-_STATUS = r"(?:^|http|error|code|status)\W{0,5}"
+_STATUS = r"(?:^\W*|(?:http|error|code|status)\W{0,5})"
 
 
-class Row(Struct, frozen=True):
+class ErrorPattern(Struct, frozen=True):
     """One known error text: its provider, its pattern, where it was seen, and whether it means an overflow.
 
     Where the text has these numbers, the pattern has groups for them: `sent` is the tokens of the messages, `tools`
@@ -26,143 +26,171 @@ class Row(Struct, frozen=True):
     provider: str
     pattern: re.Pattern[str]
     evidence: str
-    overflow: bool
+    is_overflow: bool
 
 
-def _row(provider: str, pattern: str, evidence: str, *, overflow: bool = True) -> Row:
+def _build_pattern(provider: str, pattern: str, evidence: str, *, is_overflow: bool = True) -> ErrorPattern:
     """Builds a row. `<sent>`, `<tools>` and `<limit>` stand for a number to extract, `<n>` for any other."""
     for name in ("sent", "tools", "limit"):
         pattern = pattern.replace(f"<{name}>", f"(?P<{name}>{_NUMBER})")
-    return Row(provider, re.compile(pattern.replace("<n>", _NUMBER), re.IGNORECASE), evidence, overflow)
+    return ErrorPattern(provider, re.compile(pattern.replace("<n>", _NUMBER), re.IGNORECASE), evidence, is_overflow)
 
 
-def _not(provider: str, pattern: str, evidence: str) -> Row:
-    return _row(provider, pattern, evidence, overflow=False)
+def _build_other(provider: str, pattern: str, evidence: str) -> ErrorPattern:
+    return _build_pattern(provider, pattern, evidence, is_overflow=False)
 
 
-ROWS: tuple[Row, ...] = (
+ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
     # Limits of the account: waiting or paying helps.
-    _not("any", _STATUS + r"429\b", "anthropics/claude-code#236"),
-    _not("Groq, OpenAI", r"tokens per min|\bTPM\b", "continuedev/continue#10218, vanna-ai/vanna-flask#11"),
-    _not("Bedrock", r"tokens per day|throttl|too many tokens, please wait", "anthropics/claude-code#1466"),
-    _not("Anthropic", r"rate.?limit|too many requests", "anthropics/claude-code#53607"),
-    _not("Google, OpenAI", r"quota", "continuedev/continue#9729"),
-    _not("Anthropic", r"overloaded", "Claude API: Errors"),
+    _build_other("any", _STATUS + r"429\b", "anthropics/claude-code#236"),
+    _build_other("Groq, OpenAI", r"tokens per min|\bTPM\b", "continuedev/continue#10218, vanna-ai/vanna-flask#11"),
+    _build_other("Bedrock", r"tokens per day|throttl|too many tokens, please wait", "anthropics/claude-code#1466"),
+    _build_other("Anthropic", r"rate.?limit|too many requests", "anthropics/claude-code#53607"),
+    _build_other("Google, OpenAI", r"quota", "continuedev/continue#9729"),
+    _build_other("Anthropic", r"overloaded", "Claude API: Errors"),
     # The requested answer is longer than the model can give: a shorter prompt does not help.
-    _not("Anthropic", r"maximum allowed number of output tokens", "anthropics/claude-code#24451"),
-    _not("OpenAI", r"supports at most <n> completion tokens", "ChatGPTNextWeb/NextChat#3195"),
-    _not("Bedrock", r"maximum tokens you requested exceeds? the model limit", "charmbracelet/crush#946"),
-    _not("DeepSeek", r"invalid max_tokens value", "CherryHQ/cherry-studio#4377"),
-    _not("Groq", r"max_tokens\W{1,3}must be less than or equal", "anomalyco/opencode#1000"),
-    _not("Ark", r"max_(?:completion_)?tokens\W.{0,80}expected a value <=", "langgenius/dify#14376"),
+    _build_other("Anthropic", r"maximum allowed number of output tokens", "anthropics/claude-code#24451"),
+    _build_other("OpenAI", r"supports at most <n> completion tokens", "ChatGPTNextWeb/NextChat#3195"),
+    _build_other("Bedrock", r"maximum tokens you requested exceeds? the model limit", "charmbracelet/crush#946"),
+    _build_other("DeepSeek", r"invalid max_tokens value", "CherryHQ/cherry-studio#4377"),
+    _build_other("Groq", r"max_tokens\W{1,3}must be less than or equal", "anomalyco/opencode#1000"),
+    _build_other("Ark", r"max_(?:completion_)?tokens\W.{0,80}expected a value <=", "langgenius/dify#14376"),
     # Cerebras reports an overflow like this, but gateways report anything like this.
-    _not("gateways", r"\b400\b.{0,20}\(no body\)", "earendil-works/pi#9482"),
-    _not("OpenAI", r"call_id\W{1,3}string too long", "AnswerDotAI/fastllm#45"),
+    _build_other("gateways", r"\b400\b.{0,20}\(no body\)", "earendil-works/pi#9482"),
+    _build_other("OpenAI", r"call_id\W{1,3}string too long", "AnswerDotAI/fastllm#45"),
     # All rows from here on are overflows.
-    _row("Anthropic", r"prompt is too long(?:: <sent> tokens > <limit> maximum)?", "anthropics/claude-code#12186"),
-    _row("Anthropic", r"exceed context limit(?:: <sent> \+ <n> > <limit>)?", "continuedev/continue#6080"),
-    _row("Anthropic", r"request_too_large|request exceeds the maximum size", "anthropics/anthropic-sdk-python#938"),
-    _row("Anthropic", r"request size exceeds model context window", "anthropics/claude-code#6380"),
-    _row("Anthropic, z.ai", r"model_context_window_exceeded", "openclaw/openclaw#35940"),
-    _row("OpenAI", r"context[_ ]length[_ ]exceeded", "dyad-sh/dyad#1672"),
-    _row(
+    _build_pattern(
+        "Anthropic", r"prompt is too long(?:: <sent> tokens > <limit> maximum)?", "anthropics/claude-code#12186"
+    ),
+    _build_pattern("Anthropic", r"exceed context limit(?:: <sent> \+ <n> > <limit>)?", "continuedev/continue#6080"),
+    _build_pattern(
+        "Anthropic", r"request_too_large|request exceeds the maximum size", "anthropics/anthropic-sdk-python#938"
+    ),
+    _build_pattern("Anthropic", r"request size exceeds model context window", "anthropics/claude-code#6380"),
+    _build_pattern("Anthropic, z.ai", r"model_context_window_exceeded", "openclaw/openclaw#35940"),
+    _build_pattern("OpenAI", r"context[_ ]length[_ ]exceeded", "dyad-sh/dyad#1672"),
+    _build_pattern(
         "OpenAI Responses",
         r"exceed(?:s|ed)? (?:the |this model.?s )?(?:maximum )?context (?:window|length|size)",
         "VectorlyApp/bluebox#66",
     ),
-    _row("OpenAI, others", r"maximum context length(?: is <limit> tokens)?", "ddalcu/mlx-serve#66"),
-    _row("OpenAI Chat", r"your messages resulted in <sent> tokens", "AsyncFuncAI/deepwiki-open#144"),
-    _row(
+    _build_pattern("OpenAI, others", r"maximum context length(?: is <limit> tokens)?", "ddalcu/mlx-serve#66"),
+    _build_pattern("OpenAI Chat", r"your messages resulted in <sent> tokens", "AsyncFuncAI/deepwiki-open#144"),
+    _build_pattern(
         "Azure, DeepSeek",
         r"you requested <n> tokens \(<sent> in (?:the messages|your prompt)(?:, <tools> in the functions)?",
         "Azure/azure-sdk-for-python#40986, evalstate/fast-agent#621, FoundationAgents/OpenManus#62",
     ),
-    _row("OpenRouter", r"you requested about <n> tokens \(<sent> of text input", "refly-ai/refly#1177"),
-    _row(
+    _build_pattern("OpenRouter", r"you requested about <n> tokens \(<sent> of text input", "refly-ai/refly#1177"),
+    _build_pattern(
         "vLLM",
         r"maximum context length is <limit> tokens.{0,80}(?:request has|contains at least) <sent> input tokens",
         "earendil-works/pi#5929, BerriAI/litellm#22478",
     ),
-    _row("vLLM", r"context length is <limit> tokens\W+however,? you requested <sent> tokens\.", "THUDM/LongBench#104"),
-    _row("vLLM", r"length <sent>\) is longer than the maximum model length of <limit>", "xorbitsai/inference#3785"),
-    _row(
+    _build_pattern(
+        "vLLM", r"context length is <limit> tokens\W+however,? you requested <sent> tokens\.", "THUDM/LongBench#104"
+    ),
+    _build_pattern(
+        "vLLM", r"length <sent>\) is longer than the maximum model length of <limit>", "xorbitsai/inference#3785"
+    ),
+    _build_pattern(
         "vLLM", r"length <sent>\) is too long to fit into the model \(context length <limit>", "vllm-project/vllm#12165"
     ),
-    _row(
+    _build_pattern(
         "SGLang",
         r"maximum context length of <limit> tokens.{0,60}: <sent> tokens from the input messages",
         "anomalyco/opencode#25230",
     ),
-    _row("SGLang", r"\(<sent> tokens\) is longer than the model.{1,3} context length \(<limit>", "QwenLM/Qwen3#1321"),
-    _row("SGLang", r"length \(<sent> tokens\) exceeds the maximum allowed length \(<limit>", "sgl-project/sglang#4048"),
-    _row("OpenAI, Azure", r"input tokens exceed the configured limit of <limit> tokens", "cline/cline#5474"),
-    _row("OpenAI", r"(?:content|input)\W{1,3}string too long", "VectorlyApp/bluebox#31, gptscript-ai/clio#41"),
-    _row(
+    _build_pattern(
+        "SGLang", r"\(<sent> tokens\) is longer than the model.{1,3} context length \(<limit>", "QwenLM/Qwen3#1321"
+    ),
+    _build_pattern(
+        "SGLang", r"length \(<sent> tokens\) exceeds the maximum allowed length \(<limit>", "sgl-project/sglang#4048"
+    ),
+    _build_pattern("OpenAI, Azure", r"input tokens exceed the configured limit of <limit> tokens", "cline/cline#5474"),
+    _build_pattern(
+        "OpenAI", r"(?:content|input)\W{1,3}string too long", "VectorlyApp/bluebox#31, gptscript-ai/clio#41"
+    ),
+    _build_pattern(
         "Google",
         r"input token count(?: \(<sent>\))? exceeds the maximum number of tokens allowed(?: \(<limit>\))?",
         "google-gemini/gemini-cli#6678",
     ),
-    _row("Groq", r"reduce the length of the (?:messages|prompt|input)", "letta-ai/letta#1963"),
-    _row("Cerebras", r"current length is <sent> while limit is <limit>", "cline/cline#5140"),
-    _row("Cerebras", _STATUS + r"413\b", "openclaw/openclaw#119596"),
-    _row("proxies", r"(?:request entity|payload|content) too large", "anomalyco/opencode#14064"),
-    _row("xAI", r"maximum prompt length is <limit>(?: but the request contains <sent> tokens)?", "cline/cline#3120"),
-    _row(
+    _build_pattern("Groq", r"reduce the length of the (?:messages|prompt|input)", "letta-ai/letta#1963"),
+    _build_pattern("Cerebras", r"current length is <sent> while limit is <limit>", "cline/cline#5140"),
+    _build_pattern("Cerebras", _STATUS + r"413\b", "openclaw/openclaw#119596"),
+    _build_pattern("proxies", r"(?:request entity|payload|content) too large", "anomalyco/opencode#14064"),
+    _build_pattern(
+        "xAI", r"maximum prompt length is <limit>(?: but the request contains <sent> tokens)?", "cline/cline#3120"
+    ),
+    _build_pattern(
         "Mistral",
         r"prompt contains <sent> tokens.{0,40}too large for model with <limit> maximum context length",
         "Portkey error library: context length exceeded error 13710000",
     ),
-    _row("Bedrock", r"input is too long", "aws-samples/bedrock-chat#95"),
-    _row(
+    _build_pattern("Bedrock", r"input is too long", "aws-samples/bedrock-chat#95"),
+    _build_pattern(
         "Bedrock",
         r"too many input tokens(?:\. max input tokens: <limit>, request input token count: <sent>)?",
         "pkdone/paul-genai-test-tools-ts",
     ),
-    _row("Bedrock", r"expected maxLength: <n>, actual: <n>", "ryanadoty/Amazon-Bedrock-Amazon-RDS-POC#9"),
-    _row("Bedrock", r"too many total text bytes", "open-webui/open-webui#11620"),
-    _row("Ollama", r"prompt too long; exceeded max context length", "earendil-works/pi#2626"),
-    _row("Ollama", r"input length exceeds the context length", "nano-step/nano-brain#208"),
-    _row(
+    _build_pattern("Bedrock", r"expected maxLength: <n>, actual: <n>", "ryanadoty/Amazon-Bedrock-Amazon-RDS-POC#9"),
+    _build_pattern("Bedrock", r"too many total text bytes", "open-webui/open-webui#11620"),
+    _build_pattern("Ollama", r"prompt too long; exceeded max context length", "earendil-works/pi#2626"),
+    _build_pattern("Ollama", r"input length exceeds the context length", "nano-step/nano-brain#208"),
+    _build_pattern(
         "llama.cpp",
         r"(?:request \(<sent> tokens\) )?exceeds the available context size(?: \(<limit> tokens\))?",
         "langchain-ai/openwiki#648",
     ),
-    _row(
+    _build_pattern(
         "llama.cpp",
         r"exceed_context_size_error(?:.{0,20}n_prompt_tokens\W{1,5}<sent>\W{1,5}n_ctx\W{1,5}<limit>)?",
         "ggml-org/llama.cpp#15780",
     ),
-    _row("llama-cpp-python", r"tokens(?: \(<sent>\))? exceed context window of <limit>", "run-llama/llama_index#8046"),
-    _row(
+    _build_pattern(
+        "llama-cpp-python", r"tokens(?: \(<sent>\))? exceed context window of <limit>", "run-llama/llama_index#8046"
+    ),
+    _build_pattern(
         "LM Studio", r"greater than the context length(?:.{1,9}: <sent> ?>= ?n_ctx: <limit>)?", "Gitlawb/openclaude#353"
     ),
-    _row(
+    _build_pattern(
         "LM Studio",
         r"keep the first <sent> tokens when context the overflows.{0,60}context length of only <limit> tokens",
         "lmstudio-ai/lmstudio-bug-tracker#546",
     ),
-    _row("DS4", r"prompt tokens \(<sent>\) exceeds context size \(<limit>\)", "antirez/ds4#150"),
-    _row("Copilot", r"prompt token count of <sent> exceeds the limit of <limit>", "microsoft/vscode#289219"),
-    _row("Copilot", r"token[_ ]limit[_ ]exceeded", "microsoft/copilot-intellij-feedback#1289"),
-    _row("GitHub Models", r"tokens_limit_reached", "eslint/tsc-meetings#593"),
-    _row("GitHub Models", r"request body too large(?: for .{1,60}max size: <limit> tokens)?", "cline/cline#2115"),
-    _row("MiniMax", r"context window exceeds limit", "MiniMax-AI/MiniMax-M2#119"),
-    _row("Kimi", r"exceeded model token limit(?:: <limit> \(requested: <sent>\))?", "MoonshotAI/kimi-cli#2011"),
-    _row("z.ai", r"tokens in request more than max tokens allowed", "anomalyco/opencode#27629"),
-    _row("z.ai", r"prompt exceeds max length", "zeroclaw-labs/zeroclaw#4124"),
-    _row("Ark", r"tokens of image and text exceed max message tokens", "sipeed/picoclaw#183"),
-    _row("Ark", r"input length <sent> exceeds the maximum length <limit>", "langgenius/dify#32221"),
-    _row("DashScope", r"range of input length should be \[1, <limit>\]", "QwenLM/qwen-code#98"),
-    _row("SiliconFlow", r"\(<sent>\) ha(?:s|ve) exceeded max_prompt_tokens \(<limit>\)", "leookun/cursor-byok#129"),
-    _row("Fireworks", r"prompt is too long: <sent>, model maximum context length: <limit>", "fw-ai/cookbook#134"),
-    _row("TGI", r"must be <= <limit>\. given: <sent> .?inputs", "huggingface/text-generation-inference#628"),
-    _row("TGI", r"must have less than <limit> tokens\. given: <sent>", "huggingface/text-generation-inference#695"),
-    _row(
+    _build_pattern("DS4", r"prompt tokens \(<sent>\) exceeds context size \(<limit>\)", "antirez/ds4#150"),
+    _build_pattern("Copilot", r"prompt token count of <sent> exceeds the limit of <limit>", "microsoft/vscode#289219"),
+    _build_pattern("Copilot", r"token[_ ]limit[_ ]exceeded", "microsoft/copilot-intellij-feedback#1289"),
+    _build_pattern("GitHub Models", r"tokens_limit_reached", "eslint/tsc-meetings#593"),
+    _build_pattern(
+        "GitHub Models", r"request body too large(?: for .{1,60}max size: <limit> tokens)?", "cline/cline#2115"
+    ),
+    _build_pattern("MiniMax", r"context window exceeds limit", "MiniMax-AI/MiniMax-M2#119"),
+    _build_pattern(
+        "Kimi", r"exceeded model token limit(?:: <limit> \(requested: <sent>\))?", "MoonshotAI/kimi-cli#2011"
+    ),
+    _build_pattern("z.ai", r"tokens in request more than max tokens allowed", "anomalyco/opencode#27629"),
+    _build_pattern("z.ai", r"prompt exceeds max length", "zeroclaw-labs/zeroclaw#4124"),
+    _build_pattern("Ark", r"tokens of image and text exceed max message tokens", "sipeed/picoclaw#183"),
+    _build_pattern("Ark", r"input length <sent> exceeds the maximum length <limit>", "langgenius/dify#32221"),
+    _build_pattern("DashScope", r"range of input length should be \[1, <limit>\]", "QwenLM/qwen-code#98"),
+    _build_pattern(
+        "SiliconFlow", r"\(<sent>\) ha(?:s|ve) exceeded max_prompt_tokens \(<limit>\)", "leookun/cursor-byok#129"
+    ),
+    _build_pattern(
+        "Fireworks", r"prompt is too long: <sent>, model maximum context length: <limit>", "fw-ai/cookbook#134"
+    ),
+    _build_pattern("TGI", r"must be <= <limit>\. given: <sent> .?inputs", "huggingface/text-generation-inference#628"),
+    _build_pattern(
+        "TGI", r"must have less than <limit> tokens\. given: <sent>", "huggingface/text-generation-inference#695"
+    ),
+    _build_pattern(
         "Cohere",
         r"too many tokens(?:: .{0,60}cannot exceed <limit>(?: - received <sent>)?)?",
         "cohere-ai/sandbox-topically#4",
     ),
-    _row("LiteLLM", r"context ?window ?exceeded", "entropy-research/Devon#88"),
+    _build_pattern("LiteLLM", r"context ?window ?exceeded", "entropy-research/Devon#88"),
 )
 """All known texts. Several rows may match the same error, where each gives a part of the numbers."""
 
@@ -175,12 +203,12 @@ def is_overflow(error: str, *, status: int | None = None) -> bool:
     a 400 without a body is not an overflow.
     """
     text = " ".join(error.split())
-    if status == 429 or any(row.pattern.search(text) for row in ROWS if not row.overflow):
+    if status == 429 or any(row.pattern.search(text) for row in ERROR_PATTERNS if not row.is_overflow):
         return False
-    return status == 413 or any(row.pattern.search(text) for row in ROWS if row.overflow)
+    return status == 413 or any(row.pattern.search(text) for row in ERROR_PATTERNS if row.is_overflow)
 
 
-def sizes(error: str) -> tuple[int | None, int | None]:
+def parse_sizes(error: str) -> tuple[int | None, int | None]:
     """Extracts the tokens that were sent and the model's limit from an overflow error, or None for each.
 
     The tokens sent are those of the prompt with its tools, or of the whole request if the text tells no more. If they
@@ -191,8 +219,8 @@ def sizes(error: str) -> tuple[int | None, int | None]:
         return None, None
     text = " ".join(error.split())
     found: dict[str, int] = {}
-    for row in ROWS:
-        if row.overflow and (match := row.pattern.search(text)):
+    for row in ERROR_PATTERNS:
+        if row.is_overflow and (match := row.pattern.search(text)):
             for name, digits in match.groupdict().items():
                 if digits:
                     found.setdefault(name, int(digits.replace(",", "")))

@@ -21,9 +21,9 @@ from inspect import signature
 from typing import Any
 
 from tenfold.errors import UsageError
-from tenfold.record.ask import Answer, Summarize
-from tenfold.record.block import Spent
-from tenfold.redact import MASK, redact
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import ModelCost
+from tenfold.text.redaction import MASK, redact
 
 try:
     from genai_prices import calc_price
@@ -52,19 +52,19 @@ except ImportError as exc:
         f"a model is to write the summaries, and {exc.name} is not installed: pip install 'tenfold[models]'"
     ) from exc
 
-SLACK = 1.25
+OUTPUT_SLACK = 1.25
 """Output tokens allowed for each of ours, because a provider's tokenizer counts up to a third more for the same text.
 The check catches texts that are too long by our own count."""
-THINKING = 4_096
+THINKING_TOKENS = 4_096
 """Output tokens granted on top of the answer to a model that always thinks."""
-THINKING_HARD = 24_576
+HARD_THINKING_TOKENS = 24_576
 """The same where an effort is requested: the most that pydantic-ai lets a model think at "high" where it needs a number
 (Google 24,576, Anthropic 16,384)."""
 _DAY = 86_400.0
-_FOR_THE_MOMENT = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
-_STATUSES = frozenset({408, 425, 429})
-_FINISHES = {"length": "length", "content_filter": "refusal", "tool_call": "tool"}
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
+_TRANSIENT_ERRORS = (ModelRateLimitError, ModelUnavailableError, ModelServerError, ModelConnectionError)
+_RETRYABLE_STATUSES = frozenset({408, 425, 429})
+_FINISH_REASONS = {"length": "length", "content_filter": "refusal", "tool_call": "tool"}
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 
 
 class ProviderModel:
@@ -82,9 +82,9 @@ class ProviderModel:
         """
         self.model, self.base_url = model, base_url
         for name in (model, *fallbacks):
-            client_for(name, base_url)
+            open_client(name, base_url)
 
-    def answer(self, ask: Summarize) -> Answer:
+    def answer(self, ask: SummaryAsk) -> Answer:
         """Answers one Ask with one request. A failed request returns an Answer with its error."""
         try:
             asyncio.get_running_loop()
@@ -93,23 +93,23 @@ class ProviderModel:
         with ThreadPoolExecutor(1, "tenfold-model") as other:  # a running loop cannot run another one
             return other.submit(asyncio.run, self.aanswer(ask)).result()
 
-    async def aanswer(self, ask: Summarize) -> Answer:
+    async def aanswer(self, ask: SummaryAsk) -> Answer:
         """Does the same as `answer`, as a coroutine. Cancelling it cancels the request."""
         name = ask.model if ":" in ask.model else self.model
         try:
-            client = client_for(name, self.base_url)
+            client = open_client(name, self.base_url)
         except UsageError as exc:
-            return Answer(error=str(exc), spent=Spent(calls=1, model=name, price=0.0))
+            return Answer(error=str(exc), spent=ModelCost(calls=1, model=name, price=0.0))
         request = [ModelRequest.user_text_prompt(ask.prompt, instructions=ask.system or None)]
         try:
             async with client:
-                response = await model_request(client, request, model_settings=_settings(client, ask))
+                response = await model_request(client, request, model_settings=_build_settings(client, ask))
         except (ModelAPIError, UnexpectedModelBehavior, UserError) as exc:
-            return _failed(exc, name)
-        return _answered(response, name)
+            return _build_failure(exc, name)
+        return _build_answer(response, name)
 
 
-def client_for(name: str, base_url: str = "") -> Client:
+def open_client(name: str, base_url: str = "") -> Client:
     """Opens the provider's client for `provider:model`. Raises `UsageError`, with the next step, if it cannot."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model):
@@ -118,9 +118,9 @@ def client_for(name: str, base_url: str = "") -> Client:
         provider = "openai-chat"  # every OpenAI-compatible server speaks this; `openai-responses:` selects the other
     try:
         infer_provider_class(provider)
-        return infer_model(f"{provider}:{model}", _opened_at(base_url) if base_url else infer_provider)
+        return infer_model(f"{provider}:{model}", _build_provider_factory(base_url) if base_url else infer_provider)
     except ImportError as exc:
-        raise UsageError(f"{name}: the client of {provider} is not installed: pip install {_extra(exc)}") from exc
+        raise UsageError(f"{name}: the client of {provider} is not installed: pip install {_find_extra(exc)}") from exc
     except ValueError as exc:
         raise UsageError(f"{name}: no provider is called {provider!r}; there are {PROVIDERS} and more") from exc
     except UserError as exc:
@@ -133,8 +133,8 @@ PROVIDERS = "anthropic, openai, openai-chat, openai-responses, google, groq, ope
 """The providers that error texts and help name. pydantic-ai knows more."""
 
 
-def _opened_at(base_url: str) -> Callable[[str], Provider[Any]]:
-    def opened(provider: str) -> Provider[Any]:
+def _build_provider_factory(base_url: str) -> Callable[[str], Provider[Any]]:
+    def build_provider(provider: str) -> Provider[Any]:
         kind: Callable[..., Provider[Any]] = infer_provider_class(provider)
         parameters = signature(kind).parameters
         if "base_url" in parameters:
@@ -145,23 +145,23 @@ def _opened_at(base_url: str) -> Callable[[str], Provider[Any]]:
             return instance
         raise UsageError(f"{provider} takes no base URL; `openai:MODEL` with one reaches any other server")
 
-    return opened
+    return build_provider
 
 
-def _extra(exc: ImportError) -> str:
+def _find_extra(exc: ImportError) -> str:
     found = re.search(r"pydantic-ai-slim\[[\w,-]+\]", str(exc))
     return f"'{found.group()}'" if found else str(exc.name)
 
 
-def _settings(client: Client, ask: Summarize) -> ModelSettings:
+def _build_settings(client: Client, ask: SummaryAsk) -> ModelSettings:
     """Sets up one try with limits for time and tokens. Thinking is off unless an effort is requested.
 
     A model that cannot stop thinking gets extra tokens for it.
     """
     always_thinks = bool(client.profile.get("thinking_always_enabled"))
     thinks_hard = bool(ask.effort) and (always_thinks or bool(client.profile.get("supports_thinking")))
-    thinking_tokens = THINKING_HARD if thinks_hard else THINKING if always_thinks else 0
-    settings = ModelSettings(max_tokens=int(ask.max_tokens * SLACK) + thinking_tokens)
+    thinking_tokens = HARD_THINKING_TOKENS if thinks_hard else THINKING_TOKENS if always_thinks else 0
+    settings = ModelSettings(max_tokens=int(ask.max_tokens * OUTPUT_SLACK) + thinking_tokens)
     if "timeout" not in client.unsupported_settings:
         settings["timeout"] = min(ask.timeout, _DAY)  # Anthropic's client refuses long answers without a timeout
     if ask.timeout != float("inf"):
@@ -172,34 +172,34 @@ def _settings(client: Client, ask: Summarize) -> ModelSettings:
         settings["thinking"] = ask.effort
     elif not always_thinks:
         settings["thinking"] = False
-    if ask.temperature is not None and not always_thinks and not thinks_hard and _takes_temperature(client):
+    if ask.temperature is not None and not always_thinks and not thinks_hard and _can_set_temperature(client):
         settings["temperature"] = ask.temperature
     return settings
 
 
-def _takes_temperature(client: Client) -> bool:
+def _can_set_temperature(client: Client) -> bool:
     """Tells whether a temperature may be sent. pydantic-ai would print a warning if it had to drop it."""
     refused = any(value for key, value in client.profile.items() if key.endswith("disallows_sampling_settings"))
     return not refused and "temperature" not in client.unsupported_settings
 
 
-def _answered(response: ModelResponse, name: str) -> Answer:
-    spent = Spent(
+def _build_answer(response: ModelResponse, name: str) -> Answer:
+    spent = ModelCost(
         calls=1,
         input_tokens=response.usage.input_tokens,
         output_tokens=response.usage.output_tokens,
         model=name,
-        price=_price(response, name),
+        price=_find_price(response, name),
     )
     if response.finish_reason == "error":
         return Answer(error="the provider ended the answer with an error", spent=spent, retryable=True)
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     if any(isinstance(part, ToolCallPart) for part in response.parts):
-        return Answer(text=text, finish="tool", spent=spent)
-    return Answer(text=text, finish=_FINISHES.get(response.finish_reason or "", "stop"), spent=spent)
+        return Answer(text=text, finish_reason="tool", spent=spent)
+    return Answer(text=text, finish_reason=_FINISH_REASONS.get(response.finish_reason or "", "stop"), spent=spent)
 
 
-def _price(response: ModelResponse, name: str) -> float | None:
+def _find_price(response: ModelResponse, name: str) -> float | None:
     """Returns the list price in US dollars, or None if genai-prices does not know it."""
     for model in (response.model_name, name.partition(":")[2]):
         try:
@@ -209,21 +209,21 @@ def _price(response: ModelResponse, name: str) -> float | None:
     return None
 
 
-def _failed(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str) -> Answer:
+def _build_failure(exc: ModelAPIError | UnexpectedModelBehavior | UserError, name: str) -> Answer:
     status = exc.status_code if isinstance(exc, ModelHTTPError) else 0
     timed_out = isinstance(exc, ModelRequestTimeout | ModelTimeoutError)
-    retryable = timed_out or isinstance(exc, _FOR_THE_MOMENT) or status in _STATUSES or status >= 500
+    retryable = timed_out or isinstance(exc, _TRANSIENT_ERRORS) or status in _RETRYABLE_STATUSES or status >= 500
     retry_after = (exc.retry_after or 0.0) if isinstance(exc, ModelAPIError) else 0.0
     return Answer(
-        error=error_of(exc),
+        error=describe_error(exc),
         retryable=retryable and not isinstance(exc, ModelQuotaExceededError),
         retry_after=retry_after,
         timed_out=timed_out,
-        spent=Spent(calls=1, model=name, price=None if timed_out else 0.0),
+        spent=ModelCost(calls=1, model=name, price=None if timed_out else 0.0),
     )
 
 
-def _said(exc: AgentRunError | UserError) -> str:
+def _extract_message(exc: AgentRunError | UserError) -> str:
     """Returns the provider's own error message. The caller knows which model it was."""
     if not isinstance(exc, ModelHTTPError):
         return str(exc)
@@ -235,14 +235,14 @@ def _said(exc: AgentRunError | UserError) -> str:
     return f"HTTP {exc.status_code}: {body}" if body else f"HTTP {exc.status_code}"
 
 
-def error_of(exc: AgentRunError | UserError) -> str:
+def describe_error(exc: AgentRunError | UserError) -> str:
     """Describes what went wrong in the provider's words, without keys."""
-    return without_keys(_said(exc))[:500]
+    return without_keys(_extract_message(exc))[:500]
 
 
 def without_keys(text: str) -> str:
     """Removes keys from a text: those of known shapes, and the values of secret environment variables."""
     for variable, value in os.environ.items():
-        if len(value) >= 8 and _SECRET.search(variable):
+        if len(value) >= 8 and _SECRET_NAME.search(variable):
             text = text.replace(value, MASK)
     return redact(text)

@@ -12,20 +12,20 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import RecordError
-from tenfold.meter.counters import factor_for
+from tenfold.meter.counters import get_family_factor
 from tenfold.record.entry import Usage
 from tenfold.record.message import Status
 
-GROWTH_NEEDED = 2_000
+MIN_GROWTH = 2_000
 """Estimated tokens of growth that must be seen before the slope is computed from them."""
-SLOPE_LEAST, SLOPE_MOST = 0.5, 5.0
-DROP = 0.8
+MIN_SLOPE, MAX_SLOPE = 0.5, 5.0
+HOST_CUT_SHARE = 0.8
 """A report below this share of the one before, while our view only grew, means that the host itself cut the list.
 
 The two compactions in the recorded pi session went down to 0.15 of the size before. No other report there fell at all.
 """
-RATIO_LEAST, RATIO_MOST = 1.0, 5.0
-MODELS_KEPT = 8
+MIN_RATIO, MAX_RATIO = 1.0, 5.0
+MAX_MODELS = 8
 
 
 class Estimator(Struct, frozen=True, omit_defaults=True):
@@ -39,7 +39,7 @@ class Estimator(Struct, frozen=True, omit_defaults=True):
     factor: float | None = None
 
 
-class Anchor(Struct, frozen=True, array_like=True):
+class ModelCalibration(Struct, frozen=True, array_like=True):
     """What one model reported under one counter. Estimates and reports are in tokens; -1 means none yet.
 
     `estimate_growth` and `reported_growth` sum the growth between consecutive requests with no Block between them.
@@ -51,43 +51,43 @@ class Anchor(Struct, frozen=True, array_like=True):
 
     model: str
     counter: str
-    grown_estimate: int = 0
-    grown_reported: int = 0
-    low_estimate: int = -1
-    low_reported: int = -1
+    estimate_growth: int = 0
+    reported_growth: int = 0
+    smallest_estimate: int = -1
+    reported_at_smallest: int = -1
     last_estimate: int = -1
     last_reported: int = -1
     fresh: bool = False
-    adrift: bool = False
-    last_apart: int = 0
+    diverged: bool = False
+    last_overhead: int = 0
 
-    def slope(self, factor: float) -> float:
+    def compute_slope(self, factor: float) -> float:
         """Returns the reported tokens per estimated token, from growth and clamped.
 
         Returns `factor` until enough growth was seen.
         """
-        if self.grown_estimate < GROWTH_NEEDED:
+        if self.estimate_growth < MIN_GROWTH:
             return factor
-        return min(max(self.grown_reported / self.grown_estimate, SLOPE_LEAST), SLOPE_MOST)
+        return min(max(self.reported_growth / self.estimate_growth, MIN_SLOPE), MAX_SLOPE)
 
-    def floor(self, slope: float) -> float:
+    def compute_floor(self, slope: float) -> float:
         """Returns what requests hold that the estimate does not see (system prompt, tools); never below zero."""
-        return max(0.0, self.low_reported - slope * self.low_estimate)
+        return max(0.0, self.reported_at_smallest - slope * self.smallest_estimate)
 
 
-class Anchors(Struct, frozen=True, array_like=True):
+class Calibration(Struct, frozen=True, array_like=True):
     """The calibration of the models seen on a path, one row per model and counter, the newest last."""
 
-    rows: tuple[Anchor, ...] = ()
+    rows: tuple[ModelCalibration, ...] = ()
 
-    def of(self, model: str, counter: str) -> Anchor | None:
+    def find_model(self, model: str, counter: str) -> ModelCalibration | None:
         """Returns the row of a model under a counter ("": any counter), or None before its first report."""
         for row in reversed(self.rows):
             if row.model == model and counter in (row.counter, ""):
                 return row
         return None
 
-    def lent(self, model: str, counter: str) -> Anchor | None:
+    def find_other_model(self, model: str, counter: str) -> ModelCalibration | None:
         """Returns the newest row of another model under the same counter.
 
         It knows the floor, in that model's tokens.
@@ -95,85 +95,87 @@ class Anchors(Struct, frozen=True, array_like=True):
         return next((r for r in reversed(self.rows) if counter in (r.counter, "") and r.model != model), None)
 
 
-def reported(anchors: Anchors, usage: Usage, estimate: int, counter: str, *, status: Status = "ok") -> Anchors:
+def record_usage(
+    calibration: Calibration, usage: Usage, estimate: int, counter: str, *, status: Status = "ok"
+) -> Calibration:
     """Returns the calibration after an answer.
 
     `usage` is what the answer's request took, `estimate` our estimate of the view that was sent. Ignores answers that
     were aborted or failed, and usage without prompt tokens.
     """
     if status != "ok" or usage.prompt <= 0 or estimate < 0:
-        return anchors
-    old = anchors.of(usage.model, counter) or Anchor(usage.model, counter)
-    if old.adrift:
-        return anchors
-    sent, last = estimate + usage.apart, old.last_estimate + old.last_apart
-    if old.fresh and sent >= last and usage.prompt < DROP * old.last_reported:
-        return _with(anchors, msgspec.structs.replace(old, fresh=False, adrift=True))
-    grown_estimate, grown_reported = old.grown_estimate, old.grown_reported
-    if old.fresh and estimate > old.last_estimate and usage.apart == old.last_apart:
+        return calibration
+    old = calibration.find_model(usage.model, counter) or ModelCalibration(usage.model, counter)
+    if old.diverged:
+        return calibration
+    sent, last = estimate + usage.overhead, old.last_estimate + old.last_overhead
+    if old.fresh and sent >= last and usage.prompt < HOST_CUT_SHARE * old.last_reported:
+        return _with_row(calibration, msgspec.structs.replace(old, fresh=False, diverged=True))
+    grown_estimate, grown_reported = old.estimate_growth, old.reported_growth
+    if old.fresh and estimate > old.last_estimate and usage.overhead == old.last_overhead:
         grown_estimate += estimate - old.last_estimate
         grown_reported += usage.prompt - old.last_reported
-    lowest = old.low_estimate < 0 or estimate <= old.low_estimate
-    row = Anchor(
+    lowest = old.smallest_estimate < 0 or estimate <= old.smallest_estimate
+    row = ModelCalibration(
         usage.model,
         counter,
         grown_estimate,
         grown_reported,
-        estimate if lowest else old.low_estimate,
-        usage.prompt if lowest else old.low_reported,
+        estimate if lowest else old.smallest_estimate,
+        usage.prompt if lowest else old.reported_at_smallest,
         estimate,
         usage.prompt,
         True,
-        last_apart=usage.apart,
+        last_overhead=usage.overhead,
     )
-    return _with(anchors, row)
+    return _with_row(calibration, row)
 
 
-def _with(anchors: Anchors, row: Anchor) -> Anchors:
-    others = tuple(r for r in anchors.rows if r.model != row.model or r.counter != row.counter)
-    return Anchors((*others[1 - MODELS_KEPT :], row))
+def _with_row(calibration: Calibration, row: ModelCalibration) -> Calibration:
+    others = tuple(r for r in calibration.rows if r.model != row.model or r.counter != row.counter)
+    return Calibration((*others[1 - MAX_MODELS :], row))
 
 
-def rebased(anchors: Anchors) -> Anchors:
+def expire_reports(calibration: Calibration) -> Calibration:
     """Returns the calibration after a Block, a retraction or a change of branch.
 
     From then on no reading builds on an older report.
     """
-    if not any(row.fresh or row.adrift for row in anchors.rows):
-        return anchors
-    return Anchors(tuple(msgspec.structs.replace(row, fresh=False, adrift=False) for row in anchors.rows))
+    if not any(row.fresh or row.diverged for row in calibration.rows):
+        return calibration
+    return Calibration(tuple(msgspec.structs.replace(row, fresh=False, diverged=False) for row in calibration.rows))
 
 
-def factor_of(estimator: Estimator, model: str, counter: str) -> float:
+def get_factor(estimator: Estimator, model: str, counter: str) -> float:
     """Returns the correction while no usage is known: the estimator's own, else that of the family and counter."""
-    return factor_for(model, counter) if estimator.factor is None else estimator.factor
+    return get_family_factor(model, counter) if estimator.factor is None else estimator.factor
 
 
-def ratio(real: int, last: int, now: int, *, factor: float) -> tuple[int, float]:
+def correct_by_ratio(reported: int, last_estimate: int, estimate: int, *, factor: float) -> tuple[int, float]:
     """Applies the published formula of `threshold`. Returns the tokens, and the correction that gave them.
 
     `reported` is the reported count of the last request and `last_estimate` its estimate (0: none). `estimate` is the
     present one.
     """
-    if real <= 0:
-        return int(now * factor), factor
-    correction = min(max(real / last, RATIO_LEAST), RATIO_MOST) if last > 0 else factor
-    return max(real, int(now * correction)), correction
+    if reported <= 0:
+        return int(estimate * factor), factor
+    correction = min(max(reported / last_estimate, MIN_RATIO), MAX_RATIO) if last_estimate > 0 else factor
+    return max(reported, int(estimate * correction)), correction
 
 
-def encode(anchors: Anchors) -> bytes:
+def encode_calibration(calibration: Calibration) -> bytes:
     """Returns the calibration as bytes, for a snapshot."""
-    return msgspec.msgpack.encode(anchors)
+    return msgspec.msgpack.encode(calibration)
 
 
-def decode(data: bytes) -> Anchors:
+def decode_calibration(data: bytes) -> Calibration:
     """Returns the calibration in a snapshot's bytes, an empty one for empty bytes.
 
     Raises `RecordError` for bytes that `encode_calibration` did not write.
     """
     if not data:
-        return Anchors()
+        return Calibration()
     try:
-        return msgspec.msgpack.decode(data, type=Anchors)
+        return msgspec.msgpack.decode(data, type=Calibration)
     except (msgspec.ValidationError, msgspec.DecodeError) as exc:
         raise RecordError(f"a snapshot's meter does not validate: {exc}; run `tenfold verify`") from exc

@@ -11,15 +11,24 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.meter.counters import Counter, sizes
-from tenfold.meter.estimators import Anchor, Anchors, Estimator, factor_of, ratio
-from tenfold.view.units import OpenStep, Shown, Unit, shown_of
-from tenfold.view.view import View
+from tenfold.meter.counters import Counter, measure_messages
+from tenfold.meter.estimators import Calibration, Estimator, ModelCalibration, correct_by_ratio, get_factor
+from tenfold.view.fold import View
+from tenfold.view.units import OpenStep, Unit, VisibleMessage, get_step_messages
 
-__all__ = ["Anchors", "Key", "Reading", "Sizes", "Source", "Tally", "counted", "read"]
+__all__ = [
+    "Calibration",
+    "MessageKey",
+    "Reading",
+    "ReadingSource",
+    "RunningTotal",
+    "TokenCache",
+    "build_plain_reading",
+    "build_reading",
+]
 
-Key = tuple[int, int, int]
-Source = Literal["reported", "calibrated", "estimated", "unknown"]
+MessageKey = tuple[int, int, int]
+ReadingSource = Literal["reported", "calibrated", "estimated", "unknown"]
 
 
 class Reading(Struct, frozen=True):
@@ -32,7 +41,7 @@ class Reading(Struct, frozen=True):
     """
 
     tokens: int
-    source: Source
+    source: ReadingSource
     window: int | None
     slope: float
     floor: int
@@ -44,8 +53,14 @@ class Reading(Struct, frozen=True):
         return self.tokens / self.window if self.window else None
 
 
-def read(
-    estimate: int | None, anchors: Anchors, estimator: Estimator, *, model: str, window: int | None, counter: str = ""
+def build_reading(
+    estimate: int | None,
+    calibration: Calibration,
+    estimator: Estimator,
+    *,
+    model: str,
+    window: int | None,
+    counter: str = "",
 ) -> Reading:
     """Builds the Reading of a view whose messages count `estimate` tokens by `counter` (None: could not be counted).
 
@@ -54,121 +69,128 @@ def read(
     """
     if estimate is None:
         return Reading(0, "unknown", window, 1.0, 0, 0)
-    factor = factor_of(estimator, model, counter)
-    row = anchors.of(model, counter)
+    factor = get_factor(estimator, model, counter)
+    row = calibration.find_model(model, counter)
     if estimator.kind == "ratio":
-        return _by_ratio(estimate, row, factor, window)
+        return _read_by_ratio(estimate, row, factor, window)
     if row is None:
-        return _lent(estimate, anchors.lent(model, counter), estimator, model=model, window=window, counter=counter)
-    slope = row.slope(factor)
-    floor = row.floor(slope)
+        return _read_by_other_model(
+            estimate,
+            calibration.find_other_model(model, counter),
+            estimator,
+            model=model,
+            window=window,
+            counter=counter,
+        )
+    slope = row.compute_slope(factor)
+    floor = row.compute_floor(slope)
     if row.fresh:
         tokens = row.last_reported + slope * (estimate - row.last_estimate)
         return Reading(max(0, round(tokens)), "reported", window, slope, round(floor), estimate)
     return Reading(round(floor + slope * estimate), "calibrated", window, slope, round(floor), estimate)
 
 
-def counted(estimate: int, window: int | None = None) -> Reading:
+def build_plain_reading(estimate: int, window: int | None = None) -> Reading:
     """Builds the Reading for an explicit target: the plain count, without calibration or correction."""
     return Reading(estimate, "estimated", window, 1.0, 0, estimate)
 
 
-def _by_ratio(estimate: int, row: Anchor | None, factor: float, window: int | None) -> Reading:
+def _read_by_ratio(estimate: int, row: ModelCalibration | None, factor: float, window: int | None) -> Reading:
     if row is None or not row.fresh:
         return Reading(int(estimate * factor), "estimated", window, factor, 0, estimate)
-    last = row.last_estimate + row.last_apart
-    tokens, correction = ratio(row.last_reported, last, estimate, factor=factor)
+    last = row.last_estimate + row.last_overhead
+    tokens, correction = correct_by_ratio(row.last_reported, last, estimate, factor=factor)
     if estimate < last:  # the request shrank (tools were removed), so the older count is no lower bound
         tokens = int(estimate * correction)
     return Reading(tokens, "reported", window, correction, 0, estimate)
 
 
-def _lent(
-    estimate: int, other: Anchor | None, estimator: Estimator, *, model: str, window: int | None, counter: str
+def _read_by_other_model(
+    estimate: int, other: ModelCalibration | None, estimator: Estimator, *, model: str, window: int | None, counter: str
 ) -> Reading:
     """Reads the size for a model that has not reported yet.
 
     Takes the floor and slope of another model, converted by the factors of both families.
     """
-    factor = factor_of(estimator, model, counter)
+    factor = get_factor(estimator, model, counter)
     if other is None:
         return Reading(round(estimate * factor), "estimated", window, factor, 0, estimate)
-    other_factor = factor_of(estimator, other.model, counter)
-    slope = other.slope(other_factor)
+    other_factor = get_factor(estimator, other.model, counter)
+    slope = other.compute_slope(other_factor)
     conversion = factor / other_factor
-    floor = other.floor(slope) * conversion
+    floor = other.compute_floor(slope) * conversion
     return Reading(
         round(floor + slope * conversion * estimate), "estimated", window, slope * conversion, round(floor), estimate
     )
 
 
-class Sizes:
+class TokenCache:
     """Tokens of visible messages by `VisibleMessage.key`, counted once. One cache per counter and path."""
 
-    __slots__ = ("_known", "counter")
+    __slots__ = ("_tokens", "counter")
 
     def __init__(self, counter: Counter) -> None:
         self.counter = counter
-        self._known: dict[Key, int] = {}
+        self._tokens: dict[MessageKey, int] = {}
 
-    def know(self, key: Key, tokens: int) -> None:
+    def add(self, key: MessageKey, tokens: int) -> None:
         """Adds a stored count, so that the message is not counted again."""
-        self._known[key] = tokens
+        self._tokens[key] = tokens
 
-    def each(self, shown: Sequence[Shown]) -> list[int]:
+    def measure(self, shown: Sequence[VisibleMessage]) -> list[int]:
         """Returns the tokens of each message, in order. Counts the missing ones in one batch."""
-        known = self._known
+        known = self._tokens
         missing = [s for s in shown if s.key not in known]
         if missing:
-            for each, tokens in zip(missing, sizes([s.message for s in missing], self.counter), strict=True):
+            for each, tokens in zip(missing, measure_messages([s.message for s in missing], self.counter), strict=True):
                 known[each.key] = tokens
         return [known[s.key] for s in shown]
 
-    def open(self, step: OpenStep) -> int:
+    def measure_open_step(self, step: OpenStep) -> int:
         """Returns the tokens of a step that is still open.
 
         Markers for unanswered calls are counted each time, because the call that a marker stands for may change until
         the step closes.
         """
-        shown = shown_of(step, closing=False)
-        steady = [s for s in shown if s.original or s.key[1] == 0]
-        total = sum(self.each(steady))
+        shown = get_step_messages(step, closing=False)
+        steady = [s for s in shown if s.is_original or s.key[1] == 0]
+        total = sum(self.measure(steady))
         if len(steady) < len(shown):
-            total += sum(sizes([s.message for s in shown if not s.original and s.key[1]], self.counter))
+            total += sum(measure_messages([s.message for s in shown if not s.is_original and s.key[1]], self.counter))
         return total
 
-    def fork(self, length: int) -> Sizes:
+    def fork(self, length: int) -> TokenCache:
         """Returns a cache of the first `length` positions, for a path that shares only those."""
-        twin = Sizes(self.counter)
-        twin._known = {key: tokens for key, tokens in self._known.items() if key[0] < length}
+        twin = TokenCache(self.counter)
+        twin._tokens = {key: tokens for key, tokens in self._tokens.items() if key[0] < length}
         return twin
 
 
-class Tally:
+class RunningTotal:
     """The running estimate of a view. Each call costs O(what is new since the last call)."""
 
-    __slots__ = ("_count", "_open", "_sizes", "_step", "_total", "_units")
+    __slots__ = ("_cache", "_open_tokens", "_step", "_total", "_unit_count", "_units")
 
-    def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
+    def __init__(self, cache: TokenCache) -> None:
+        self._cache = cache
         self._units: list[Unit] | None = None
-        self._count = 0
+        self._unit_count = 0
         self._total = 0
         self._step: OpenStep | None = None
-        self._open = 0
+        self._open_tokens = 0
 
     def __call__(self, view: View) -> int:
         """Returns the uncorrected tokens of all messages in view. After a Block or an undo it adds up again."""
-        units, count = view.closed
-        if units is not self._units or count < self._count:
-            self._units, self._count, self._total = units, 0, 0
-        if count > self._count:
-            shown = [each for unit in units[self._count : count] for each in unit.shown]
-            self._total += sum(self._sizes.each(shown))
-            self._count = count
-        step = view.step
+        units, count = view.closed_units
+        if units is not self._units or count < self._unit_count:
+            self._units, self._unit_count, self._total = units, 0, 0
+        if count > self._unit_count:
+            shown = [each for unit in units[self._unit_count : count] for each in unit.visible_messages]
+            self._total += sum(self._cache.measure(shown))
+            self._unit_count = count
+        step = view.open_step
         if step is None:
             return self._total
         if step is not self._step:
-            self._step, self._open = step, self._sizes.open(step)
-        return self._total + self._open
+            self._step, self._open_tokens = step, self._cache.measure_open_step(step)
+        return self._total + self._open_tokens

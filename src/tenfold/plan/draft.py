@@ -12,20 +12,20 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.block import Block, Keep, Ref, Rep, Replacement, Say, Show
-from tenfold.record.message import Message, Text, native_compaction, text_of
-from tenfold.view.units import Shown, Unit
-from tenfold.view.view import View
+from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Replacement, ShownItem, Substitute
+from tenfold.record.message import Message, Text, find_native_compaction, get_text
+from tenfold.view.fold import View
+from tenfold.view.units import Unit, VisibleMessage
 
-Key = tuple[int, int, int]
-Recall = Literal["none", "tool", "cli"]
-Sizer = Callable[[Sequence[Shown]], list[int]]
+MessageKey = tuple[int, int, int]
+RecallMode = Literal["none", "tool", "cli"]
+VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
 """Counts the tokens of messages in view, remembered by their keys."""
-Weigh = Callable[[Sequence[Message]], list[int]]
+MessageMeasure = Callable[[Sequence[Message]], list[int]]
 """Counts the tokens of messages that are in no view yet."""
 
 
-FRAME = 80
+SUMMARY_OVERHEAD = 80
 """Tokens of the delimiter around a summary: tag, Block id, hash and message overhead (60 to 75 by o200k)."""
 
 
@@ -43,28 +43,28 @@ class Goal(Struct, frozen=True):
     """
 
     target: int
-    stop: int
-    tail: int
-    users: int
-    facts: int
-    narrative: int
-    names: int = 0
+    stage_target: int
+    tail_budget: int
+    user_budget: int
+    facts_budget: int
+    narrative_budget: int
+    names_budget: int = 0
     depth: float = 1.0
     fan_out: int = 4
-    recall: Recall = "none"
-    frame: int = FRAME
+    recall: RecallMode = "none"
+    summary_overhead: int = SUMMARY_OVERHEAD
     window: int | None = None
-    asks: bool = False
+    has_model: bool = False
     focus: str = ""
     exact: bool = False
 
     @property
-    def summary(self) -> int:
+    def summary_budget(self) -> int:
         """The budget of a whole summary: facts and narrative. The delimiter is paid for out of the narrative."""
-        return self.facts + max(self.narrative, self.frame)
+        return self.facts_budget + max(self.narrative_budget, self.summary_overhead)
 
 
-class Piece(Struct, frozen=True):
+class DraftPiece(Struct, frozen=True):
     """Whole units that are treated as one, and what would be shown for them. `units` are what is in view now.
 
     `kind` is "keep" while nothing changes. `protected_reason` says why no stage may change the piece ("" if one may).
@@ -74,17 +74,17 @@ class Piece(Struct, frozen=True):
     """
 
     units: tuple[Unit, ...]
-    before: int
+    tokens_before: int
     tokens: int
     sizes: tuple[int, ...]
     kind: str = "keep"
-    show: tuple[Show, ...] = ()
-    why: str = ""
-    held: str = ""
-    allotment: int = 0
+    shown_items: tuple[ShownItem, ...] = ()
+    reason: str = ""
+    protected_reason: str = ""
+    summary_budget: int = 0
     level: int = 0
-    cuts: tuple[int, ...] = ()
-    reads: tuple[tuple[Key, Message], ...] = ()
+    cut_positions: tuple[int, ...] = ()
+    shortened_messages: tuple[tuple[MessageKey, Message], ...] = ()
 
     @property
     def first(self) -> int:
@@ -97,13 +97,13 @@ class Piece(Struct, frozen=True):
         return self.units[-1].last
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether a Block would replace it."""
         return self.kind != "keep"
 
-    def shown(self) -> list[Shown]:
+    def get_visible_messages(self) -> list[VisibleMessage]:
         """Returns what is in view for it now."""
-        return [s for unit in self.units for s in unit.shown]
+        return [s for unit in self.units for s in unit.visible_messages]
 
 
 class Draft(Struct, frozen=True):
@@ -115,105 +115,109 @@ class Draft(Struct, frozen=True):
     """
 
     view: View
-    pieces: tuple[Piece, ...]
-    rest: int
+    pieces: tuple[DraftPiece, ...]
+    fixed_tokens: int
     floor: int
-    sizer: Sizer
-    weigh: Weigh
-    held: dict[Key, str]
+    measure_visible: VisibleMeasure
+    measure_messages: MessageMeasure
+    protected: dict[MessageKey, str]
     limit: int | None = None
 
     @property
     def tokens(self) -> int:
         """The view's size if this were carried out, with each summary at its full budget."""
-        return self.rest + sum(p.tokens for p in self.pieces)
+        return self.fixed_tokens + sum(p.tokens for p in self.pieces)
 
-    def swap(self, index: int, piece: Piece, *, until: int | None = None) -> Draft:
+    def with_piece(self, index: int, piece: DraftPiece, *, until: int | None = None) -> Draft:
         """Returns the draft with one piece in place of the pieces `index` to `until` (exclusive; default: just one)."""
         end = index + 1 if until is None else until
         return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
 
 
-COMPACTED = "compacted by the provider"
+PROVIDER_COMPACTED = "compacted by the provider"
 """The reason for protecting a message in which a provider compacted the conversation itself."""
-TO_BE_WRITTEN = Message("user", (Text(""),), "tenfold")
+UNWRITTEN_SUMMARY = Message("user", (Text(""),), "tenfold")
 """Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
-MINIMAL_SUMMARY = 120
+MINIMAL_SUMMARY_TOKENS = 120
 """Tokens of the smallest useful summary. `itemize_least` reserves them."""
 
 
-def place_to_write(show: Sequence[Show]) -> int:
+def find_unwritten(shown_items: Sequence[ShownItem]) -> int:
     """Returns the index of `UNWRITTEN_SUMMARY` among these items."""
-    return next(i for i, s in enumerate(show) if isinstance(s, Say) and s.message is TO_BE_WRITTEN)
+    return next(i for i, s in enumerate(shown_items) if isinstance(s, Substitute) and s.message is UNWRITTEN_SUMMARY)
 
 
-def start(view: View, sizer: Sizer, weigh: Weigh, *, floor: int = 0) -> Draft:
+def start_draft(
+    view: View, measure_visible: VisibleMeasure, measure_messages: MessageMeasure, *, floor: int = 0
+) -> Draft:
     """Builds the draft that changes nothing. `floor` counts what is sent besides the view: system prompt, tools."""
     units = list(view.units)
-    shown = [s for unit in units for s in unit.shown]
-    sizes = iter(sizer(shown))
-    protected = held_messages(view)
-    pieces: list[Piece] = []
+    shown = [s for unit in units for s in unit.visible_messages]
+    sizes = iter(measure_visible(shown))
+    protected = find_protected(view)
+    pieces: list[DraftPiece] = []
     for unit in units:
-        own = tuple(next(sizes) for _ in unit.shown)
-        reasons = (protected[s.key] for s in unit.shown if s.key in protected)
-        pieces.append(Piece((unit,), sum(own), sum(own), own, held="" if unit.ref else next(reasons, "")))
-    everything = list(view.shown())
-    rest = sum(sizer(everything[len(shown) :])) + floor
-    return Draft(view, tuple(pieces), rest, floor, sizer, weigh, protected)
+        own = tuple(next(sizes) for _ in unit.visible_messages)
+        reasons = (protected[s.key] for s in unit.visible_messages if s.key in protected)
+        pieces.append(
+            DraftPiece((unit,), sum(own), sum(own), own, protected_reason="" if unit.block_part else next(reasons, ""))
+        )
+    everything = list(view.get_visible_messages())
+    rest = sum(measure_visible(everything[len(shown) :])) + floor
+    return Draft(view, tuple(pieces), rest, floor, measure_visible, measure_messages, protected)
 
 
-def least(draft: Draft) -> dict[str, int]:
+def itemize_least(draft: Draft) -> dict[str, int]:
     """Returns what no compaction can go below, as items with their tokens.
 
     The items are the floor, protected messages, the open step and one minimal summary.
     """
     out: dict[str, int] = {"given apart": draft.floor} if draft.floor else {}
     for piece in draft.pieces:
-        for shown, size in zip(piece.shown(), piece.sizes, strict=True):
-            reason = draft.held.get(shown.key)
+        for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True):
+            reason = draft.protected.get(shown.key)
             if reason:
                 out[reason] = out.get(reason, 0) + size
-    if draft.rest > draft.floor:
-        out["open step"] = draft.rest - draft.floor
-    out["summary"] = MINIMAL_SUMMARY
+    if draft.fixed_tokens > draft.floor:
+        out["open step"] = draft.fixed_tokens - draft.floor
+    out["summary"] = MINIMAL_SUMMARY_TOKENS
     return out
 
 
-def held_messages(view: View) -> dict[Key, str]:
+def find_protected(view: View) -> dict[MessageKey, str]:
     """Finds the messages that no stage may change, by key, with the reason.
 
     They are system messages, pinned messages with the whole step they belong to, and the current request. Also the
     newest message in which a provider compacted the conversation itself, with its step, because only that provider can
     read it.
     """
-    protected: dict[Key, str] = {}
-    request: Shown | None = None
-    compacted: dict[str, list[Shown]] = {}
+    protected: dict[MessageKey, str] = {}
+    request: VisibleMessage | None = None
+    compacted: dict[str, list[VisibleMessage]] = {}
     for unit in view.units:
-        for group in _groups(unit):
-            if any(s.original and s.at in view.marks.pins for s in group):
+        for group in _group_messages(unit):
+            if any(s.is_original and s.position in view.state.pins for s in group):
                 protected.update((s.key, "pinned") for s in group)
-            compaction = native_compaction(group[0].message) if group[0].original else None
+            compaction = find_native_compaction(group[0].message) if group[0].is_original else None
             if compaction is not None:
-                compacted[compaction.bound] = group
-        for shown in unit.shown:
-            if not shown.original:
+                compacted[compaction.bound_wire] = group
+        for shown in unit.visible_messages:
+            if not shown.is_original:
                 continue
             if shown.message.role == "system" and shown.message.origin != "tenfold":
                 protected[shown.key] = "system prompt"
-            elif shown.message.role == "user" and shown.message.origin == "human" and text_of(shown.message).strip():
+            elif shown.message.role == "user" and shown.message.origin == "human" and get_text(shown.message).strip():
                 request = shown
     if request is not None:
         protected.setdefault(request.key, "current request")
     for group in compacted.values():
-        protected.update((s.key, COMPACTED) for s in group)
+        protected.update((s.key, PROVIDER_COMPACTED) for s in group)
     return protected
 
 
-def _groups(unit: Unit) -> list[list[Shown]]:
-    groups: list[list[Shown]] = []
-    for shown in unit.shown:
+def _group_messages(unit: Unit) -> list[list[VisibleMessage]]:
+    groups: list[list[VisibleMessage]] = []
+    for shown in unit.visible_messages:
         if shown.message.role == "tool" and groups:
             groups[-1].append(shown)
         else:
@@ -221,65 +225,67 @@ def _groups(unit: Unit) -> list[list[Shown]]:
     return groups
 
 
-def as_show(shown: Shown) -> Show:
+def to_shown_item(shown: VisibleMessage) -> ShownItem:
     """Returns what is in view in the form in which a Block shows it again. Originals stay originals."""
-    if shown.original:
-        return Keep(shown.at)
-    return Say(shown.message, shown.of)
+    if shown.is_original:
+        return KeptOriginal(shown.position)
+    return Substitute(shown.message, shown.original_position)
 
 
-def replaced_as(draft: Draft, piece: Piece) -> str:
+def get_replacement_kind(draft: Draft, piece: DraftPiece) -> str:
     """Returns the kind of the replacement that a piece shows now, "keep" for originals."""
-    ref = piece.units[0].ref
-    block = draft.view.path.at(ref.block) if ref is not None else None
+    ref = piece.units[0].block_part
+    block = draft.view.path.get_entry(ref.block) if ref is not None else None
     return block.replacements[ref.index].kind if ref is not None and isinstance(block, Block) else "keep"
 
 
-def replacements(draft: Draft) -> tuple[Replacement, ...]:
+def build_replacements(draft: Draft) -> tuple[Replacement, ...]:
     """Builds a Block's replacements from the changed pieces. `covers` is the visible slice of each."""
     out: list[Replacement] = []
     for piece in draft.pieces:
-        if not piece.changed:
+        if not piece.is_changed:
             continue
-        piece = _behind_compacted(draft, piece)  # noqa: PLW2901 - the same piece, its shows in an order that is read
-        covers = draft.view.slice(piece.first, piece.last)
+        piece = _move_behind_compacted(draft, piece)  # noqa: PLW2901 - the same piece, its shows in an order that is read
+        covers = draft.view.get_slice(piece.first, piece.last)
         assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
         out.append(
             Replacement(
                 piece.first,
                 piece.last,
                 covers,
-                piece.show,
+                piece.shown_items,
                 piece.kind,
-                level=max(piece.level, _level(draft.view, covers)),
+                level=max(piece.level, _find_level(draft.view, covers)),
                 sizes=piece.sizes,
-                why=piece.why,
+                reason=piece.reason,
             )
         )
     return tuple(out)
 
 
-def _behind_compacted(draft: Draft, piece: Piece) -> Piece:
+def _move_behind_compacted(draft: Draft, piece: DraftPiece) -> DraftPiece:
     """Moves summaries behind a message that a provider compacted, since it reads nothing before that."""
-    places = [i for i, s in enumerate(piece.show) if isinstance(s, Keep) and _compacted(draft, s.position)]
+    places = [
+        i for i, s in enumerate(piece.shown_items) if isinstance(s, KeptOriginal) and _is_compacted(draft, s.position)
+    ]
     last = max(places, default=-1)
-    late = [i for i in range(last) if isinstance(s := piece.show[i], Say) and s.of is None]
+    late = [i for i in range(last) if isinstance(s := piece.shown_items[i], Substitute) and s.original_position is None]
     if not late:
         return piece
-    order = [i for i in range(last + 1) if i not in late] + late + list(range(last + 1, len(piece.show)))
-    show, sizes = tuple(piece.show[i] for i in order), tuple(piece.sizes[i] for i in order)
-    return replace(piece, show=show, sizes=sizes)
+    order = [i for i in range(last + 1) if i not in late] + late + list(range(last + 1, len(piece.shown_items)))
+    show, sizes = tuple(piece.shown_items[i] for i in order), tuple(piece.sizes[i] for i in order)
+    return replace(piece, shown_items=show, sizes=sizes)
 
 
-def _compacted(draft: Draft, position: int) -> bool:
-    return draft.held.get((position, 0, -1)) == COMPACTED
+def _is_compacted(draft: Draft, position: int) -> bool:
+    return draft.protected.get((position, 0, -1)) == PROVIDER_COMPACTED
 
 
-def _level(view: View, covers: Sequence[Ref]) -> int:
+def _find_level(view: View, covers: Sequence[RangeRef]) -> int:
     """Returns how many Blocks lie under what covers this slice: 0 over originals."""
     levels = [0]
     for ref in covers:
-        block = view.path.at(ref.block) if isinstance(ref, Rep) else None
-        if isinstance(ref, Rep) and isinstance(block, Block):
+        block = view.path.get_entry(ref.block) if isinstance(ref, BlockPart) else None
+        if isinstance(ref, BlockPart) and isinstance(block, Block):
             levels.append(block.replacements[ref.index].level + 1)
     return max(levels)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tenfold.errors import NotFound, UsageError
-from tenfold.log.base import Store
-from tenfold.recall.asking import asked
-from tenfold.recall.expand import Line, expand
-from tenfold.record.message import calls_of, text_of
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.recall.expand import ExpandedMessage, expand
+from tenfold.recall.search import search_store
+from tenfold.record.message import get_text, get_tool_calls
+from tenfold.store.base import Store
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
@@ -20,32 +20,32 @@ _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
     READ: ("entry", "Read one earlier message exactly as it was.", "The entry id that a search result or stub names."),
     EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
 }
-PART = "Which part of a long answer, from 1; its last line says how many there are."
-HITS = 5
+PART_DESCRIPTION = "Which part of a long answer, from 1; its last line says how many there are."
+HIT_LIMIT = 5
 """Messages that one search returns. Those ranked lower seldom contain what was looked for."""
-FOUND = 1_000
+SEARCH_BUDGET = 1_000
 """The token budget of one search's answer: small enough to search twice."""
-Count = Callable[[Sequence[str]], list[int]]
+CountTokens = Callable[[Sequence[str]], list[int]]
 
 
 class RecallTools:
     """The schemas and the handler for one session of a store. Offer both to the model, or neither."""
 
-    def __init__(self, store: Store, namespace: str, session: str, *, count: Count, cap: int = 4_000) -> None:
+    def __init__(self, store: Store, namespace: str, session: str, *, count: CountTokens, cap: int = 4_000) -> None:
         """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts."""
         self._store, self._namespace, self._session, self._count, self._cap = store, namespace, session, count, cap
 
-    def described(self) -> dict[str, str]:
+    def describe_tools(self) -> dict[str, str]:
         """Returns what each tool is for, by its name."""
         return {name: description for name, (_, description, _) in _DESCRIPTIONS.items()}
 
-    def schemas(self, wire: str = "openai-chat") -> list[dict[str, object]]:
+    def build_schemas(self, wire: str = "openai-chat") -> list[dict[str, object]]:
         """Builds the tool definitions for a request of that wire. Raises `UsageError` for an unknown wire."""
         out: list[dict[str, object]] = []
         for name, (key, description, meaning) in _DESCRIPTIONS.items():
             properties = {key: {"type": "string", "description": meaning}}
             if name != SEARCH:
-                properties["part"] = {"type": "integer", "description": PART}
+                properties["part"] = {"type": "integer", "description": PART_DESCRIPTION}
             schema: dict[str, object] = {"type": "object", "properties": properties, "required": [key]}
             match wire:
                 case "openai-chat":
@@ -76,9 +76,9 @@ class RecallTools:
             return self.search(value) or f"nothing in this conversation holds {value!r}"
         try:
             messages = expand(self._store, self._namespace, value, session=self._session)
-        except NotFound as exc:
+        except NotFoundError as exc:
             return str(exc)
-        parts = self._parts("\n\n".join(rendered(line) for line in messages))
+        parts = self._split_text("\n\n".join(render_expanded(line) for line in messages))
         number = arguments.get("part", 1)
         if not isinstance(number, int) or not 1 <= number <= len(parts):
             return f"{name}: 'part' is a number from 1 to {len(parts)}, and not {number!r}"
@@ -93,38 +93,38 @@ class RecallTools:
         It has a line for each of the `HIT_LIMIT` best hits, within `SEARCH_BUDGET` tokens in all. Raises `UsageError`
         without a word.
         """
-        hits = asked(self._store, self._namespace, words, session=self._session, limit=HITS)
+        hits = search_store(self._store, self._namespace, words, session=self._session, limit=HIT_LIMIT)
         heads = [f"{h.entry} ({h.kind}, position {h.position}): " for h in hits]
         text = "\n".join(head + hit.snippet for head, hit in zip(heads, hits, strict=True))
-        lines = self._start(text, min(FOUND, self._cap)).split("\n")
+        lines = self._cut_to_budget(text, min(SEARCH_BUDGET, self._cap)).split("\n")
         cut = bool(hits) and len(lines[-1]) <= len(heads[len(lines) - 1])  # an id that was cut is of no use
         return "\n".join(lines[:-1] if cut else lines)
 
-    def _parts(self, text: str) -> list[str]:
+    def _split_text(self, text: str) -> list[str]:
         """Splits the text into parts of at most `cap` tokens, which leave space for a last line."""
         if self._count([text])[0] <= self._cap:
             return [text]
         parts: list[str] = []
         while text:
-            parts.append(self._start(text, max(1, self._cap - _LAST_LINE)))
+            parts.append(self._cut_to_budget(text, max(1, self._cap - _LAST_LINE_TOKENS)))
             text = text[len(parts[-1]) :]
         return parts
 
-    def _start(self, text: str, room: int) -> str:
+    def _cut_to_budget(self, text: str, budget: int) -> str:
         """Returns as much of the beginning of the text as fits the token budget."""
-        part = text[: room * _LONGEST]
-        while (size := self._count([part])[0]) > room and len(part) > 1:
-            part = part[: max(1, len(part) * room // (size + 1))]
+        part = text[: budget * _MAX_TOKEN_LENGTH]
+        while (size := self._count([part])[0]) > budget and len(part) > 1:
+            part = part[: max(1, len(part) * budget // (size + 1))]
         return part
 
 
-_LAST_LINE = 60
+_LAST_LINE_TOKENS = 60
 """Tokens of the line under a part: two ids of 36 characters, at two characters a token, and some words."""
-_LONGEST = 40
+_MAX_TOKEN_LENGTH = 40
 """The most characters that one token stands for, apart from runs of spaces and rules."""
 
 
-def rendered(line: Line) -> str:
+def render_expanded(item: ExpandedMessage) -> str:
     """Renders one expanded message: its position, entry and role, its text, and its tool calls."""
-    calls = "".join(f"\n[call {c.name} {c.arguments}]" for c in calls_of(line.message))
-    return f"[{line.position} {line.entry} {line.message.role}]\n{text_of(line.message)}{calls}"
+    calls = "".join(f"\n[call {c.name} {c.arguments}]" for c in get_tool_calls(item.message))
+    return f"[{item.position} {item.entry} {item.message.role}]\n{get_text(item.message)}{calls}"

@@ -10,18 +10,18 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import Spent
+from tenfold.record.block import ModelCost
 from tenfold.record.entry import Entry
 
-TIMEOUT = 120.0
+DEFAULT_TIMEOUT = 120.0
 """Default time limit of a model call in seconds. The value is the `compaction_timeout` of the `clip` preset."""
 Effort = Literal["", "high"]
 """How much a reasoning model should think before it answers. "" means as little as possible."""
-TRIES = 3
+DEFAULT_TRIES = 3
 """Default number of attempts for a model call that fails temporarily: 1 + the `max_retries` of 2 of `clip`."""
 
 
-class Summarize(Struct, frozen=True, tag="summarize"):
+class SummaryAsk(Struct, frozen=True, tag="summarize"):
     """Asks a model for the text that replaces a range. This is the only Ask that calls a model.
 
     `system` and `prompt` are the complete texts to send. `model` "" means the first configured model. `max_tokens`
@@ -35,14 +35,14 @@ class Summarize(Struct, frozen=True, tag="summarize"):
     max_tokens: int
     model: str = ""
     purpose: Literal["first", "update", "prefix", "batch", "merge", "branch", "repair"] = "first"
-    timeout: float = TIMEOUT
-    tries: int = TRIES
-    repeat_late: bool = True
+    timeout: float = DEFAULT_TIMEOUT
+    tries: int = DEFAULT_TRIES
+    can_retry_timeout: bool = True
     temperature: float | None = None
     effort: Effort = ""
 
 
-class Consult(Struct, frozen=True, tag="consult"):
+class ConsultAsk(Struct, frozen=True, tag="consult"):
     """Asks the before-hooks. A hook may cancel the compaction, supply the summary text, or add a focus.
 
     `plan` is the printed Plan. `focus` is what the caller asked the summary to concentrate on. `purpose` says whether
@@ -56,13 +56,13 @@ class Consult(Struct, frozen=True, tag="consult"):
     purpose: Literal["compaction", "branch"] = "compaction"
 
 
-class Read(Struct, frozen=True, tag="read"):
+class ReadAsk(Struct, frozen=True, tag="read"):
     """Asks for the original entries at `positions`. A session is opened without loading entries hidden by Blocks."""
 
     positions: tuple[int, ...]
 
 
-Ask = Summarize | Consult | Read
+Ask = SummaryAsk | ConsultAsk | ReadAsk
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
@@ -77,11 +77,11 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """
 
     text: str = ""
-    finish: str = "stop"
-    spent: Spent = Spent()
+    finish_reason: str = "stop"
+    spent: ModelCost = ModelCost()
     cancel: bool = False
     focus: str = ""
-    supplied: str = ""
+    supplied_details: str = ""
     entries: tuple[Entry, ...] = ()
     error: str = ""
     retryable: bool = False
@@ -112,10 +112,10 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     itemised: dict[str, int] = {}
     violations: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    spent: Spent = Spent()
+    spent: ModelCost = ModelCost()
 
 
-class Verdict(Struct, frozen=True):
+class EngineResult(Struct, frozen=True):
     """What the engine returns to `drive`: the Outcome, and the entry to append (a Block, an Attempt, or None)."""
 
     outcome: Outcome

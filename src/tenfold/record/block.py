@@ -42,11 +42,11 @@ class Run(Struct, frozen=True, tag="run", array_like=True):
     last: int
 
 
-OWN = -1
+OWN_BLOCK = -1
 """Used as `BlockPart.block` for the Block itself, whose position is not known before it is appended."""
 
 
-class Rep(Struct, frozen=True, tag="rep", array_like=True):
+class BlockPart(Struct, frozen=True, tag="rep", array_like=True):
     """Names the `index`-th replacement of the Block at position `block`, which covers `first` to `last` inclusive.
 
     If one replacement of a Block covers an earlier replacement of the same Block, `block` is `OWN_BLOCK`.
@@ -58,26 +58,28 @@ class Rep(Struct, frozen=True, tag="rep", array_like=True):
     last: int
 
 
-Ref = Run | Rep
+RangeRef = Run | BlockPart
 
 
-class Keep(Struct, frozen=True, tag="keep", array_like=True):
+class KeptOriginal(Struct, frozen=True, tag="keep", array_like=True):
     """Shows the original message at `position` unchanged."""
 
     position: int
 
 
-class Say(Struct, frozen=True, tag="say", array_like=True):
+class Substitute(Struct, frozen=True, tag="say", array_like=True):
     """Shows `message`. If it is a stub of a single message, `original_position` is the position of that message."""
 
     message: Message
-    of: int | None = None
+    original_position: int | None = None
 
 
-Show = Keep | Say
+ShownItem = KeptOriginal | Substitute
 
 
-class Replacement(Struct, frozen=True, omit_defaults=True):
+class Replacement(
+    Struct, frozen=True, omit_defaults=True, rename={"covered_ranges": "covers", "shown_items": "show", "reason": "why"}
+):
     """Shows `shown_items` in place of the positions `first` to `last`. If it is empty, the range is hidden.
 
     `covered_ranges` is exactly the slice of the view that is replaced. It serves three purposes: to detect conflicts,
@@ -87,15 +89,15 @@ class Replacement(Struct, frozen=True, omit_defaults=True):
 
     first: int
     last: int
-    covers: tuple[Ref, ...]
-    show: tuple[Show, ...]
+    covered_ranges: tuple[RangeRef, ...]
+    shown_items: tuple[ShownItem, ...]
     kind: str
     level: int = 0
     sizes: tuple[int, ...] = ()
-    why: str = ""
+    reason: str = ""
 
 
-class Fact(Struct, frozen=True, omit_defaults=True):
+class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     """One piece of information that code, not a model, extracted from a range.
 
     `text` is the fact as it is shown. Two facts of the same kind with the same `key` (a path, a command, a normalised
@@ -107,7 +109,7 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     kind: FactKind
     text: str
     key: str
-    at: int
+    position: int
     live: bool = True
     note: str = ""
     line: int = 0
@@ -115,10 +117,10 @@ class Fact(Struct, frozen=True, omit_defaults=True):
     @property
     def order(self) -> tuple[int, int]:
         """Sort key: the later the fact was last seen, the larger."""
-        return self.at, self.line
+        return self.position, self.line
 
 
-class Spent(Struct, frozen=True, omit_defaults=True):
+class ModelCost(Struct, frozen=True, omit_defaults=True):
     """The cost of the model calls of a Block or Attempt. Tokens as reported; `price` in US dollars, None if unknown."""
 
     calls: int = 0
@@ -154,7 +156,19 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     cycle: int = 1
 
 
-class Block(Struct, frozen=True, tag="block", omit_defaults=True):
+class Block(
+    Struct,
+    frozen=True,
+    tag="block",
+    omit_defaults=True,
+    rename={
+        "previous_block": "under",
+        "unshown_facts": "unshown",
+        "dropped_facts": "dropped",
+        "top_batches": "standing",
+        "supplied_details": "supplied",
+    },
+):
     """One compaction.
 
     `previous_block` is the id of the newest live Block when this one was made; undo follows this chain.
@@ -176,14 +190,14 @@ class Block(Struct, frozen=True, tag="block", omit_defaults=True):
     replacements: tuple[Replacement, ...]
     facts: tuple[Fact, ...] = ()
     rung: Rung = "none"
-    under: str | None = None
+    previous_block: str | None = None
     reason: str = ""
     tokens_before: int = 0
     tokens_after: int = 0
-    unshown: int = 0
-    dropped: int = 0
+    unshown_facts: int = 0
+    dropped_facts: int = 0
     notes: tuple[str, ...] = ()
-    spent: Spent = Spent()
+    spent: ModelCost = ModelCost()
     batches: tuple[Batch, ...] = ()
-    standing: tuple[Slot, ...] = ()
-    supplied: str = ""
+    top_batches: tuple[Slot, ...] = ()
+    supplied_details: str = ""

@@ -15,16 +15,16 @@ import msgspec
 from tenfold.errors import RecordError
 from tenfold.record.entry import Entry, Tombstone
 
-SCHEMA = 1
+SCHEMA_VERSION = 1
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 _UPGRADES: dict[int, Callable[[bytes], bytes]] = {}
-_MARK = bytes([SCHEMA])
+_VERSION_BYTE = bytes([SCHEMA_VERSION])
 
 
 def encode_entry(entry: Entry) -> bytes:
     """Encodes an entry to its canonical bytes: equal entries give equal bytes."""
-    return _MARK + _encoder.encode(entry)
+    return _VERSION_BYTE + _encoder.encode(entry)
 
 
 def decode_entry(data: bytes) -> Entry:
@@ -32,23 +32,25 @@ def decode_entry(data: bytes) -> Entry:
     if not data:
         raise RecordError("empty record: the store holds a row without a body; run `tenfold verify`")
     version, body = data[0], data[1:]
-    while version < SCHEMA and version in _UPGRADES:
+    while version < SCHEMA_VERSION and version in _UPGRADES:
         body = _UPGRADES[version](body)
         version += 1
-    if version != SCHEMA:
-        raise RecordError(f"record schema {version} is not one this release reads (up to {SCHEMA}); upgrade tenfold")
+    if version != SCHEMA_VERSION:
+        raise RecordError(
+            f"record schema {version} is not one this release reads (up to {SCHEMA_VERSION}); upgrade tenfold"
+        )
     try:
         return _decoder.decode(body)
     except (msgspec.ValidationError, msgspec.DecodeError) as exc:
         raise RecordError(f"a stored record does not validate: {exc}; run `tenfold verify`") from exc
 
 
-def body_hash(body: bytes) -> bytes:
+def hash_body(body: bytes) -> bytes:
     """Returns the SHA-256 of canonical bytes, which is all that a tombstone keeps of a purged entry."""
     return hashlib.sha256(body).digest()
 
 
-def chain_hash(parent: bytes, entry: Entry, body: bytes) -> bytes:
+def compute_chain_hash(parent: bytes, entry: Entry, body: bytes) -> bytes:
     """Returns SHA-256(parent hash + SHA-256(canonical bytes)). For a tombstone, the body hash it kept is used."""
     own = entry.body_hash if isinstance(entry, Tombstone) else hashlib.sha256(body).digest()
     return hashlib.sha256(parent + own).digest()

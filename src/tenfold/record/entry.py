@@ -10,11 +10,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import Block, Spent
-from tenfold.record.message import Message, Native
+from tenfold.record.block import Block, ModelCost
+from tenfold.record.message import Message, NativeBytes
 
 
-class Usage(Struct, frozen=True, omit_defaults=True):
+class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"}):
     """The tokens that a provider reported for one request. `prompt` is the whole prompt, cached tokens included.
 
     `overhead` is our own count of what the request held besides the view: a separate system prompt and the tools.
@@ -25,10 +25,10 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cache_read: int = 0
     cache_write: int = 0
     model: str = ""
-    apart: int = 0
+    overhead: int = 0
 
 
-class Said(Struct, frozen=True, tag="said", omit_defaults=True):
+class MessageEntry(Struct, frozen=True, tag="said", omit_defaults=True, rename={"source_id": "source"}):
     """A message. `usage` is set on an answer: the tokens of its request. `source_id` is its id in an imported file."""
 
     id: str
@@ -37,7 +37,7 @@ class Said(Struct, frozen=True, tag="said", omit_defaults=True):
     time: int | None
     message: Message
     usage: Usage | None = None
-    source: str = ""
+    source_id: str = ""
 
 
 class Attempt(Struct, frozen=True, tag="attempt", omit_defaults=True):
@@ -52,10 +52,12 @@ class Attempt(Struct, frozen=True, tag="attempt", omit_defaults=True):
     reason: str
     tokens: int
     target: int
-    spent: Spent = Spent()
+    spent: ModelCost = ModelCost()
 
 
-class Branch(Struct, frozen=True, tag="branch", omit_defaults=True):
+class BranchSummary(
+    Struct, frozen=True, tag="branch", omit_defaults=True, rename={"previous_leaf": "left", "source_id": "source"}
+):
     """The summary of a branch that was left. The model sees it on the branch that goes on.
 
     `previous_leaf` is the id of the last entry of the branch that was left.
@@ -66,8 +68,8 @@ class Branch(Struct, frozen=True, tag="branch", omit_defaults=True):
     run: str
     time: int | None
     message: Message
-    left: str = ""
-    source: str = ""
+    previous_leaf: str = ""
+    source_id: str = ""
 
 
 class Retraction(Struct, frozen=True, tag="retraction", omit_defaults=True):
@@ -80,7 +82,7 @@ class Retraction(Struct, frozen=True, tag="retraction", omit_defaults=True):
     block: str
 
 
-class Pin(Struct, frozen=True, tag="pin", omit_defaults=True):
+class Pin(Struct, frozen=True, tag="pin", omit_defaults=True, rename={"position": "at", "pinned": "on"}):
     """Pins or unpins the entry with id `entry` at `position`. No compaction hides or shortens a pinned entry."""
 
     id: str
@@ -88,11 +90,11 @@ class Pin(Struct, frozen=True, tag="pin", omit_defaults=True):
     run: str
     time: int
     entry: str
-    at: int
-    on: bool = True
+    position: int
+    pinned: bool = True
 
 
-class Setting(Struct, frozen=True, tag="setting", omit_defaults=True):
+class Setting(Struct, frozen=True, tag="setting", omit_defaults=True, rename={"source_id": "source"}):
     """A changed setting on this path. `key` is for example `model` or `thinking`, `value` the new value."""
 
     id: str
@@ -101,11 +103,11 @@ class Setting(Struct, frozen=True, tag="setting", omit_defaults=True):
     time: int | None
     key: str
     value: str
-    native: Native | None = None
-    source: str = ""
+    native: NativeBytes | None = None
+    source_id: str = ""
 
 
-class Custom(Struct, frozen=True, tag="custom", omit_defaults=True):
+class CustomEntry(Struct, frozen=True, tag="custom", omit_defaults=True, rename={"source_id": "source"}):
     """Anything else in a session file. It is kept as bytes, counted and shown, but never sent to a model."""
 
     id: str
@@ -113,11 +115,11 @@ class Custom(Struct, frozen=True, tag="custom", omit_defaults=True):
     run: str
     time: int | None
     kind: str
-    native: Native
-    source: str = ""
+    native: NativeBytes
+    source_id: str = ""
 
 
-class Tombstone(Struct, frozen=True, tag="tombstone", omit_defaults=True):
+class Tombstone(Struct, frozen=True, tag="tombstone", omit_defaults=True, rename={"purge_time": "purged"}):
     """What `purge` leaves of an entry. The body is gone; its hash is kept, so that the hash chain still verifies."""
 
     id: str
@@ -126,16 +128,16 @@ class Tombstone(Struct, frozen=True, tag="tombstone", omit_defaults=True):
     time: int | None
     kind: str
     body_hash: bytes
-    purged: int
+    purge_time: int
     message: Message | None = None
 
 
-Entry = Said | Block | Attempt | Branch | Retraction | Pin | Setting | Custom | Tombstone
+Entry = MessageEntry | Block | Attempt | BranchSummary | Retraction | Pin | Setting | CustomEntry | Tombstone
 
 
-def message_of(entry: Entry) -> Message | None:
+def get_message(entry: Entry) -> Message | None:
     """Returns the message that an entry shows to the model if nothing replaces it. None if it shows nothing."""
-    if isinstance(entry, Said | Branch):
+    if isinstance(entry, MessageEntry | BranchSummary):
         return entry.message
     if isinstance(entry, Tombstone):
         return entry.message

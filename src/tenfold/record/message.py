@@ -35,28 +35,28 @@ class ToolCall(Struct, frozen=True, tag="call", omit_defaults=True):
     arguments: str = "{}"
 
 
-class Image(Struct, frozen=True, tag="image", omit_defaults=True):
+class Image(Struct, frozen=True, tag="image", omit_defaults=True, rename={"media_type": "media"}):
     """An image, as base64 `data` or as a `url`. Width and height are in pixels, 0 if unknown."""
 
-    media: str = ""
+    media_type: str = ""
     data: str = ""
     url: str = ""
     width: int = 0
     height: int = 0
 
 
-class Document(Struct, frozen=True, tag="document", omit_defaults=True):
+class Document(Struct, frozen=True, tag="document", omit_defaults=True, rename={"media_type": "media"}):
     """An attached file, as inline `text`, base64 `data` or a `url`. `pages` is 0 if unknown."""
 
     name: str = ""
-    media: str = ""
+    media_type: str = ""
     text: str = ""
     data: str = ""
     url: str = ""
     pages: int = 0
 
 
-class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
+class OpaquePart(Struct, frozen=True, tag="opaque", omit_defaults=True, rename={"bound_wire": "bound"}):
     """A part of a type we do not know, kept as raw JSON. `kind` is its native type name.
 
     `bound_wire` is set if a provider compacted the conversation itself into this part, which replaces all that came
@@ -66,22 +66,24 @@ class Opaque(Struct, frozen=True, tag="opaque", omit_defaults=True):
 
     kind: str
     raw: bytes
-    bound: str = ""
+    bound_wire: str = ""
 
 
-class ToolResult(Struct, frozen=True, tag="result", omit_defaults=True):
+class ToolResult(
+    Struct, frozen=True, tag="result", omit_defaults=True, rename={"call_id": "call", "is_error": "error"}
+):
     """The result of the tool call with id `call_id`."""
 
-    call: str
+    call_id: str
     name: str = ""
-    content: tuple[Text | Image | Document | Opaque, ...] = ()
-    error: bool = False
+    content: tuple[Text | Image | Document | OpaquePart, ...] = ()
+    is_error: bool = False
 
 
-Part = Text | Thinking | ToolCall | ToolResult | Image | Document | Opaque
+Part = Text | Thinking | ToolCall | ToolResult | Image | Document | OpaquePart
 
 
-class Native(Struct, frozen=True, omit_defaults=True):
+class NativeBytes(Struct, frozen=True, omit_defaults=True):
     """The bytes in which a message arrived: `lead + head + body + tail`.
 
     A native message that mixes tool results and user text is split into several of our messages. They share one
@@ -110,10 +112,10 @@ class Message(Struct, frozen=True, omit_defaults=True):
     parts: tuple[Part, ...]
     origin: Origin
     status: Status = "ok"
-    native: Native | None = None
+    native: NativeBytes | None = None
 
 
-def text_of(message: Message) -> str:
+def get_text(message: Message) -> str:
     """Returns the readable text: text parts, tool results and inline documents, joined by newlines."""
     out: list[str] = []
     for part in message.parts:
@@ -126,22 +128,22 @@ def text_of(message: Message) -> str:
     return "\n".join(out)
 
 
-def calls_of(message: Message) -> tuple[ToolCall, ...]:
+def get_tool_calls(message: Message) -> tuple[ToolCall, ...]:
     """Returns the tool calls of an assistant message, in order."""
     return tuple([p for p in message.parts if isinstance(p, ToolCall)])
 
 
-def native_compaction(message: Message) -> Opaque | None:
+def find_native_compaction(message: Message) -> OpaquePart | None:
     """Returns the part into which a provider compacted the conversation itself. None if there is no such part."""
-    return next((p for p in message.parts if isinstance(p, Opaque) and p.bound), None)
+    return next((p for p in message.parts if isinstance(p, OpaquePart) and p.bound_wire), None)
 
 
-def refers(message: Message) -> bool:
+def has_item_references(message: Message) -> bool:
     """Whether a message refers to items that only the provider has stored. Tool calls may be among them."""
-    return any(isinstance(p, Opaque) and p.kind == "item_reference" for p in message.parts)
+    return any(isinstance(p, OpaquePart) and p.kind == "item_reference" for p in message.parts)
 
 
-def result_of(message: Message) -> ToolResult | None:
+def get_tool_result(message: Message) -> ToolResult | None:
     """Returns the tool result of a tool message, None for other messages."""
     if message.role != "tool":
         return None

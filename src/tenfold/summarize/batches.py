@@ -13,36 +13,36 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from tenfold.errors import BadInput
-from tenfold.record.block import OWN, Batch, Block, Slot
-from tenfold.summarize.section import Count
-from tenfold.text import head_of, opening
+from tenfold.facts.section import Count
+from tenfold.record.block import OWN_BLOCK, Batch, Block, Slot
+from tenfold.text.excerpts import clip_end, take_head
 from tenfold.view.path import Path
 
-PREFIX = "[Context Summary"
+ARCHIVE_PREFIX = "[Context Summary"
 """What every clip-archive begins with."""
-EARLIEST, RECENT = "## Earliest context", "## Recent context"
-UNKNOWN = "unknown"
+EARLIEST_HEADING, RECENT_HEADING = "## Earliest context", "## Recent context"
+UNKNOWN_TIME = "unknown"
 """Stands for a time that the log does not hold. Times are never made up."""
 _LABEL = "compaction-batch-{}-{}"
-_DAY = 86_400_000
+_DAY_MILLIS = 86_400_000
 _TIME = r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|unknown"
 _HEADER = re.compile(rf"\[depth:(\d+)\|start:({_TIME})\|end:({_TIME})\|count:(\d+)\]\n(.*)", re.DOTALL)
-_LINE = re.compile(rf"^\[Batch (\d+) — depth (\d+), ({_TIME}) to ({_TIME})\]$", re.MULTILINE)
+_BATCH_LINE = re.compile(rf"^\[Batch (\d+) — depth (\d+), ({_TIME}) to ({_TIME})\]$", re.MULTILINE)
 _TOTAL = re.compile(r"\[Context Summary — (\d+) messages compressed(?: across (\d+) compaction cycles?)?\]")
-_OURS = re.compile(
+_ARCHIVE_MARKS = re.compile(
     r"^\[(?=Batch \d+ —|Context Summary|\.\.\. \d+ earlier summaries)|^#+ (?=(?:Earliest|Recent) context$)",
     re.MULTILINE,
 )
 
 
-def iso(time: int | None) -> str:
+def format_time(time: int | None) -> str:
     """Formats microseconds UTC as ISO 8601 in milliseconds with Z, in the proleptic Gregorian calendar.
 
     None gives `UNKNOWN_TIME`. No clock is read.
     """
     if time is None:
-        return UNKNOWN
-    days, rest = divmod(time // 1_000, _DAY)
+        return UNKNOWN_TIME
+    days, rest = divmod(time // 1_000, _DAY_MILLIS)
     shifted = days + 719_468  # days since 0000-03-01: a leap day then ends its year
     era, day_of_era = divmod(shifted, 146_097)
     year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
@@ -58,9 +58,9 @@ def iso(time: int | None) -> str:
     )
 
 
-def micros(text: str) -> int | None:
+def parse_time(text: str) -> int | None:
     """Parses a time that `format_time` wrote, into microseconds UTC; None for `UNKNOWN_TIME`."""
-    if text == UNKNOWN:
+    if text == UNKNOWN_TIME:
         return None
     date, _, clock = text.removesuffix("Z").partition("T")
     year, month, day = (int(part) for part in date.split("-"))
@@ -70,72 +70,75 @@ def micros(text: str) -> int | None:
     day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
     days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + day_of_year - 719_468
     millis = (int(hours) * 3_600 + int(minutes) * 60) * 1_000 + int(seconds.replace(".", ""))
-    return (days * _DAY + millis) * 1_000
+    return (days * _DAY_MILLIS + millis) * 1_000
 
 
-def label(conversation: str, batch: Batch) -> str:
+def format_label(conversation: str, batch: Batch) -> str:
     """Returns the label of a batch. It need not be unique: two batches may end in the same millisecond."""
-    return _LABEL.format(conversation, iso(batch.end))
+    return _LABEL.format(conversation, format_time(batch.end))
 
 
-def header(batch: Batch) -> str:
+def format_header(batch: Batch) -> str:
     """Returns the line that a stored batch begins with."""
-    return f"[depth:{batch.depth}|start:{iso(batch.start)}|end:{iso(batch.end)}|count:{batch.count}]"
+    return f"[depth:{batch.depth}|start:{format_time(batch.start)}|end:{format_time(batch.end)}|count:{batch.count}]"
 
 
-def stored(batch: Batch) -> str:
+def format_batch(batch: Batch) -> str:
     """Returns a batch as it is archived: header, newline, summary."""
-    return f"{header(batch)}\n{batch.text}"
+    return f"{format_header(batch)}\n{batch.text}"
 
 
-def parse_stored(content: str) -> Batch:
+def parse_stored_batch(content: str) -> Batch:
     """Parses a batch from its archived text, for imports. Raises `BadInput` if header or dates are malformed."""
     found = _HEADER.fullmatch(content)
-    if found is None or any(iso(micros(time)) != time for time in found.group(2, 3)):
-        line = opening(content.split("\n", 1)[0], 100)
+    if found is None or any(format_time(parse_time(time)) != time for time in found.group(2, 3)):
+        line = clip_end(content.split("\n", 1)[0], 100)
         raise BadInput(
             f"no batch header in {line!r}: it must be [depth:N|start:ISO|end:ISO|count:M] with times in milliseconds "
-            f"and Z (or {UNKNOWN}), and the summary on the next line"
+            f"and Z (or {UNKNOWN_TIME}), and the summary on the next line"
         )
     depth, start, end, count, text = found.groups()
-    return Batch(text, int(depth), -1, -1, micros(start), micros(end), int(count))
+    return Batch(text, int(depth), -1, -1, parse_time(start), parse_time(end), int(count))
 
 
-def tidy(text: str) -> str:
+def escape_archive_marks(text: str) -> str:
     """Rewrites lines of a model's text that look like lines of the archive itself."""
-    return _OURS.sub(lambda found: "(" if found.group() == "[" else "", text)
+    return _ARCHIVE_MARKS.sub(lambda found: "(" if found.group() == "[" else "", text)
 
 
-def rendered(batches: Sequence[Batch], *, first: int, last: int) -> str:
+def render_archive(batches: Sequence[Batch], *, first: int, last: int) -> str:
     """Renders the clip-archive: the earliest `first` and the latest `last` batches, and how many are omitted between.
 
     The first line states the number of messages of all batches together, and the number of compactions that made them.
     """
     if not batches:
-        return f"{PREFIX} — 0 messages compressed]"
+        return f"{ARCHIVE_PREFIX} — 0 messages compressed]"
     cycles = max(b.cycle for b in batches)
     total = sum(b.count for b in batches)
-    head = f"{PREFIX} — {total} messages compressed across {cycles} compaction cycle{'' if cycles == 1 else 's'}]"
+    head = (
+        f"{ARCHIVE_PREFIX} — {total} messages compressed across {cycles} compaction cycle{'' if cycles == 1 else 's'}]"
+    )
     numbered = [
-        f"[Batch {n} — depth {b.depth}, {iso(b.start)} to {iso(b.end)}]\n{b.text}" for n, b in enumerate(batches, 1)
+        f"[Batch {n} — depth {b.depth}, {format_time(b.start)} to {format_time(b.end)}]\n{b.text}"
+        for n, b in enumerate(batches, 1)
     ]
     if len(batches) <= first + last:
         return "\n\n".join((head, *numbered)).strip()
     omitted = f"[... {len(batches) - first - last} earlier summaries omitted, searchable via memory_read ...]"
-    early = (EARLIEST, *numbered[:first]) if first else ()
-    late = (RECENT, *numbered[len(batches) - last :]) if last else ()
+    early = (EARLIEST_HEADING, *numbered[:first]) if first else ()
+    late = (RECENT_HEADING, *numbered[len(batches) - last :]) if last else ()
     return "\n\n".join((head, *early, omitted, *late)).strip()
 
 
-def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count: Count) -> str:
+def fit_archive(batches: Sequence[Batch], *, first: int, last: int, budget: int, count: Count) -> str:
     """Renders the clip-archive within `budget` tokens: with fewer batches, then with one shortened, then with none.
 
     Nothing is lost: every batch is whole in the log.
     """
     first, last = min(first, len(batches)), min(last, len(batches))
     while True:
-        text = rendered(batches, first=first, last=last)
-        if count([text])[0] <= room:
+        text = render_archive(batches, first=first, last=last)
+        if count([text])[0] <= budget:
             return text
         if first + last <= 1:
             break
@@ -147,15 +150,15 @@ def fitted(batches: Sequence[Batch], *, first: int, last: int, room: int, count:
     size = len(full_text)
     while size:
         size = size * 3 // 4
-        shorter = replace(batches[index], text=head_of(full_text, size).rstrip() + " ...")
-        text = rendered((*batches[:index], shorter, *batches[index + 1 :]), first=first, last=last)
-        if size and count([text])[0] <= room:
+        shorter = replace(batches[index], text=take_head(full_text, size).rstrip() + " ...")
+        text = render_archive((*batches[:index], shorter, *batches[index + 1 :]), first=first, last=last)
+        if size and count([text])[0] <= budget:
             return text
-    count_line = rendered(batches, first=0, last=0)
-    return count_line if count([count_line])[0] <= room else ""
+    count_line = render_archive(batches, first=0, last=0)
+    return count_line if count([count_line])[0] <= budget else ""
 
 
-def parse_rendered(text: str) -> tuple[Batch, ...]:
+def parse_archive(text: str) -> tuple[Batch, ...]:
     """Parses the batches that a clip-archive shows, where no log holds them; () for any other text.
 
     Positions are not known. The first batch's count is that of all messages in the archive.
@@ -163,32 +166,36 @@ def parse_rendered(text: str) -> tuple[Batch, ...]:
     total = _TOTAL.match(text)
     if total is None:
         return ()
-    found = list(_LINE.finditer(text))  # empty if only the count fitted
+    found = list(_BATCH_LINE.finditer(text))  # empty if only the count fitted
     out: list[Batch] = []
     for line, following in zip_longest(found, found[1:]):
         body = text[line.end() : following.start() if following is not None else len(text)].strip()
-        body = re.sub(rf"(?<!\s)\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST}|{RECENT})$", "", body)
+        body = re.sub(
+            rf"(?<!\s)\s*(?:\[\.\.\. \d+ earlier summaries omitted[^\n]*|{EARLIEST_HEADING}|{RECENT_HEADING})$",
+            "",
+            body,
+        )
         body = re.sub(r"(?<!\s)\s*\[\.\.\. \d+ earlier summaries omitted[^\n]*$", "", body)
         count = int(total.group(1)) if not out else 0
-        start, end = micros(line.group(3)), micros(line.group(4))
+        start, end = parse_time(line.group(3)), parse_time(line.group(4))
         out.append(Batch(body, int(line.group(2)), -1, -1, start, end, count, (), int(total.group(2) or 1)))
     return tuple(out)
 
 
-def resolved(slot: Slot, position: int) -> Slot:
+def resolve_slot(slot: Slot, position: int) -> Slot:
     """Returns the slot with `position`, that of the Block that names the slot, in place of `OWN`."""
-    return Slot(position, slot.index) if slot.block == OWN else slot
+    return Slot(position, slot.index) if slot.block == OWN_BLOCK else slot
 
 
-def batch_at(path: Path, slot: Slot) -> Batch:
+def get_batch(path: Path, slot: Slot) -> Batch:
     """Returns the batch that a resolved slot names."""
-    block = path.at(slot.block)
+    block = path.get_entry(slot.block)
     assert isinstance(block, Block)
     return block.batches[slot.index]
 
 
-def standing(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:
+def list_top_batches(path: Path, position: int) -> tuple[tuple[Slot, Batch], ...]:
     """Returns the archive's top level after the Block at `position`, oldest first."""
-    block = path.at(position)
-    slots = (resolved(s, position) for s in block.standing) if isinstance(block, Block) else ()
-    return tuple((slot, batch_at(path, slot)) for slot in slots)
+    block = path.get_entry(position)
+    slots = (resolve_slot(s, position) for s in block.top_batches) if isinstance(block, Block) else ()
+    return tuple((slot, get_batch(path, slot)) for slot in slots)

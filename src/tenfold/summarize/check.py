@@ -12,60 +12,60 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.facts.section import Count
 from tenfold.record.block import Fact
-from tenfold.record.message import Message, Thinking, ToolCall, text_of
-from tenfold.summarize.arrange import misplaced
-from tenfold.summarize.section import Count
+from tenfold.record.message import Message, Thinking, ToolCall, get_text
+from tenfold.summarize.headings import find_heading_errors
 
-What = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "unknown", "too_long"]
+FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "unknown", "too_long"]
 
 
-class Failure(Struct, frozen=True):
+class CheckFailure(Struct, frozen=True):
     """One thing wrong with a summary. `detail` names it: a heading, a path, the sizes. `line` is from 0, or -1."""
 
-    what: What
+    kind: FailureKind
     detail: str
     line: int = -1
 
     def __str__(self) -> str:
-        return f"{self.what.replace('_', ' ')}: {self.detail}"
+        return f"{self.kind.replace('_', ' ')}: {self.detail}"
 
 
-class Source(Struct, frozen=True):
+class SourceText(Struct, frozen=True):
     """What a summary was made of, as one text in which paths and identifiers are looked up."""
 
     text: str
 
-    def holds(self, word: str) -> bool:
+    def has_word(self, word: str) -> bool:
         """Tells whether `word` occurs as a whole word, or as the end of a longer path."""
         for form in (word, word.removeprefix("./"), word.replace("\\", "/")):
             start = self.text.find(form)
             while form and start >= 0:
                 before = self.text[start - 1] if start else " "
                 after = self.text[start + len(form) : start + len(form) + 1] or " "
-                if not _part_of_word(before, form[0]) and not _part_of_word(after, form[-1]):
+                if not _is_word_part(before, form[0]) and not _is_word_part(after, form[-1]):
                     return True
                 start = self.text.find(form, start + 1)
         return False
 
 
-def _part_of_word(edge: str, inner: str) -> bool:
+def _is_word_part(edge: str, inner: str) -> bool:
     return (edge.isalnum() or edge == "_") and (inner.isalnum() or inner == "_")
 
 
-class Expected(Struct, frozen=True):
+class Expectation(Struct, frozen=True):
     """What a summary is checked against: its source, its allotment in tokens, and the headings the prompt asked for."""
 
-    source: Source
+    source: SourceText
     allotment: int
     headings: tuple[str, ...] = ()
 
 
-def source_of(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], previous: str) -> Source:
+def build_source(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], earlier: str) -> SourceText:
     """Builds the source: messages with their calls and reasoning, facts, and the earlier summary."""
-    parts: list[str] = [previous]
+    parts: list[str] = [earlier]
     for _, message in items:
-        parts.append(text_of(message))
+        parts.append(get_text(message))
         for part in message.parts:
             if isinstance(part, ToolCall):
                 parts.append(part.arguments.replace("\\n", "\n").replace("\\\\", "\\").replace("\\/", "/"))
@@ -73,42 +73,46 @@ def source_of(items: Iterable[tuple[int, Message]], facts: Iterable[Fact], previ
             elif isinstance(part, Thinking):
                 parts.append(part.text)
     parts.extend(fact.text for fact in facts)
-    return Source(text="\n".join(parts))
+    return SourceText(text="\n".join(parts))
 
 
-def check(text: str, *, finish: str, expected: Expected, count: Count) -> tuple[Failure, ...]:
+def check_summary(text: str, *, finish: str, expected: Expectation, count: Count) -> tuple[CheckFailure, ...]:
     """Returns everything wrong with a summary; () if it may be used. `finish` is how the model's answer ended."""
     stripped = text.strip()
     if finish == "tool":
-        return (Failure(what="tool_call", detail="the answer is a tool call"),)
+        return (CheckFailure(kind="tool_call", detail="the answer is a tool call"),)
     if finish == "refusal":
-        return (Failure(what="refusal", detail="the model refused"),)
+        return (CheckFailure(kind="refusal", detail="the model refused"),)
     if not stripped:
-        return (Failure(what="empty", detail="the answer is empty"),)
-    failures: list[Failure] = []
+        return (CheckFailure(kind="empty", detail="the answer is empty"),)
+    failures: list[CheckFailure] = []
     if finish == "length":
-        failures.append(Failure(what="cut_off", detail="the answer was cut off at the token limit"))
-    if _CALL.search(stripped[:400]) or (
+        failures.append(CheckFailure(kind="cut_off", detail="the answer was cut off at the token limit"))
+    if _TOOL_CALL_TEXT.search(stripped[:400]) or (
         stripped[0] == "{" and '"name"' in stripped[:200] and '"arguments"' in stripped
     ):
-        failures.append(Failure(what="tool_call", detail="the text is written as a tool call"))
-    if _ERROR.match(stripped) and len(stripped) < 600:
-        failures.append(Failure(what="error_text", detail=stripped[:120]))
-    failures.extend(Failure(what="heading", detail=problem) for problem in misplaced(stripped, expected.headings))
+        failures.append(CheckFailure(kind="tool_call", detail="the text is written as a tool call"))
+    if _ERROR_TEXT.match(stripped) and len(stripped) < 600:
+        failures.append(CheckFailure(kind="error_text", detail=stripped[:120]))
+    failures.extend(
+        CheckFailure(kind="heading", detail=problem) for problem in find_heading_errors(stripped, expected.headings)
+    )
     for number, line in enumerate(text.split("\n")):
         failures.extend(
-            Failure(what="unknown", detail=word, line=number)
-            for word in claims(line)
-            if not expected.source.holds(word)
+            CheckFailure(kind="unknown", detail=word, line=number)
+            for word in find_claims(line)
+            if not expected.source.has_word(word)
         )
     size = count([text])[0]
     if size > expected.allotment:
-        failures.append(Failure(what="too_long", detail=f"{size} tokens, allowed are {expected.allotment}"))
+        failures.append(CheckFailure(kind="too_long", detail=f"{size} tokens, allowed are {expected.allotment}"))
     return tuple(failures)
 
 
-_CALL = re.compile(r"<(?:tool_call|function_call|invoke|function=|tool_use)\b|\[TOOL_CALLS\]|^<\|tool", re.IGNORECASE)
-_ERROR = re.compile(
+_TOOL_CALL_TEXT = re.compile(
+    r"<(?:tool_call|function_call|invoke|function=|tool_use)\b|\[TOOL_CALLS\]|^<\|tool", re.IGNORECASE
+)
+_ERROR_TEXT = re.compile(
     r"(?:i(?:'m| am) (?:sorry|unable)|sorry,|i can(?:no|')t (?:help|assist|summari)|error(?: code)?:|\{\"error\""
     r"|(?:\d{3} )?(?:internal server error|bad gateway"
     r"|rate limit|too many requests|service unavailable)|prompt is too long|this model's maximum context|overloaded"
@@ -128,33 +132,33 @@ _CLAIM = re.compile(
     r"|(?<![\w.])v?\d+\.\d+\.\d+(?:[-+][\w.]+)?\b|\b[\w.+-]{1,64}@[\w-]+\.[\w.-]+\b|\b[A-Z]{2,8}-?\d{3,}\b"
     r"|#[A-Z]?\d{3,}\b|\b0x[0-9A-Fa-f]{4,}\b"
 )
-_COMMON = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js", "e.g", "i.e"})
+_COMMON_NAMES = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js", "e.g", "i.e"})
 
 
-def claims(line: str) -> list[str]:
+def find_claims(line: str) -> list[str]:
     """Returns the paths and identifiers named in a line: URLs, file paths, hashes, versions, ids, addresses."""
     found = (match.group().rstrip(".,;:!?)") for match in _CLAIM.finditer(line))
-    return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON and len(word) > 2]
+    return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON_NAMES and len(word) > 2]
 
 
-FATAL: frozenset[What] = frozenset({"empty", "tool_call", "error_text", "refusal"})
+FATAL_KINDS: frozenset[FailureKind] = frozenset({"empty", "tool_call", "error_text", "refusal"})
 """Failures that cannot be mended."""
 
 
-def mend(text: str, failures: Sequence[Failure]) -> str:
+def mend_summary(text: str, failures: Sequence[CheckFailure]) -> str:
     """Removes sentences that name unknown things, and a cut-off last line. Returns "" if a failure is fatal.
 
     Headings and size are handled in `headings.py`.
     """
-    if any(failure.what in FATAL for failure in failures):
+    if any(failure.kind in FATAL_KINDS for failure in failures):
         return ""
     unknown_words: dict[int, set[str]] = {}
     for failure in failures:
-        if failure.what == "unknown":
+        if failure.kind == "unknown":
             unknown_words.setdefault(failure.line, set()).add(failure.detail)
-    lines = [_without(line, unknown_words.get(number, set())) for number, line in enumerate(text.split("\n"))]
+    lines = [_without_words(line, unknown_words.get(number, set())) for number, line in enumerate(text.split("\n"))]
     kept = [line for line in lines if line is not None]
-    if any(failure.what == "cut_off" for failure in failures) and len(kept) > 1:
+    if any(failure.kind == "cut_off" for failure in failures) and len(kept) > 1:
         kept = kept[:-1]
     return "\n".join(kept).strip()
 
@@ -162,15 +166,15 @@ def mend(text: str, failures: Sequence[Failure]) -> str:
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[\u3002\uff01\uff1f])")
 
 
-def _without(line: str, words: set[str]) -> str | None:
+def _without_words(line: str, words: set[str]) -> str | None:
     """Removes the sentences that hold one of the words. Returns None if nothing is left of the line."""
     if not words:
         return line
-    kept = [each for each in _SENTENCES.split(line) if not words & set(claims(each))]
+    kept = [each for each in _SENTENCES.split(line) if not words & set(find_claims(each))]
     return " ".join(kept) if any(c.isalnum() for each in kept for c in each) else None
 
 
-def shortened(text: str, allotment: int, count: Count) -> str:
+def trim_end(text: str, allotment: int, count: Count) -> str:
     """Cuts lines from the end until the text fits its allotment. A heading goes with the last line under it."""
     lines = text.split("\n")
     sizes = count([line + "\n" for line in lines])
@@ -186,10 +190,10 @@ def shortened(text: str, allotment: int, count: Count) -> str:
     return "\n".join(kept)
 
 
-_LEFT_OUT = re.compile(r"\[\.\.\. (\d+) lines left out \.\.\.\]")
+_GAP_LINE = re.compile(r"\[\.\.\. (\d+) lines left out \.\.\.\]")
 
 
-def thinned(text: str, allotment: int, count: Count) -> str:
+def trim_middle(text: str, allotment: int, count: Count) -> str:
     """Cuts lines from the middle until the text fits: a third of the budget for the beginning, the rest for the end.
 
     The gap states how many lines are missing, including those of earlier gaps. Returns "" if not even a gap would fit.
@@ -206,11 +210,11 @@ def thinned(text: str, allotment: int, count: Count) -> str:
     while last > first and used + sizes[last - 1] <= available:
         last -= 1
         used += sizes[last]
-    while first and _LEFT_OUT.fullmatch(lines[first - 1]):
+    while first and _GAP_LINE.fullmatch(lines[first - 1]):
         first -= 1
-    while last < len(lines) and _LEFT_OUT.fullmatch(lines[last]):
+    while last < len(lines) and _GAP_LINE.fullmatch(lines[last]):
         last += 1
     removed = lines[first:last]
-    missing = sum(int(gap[1]) if (gap := _LEFT_OUT.fullmatch(line)) else 1 for line in removed)
+    missing = sum(int(gap[1]) if (gap := _GAP_LINE.fullmatch(line)) else 1 for line in removed)
     out = "\n".join([*lines[:first], f"[... {missing} lines left out ...]", *lines[last:]])
     return out if (first or last < len(lines)) and count([out])[0] <= allotment else ""

@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.meter.windows import window_of
-from tenfold.record.ask import TIMEOUT, TRIES, Effort
-from tenfold.record.block import Batch, Rung, Slot, Spent
-from tenfold.summarize.structure import STRUCTURES, headings_of
-from tenfold.summarize.transcript import Style
+from tenfold.meter.windows import find_window
+from tenfold.record.ask import DEFAULT_TIMEOUT, DEFAULT_TRIES, Effort
+from tenfold.record.block import Batch, ModelCost, Rung, Slot
+from tenfold.summarize.structure import STRUCTURES, get_headings
+from tenfold.summarize.transcript import TranscriptStyle
 
 OnFailure = Literal["ladder", "keep_stages", "abort"]
 
@@ -21,7 +21,7 @@ SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
 """What an error says if the request was too big. The same model then gets a smaller one."""
 
 
-class Settings(Struct, frozen=True):
+class SummarySettings(Struct, frozen=True):
     """How summaries are written. Without `models` they are written by code alone, without any Ask.
 
     `structure` names the headings a summary is written under (`structure.STRUCTURES`; "": free prose). Explicit
@@ -62,14 +62,14 @@ class Settings(Struct, frozen=True):
     instructions: str = ""
     input_share: float = 0.8
     chunks: int = 8
-    timeout: float = TIMEOUT
-    tries: int = TRIES
+    timeout: float = DEFAULT_TIMEOUT
+    tries: int = DEFAULT_TRIES
     briefing: str = ""
     temperature: float | None = None
     effort: Effort = ""
-    style: Style = "numbered"
+    style: TranscriptStyle = "numbered"
 
-    def wanted(self, purpose: str) -> tuple[str, ...]:
+    def list_headings(self, purpose: str) -> tuple[str, ...]:
         """Returns the headings that a text of this purpose must hold, in order.
 
         Raises `UsageError` for an unknown structure.
@@ -77,24 +77,36 @@ class Settings(Struct, frozen=True):
         if purpose in ("prefix", "branch"):
             prompt = self.prefix if purpose == "prefix" else self.branch
             return STRUCTURES[purpose] if not prompt or "{structure}" in prompt else ()
-        return self.headings or headings_of(self.structure)
+        return self.headings or get_headings(self.structure)
 
-    def input_bound(self, model: str, answer: int) -> int:
+    def get_input_limit(self, model: str, answer: int) -> int:
         """Returns the most tokens to send to `model` so that an answer of `answer` tokens still fits its window."""
-        window = window_of(model) if model else None
+        window = find_window(model) if model else None
         if window is None:
-            return self.input_tokens or INPUT_TOKENS
+            return self.input_tokens or DEFAULT_INPUT_TOKENS
         left = max(window - answer, window // 4)
         return min(self.input_tokens or int(window * self.input_share), left)
 
 
-PROMPTS = ("system", "first", "update", "prefix", "batch", "merge", "branch", "repair", "sections", "told", "briefing")
+PROMPT_FIELDS = (
+    "system",
+    "first",
+    "update",
+    "prefix",
+    "batch",
+    "merge",
+    "branch",
+    "repair",
+    "sections",
+    "told",
+    "briefing",
+)
 """The fields of `SummarySettings` that hold a packaged text unless one is given."""
-INPUT_TOKENS = 60_000
+DEFAULT_INPUT_TOKENS = 60_000
 """The most tokens sent to a model whose window is not known. With the answer it fits every hosted model of today."""
 
 
-class Step(Struct, frozen=True):
+class LadderStep(Struct, frozen=True):
     """One try with a model. It uses `share` of the allotment and of the input."""
 
     rung: Rung
@@ -102,7 +114,7 @@ class Step(Struct, frozen=True):
     share: float = 1.0
 
 
-class Written(Struct, frozen=True):
+class SummaryResult(Struct, frozen=True):
     """A summary's text and how it was written. `failure` is the reason if no text may be used (then `text` is "").
 
     `batches` are what a writer of batches adds to the Block, and `top_batches` the archive's top level after it.
@@ -111,25 +123,25 @@ class Written(Struct, frozen=True):
     text: str
     rung: Rung
     notes: tuple[str, ...] = ()
-    spent: Spent = Spent()
-    failed: str = ""
+    spent: ModelCost = ModelCost()
+    failure: str = ""
     batches: tuple[Batch, ...] = ()
-    standing: tuple[Slot, ...] = ()
+    top_batches: tuple[Slot, ...] = ()
 
 
-def steps_of(settings: Settings) -> tuple[Step, ...]:
+def list_steps(settings: SummarySettings) -> tuple[LadderStep, ...]:
     """Returns the tries with models, in order: the first model, that one again with less, then each further model."""
     if not settings.models:
         return ()
     first, *others = settings.models
     return (
-        Step(rung="model", model=first),
-        Step(rung="stricter", model=first, share=settings.stricter),
-        *(Step(rung="next_model", model=model) for model in others),
+        LadderStep(rung="model", model=first),
+        LadderStep(rung="stricter", model=first, share=settings.stricter),
+        *(LadderStep(rung="next_model", model=model) for model in others),
     )
 
 
-def worth_trying(step: Step, error: str) -> bool:
+def is_worth_trying(step: LadderStep, error: str) -> bool:
     """Tells whether a step makes sense after the one before failed with `error` ("" if it answered, but badly)."""
     if step.rung != "stricter" or not error:
         return True
@@ -137,11 +149,11 @@ def worth_trying(step: Step, error: str) -> bool:
     return any(phrase in lowered for phrase in SIZE_PHRASES)
 
 
-def added(before: Spent, after: Spent) -> Spent:
+def add_costs(before: ModelCost, after: ModelCost) -> ModelCost:
     """Adds the costs of two lots of model calls. The price is unknown if one of them is."""
     prices = (before.price if before.calls else 0.0, after.price)
     price = None if None in prices else sum(price for price in prices if price is not None)
-    return Spent(
+    return ModelCost(
         calls=before.calls + max(after.calls, 1),
         input_tokens=before.input_tokens + after.input_tokens,
         output_tokens=before.output_tokens + after.output_tokens,

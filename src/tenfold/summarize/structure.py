@@ -13,7 +13,7 @@ from types import MappingProxyType
 from tenfold.errors import UsageError
 from tenfold.record.block import FactKind
 
-_SIX = (
+_SIX_HEADINGS = (
     "## Goal",
     "## Constraints & Preferences",
     "## Progress",
@@ -25,7 +25,7 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "": (),
         "four": ("## Current State", "## Key Information", "## Context & Decisions", "## Exact Next Steps"),
-        "six": _SIX,
+        "six": _SIX_HEADINGS,
         "seven": (
             "## Task State",
             "## Files",
@@ -36,24 +36,24 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "## Next Steps",
         ),
         "prefix": ("## Original Request", "## Early Progress", "## Context for Suffix"),
-        "branch": _SIX[:-1],
+        "branch": _SIX_HEADINGS[:-1],
     }
 )
 """The structures by name. `four`: spec/threshold.md 13, `six`, `prefix` and `branch`: spec/tail.md A25, `seven`:
 spec/tiers.md B10. The empty name is free prose."""
 
-_FILES: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
-KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
+_FILE_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
+HEADING_KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
     {
         **dict.fromkeys(("## Goal", "## Original Request", "## Task State"), frozenset({"request"})),
         **dict.fromkeys(("## Constraints & Preferences", "## User Guidance"), frozenset({"rule", "correction"})),
-        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), _FILES),
+        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), _FILE_KINDS),
         **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset({"decision"})),
         **dict.fromkeys(("## Next Steps", "## Exact Next Steps"), frozenset({"todo"})),
         **dict.fromkeys(
             ("## Critical Context", "## Key Information", "## Context for Suffix"), frozenset({"identifier"})
         ),
-        "## Files": _FILES | {"file_read"},
+        "## Files": _FILE_KINDS | {"file_read"},
         "## Tool History": frozenset({"command"}),
         "## Errors": frozenset({"error"}),
     }
@@ -61,7 +61,7 @@ KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
 """Which facts fill a heading that a model left out."""
 
 
-def headings_of(name: str) -> tuple[str, ...]:
+def get_headings(name: str) -> tuple[str, ...]:
     """Returns the headings of a structure, in order. Raises `UsageError` that names the nearest valid name."""
     found = STRUCTURES.get(name)
     if found is None:
@@ -72,7 +72,7 @@ def headings_of(name: str) -> tuple[str, ...]:
     return found
 
 
-def guide(headings: tuple[str, ...], sections: str) -> str:
+def render_guide(headings: tuple[str, ...], sections: str) -> str:
     """Returns the part of a prompt about these headings: how to use them, then what belongs under each.
 
     `sections` is the text of `prompts/sections.md`. A heading it does not know gets no text. "" without headings.

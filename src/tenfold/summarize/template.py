@@ -14,25 +14,25 @@ PLACES = ("persona", "existing_summary", "messages")
 """The places of the published template."""
 NO_SUMMARY = "(no prior summary)"
 """Stands for an earlier summary if there is none."""
-_ALSO = ("allotment", "focus", "structure")
+_OTHER_PLACES = ("allotment", "focus", "structure")
 _PLACE = re.compile(r"\{([A-Za-z_]+)\}")
 
 
-def interpolate(template: str, given: Mapping[str, str]) -> str:
+def interpolate(template: str, values: Mapping[str, str]) -> str:
     """Returns the template with each place in `values` filled wherever it occurs. Other places stay."""
-    return _PLACE.sub(lambda found: given.get(found.group(1), found.group()), template)
+    return _PLACE.sub(lambda found: values.get(found.group(1), found.group()), template)
 
 
-def places(template: str) -> list[str]:
+def find_places(template: str) -> list[str]:
     """Returns the names of a template's places, in order."""
     return _PLACE.findall(template)
 
 
-def checked(template: str) -> str:
+def check_template(template: str) -> str:
     """Returns the template itself. Raises `UsageError` for a place that nothing fills."""
-    unknown = sorted({name for name in places(template) if name not in (*PLACES, *_ALSO)})
+    unknown = sorted({name for name in find_places(template) if name not in (*PLACES, *_OTHER_PLACES)})
     if unknown:
-        known = ", ".join(f"{{{name}}}" for name in (*PLACES, *_ALSO))
+        known = ", ".join(f"{{{name}}}" for name in (*PLACES, *_OTHER_PLACES))
         wrong = ", ".join(f"{{{name}}}" for name in unknown)
         raise UsageError(f"the prompt names {wrong}, which nothing fills; the places there are: {known}")
     return template

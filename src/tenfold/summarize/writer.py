@@ -12,19 +12,19 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tenfold.plan.draft import Goal, Piece
+from tenfold.facts.section import Count
+from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Fact
 from tenfold.record.message import Message
-from tenfold.summarize.ladder import Settings, Written
-from tenfold.summarize.section import Count
-from tenfold.summarize.summarize import Task, write
-from tenfold.view.view import View
+from tenfold.summarize.ladder import SummaryResult, SummarySettings
+from tenfold.summarize.write import SummaryTask, write_summary
+from tenfold.view.fold import View
 
-Effect = Generator[tuple[Ask, ...], tuple[Answer, ...], Written]
+WritingGenerator = Generator[tuple[Ask, ...], tuple[Answer, ...], SummaryResult]
 
 
-class Job(Struct, frozen=True):
+class WritingJob(Struct, frozen=True):
     """One text to write, in at most `budget` tokens.
 
     `items` are the messages it replaces, with their positions, without those that stay verbatim and without earlier
@@ -33,29 +33,29 @@ class Job(Struct, frozen=True):
     text from a hook, for writers that keep more than the text.
     """
 
-    piece: Piece
+    piece: DraftPiece
     view: View
     goal: Goal
     items: tuple[tuple[int, Message], ...]
     previous: tuple[str, ...]
     facts: tuple[Fact, ...]
-    room: int
-    settings: Settings
+    budget: int
+    settings: SummarySettings
     count: Count
     focus: str = ""
     block: str = ""
-    supplied: str = ""
+    supplied_text: str = ""
 
     @property
-    def task(self) -> Task:
+    def task(self) -> SummaryTask:
         """The job as one task: a first text, an update of earlier texts, or earlier texts merged into one."""
         merging = bool(self.previous) and not self.items
-        return Task(
+        return SummaryTask(
             items=self.items,
             facts=self.facts,
             previous="" if merging else "\n\n".join(self.previous),
             parts=self.previous if merging else (),
-            allotment=self.room,
+            allotment=self.budget,
             purpose="merge" if merging else "update" if self.previous else "first",
             focus=self.focus,
         )
@@ -64,22 +64,24 @@ class Job(Struct, frozen=True):
 class Writer(Protocol):
     """A way to write. Returns a `SummaryResult` within `job.budget`, and never raises for what a model did."""
 
-    def write(self, job: Job) -> Effect:
+    def write(self, job: WritingJob) -> WritingGenerator:
         """Yields Asks, receives Answers, and returns the text and how it was written."""
         ...
 
 
-class Prose(Struct, frozen=True):
+class SingleTextWriter(Struct, frozen=True):
     """Writes one text by one call, checked, repaired once, and then down the ladder."""
 
-    def write(self, job: Job) -> Effect:
+    def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""
-        return (yield from write(job.task, job.settings, job.count))
+        return (yield from write_summary(job.task, job.settings, job.count))
 
 
-def together(*efforts: Effect) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Written, ...]]:
+def run_together(
+    *efforts: WritingGenerator,
+) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[SummaryResult, ...]]:
     """Runs independent writings side by side. Their Asks go out as one tuple, so that drivers work on them at once."""
-    done: dict[int, Written] = {}
+    done: dict[int, SummaryResult] = {}
     waiting: dict[int, tuple[Ask, ...]] = {}
     for index, effort in enumerate(efforts):
         _advance(index, effort, None, done, waiting)
@@ -96,9 +98,9 @@ def together(*efforts: Effect) -> Generator[tuple[Ask, ...], tuple[Answer, ...],
 
 def _advance(
     index: int,
-    effort: Effect,
+    effort: WritingGenerator,
     answers: tuple[Answer, ...] | None,
-    done: dict[int, Written],
+    done: dict[int, SummaryResult],
     waiting: dict[int, tuple[Ask, ...]],
 ) -> None:
     try:

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 
 from tenfold.meter.reading import Reading
 from tenfold.record.entry import Attempt
-from tenfold.trigger.triggers import Decision, Demand, Limits, Need
+from tenfold.trigger.limits import Decision, Demand, Limits, Need
 
-FRUITLESS_MOST = 2
+MAX_FRUITLESS = 2
 
 
-class History(Struct, frozen=True):
+class CompactionHistory(Struct, frozen=True):
     """What happened on this path since the newest live Block or retraction.
 
     `messages_since` counts the messages after it (all messages, if there is none). `growth` is the tokens of the view
@@ -35,17 +35,17 @@ class History(Struct, frozen=True):
     """
 
     messages_since: int = 0
-    grown: int | None = None
+    growth: int | None = None
     attempts: tuple[Attempt, ...] = ()
     retracted: bool = False
-    same: bool = False
+    is_repeat: bool = False
 
 
 def decide(  # noqa: PLR0913 - every one is a different fact, and the pure function has nowhere else to take it from
     reading: Reading,
     limits: Limits | None,
     demand: Demand,
-    history: History,
+    history: CompactionHistory,
     *,
     to: int | None = None,
     least: int,
@@ -61,47 +61,47 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     if to is not None:
         idle = Decision(False, need, to, to if limits is None else limits.hard, "nothing", False, "")
     elif limits is None or reading.source == "unknown":
-        return _unknown(reading, demand)
+        return _build_unknown(reading, demand)
     else:
-        need = "hard" if demand == "overflow" else limits.need(tokens)
-        idle = Decision(False, need, _aim(limits, demand, tokens), limits.hard, "nothing", False, "")
+        need = "hard" if demand == "overflow" else limits.get_need(tokens)
+        idle = Decision(False, need, _find_target(limits, demand, tokens), limits.hard, "nothing", False, "")
         if demand == "check" and need in ("none", "warn"):
-            return replace(idle, status="", reason=_below(reading, limits))
-    if history.same and history.messages_since == 0:
+            return replace(idle, status="", reason=_explain_below(reading, limits))
+    if history.is_repeat and history.messages_since == 0:
         return replace(idle, reason="the newest Block did just this and no message followed it")
     if limits is not None and least > limits.hard:
-        return _unsatisfiable(idle, reading, demand, history, least=least)
+        return _build_unsatisfiable(idle, reading, demand, history, least=least)
     target = max(idle.target, least)
     idle = replace(idle, target=target, target_missed=target > idle.target)
     if tokens <= target:
-        return replace(idle, reason=_small(reading, idle, least))
-    refusal = "" if to is not None else _guarded(demand, need, history, minimum_growth)
+        return replace(idle, reason=_explain_small(reading, idle, least))
+    refusal = "" if to is not None else _find_refusal(demand, need, history, minimum_growth)
     if refusal:
         return replace(idle, reason=refusal)
     wanted = need if need in ("soft", "hard") else "soft"
-    return replace(idle, act=True, need=wanted, status="", reason=_acts(reading, limits, demand, idle))
+    return replace(idle, should_act=True, need=wanted, status="", reason=_explain_action(reading, limits, demand, idle))
 
 
-def _aim(limits: Limits, demand: Demand, tokens: int) -> int:
+def _find_target(limits: Limits, demand: Demand, tokens: int) -> int:
     """Returns the target. If the provider refused what we read as fitting, it is lowered by as much as we misread."""
     if demand != "overflow" or tokens >= limits.hard:
         return limits.target
     return max(1, limits.target * tokens // limits.hard)
 
 
-def _guarded(demand: Demand, need: Need, history: History, minimum_growth: int) -> str:
+def _find_refusal(demand: Demand, need: Need, history: CompactionHistory, minimum_growth: int) -> str:
     """Explains why another try would be in vain, "" if it may be made. A person's request is not held back."""
-    attempts, grown = len(history.attempts), history.grown
+    attempts, grown = len(history.attempts), history.growth
     if grown is None or demand == "manual":
         return ""
     if need == "hard":
-        if attempts >= FRUITLESS_MOST and grown == 0:
+        if attempts >= MAX_FRUITLESS and grown == 0:
             return (
                 f"{attempts} attempts on this path came to nothing and nothing was added since; the last said: "
                 f"{history.attempts[-1].reason}"
             )
         return ""
-    if attempts and attempts < FRUITLESS_MOST:
+    if attempts and attempts < MAX_FRUITLESS:
         last = history.attempts[-1].reason
         return "" if grown > 0 else f"the last attempt came to nothing ({last}) and nothing was added since"
     if grown >= minimum_growth:
@@ -112,17 +112,19 @@ def _guarded(demand: Demand, need: Need, history: History, minimum_growth: int) 
     return f"the view grew by {grown:,} tokens since {since}; it is tried again from {minimum_growth:,} on"
 
 
-def _unsatisfiable(idle: Decision, reading: Reading, demand: Demand, history: History, *, least: int) -> Decision:
+def _build_unsatisfiable(
+    idle: Decision, reading: Reading, demand: Demand, history: CompactionHistory, *, least: int
+) -> Decision:
     already_recorded = demand != "manual" and any(a.status == "unsatisfiable" for a in history.attempts)
     reason = (
         f"nothing can bring the view under {idle.limit:,} tokens: system prompt, current request, open step, pins and "
         f"a minimal summary take {least:,}, {least - idle.limit:,} too many (the view has {reading.tokens:,}); "
         "use a larger window, a smaller output reserve, or unpin entries"
     )
-    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, known=already_recorded)
+    return replace(idle, status="unsatisfiable", target_missed=True, reason=reason, already_recorded=already_recorded)
 
 
-def _unknown(reading: Reading, demand: Demand) -> Decision:
+def _build_unknown(reading: Reading, demand: Demand) -> Decision:
     what = (
         "the view could not be counted"
         if reading.source == "unknown"
@@ -139,18 +141,18 @@ def _unknown(reading: Reading, demand: Demand) -> Decision:
     )
 
 
-def _below(reading: Reading, limits: Limits) -> str:
-    relation = "below" if limits.at_soft else "not above"
+def _explain_below(reading: Reading, limits: Limits) -> str:
+    relation = "below" if limits.inclusive else "not above"
     return f"{reading.tokens:,} tokens ({reading.source}) are {relation} the trigger of {limits.soft:,}"
 
 
-def _small(reading: Reading, idle: Decision, least: int) -> str:
+def _explain_small(reading: Reading, idle: Decision, least: int) -> str:
     if idle.target_missed:
         return f"{reading.tokens:,} tokens are no more than the least that must stay, {least:,}"
     return f"{reading.tokens:,} tokens are already within the target of {idle.target:,}"
 
 
-def _acts(reading: Reading, limits: Limits | None, demand: Demand, idle: Decision) -> str:
+def _explain_action(reading: Reading, limits: Limits | None, demand: Demand, idle: Decision) -> str:
     aim = f"down to {idle.target:,}" + (", the least that must stay" if idle.target_missed else "")
     how = f"{reading.source}, floor {reading.floor:,} + {reading.slope:.2f} x {reading.estimate:,}"
     size = f"{reading.tokens:,} tokens ({how})"
@@ -159,7 +161,7 @@ def _acts(reading: Reading, limits: Limits | None, demand: Demand, idle: Decisio
             passed = (
                 f"above the hard limit of {limits.hard:,}"
                 if idle.need == "hard"
-                else (f"{'at or ' if limits.at_soft else ''}above the trigger of {limits.soft:,}")
+                else (f"{'at or ' if limits.inclusive else ''}above the trigger of {limits.soft:,}")
             )
             return f"{size} are {passed}: {aim}"
         case "check" | "manual":

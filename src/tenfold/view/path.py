@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tenfold.record.entry import Entry
 
-Load = Callable[[int, int], Sequence[Entry]]
+EntryLoader = Callable[[int, int], Sequence[Entry]]
 
 
 class Path:
@@ -15,39 +15,41 @@ class Path:
     Entries are only ever appended. A position therefore means the same entry for as long as the object lives.
     """
 
-    __slots__ = ("_known", "_load", "length")
+    __slots__ = ("_entries", "_load", "length")
 
-    def __init__(self, entries: Iterable[Entry] = (), *, length: int | None = None, load: Load | None = None) -> None:
-        self._known: dict[int, Entry] = dict(enumerate(entries))
+    def __init__(
+        self, entries: Iterable[Entry] = (), *, length: int | None = None, load: EntryLoader | None = None
+    ) -> None:
+        self._entries: dict[int, Entry] = dict(enumerate(entries))
         self._load = load
-        self.length = len(self._known) if length is None else length
+        self.length = len(self._entries) if length is None else length
 
     def append(self, entry: Entry) -> int:
         """Adds the next entry and returns its position."""
         position = self.length
-        self._known[position] = entry
+        self._entries[position] = entry
         self.length = position + 1
         return position
 
-    def drop(self) -> None:
+    def drop_last(self) -> None:
         """Removes the newest entry again, after the store refused to write it."""
         self.length -= 1
-        del self._known[self.length]
+        del self._entries[self.length]
 
-    def know(self, position: int, entry: Entry) -> None:
+    def cache_entry(self, position: int, entry: Entry) -> None:
         """Caches an entry that was loaded elsewhere, so that it is not loaded again."""
-        self._known[position] = entry
+        self._entries[position] = entry
 
-    def at(self, position: int) -> Entry:
+    def get_entry(self, position: int) -> Entry:
         """Returns the entry at `position`. Raises IndexError outside the path."""
-        entry = self._known.get(position)
-        return entry if entry is not None else self.span(position, position)[0]
+        entry = self._entries.get(position)
+        return entry if entry is not None else self.get_entries(position, position)[0]
 
-    def span(self, first: int, last: int) -> list[Entry]:
+    def get_entries(self, first: int, last: int) -> list[Entry]:
         """Returns the entries `first` to `last`, both inclusive. Loads missing ones with one call per gap."""
         if first < 0 or last >= self.length:
             raise IndexError(f"positions {first}..{last} are not on a path of {self.length} entries")
-        known = self._known
+        known = self._entries
         position = first
         while position <= last:
             if position in known:
@@ -65,5 +67,5 @@ class Path:
     def fork(self, length: int) -> Path:
         """Returns a path of the first `length` entries, which may then grow apart from this one."""
         twin = Path(length=length, load=self._load)
-        twin._known = {p: e for p, e in self._known.items() if p < length}
+        twin._entries = {p: e for p, e in self._entries.items() if p < length}
         return twin

@@ -7,37 +7,45 @@ a whole JSON array. Every loss or insertion of an encoding is a named `Adjustmen
 
 from __future__ import annotations
 
-from tenfold.wire.base import Adjustment, AdjustmentKind, Encoded, EncodedItem, Wire
-from tenfold.wire.container import WIRES, decode_bytes, detect, encode_bytes, items_in, raw_of, wire_of
-from tenfold.wire.marks import Confirm, Mark, render_summary, summary_hash, summary_mark, summary_text, text_origin
-from tenfold.wire.openai_responses import takes_text
-from tenfold.wire.profiles import FAMILY, PROFILES, Profile
-from tenfold.wire.resent import Choose, Resent
+from tenfold.wire.base import Adjustment, AdjustmentKind, EncodedItem, EncodedList, Wire
+from tenfold.wire.container import WIRES, count_items, decode_bytes, detect_wire, encode_bytes, get_wire, to_json_bytes
+from tenfold.wire.decoded_history import DecodedHistory, WireChooser
+from tenfold.wire.marks import (
+    SummaryConfirmer,
+    SummaryMark,
+    extract_summary_text,
+    find_summary_mark,
+    find_text_origin,
+    hash_summary,
+    render_summary,
+)
+from tenfold.wire.openai_responses import can_take_text
+from tenfold.wire.profiles import PROFILES, WIRE_BY_FORMAT, Profile
 
 __all__ = [
-    "FAMILY",
     "PROFILES",
     "WIRES",
+    "WIRE_BY_FORMAT",
     "Adjustment",
     "AdjustmentKind",
-    "Choose",
-    "Confirm",
-    "Encoded",
+    "DecodedHistory",
     "EncodedItem",
-    "Mark",
+    "EncodedList",
     "Profile",
-    "Resent",
+    "SummaryConfirmer",
+    "SummaryMark",
     "Wire",
+    "WireChooser",
+    "can_take_text",
+    "count_items",
     "decode_bytes",
-    "detect",
+    "detect_wire",
     "encode_bytes",
-    "items_in",
-    "raw_of",
+    "extract_summary_text",
+    "find_summary_mark",
+    "find_text_origin",
+    "get_wire",
+    "hash_summary",
     "render_summary",
-    "summary_hash",
-    "summary_mark",
-    "summary_text",
-    "takes_text",
-    "text_origin",
-    "wire_of",
+    "to_json_bytes",
 ]

@@ -15,23 +15,31 @@ from tenfold.record.message import (
     Document,
     Image,
     Message,
-    Native,
-    Opaque,
+    NativeBytes,
+    OpaquePart,
     Part,
     Role,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
-    text_of,
+    get_text,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import START, Before, Encoded, EncodedItem, Ledger, Names
-from tenfold.wire.marks import OPENING, Confirm, fold_note, origin_of
-from tenfold.wire.media import stand_in
-from tenfold.wire.profiles import COMPACTIONS
-from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
-from tenfold.wire.splice import Fields, arr, obj, quote
+from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedItem, EncodedList, Ledger, ToolNames
+from tenfold.wire.marks import OPENING_STUB, SummaryConfirmer, find_origin, render_system_note
+from tenfold.wire.media import render_placeholder
+from tenfold.wire.profiles import COMPACTION_TYPES
+from tenfold.wire.segments import (
+    Chunk,
+    EncodingBatch,
+    batch_messages,
+    build_envelope,
+    extract_blocks,
+    parse_fields,
+    split_message,
+)
+from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "anthropic"
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -43,138 +51,156 @@ class Anthropic:
     name = NAME
 
     def decode(
-        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
     ) -> list[Message]:
         """See `Wire.decode`."""
         out: list[Message] = []
-        names = Names(before)
-        for index, raw in enumerate(items, before.items):
-            out.extend(_decoded(raw, index, Native(NAME, raw, lead=b"," if index else b""), (names, confirm)))
+        names = ToolNames(prefix)
+        for index, raw in enumerate(items, prefix.item_count):
+            out.extend(
+                _decode_message(raw, index, NativeBytes(NAME, raw, lead=b"," if index else b""), (names, confirm))
+            )
         return out
 
-    def encode(self, messages: Sequence[Message]) -> Encoded:
+    def encode(self, messages: Sequence[Message]) -> EncodedList:
         """See `Wire.encode`."""
         ledger = Ledger(NAME, messages)
-        messages = ledger.paired(messages)
+        messages = ledger.add_missing_calls(messages)
         items: list[EncodedItem] = []
         system: list[str] = []
-        for batch in batches(messages, NAME, join_results=True):
+        for batch in batch_messages(messages, NAME, join_results=True):
             first = messages[batch.indices[0]]
             if batch.exact is not None:
                 for index in batch.indices:
-                    ledger.saw(messages[index])
-                _open(items, first.role, ledger, batch)
+                    ledger.register_message(messages[index])
+                _add_opening_stub(items, first.role, ledger, batch)
                 items.append(EncodedItem(batch.exact, batch.indices, exact=True))
             elif first.role == "system" and not items:
-                system.extend([text] if (text := text_of(first)).strip() else [])
+                system.extend([text] if (text := get_text(first)).strip() else [])
             else:
-                raw = _rendered(messages, batch, ledger)
+                raw = _render_message(messages, batch, ledger)
                 if raw is not None:
-                    _open(items, first.role, ledger, batch)
+                    _add_opening_stub(items, first.role, ledger, batch)
                     items.append(EncodedItem(raw, batch.indices, exact=False))
-        return ledger.done(items, system)
+        return ledger.finish(items, system)
 
 
-def _open(items: list[EncodedItem], role: Role, ledger: Ledger, batch: Batch) -> None:
+def _add_opening_stub(items: list[EncodedItem], role: Role, ledger: Ledger, batch: EncodingBatch) -> None:
     if items or role != "assistant" or ledger.profile.opens_with_assistant:
         return
     ledger.note("opening_stub", batch.indices[0], "the list would open with an assistant message")
-    items.append(EncodedItem(obj(("role", b'"user"'), ("content", quote(OPENING))), (), exact=False))
+    items.append(EncodedItem(build_object(("role", b'"user"'), ("content", quote(OPENING_STUB))), (), exact=False))
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decoded(raw: bytes, index: int, native: Native, known: tuple[Names, Confirm | None]) -> list[Message]:
-    fields = members(raw, index)
-    name = splice.text(fields.get("role")) or ""
+def _decode_message(
+    raw: bytes, index: int, native: NativeBytes, context: tuple[ToolNames, SummaryConfirmer | None]
+) -> list[Message]:
+    fields = parse_fields(raw, index)
+    name = splice.parse_string(fields.get("role")) or ""
     role = _ROLES.get(name)
     if role is None:
         raise UnknownRole(f"message {index} has role {name!r}; an Anthropic message has one of {', '.join(_ROLES)}")
     content = fields.get("content")
-    text = splice.text(content)
+    text = splice.parse_string(content)
     if text is not None:
         parts: tuple[Part, ...] = (Text(text),) if text else ()
-        return [Message(role, parts, origin_of(role, text, known[1]), native=native)]
-    chunks = [_chunk(b, role, known) for b in splice.items(content) or ()]
-    return split(raw, "content", native, chunks or [Chunk(role, origin_of(role, ""), ())])
+        return [Message(role, parts, find_origin(role, text, context[1]), native=native)]
+    chunks = [_decode_chunk(b, role, context) for b in splice.parse_array(content) or ()]
+    return split_message(raw, "content", native, chunks or [Chunk(role, find_origin(role, ""), ())])
 
 
-def _chunk(block: Raw, role: Role, known: tuple[Names, Confirm | None]) -> Chunk:
-    names, confirm = known
-    fields = splice.fields(block)
-    kind = splice.text(fields.get("type")) if fields is not None else None
+def _decode_chunk(block: Raw, role: Role, context: tuple[ToolNames, SummaryConfirmer | None]) -> Chunk:
+    names, confirm = context
+    fields = splice.parse_object(block)
+    kind = splice.parse_string(fields.get("type")) if fields is not None else None
     if fields is None or kind is None:
-        return Chunk(role, origin_of(role, ""), (Opaque("", bytes(block)),))
-    if kind == "tool_result" and role == "user" and (call := splice.text(fields.get("tool_use_id"))) is not None:
-        name = known_name if (known_name := names.of(call)) is not None else splice.text(fields.get("name")) or ""
-        result = ToolResult(call, name, _result_content(fields.get("content")), splice.truth(fields.get("is_error")))
+        return Chunk(role, find_origin(role, ""), (OpaquePart("", bytes(block)),))
+    if (
+        kind == "tool_result"
+        and role == "user"
+        and (call := splice.parse_string(fields.get("tool_use_id"))) is not None
+    ):
+        name = (
+            known_name
+            if (known_name := names.get_name(call)) is not None
+            else splice.parse_string(fields.get("name")) or ""
+        )
+        result = ToolResult(
+            call, name, _decode_result_content(fields.get("content")), splice.is_true(fields.get("is_error"))
+        )
         return Chunk("tool", "tool", (result,))
     decode = _READERS.get((role, kind)) or _READERS.get(("", kind))
     part = decode(fields) if decode is not None else None
     if isinstance(part, ToolCall):
-        names.add((part,))
+        names.add_calls((part,))
     if part is None:
         is_compaction = (
-            role == "assistant" and kind in COMPACTIONS[NAME] and splice.text(fields.get("content")) is not None
+            role == "assistant"
+            and kind in COMPACTION_TYPES[NAME]
+            and splice.parse_string(fields.get("content")) is not None
         )
-        part = Opaque(kind, bytes(block), NAME if is_compaction else "")  # null content: it failed and has no effect
+        part = OpaquePart(
+            kind, bytes(block), NAME if is_compaction else ""
+        )  # null content: it failed and has no effect
     text = part.text if isinstance(part, Text) else ""
-    return Chunk(role, origin_of(role, text, confirm), (part,))
+    return Chunk(role, find_origin(role, text, confirm), (part,))
 
 
-def _result_content(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
-    text = splice.text(raw)
+def _decode_result_content(raw: Raw | None) -> tuple[Text | Image | Document | OpaquePart, ...]:
+    text = splice.parse_string(raw)
     if text is not None:
         return (Text(text),) if text else ()
-    out: list[Text | Image | Document | Opaque] = []
-    for block in splice.items(raw) or ():
-        fields = splice.fields(block)
-        kind = (splice.text(fields.get("type")) if fields is not None else None) or ""
+    out: list[Text | Image | Document | OpaquePart] = []
+    for block in splice.parse_array(raw) or ():
+        fields = splice.parse_object(block)
+        kind = (splice.parse_string(fields.get("type")) if fields is not None else None) or ""
         decode = _READERS.get(("", kind))
         part = decode(fields) if decode is not None and fields is not None else None
-        if fields is not None and not kind and (result := splice.text(fields.get("result"))) is not None:
+        if fields is not None and not kind and (result := splice.parse_string(fields.get("result"))) is not None:
             part = Text(result)  # Cline writes its results as untyped objects
-        out.append(part if isinstance(part, Text | Image | Document) else Opaque(kind, bytes(block)))
+        out.append(part if isinstance(part, Text | Image | Document) else OpaquePart(kind, bytes(block)))
     return tuple(out)
 
 
-def _text(found: Fields) -> Part | None:
-    text = splice.text(found.get("text"))
+def _decode_text(fields: Fields) -> Part | None:
+    text = splice.parse_string(fields.get("text"))
     return Text(text) if text is not None else None
 
 
-def _thinking(found: Fields) -> Part | None:
-    text = splice.text(found.get("thinking"))
-    return Thinking(text, splice.text(found.get("signature")) or "") if text is not None else None
+def _decode_thinking(fields: Fields) -> Part | None:
+    text = splice.parse_string(fields.get("thinking"))
+    return Thinking(text, splice.parse_string(fields.get("signature")) or "") if text is not None else None
 
 
-def _tool_use(found: Fields) -> Part | None:
-    call, name = splice.text(found.get("id")), splice.text(found.get("name"))
+def _decode_tool_use(fields: Fields) -> Part | None:
+    call, name = splice.parse_string(fields.get("id")), splice.parse_string(fields.get("name"))
     if call is None or name is None:
         return None
-    return ToolCall(call, name, bytes(found["input"]).decode() if "input" in found else "{}")
+    return ToolCall(call, name, bytes(fields["input"]).decode() if "input" in fields else "{}")
 
 
-def _source(found: Fields) -> tuple[str, str, str]:
-    source = splice.fields(found["source"]) if "source" in found else None
+def _read_source(fields: Fields) -> tuple[str, str, str]:
+    source = splice.parse_object(fields["source"]) if "source" in fields else None
     if source is None:
         return "", "", ""
-    kind = splice.text(source.get("type")) or ""
-    data = splice.text(source.get("url" if kind == "url" else "data"))
-    return (kind, splice.text(source.get("media_type")) or "", data) if data is not None else ("", "", "")
+    kind = splice.parse_string(source.get("type")) or ""
+    data = splice.parse_string(source.get("url" if kind == "url" else "data"))
+    return (kind, splice.parse_string(source.get("media_type")) or "", data) if data is not None else ("", "", "")
 
 
-def _image(found: Fields) -> Part | None:
-    kind, media, data = _source(found)
+def _decode_image(fields: Fields) -> Part | None:
+    kind, media, data = _read_source(fields)
     if kind == "base64":
-        return Image(media=media, data=data)
+        return Image(media_type=media, data=data)
     return Image(url=data) if kind == "url" else None
 
 
-def _document(found: Fields) -> Part | None:
-    kind, media, data = _source(found)
-    name = splice.text(found.get("title")) or ""
+def _decode_document(fields: Fields) -> Part | None:
+    kind, media, data = _read_source(fields)
+    name = splice.parse_string(fields.get("title")) or ""
     if kind == "base64":
         return Document(name, media, data=data)
     if kind == "text":
@@ -182,141 +208,151 @@ def _document(found: Fields) -> Part | None:
     return Document(name, url=data) if kind == "url" else None
 
 
-def _file(found: Fields) -> Part | None:
-    path, content = splice.text(found.get("path")), splice.text(found.get("content"))
+def _decode_file(fields: Fields) -> Part | None:
+    path, content = splice.parse_string(fields.get("path")), splice.parse_string(fields.get("content"))
     return Document(path, "text/plain", text=content) if path is not None and content is not None else None
 
 
 _READERS: Mapping[tuple[str, str], Callable[[Fields], Part | None]] = {
-    ("", "text"): _text,
-    ("", "image"): _image,
-    ("", "document"): _document,
-    ("user", "file"): _file,
-    ("assistant", "thinking"): _thinking,
-    ("assistant", "tool_use"): _tool_use,
+    ("", "text"): _decode_text,
+    ("", "image"): _decode_image,
+    ("", "document"): _decode_document,
+    ("user", "file"): _decode_file,
+    ("assistant", "thinking"): _decode_thinking,
+    ("assistant", "tool_use"): _decode_tool_use,
 }
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> bytes | None:
+def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> bytes | None:
     order = sorted(batch.indices, key=lambda i: messages[i].role != "tool")
     results = [i for i in order if messages[i].role == "tool"]
     for index in results[1:]:
         ledger.note("results_joined", index, "results of one step are sent in one message")
     content: list[bytes] = []
-    natives: list[Native] = []
+    natives: list[NativeBytes] = []
     for index in order:
         message = messages[index]
         raw_blocks = (
-            blocks(message, "content") if message.native is not None and message.native.format == NAME else None
+            extract_blocks(message, "content") if message.native is not None and message.native.format == NAME else None
         )
         if raw_blocks is not None and message.native is not None:
             natives.append(message.native)
-            ledger.saw(message)
-        content.extend(raw_blocks if raw_blocks is not None else _blocks(message, index, ledger))
+            ledger.register_message(message)
+        content.extend(raw_blocks if raw_blocks is not None else _render_blocks(message, index, ledger))
     first = messages[batch.indices[0]]
     if not content:
         ledger.note("empty_message_dropped", batch.indices[0], f"nothing is left of this {first.role} message")
         return None
     role = "assistant" if first.role == "assistant" else "user"
-    before, after, lost = envelope(natives, role, "content")
+    before, after, lost = build_envelope(natives, role, "content")
     if lost:
         ledger.note("envelope_dropped", batch.indices[0], "fields beside role and content of a partly replaced message")
-    only_block = splice.fields(content[0]) if not natives and len(content) == 1 else None
-    if only_block is not None and set(only_block) == {"type", "text"} and splice.text(only_block["type"]) == "text":
-        return obj(("role", quote(role)), ("content", bytes(only_block["text"])))
+    only_block = splice.parse_object(content[0]) if not natives and len(content) == 1 else None
+    if (
+        only_block is not None
+        and set(only_block) == {"type", "text"}
+        and splice.parse_string(only_block["type"]) == "text"
+    ):
+        return build_object(("role", quote(role)), ("content", bytes(only_block["text"])))
     return before + b",".join(content) + after
 
 
-def _blocks(message: Message, index: int, ledger: Ledger) -> list[bytes]:
+def _render_blocks(message: Message, index: int, ledger: Ledger) -> list[bytes]:
     if message.role == "system":
         ledger.note("system_folded", index, "a later system message is sent inside a user message")
-        text = text_of(message)
-        return [_text_block(fold_note(text))] if text.strip() else []
+        text = get_text(message)
+        return [_render_text(render_system_note(text))] if text.strip() else []
     out: list[bytes] = []
-    foreign = ledger.foreign(message)
+    foreign = ledger.is_foreign(message)
     for part in message.parts:
         match part:
             case Text(text):
                 if text.strip():
-                    out.append(_text_block(text))
+                    out.append(_render_text(text))
                 else:
                     ledger.note("empty_text_dropped", index, "the provider refuses empty text blocks")
             case Thinking(text, signature):
                 if foreign or not signature:
                     ledger.note("thinking_dropped" if text else "signature_dropped", index, "not this provider's")
                 else:
-                    out.append(obj(("type", b'"thinking"'), ("thinking", quote(text)), ("signature", quote(signature))))
+                    out.append(
+                        build_object(
+                            ("type", b'"thinking"'), ("thinking", quote(text)), ("signature", quote(signature))
+                        )
+                    )
             case ToolCall():
-                call = quote(ledger.call_id(part, index))
+                call = quote(ledger.assign_call_id(part, index))
                 out.append(
-                    obj(
+                    build_object(
                         ("type", b'"tool_use"'),
                         ("id", call),
                         ("name", quote(part.name)),
-                        ("input", ledger.arguments(part, index)),
+                        ("input", ledger.render_arguments(part, index)),
                     )
                 )
             case ToolResult():
-                out.append(_result(part, index, ledger, foreign=foreign))
-            case Image() | Document() | Opaque():
-                out.extend(_attached(part, index, ledger, foreign=foreign))
+                out.append(_render_result(part, index, ledger, foreign=foreign))
+            case Image() | Document() | OpaquePart():
+                out.extend(_render_attachment(part, index, ledger, foreign=foreign))
             case _:
                 assert_never(part)
     return out
 
 
-def _text_block(text: str) -> bytes:
-    return obj(("type", b'"text"'), ("text", quote(text)))
+def _render_text(text: str) -> bytes:
+    return build_object(("type", b'"text"'), ("text", quote(text)))
 
 
-def _result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
-    fields = [("type", b'"tool_result"'), ("tool_use_id", quote(ledger.result_id(part.call)))]
+def _render_result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
+    fields = [("type", b'"tool_result"'), ("tool_use_id", quote(ledger.assign_result_id(part.call_id)))]
     inner: list[bytes] = []
     for piece in part.content:
         if isinstance(piece, Text):
             if piece.text.strip():
-                inner.append(_text_block(piece.text))
+                inner.append(_render_text(piece.text))
             elif len(part.content) > 1:
                 ledger.note("empty_text_dropped", index, "the provider refuses empty text blocks")
         else:
-            inner.extend(_attached(piece, index, ledger, foreign=foreign))
+            inner.extend(_render_attachment(piece, index, ledger, foreign=foreign))
     if len(part.content) == 1 and isinstance(part.content[0], Text):
         fields.append(("content", quote(part.content[0].text)))
     elif inner:
-        fields.append(("content", arr(inner)))
-    if part.error:
+        fields.append(("content", build_array(inner)))
+    if part.is_error:
         fields.append(("is_error", b"true"))
-    return obj(*fields)
+    return build_object(*fields)
 
 
-def _attached(part: Image | Document | Opaque, index: int, ledger: Ledger, *, foreign: bool) -> list[bytes]:
-    if isinstance(part, Opaque):
-        return [] if ledger.drops(part, index, foreign=foreign) else [part.raw]
+def _render_attachment(
+    part: Image | Document | OpaquePart, index: int, ledger: Ledger, *, foreign: bool
+) -> list[bytes]:
+    if isinstance(part, OpaquePart):
+        return [] if ledger.should_drop(part, index, foreign=foreign) else [part.raw]
     if isinstance(part, Image):
         if part.data:
-            media = quote(part.media or "image/png")
-            source = obj(("type", b'"base64"'), ("media_type", media), ("data", quote(part.data)))
+            media = quote(part.media_type or "image/png")
+            source = build_object(("type", b'"base64"'), ("media_type", media), ("data", quote(part.data)))
         elif part.url:
-            source = obj(("type", b'"url"'), ("url", quote(part.url)))
+            source = build_object(("type", b'"url"'), ("url", quote(part.url)))
         else:
             ledger.note("image_dropped", index, "the image has neither data nor address")
-            return [_text_block(stand_in(part))]
-        return [obj(("type", b'"image"'), ("source", source))]
-    return [_document_block(part, index, ledger)]
+            return [_render_text(render_placeholder(part))]
+        return [build_object(("type", b'"image"'), ("source", source))]
+    return [_render_document(part, index, ledger)]
 
 
-def _document_block(part: Document, index: int, ledger: Ledger) -> bytes:
+def _render_document(part: Document, index: int, ledger: Ledger) -> bytes:
     if part.text:
-        source = obj(("type", b'"text"'), ("media_type", b'"text/plain"'), ("data", quote(part.text)))
-    elif part.data and part.media == "application/pdf":
-        source = obj(("type", b'"base64"'), ("media_type", b'"application/pdf"'), ("data", quote(part.data)))
+        source = build_object(("type", b'"text"'), ("media_type", b'"text/plain"'), ("data", quote(part.text)))
+    elif part.data and part.media_type == "application/pdf":
+        source = build_object(("type", b'"base64"'), ("media_type", b'"application/pdf"'), ("data", quote(part.data)))
     elif part.url:
-        source = obj(("type", b'"url"'), ("url", quote(part.url)))
+        source = build_object(("type", b'"url"'), ("url", quote(part.url)))
     else:
-        ledger.note("document_dropped", index, f"a document of type {part.media or 'unknown'} cannot be sent")
-        return _text_block(stand_in(part))
+        ledger.note("document_dropped", index, f"a document of type {part.media_type or 'unknown'} cannot be sent")
+        return _render_text(render_placeholder(part))
     title = (("title", quote(part.name)),) if part.name else ()
-    return obj(("type", b'"document"'), ("source", source), *title)
+    return build_object(("type", b'"document"'), ("source", source), *title)

@@ -14,7 +14,7 @@ from tenfold.wire import openai_responses, splice
 from tenfold.wire.anthropic import Anthropic
 from tenfold.wire.base import Wire
 from tenfold.wire.gemini import Gemini
-from tenfold.wire.marks import Confirm
+from tenfold.wire.marks import SummaryConfirmer
 from tenfold.wire.openai_chat import OpenAIChat
 from tenfold.wire.openai_responses import OpenAIResponses
 
@@ -23,7 +23,7 @@ WIRES: Mapping[str, Wire] = {w.name: w for w in (Anthropic(), OpenAIChat(), Open
 
 
 @runtime_checkable
-class _Model(Protocol):
+class _SDKObject(Protocol):
     """A typed object of a provider's SDK."""
 
     def model_dump(
@@ -31,7 +31,7 @@ class _Model(Protocol):
     ) -> dict[str, object]: ...
 
 
-def wire_of(name: str) -> Wire:
+def get_wire(name: str) -> Wire:
     """Returns the wire with that name. Raises `UnknownFormat` with the valid names if there is none."""
     try:
         return WIRES[name]
@@ -39,7 +39,7 @@ def wire_of(name: str) -> Wire:
         raise UnknownFormat(f"no wire is called {name!r}; there are {', '.join(WIRES)}") from None
 
 
-def raw_of(message: object) -> bytes:
+def to_json_bytes(message: object) -> bytes:
     """Returns a native message as JSON bytes. Bytes and text are taken as they are; a dict or SDK object is encoded.
 
     Raises `BadInput` for anything else.
@@ -48,25 +48,25 @@ def raw_of(message: object) -> bytes:
         return message
     if isinstance(message, str):
         return message.encode("utf-8", "replace")
-    if type(message) is not dict and not isinstance(message, Mapping | _Model):
+    if type(message) is not dict and not isinstance(message, Mapping | _SDKObject):
         raise BadInput(
             f"a message is a dict, JSON bytes, or an SDK object with model_dump(), not {type(message).__name__}"
         )
-    return encoded(message)
+    return encode_value(message)
 
 
-def encoded(value: object) -> bytes:
+def encode_value(value: object) -> bytes:
     """Encodes a value of a native message as JSON. Raises `BadInput` if JSON cannot hold it."""
     try:
-        return msgspec.json.encode(value, enc_hook=_plain)
+        return msgspec.json.encode(value, enc_hook=_to_plain)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_clean(value), enc_hook=_plain)
+        return msgspec.json.encode(_replace_surrogates(value), enc_hook=_to_plain)
     except (TypeError, ValueError) as exc:
         raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, _Model):
+def _to_plain(value: object) -> object:
+    if isinstance(value, _SDKObject):
         google = type(value).__module__.startswith("google.")
         return value.model_dump(mode="json", by_alias=True, exclude_unset=not google, exclude_none=google)
     if isinstance(value, Mapping):
@@ -76,31 +76,31 @@ def _plain(value: object) -> object:
     raise TypeError(f"a value of type {type(value).__name__}")
 
 
-def _clean(value: object) -> object:
+def _replace_surrogates(value: object) -> object:
     if isinstance(value, str):
         return msgspec.json.decode(splice.quote(value))
     if isinstance(value, Mapping):
-        return {_clean(k): _clean(v) for k, v in value.items()}
+        return {_replace_surrogates(k): _replace_surrogates(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(v) for v in value]
-    return _clean(_plain(value)) if isinstance(value, _Model) else value
+        return [_replace_surrogates(v) for v in value]
+    return _replace_surrogates(_to_plain(value)) if isinstance(value, _SDKObject) else value
 
 
-def decode_bytes(data: bytes, wire: str, *, confirm: Confirm | None = None) -> list[Message]:
+def decode_bytes(data: bytes, wire: str, *, confirm: SummaryConfirmer | None = None) -> list[Message]:
     """Decodes a whole JSON array of native messages. `encode_bytes` gives the same bytes back.
 
     The white space inside an empty array is not kept. Raises `BadInput` if it is not an array, `UnknownRole`, and
     `UnknownFormat` for an unknown wire.
     """
-    slices = splice.array(data)
-    messages = wire_of(wire).decode(slices.items, confirm=confirm)
+    slices = splice.slice_array(data)
+    messages = get_wire(wire).decode(slices.items, confirm=confirm)
     out: list[Message] = []
     position = 0
     for at, message in enumerate(messages):
         native = message.native
         assert native is not None
         if native.index == 0:
-            count = items_in(message)
+            count = count_items(message)
             native = msgspec.structs.replace(native, lead=slices.leads[position])
             if count > 1:
                 body = slices.items[position] + b"".join(
@@ -114,12 +114,12 @@ def decode_bytes(data: bytes, wire: str, *, confirm: Confirm | None = None) -> l
     return out
 
 
-def items_in(message: Message) -> int:
+def count_items(message: Message) -> int:
     """Counts the native items of a message: one, except for an OpenAI Responses answer, which may have several."""
     native = message.native
     if native is None or native.format != openai_responses.NAME or message.role != "assistant":
         return 1
-    return len(splice.array(b"[" + native.body + b"]").items)
+    return len(splice.slice_array(b"[" + native.body + b"]").items)
 
 
 def encode_bytes(messages: Sequence[Message], wire: str) -> bytes:
@@ -134,21 +134,21 @@ def encode_bytes(messages: Sequence[Message], wire: str) -> bytes:
     part = 0
     leads: tuple[bytes, ...] = ()
     previous: tuple[int, ...] = ()
-    items = wire_of(wire).encode(messages).items
+    items = get_wire(wire).encode(messages).items
     opening = messages[0].native.lead if messages and messages[0].native is not None else b""
-    if items and not items[0].of and b"[" in opening:
+    if items and not items[0].indices and b"[" in opening:
         items = items[1:]  # a stub is needed in a request only; in the file the list began without it
     for item in items:
-        native = messages[item.of[0]].native if item.exact else None
+        native = messages[item.indices[0]].native if item.exact else None
         if native is None:
             lead = b""
-        elif item.of == previous:
+        elif item.indices == previous:
             part += 1
             lead = leads[part]
         else:
             part, lead = 0, native.lead
-            leads = _inner_leads(messages[item.of[0]])
-        previous = item.of if item.exact else ()
+            leads = _get_inner_leads(messages[item.indices[0]])
+        previous = item.indices if item.exact else ()
         if out:
             out.append(lead if b"," in lead else between)
         else:
@@ -162,11 +162,11 @@ def encode_bytes(messages: Sequence[Message], wire: str) -> bytes:
     return b"".join(out) + end
 
 
-def _inner_leads(message: Message) -> tuple[bytes, ...]:
-    if items_in(message) == 1:
+def _get_inner_leads(message: Message) -> tuple[bytes, ...]:
+    if count_items(message) == 1:
         return (b"",)
     assert message.native is not None
-    return splice.array(b"[" + message.native.body + b"]").leads
+    return splice.slice_array(b"[" + message.native.body + b"]").leads
 
 
 # -- detection ---------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ _CHAT_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
 _RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 
 
-def detect(items: Sequence[object]) -> str:
+def detect_wire(items: Sequence[object]) -> str:
     """Finds the wire of a list of native messages (dicts, JSON bytes, SDK objects), by the first conclusive item.
 
     Lists of plain text look the same in three formats and count as openai-chat. Raises `UnknownFormat`, with the keys
@@ -200,13 +200,13 @@ def detect(items: Sequence[object]) -> str:
     seen: list[str] = []
     has_chat_role = False
     for item in items:
-        fields = splice.fields(raw_of(item))
+        fields = splice.parse_object(to_json_bytes(item))
         if fields is None:
             raise UnknownFormat(f"item {len(seen)} is no JSON object; pass a list of messages, or name the format")
-        wire = _telling(fields)
+        wire = _find_wire(fields)
         if wire:
             return wire
-        role = splice.text(fields.get("role"))
+        role = splice.parse_string(fields.get("role"))
         has_chat_role = has_chat_role or role in ("user", "assistant")
         seen.append(f"{{{', '.join(fields)}}}" + (f" with role {role!r}" if role else ""))
     if has_chat_role or not seen:
@@ -217,25 +217,27 @@ def detect(items: Sequence[object]) -> str:
     )
 
 
-def sign_of(raw: bytes) -> tuple[str, str]:
+def read_sign(raw: bytes) -> tuple[str, str]:
     """Returns a native message's role and the only wire it can be of: "" if unsure, "?" if it is no object."""
-    fields = splice.fields(raw)
-    return ("", "?") if fields is None else (splice.text(fields.get("role")) or "", _telling(fields))
+    fields = splice.parse_object(raw)
+    return ("", "?") if fields is None else (splice.parse_string(fields.get("role")) or "", _find_wire(fields))
 
 
-def _telling(found: splice.Fields) -> str:
-    role = splice.text(found.get("role")) or ""
-    kind = splice.text(found.get("type")) or ""
-    if "parts" in found or role == "model":
+def _find_wire(fields: splice.Fields) -> str:
+    role = splice.parse_string(fields.get("role")) or ""
+    kind = splice.parse_string(fields.get("type")) or ""
+    if "parts" in fields or role == "model":
         return "gemini"
-    if "tool_calls" in found or (role in ("tool", "function") and kind != "message"):
-        blocks = _block_kinds(found)
+    if "tool_calls" in fields or (role in ("tool", "function") and kind != "message"):
+        blocks = _collect_block_kinds(fields)
         return "openai-responses" if blocks & _RESPONSES_PARTS else "openai-chat"
-    if not role and (kind in openai_responses.CALLS or kind in openai_responses.OUTPUTS or kind == "reasoning"):
+    if not role and (
+        kind in openai_responses.CALL_FIELDS or kind in openai_responses.OUTPUT_FIELDS or kind == "reasoning"
+    ):
         return "openai-responses"
     if kind in ("compaction", "item_reference") and not role:
         return "openai-responses"
-    blocks = _block_kinds(found)
+    blocks = _collect_block_kinds(fields)
     for wire, kinds in (
         ("openai-responses", _RESPONSES_PARTS),
         ("anthropic", _ANTHROPIC_BLOCKS),
@@ -243,14 +245,14 @@ def _telling(found: splice.Fields) -> str:
     ):
         if blocks & kinds:
             return wire
-    return "openai-responses" if kind == "message" and "stop_reason" not in found and role else ""
+    return "openai-responses" if kind == "message" and "stop_reason" not in fields and role else ""
 
 
-def _block_kinds(found: splice.Fields) -> frozenset[str]:
+def _collect_block_kinds(fields: splice.Fields) -> frozenset[str]:
     kinds: set[str] = set()
-    for raw in splice.items(found.get("content")) or ():
-        block = splice.fields(raw) or {}
-        kind = splice.text(block.get("type")) or ""
+    for raw in splice.parse_array(fields.get("content")) or ():
+        block = splice.parse_object(raw) or {}
+        kind = splice.parse_string(block.get("type")) or ""
         if kind != "file" or "file" in block:
             kinds.add(kind)
     return frozenset(kinds)

@@ -15,8 +15,8 @@ from tenfold.record.message import (
     Document,
     Image,
     Message,
-    Native,
-    Opaque,
+    NativeBytes,
+    OpaquePart,
     Origin,
     Part,
     Role,
@@ -26,11 +26,19 @@ from tenfold.record.message import (
     ToolResult,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import START, Before, Encoded, EncodedItem, Ledger, Names
-from tenfold.wire.marks import Confirm, origin_of
-from tenfold.wire.media import document_of, image_of, inline, stand_in, url_of
-from tenfold.wire.segments import Batch, Chunk, batches, blocks, envelope, members, split
-from tenfold.wire.splice import Fields, arr, obj, quote
+from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedItem, EncodedList, Ledger, ToolNames
+from tenfold.wire.marks import SummaryConfirmer, find_origin
+from tenfold.wire.media import inline_document, render_placeholder, to_document, to_image, to_url
+from tenfold.wire.segments import (
+    Chunk,
+    EncodingBatch,
+    batch_messages,
+    build_envelope,
+    extract_blocks,
+    parse_fields,
+    split_message,
+)
+from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-chat"
 ERROR_FLAG = "[tool error]\n"
@@ -50,7 +58,7 @@ _ORIGINS: Mapping[str, Origin] = {
     "tool": "tool",
     "function": "tool",
 }
-_MEMBERS = frozenset({"function_call", "audio"})
+_SIBLING_FIELDS = frozenset({"function_call", "audio"})
 """Fields of a message beside `content` that are kept as opaque parts."""
 
 
@@ -60,146 +68,159 @@ class OpenAIChat:
     name = NAME
 
     def decode(
-        self, items: Sequence[bytes], *, confirm: Confirm | None = None, before: Before = START
+        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
     ) -> list[Message]:
         """See `Wire.decode`."""
         out: list[Message] = []
-        names = Names(before)
-        for index, raw in enumerate(items, before.items):
-            out.extend(_decoded(raw, index, Native(NAME, raw, lead=b"," if index else b""), (names, confirm)))
+        names = ToolNames(prefix)
+        for index, raw in enumerate(items, prefix.item_count):
+            out.extend(
+                _decode_message(raw, index, NativeBytes(NAME, raw, lead=b"," if index else b""), (names, confirm))
+            )
         return out
 
-    def encode(self, messages: Sequence[Message]) -> Encoded:
+    def encode(self, messages: Sequence[Message]) -> EncodedList:
         """See `Wire.encode`."""
         ledger = Ledger(NAME, messages)
-        messages = ledger.paired(messages)
+        messages = ledger.add_missing_calls(messages)
         items: list[EncodedItem] = []
-        for batch in batches(messages, NAME, join_results=False):
+        for batch in batch_messages(messages, NAME, join_results=False):
             if batch.exact is not None:
                 for index in batch.indices:
-                    ledger.saw(messages[index])
-            raw = _rendered(messages, batch, ledger) if batch.exact is None else batch.exact
+                    ledger.register_message(messages[index])
+            raw = _render_message(messages, batch, ledger) if batch.exact is None else batch.exact
             if raw is not None:
                 items.append(EncodedItem(raw, batch.indices, exact=batch.exact is not None))
-        return ledger.done(items)
+        return ledger.finish(items)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decoded(raw: bytes, index: int, native: Native, known: tuple[Names, Confirm | None]) -> list[Message]:
-    names, confirm = known
-    fields = members(raw, index)
-    name = splice.text(fields.get("role")) or ""
+def _decode_message(
+    raw: bytes, index: int, native: NativeBytes, context: tuple[ToolNames, SummaryConfirmer | None]
+) -> list[Message]:
+    names, confirm = context
+    fields = parse_fields(raw, index)
+    name = splice.parse_string(fields.get("role")) or ""
     role = _ROLES.get(name)
     if role is None:
         raise UnknownRole(f"message {index} has role {name!r}; an OpenAI Chat message has one of {', '.join(_ROLES)}")
     origin = _ORIGINS[name]
     if role == "tool":
-        call = splice.text(fields.get("tool_call_id")) or ""
-        tool = splice.text(fields.get("name")) or names.of(call) or ""
-        result = ToolResult(call, tool, _output(fields.get("content")))
+        call = splice.parse_string(fields.get("tool_call_id")) or ""
+        tool = splice.parse_string(fields.get("name")) or names.get_name(call) or ""
+        result = ToolResult(call, tool, _decode_output(fields.get("content")))
         return [Message("tool", (result,), "tool", native=native)]
     if role == "assistant":
-        parts = _answer(fields)
-        names.add(parts)
+        parts = _decode_answer(fields)
+        names.add_calls(parts)
         return [Message("assistant", parts, "model", native=native)]
-    text = splice.text(fields.get("content"))
-    if text is not None or splice.items(fields.get("content")) is None:
-        origin = origin if name == "function" else origin_of(role, text or "", confirm)
+    text = splice.parse_string(fields.get("content"))
+    if text is not None or splice.parse_array(fields.get("content")) is None:
+        origin = origin if name == "function" else find_origin(role, text or "", confirm)
         return [Message(role, (Text(text),) if text else (), origin, native=native)]
-    chunks = [_chunk(b, role, origin, confirm) for b in splice.items(fields.get("content")) or ()]
-    return split(raw, "content", native, chunks or [Chunk(role, origin, ())])
+    chunks = [_decode_chunk(b, role, origin, confirm) for b in splice.parse_array(fields.get("content")) or ()]
+    return split_message(raw, "content", native, chunks or [Chunk(role, origin, ())])
 
 
-def _chunk(block: Raw, role: Role, origin: Origin, confirm: Confirm | None) -> Chunk:
-    part = _content(block)
+def _decode_chunk(block: Raw, role: Role, origin: Origin, confirm: SummaryConfirmer | None) -> Chunk:
+    part = _decode_content(block)
     if origin in ("human", "harness") and isinstance(part, Text):
-        origin = origin_of(role, part.text, confirm)
+        origin = find_origin(role, part.text, confirm)
     return Chunk(role, origin, (part,))
 
 
-def _content(block: Raw) -> Text | Image | Document | Opaque:
-    fields = splice.fields(block)
-    kind = (splice.text(fields.get("type")) if fields is not None else None) or ""
-    if fields is not None and kind in ("text", "refusal") and (text := splice.text(fields.get(kind))) is not None:
+def _decode_content(block: Raw) -> Text | Image | Document | OpaquePart:
+    fields = splice.parse_object(block)
+    kind = (splice.parse_string(fields.get("type")) if fields is not None else None) or ""
+    if (
+        fields is not None
+        and kind in ("text", "refusal")
+        and (text := splice.parse_string(fields.get(kind))) is not None
+    ):
         return Text(text)
-    inner = splice.fields(fields[kind]) if fields is not None and kind in fields else None
-    if kind == "image_url" and inner is not None and (url := splice.text(inner.get("url"))) is not None:
-        return image_of(url)
-    if kind == "file" and inner is not None and (data := splice.text(inner.get("file_data"))) is not None:
-        return document_of(data, splice.text(inner.get("filename")) or "")
-    return Opaque(kind, bytes(block))
+    inner = splice.parse_object(fields[kind]) if fields is not None and kind in fields else None
+    if kind == "image_url" and inner is not None and (url := splice.parse_string(inner.get("url"))) is not None:
+        return to_image(url)
+    if kind == "file" and inner is not None and (data := splice.parse_string(inner.get("file_data"))) is not None:
+        return to_document(data, splice.parse_string(inner.get("filename")) or "")
+    return OpaquePart(kind, bytes(block))
 
 
-def _output(raw: Raw | None) -> tuple[Text | Image | Document | Opaque, ...]:
-    text = splice.text(raw)
+def _decode_output(raw: Raw | None) -> tuple[Text | Image | Document | OpaquePart, ...]:
+    text = splice.parse_string(raw)
     if text is not None:
         return (Text(text),) if text else ()
-    return tuple(_content(b) for b in splice.items(raw) or ())
+    return tuple(_decode_content(b) for b in splice.parse_array(raw) or ())
 
 
-def _answer(found: Fields) -> tuple[Part, ...]:
+def _decode_answer(fields: Fields) -> tuple[Part, ...]:
     parts: list[Part] = []
     for key in ("reasoning_content", "reasoning"):
-        if thought := splice.text(found.get(key)):
+        if thought := splice.parse_string(fields.get(key)):
             parts.append(Thinking(thought))
             break
-    parts.extend(_output(found.get("content")))
-    if refusal := splice.text(found.get("refusal")):
+    parts.extend(_decode_output(fields.get("content")))
+    if refusal := splice.parse_string(fields.get("refusal")):
         parts.append(Text(refusal))
-    siblings = sorted(key for key in _MEMBERS & set(found) if bytes(found[key]) != b"null")
-    parts.extend(Opaque(key, bytes(found[key])) for key in siblings)
-    parts.extend(_call(raw) for raw in splice.items(found.get("tool_calls")) or ())
+    siblings = sorted(key for key in _SIBLING_FIELDS & set(fields) if bytes(fields[key]) != b"null")
+    parts.extend(OpaquePart(key, bytes(fields[key])) for key in siblings)
+    parts.extend(_decode_call(raw) for raw in splice.parse_array(fields.get("tool_calls")) or ())
     return tuple(parts)
 
 
-def _call(raw: Raw) -> ToolCall | Opaque:
-    fields = splice.fields(raw) or {}
-    kind = splice.text(fields.get("type")) or "function"
-    inner = splice.fields(fields[kind]) if kind in fields else None
-    call, name = splice.text(fields.get("id")), splice.text(inner.get("name")) if inner is not None else None
+def _decode_call(raw: Raw) -> ToolCall | OpaquePart:
+    fields = splice.parse_object(raw) or {}
+    kind = splice.parse_string(fields.get("type")) or "function"
+    inner = splice.parse_object(fields[kind]) if kind in fields else None
+    call, name = (
+        splice.parse_string(fields.get("id")),
+        splice.parse_string(inner.get("name")) if inner is not None else None,
+    )
     if call is None or name is None or inner is None:
-        return Opaque(f"tool_calls.{kind}", bytes(raw))
-    return ToolCall(call, name, splice.text(inner.get("input" if kind == "custom" else "arguments")) or "")
+        return OpaquePart(f"tool_calls.{kind}", bytes(raw))
+    return ToolCall(call, name, splice.parse_string(inner.get("input" if kind == "custom" else "arguments")) or "")
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _rendered(messages: Sequence[Message], batch: Batch, ledger: Ledger) -> bytes | None:
+def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> bytes | None:
     index = batch.indices[0]
     first = messages[index]
     natives = [n for i in batch.indices if (n := messages[i].native) is not None and n.format == NAME and n.group]
     if len(natives) == len(batch.indices):
-        before, after, lost = envelope(natives, first.role, "content")
+        before, after, lost = build_envelope(natives, first.role, "content")
         if lost:
             ledger.note("envelope_dropped", index, "fields beside role and content of a partly replaced message")
-        return before + b",".join(b for i in batch.indices for b in blocks(messages[i], "content") or ()) + after
+        return (
+            before + b",".join(b for i in batch.indices for b in extract_blocks(messages[i], "content") or ()) + after
+        )
     if first.role == "assistant":
-        return _assistant(first, index, ledger)
+        return _render_assistant(first, index, ledger)
     if first.role == "tool":
-        return _tool(first, index, ledger)
-    content = _parts(first, index, ledger)
+        return _render_tool(first, index, ledger)
+    content = _render_parts(first, index, ledger)
     if not content:
         ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
         return None
-    return obj(("role", quote(first.role)), ("content", _shortest(content)))
+    return build_object(("role", quote(first.role)), ("content", _render_content(content)))
 
 
-def _shortest(content: Sequence[Text | bytes]) -> bytes:
+def _render_content(content: Sequence[Text | bytes]) -> bytes:
     if len(content) == 1 and isinstance(content[0], Text):
         return quote(content[0].text)
-    return arr(_text_part(c.text) if isinstance(c, Text) else c for c in content)
+    return build_array(_render_text_part(c.text) if isinstance(c, Text) else c for c in content)
 
 
-def _text_part(text: str) -> bytes:
-    return obj(("type", b'"text"'), ("text", quote(text)))
+def _render_text_part(text: str) -> bytes:
+    return build_object(("type", b'"text"'), ("text", quote(text)))
 
 
-def _parts(message: Message, index: int, ledger: Ledger) -> list[Text | bytes]:
+def _render_parts(message: Message, index: int, ledger: Ledger) -> list[Text | bytes]:
     out: list[Text | bytes] = []
-    foreign = ledger.foreign(message)
+    foreign = ledger.is_foreign(message)
     for part in message.parts:
         match part:
             case Text(text):
@@ -208,15 +229,15 @@ def _parts(message: Message, index: int, ledger: Ledger) -> list[Text | bytes]:
                 else:
                     ledger.note("empty_text_dropped", index, "an empty text part")
             case Image():
-                out.extend(_image(part, index, ledger, inside=message.role == "user"))
+                out.extend(_render_image(part, index, ledger, is_user_message=message.role == "user"))
             case Document():
-                out.append(_document(part, index, ledger, inside=message.role == "user"))
+                out.append(_render_document(part, index, ledger, is_user_message=message.role == "user"))
             case Thinking(text):
                 ledger.note("thinking_dropped" if text else "signature_dropped", index, "this wire has no place for it")
-            case Opaque(kind, raw):
-                if ledger.drops(part, index, foreign=foreign):
+            case OpaquePart(kind, raw):
+                if ledger.should_drop(part, index, foreign=foreign):
                     continue
-                if kind not in _MEMBERS and not kind.startswith("tool_calls."):
+                if kind not in _SIBLING_FIELDS and not kind.startswith("tool_calls."):
                     out.append(raw)
             case ToolCall() | ToolResult():
                 continue
@@ -225,37 +246,37 @@ def _parts(message: Message, index: int, ledger: Ledger) -> list[Text | bytes]:
     return out
 
 
-def _image(part: Image, index: int, ledger: Ledger, *, inside: bool) -> list[Text | bytes]:
-    if inside and (part.data or part.url):
-        url = obj(("url", quote(url_of(part))))
-        return [obj(("type", b'"image_url"'), ("image_url", url))]
+def _render_image(part: Image, index: int, ledger: Ledger, *, is_user_message: bool) -> list[Text | bytes]:
+    if is_user_message and (part.data or part.url):
+        url = build_object(("url", quote(to_url(part))))
+        return [build_object(("type", b'"image_url"'), ("image_url", url))]
     ledger.note("image_dropped", index, "only user messages of this wire carry images")
-    return [Text(stand_in(part))]
+    return [Text(render_placeholder(part))]
 
 
-def _document(part: Document, index: int, ledger: Ledger, *, inside: bool) -> Text | bytes:
+def _render_document(part: Document, index: int, ledger: Ledger, *, is_user_message: bool) -> Text | bytes:
     if part.text:
-        ledger.note("document_as_text", index, f"document {part.name or part.media or 'without a name'}")
-        return Text(inline(part))
-    if inside and part.data:
-        file = obj(("filename", quote(part.name or "document")), ("file_data", quote(url_of(part))))
-        return obj(("type", b'"file"'), ("file", file))
-    ledger.note("document_dropped", index, f"a document of type {part.media or 'unknown'} cannot be sent")
-    return Text(stand_in(part))
+        ledger.note("document_as_text", index, f"document {part.name or part.media_type or 'without a name'}")
+        return Text(inline_document(part))
+    if is_user_message and part.data:
+        file = build_object(("filename", quote(part.name or "document")), ("file_data", quote(to_url(part))))
+        return build_object(("type", b'"file"'), ("file", file))
+    ledger.note("document_dropped", index, f"a document of type {part.media_type or 'unknown'} cannot be sent")
+    return Text(render_placeholder(part))
 
 
-def _assistant(message: Message, index: int, ledger: Ledger) -> bytes | None:
-    content = _parts(message, index, ledger)
+def _render_assistant(message: Message, index: int, ledger: Ledger) -> bytes | None:
+    content = _render_parts(message, index, ledger)
     calls: list[bytes] = []
     siblings: list[tuple[str, bytes]] = []
-    foreign = ledger.foreign(message)
+    foreign = ledger.is_foreign(message)
     for part in message.parts:
         if isinstance(part, ToolCall):
-            function = obj(("name", quote(part.name)), ("arguments", quote(part.arguments)))
-            call = quote(ledger.call_id(part, index))
-            calls.append(obj(("id", call), ("type", b'"function"'), ("function", function)))
-        elif isinstance(part, Opaque) and not foreign:
-            if part.kind in _MEMBERS:
+            function = build_object(("name", quote(part.name)), ("arguments", quote(part.arguments)))
+            call = quote(ledger.assign_call_id(part, index))
+            calls.append(build_object(("id", call), ("type", b'"function"'), ("function", function)))
+        elif isinstance(part, OpaquePart) and not foreign:
+            if part.kind in _SIBLING_FIELDS:
                 siblings.append((part.kind, part.raw))
             elif part.kind.startswith("tool_calls."):
                 calls.append(part.raw)
@@ -263,29 +284,31 @@ def _assistant(message: Message, index: int, ledger: Ledger) -> bytes | None:
         ledger.note("empty_message_dropped", index, "nothing is left of this assistant message")
         return None
     if calls:
-        siblings.append(("tool_calls", arr(calls)))
-    return obj(("role", b'"assistant"'), ("content", _shortest(content) if content else b"null"), *siblings)
+        siblings.append(("tool_calls", build_array(calls)))
+    return build_object(
+        ("role", b'"assistant"'), ("content", _render_content(content) if content else b"null"), *siblings
+    )
 
 
-def _tool(message: Message, index: int, ledger: Ledger) -> bytes | None:
+def _render_tool(message: Message, index: int, ledger: Ledger) -> bytes | None:
     result = next(p for p in message.parts if isinstance(p, ToolResult))
-    foreign = ledger.foreign(message)
+    foreign = ledger.is_foreign(message)
     content: list[Text | bytes] = []
     for part in result.content:
         if isinstance(part, Text):
             content.append(part)
         elif isinstance(part, Image):
-            content.extend(_image(part, index, ledger, inside=False))
+            content.extend(_render_image(part, index, ledger, is_user_message=False))
         elif isinstance(part, Document):
-            content.append(_document(part, index, ledger, inside=False))
-        elif not ledger.drops(part, index, foreign=foreign):
+            content.append(_render_document(part, index, ledger, is_user_message=False))
+        elif not ledger.should_drop(part, index, foreign=foreign):
             content.append(part.raw)
-    if result.error:
+    if result.is_error:
         ledger.note("error_flag_in_text", index, "this wire has no error flag; the text says it")
         first = content[0] if content and isinstance(content[0], Text) else None
         content = [Text(ERROR_FLAG + first.text), *content[1:]] if first is not None else [Text(ERROR_FLAG), *content]
-    return obj(
+    return build_object(
         ("role", b'"tool"'),
-        ("tool_call_id", quote(ledger.result_id(result.call))),
-        ("content", _shortest(content) if content else b'""'),
+        ("tool_call_id", quote(ledger.assign_result_id(result.call_id))),
+        ("content", _render_content(content) if content else b'""'),
     )

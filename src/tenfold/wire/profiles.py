@@ -10,12 +10,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, native_compaction
+from tenfold.record.message import Message, find_native_compaction
 
-MADE = "made_"
+MADE_ID_PREFIX = "made_"
 """The prefix of call ids that a decoder made because the native call had none. They are not sent to that wire."""
 
-FAMILY: Mapping[str, str] = {
+WIRE_BY_FORMAT: Mapping[str, str] = {
     "claude-code": "anthropic",
     "cline": "anthropic",
     "openhands-requests": "openai-chat",
@@ -27,7 +27,7 @@ FAMILY: Mapping[str, str] = {
 """Session formats whose content blocks, signatures and opaque parts are those of a wire."""
 
 
-COMPACTIONS: Mapping[str, frozenset[str]] = {
+COMPACTION_TYPES: Mapping[str, frozenset[str]] = {
     "anthropic": frozenset({"compaction"}),
     "openai-responses": frozenset({"compaction", "compaction_summary"}),
 }
@@ -183,13 +183,13 @@ PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPO
 """The rules of every wire, by its name."""
 
 
-def read_from(messages: Sequence[Message], wire: str) -> int:
+def find_first_read(messages: Sequence[Message], wire: str) -> int:
     """Finds the index of the first message that the provider of this wire is sure to read.
 
     That is the newest message into which the provider compacted what came before, or 0 if there is none.
     """
     for index in range(len(messages) - 1, -1, -1):
-        found = native_compaction(messages[index])
-        if found is not None and found.bound == wire:
+        found = find_native_compaction(messages[index])
+        if found is not None and found.bound_wire == wire:
             return index
     return 0

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import BadInput
-from tenfold.record.message import Message, Native, Origin, Part, Role
+from tenfold.record.message import Message, NativeBytes, Origin, Part, Role
 from tenfold.wire import splice
 
 
@@ -23,19 +23,19 @@ class Chunk(Struct, frozen=True):
     role: Role
     origin: Origin
     parts: tuple[Part, ...]
-    whole: bool = False
+    separate: bool = False
 
 
-class Batch(Struct, frozen=True):
+class EncodingBatch(Struct, frozen=True):
     """The indices of messages that make one native message. `exact` is its bytes if all are untouched, else None."""
 
     indices: tuple[int, ...]
     exact: bytes | None
 
 
-def members(raw: bytes, index: int) -> splice.Fields:
+def parse_fields(raw: bytes, index: int) -> splice.Fields:
     """Parses the fields of a native message. Raises `BadInput`, with its index, if it is not a JSON object."""
-    fields = splice.fields(raw)
+    fields = splice.parse_object(raw)
     if fields is not None:
         return fields
     try:
@@ -47,19 +47,19 @@ def members(raw: bytes, index: int) -> splice.Fields:
     )
 
 
-def split(raw: bytes, key: str, native: Native, chunks: Sequence[Chunk]) -> list[Message]:
+def split_message(raw: bytes, key: str, native: NativeBytes, chunks: Sequence[Chunk]) -> list[Message]:
     """Turns a native message into one of ours, or into several if its blocks differ in role or origin.
 
     `chunks` (at least one) are the elements of the array under `key`. `native` gives the format and the lead.
     """
-    runs = _runs(chunks)
-    where = splice.span(raw, key) if len(runs) > 1 else None
+    runs = _find_runs(chunks)
+    where = splice.find_span(raw, key) if len(runs) > 1 else None
     if where is None:
         parts = tuple(p for c in chunks for p in c.parts)
         return [Message(chunks[0].role, parts, chunks[0].origin, native=native)]
     start, end = where
-    slices = splice.array(raw[start:end])
-    group = hashlib.sha256(raw).hexdigest()[:16] + ("" if _plain(raw, key) else "+")
+    slices = splice.slice_array(raw[start:end])
+    group = hashlib.sha256(raw).hexdigest()[:16] + ("" if _is_plain(raw, key) else "+")
     out: list[Message] = []
     for index, (first, last) in enumerate(runs):
         body = slices.items[first] + b"".join(slices.leads[i] + slices.items[i] for i in range(first + 1, last + 1))
@@ -68,7 +68,7 @@ def split(raw: bytes, key: str, native: Native, chunks: Sequence[Chunk]) -> list
                 chunks[first].role,
                 tuple(p for c in chunks[first : last + 1] for p in c.parts),
                 chunks[first].origin,
-                native=Native(
+                native=NativeBytes(
                     native.format,
                     body,
                     lead=native.lead if index == 0 else b"",
@@ -83,11 +83,11 @@ def split(raw: bytes, key: str, native: Native, chunks: Sequence[Chunk]) -> list
     return out
 
 
-def _runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
+def _find_runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
     runs: list[tuple[int, int]] = []
     for index, chunk in enumerate(chunks):
         before = chunks[index - 1] if index else None
-        is_separate = before is None or chunk.role == "tool" or chunk.whole or before.whole
+        is_separate = before is None or chunk.role == "tool" or chunk.separate or before.separate
         if before is not None and not is_separate and (before.role, before.origin) == (chunk.role, chunk.origin):
             runs[-1] = (runs[-1][0], index)
         else:
@@ -95,50 +95,55 @@ def _runs(chunks: Sequence[Chunk]) -> list[tuple[int, int]]:
     return runs
 
 
-def _plain(raw: bytes, key: str) -> bool:
-    fields = splice.fields(raw)
+def _is_plain(raw: bytes, key: str) -> bool:
+    fields = splice.parse_object(raw)
     return fields is not None and not set(fields) - {"role", key}
 
 
-def whole(natives: Sequence[Native]) -> bytes:
+def join_native_bytes(natives: Sequence[NativeBytes]) -> bytes:
     """Joins all parts of a native message to its bytes, without what the container put after it."""
     last = natives[-1]
     rest = b"".join(n.head + n.body + n.tail for n in natives[:-1]) + last.head + last.body
     if last.group:
-        return rest + whole_tail(last.tail)
+        return rest + strip_container_end(last.tail)
     return rest if last.tail.lstrip().startswith(b"]") else rest + last.tail
 
 
-def batches(messages: Sequence[Message], wire: str, *, join_results: bool) -> list[Batch]:
+def batch_messages(messages: Sequence[Message], wire: str, *, join_results: bool) -> list[EncodingBatch]:
     """Groups the messages that make one native message each.
 
     With `join_results`, the results of a step are put into one message as soon as one of them was changed, for
     providers that want all results in the next message.
     """
-    out: list[Batch] = []
+    out: list[EncodingBatch] = []
     position = 0
     while position < len(messages):
         native = messages[position].native
         end = position + 1
         exact: bytes | None = None
         if native is not None and native.format == wire:
-            group = _group(messages, position)
+            group = _find_group(messages, position)
             if group is not None:
                 end = position + len(group)
-                exact = whole(group)
+                exact = join_native_bytes(group)
         indices = tuple(range(position, end))
-        if exact is None and out and out[-1].exact is None and _kin(messages[out[-1].indices[-1]], native, wire):
-            out[-1] = Batch((*out[-1].indices, *indices), None)
+        if (
+            exact is None
+            and out
+            and out[-1].exact is None
+            and _is_same_native(messages[out[-1].indices[-1]], native, wire)
+        ):
+            out[-1] = EncodingBatch((*out[-1].indices, *indices), None)
         else:
-            out.append(Batch(indices, exact))
+            out.append(EncodingBatch(indices, exact))
         position = end
-    return _joined(messages, out, wire) if join_results else out
+    return _join_results(messages, out, wire) if join_results else out
 
 
-def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
+def _find_group(messages: Sequence[Message], start: int) -> list[NativeBytes] | None:
     first = messages[start].native
     assert first is not None
-    out: list[Native] = []
+    out: list[NativeBytes] = []
     for index in range(first.count):
         native = messages[start + index].native if start + index < len(messages) else None
         if native is None or (native.format, native.group, native.index) != (first.format, first.group, index):
@@ -147,7 +152,7 @@ def _group(messages: Sequence[Message], start: int) -> list[Native] | None:
     return out
 
 
-def _kin(before: Message, native: Native | None, wire: str) -> bool:
+def _is_same_native(before: Message, native: NativeBytes | None, wire: str) -> bool:
     """Whether two adjacent messages are parts of one native message of this wire."""
     old = before.native
     if old is None or native is None or native.format != wire or not native.group:
@@ -155,22 +160,22 @@ def _kin(before: Message, native: Native | None, wire: str) -> bool:
     return (old.format, old.group) == (native.format, native.group)
 
 
-def _joined(messages: Sequence[Message], found: list[Batch], wire: str) -> list[Batch]:
-    out: list[Batch] = []
-    run: list[Batch] = []
-    for batch in [*found, None]:
+def _join_results(messages: Sequence[Message], batches: list[EncodingBatch], wire: str) -> list[EncodingBatch]:
+    out: list[EncodingBatch] = []
+    run: list[EncodingBatch] = []
+    for batch in [*batches, None]:
         if batch is not None and any(messages[i].role == "tool" for i in batch.indices):
             run.append(batch)
             continue
         if (
             batch is not None
             and batch.exact is None
-            and _groups(messages, run, wire) & _groups(messages, [batch], wire)
+            and _collect_groups(messages, run, wire) & _collect_groups(messages, [batch], wire)
         ):
             run.append(batch)  # the text that came in one message with these results
             batch = None  # noqa: PLW2901 - it is in the run now
         if len(run) > 1 and any(b.exact is None for b in run):
-            out.append(Batch(tuple(i for b in run for i in b.indices), None))
+            out.append(EncodingBatch(tuple(i for b in run for i in b.indices), None))
         else:
             out.extend(run)
         run = []
@@ -179,23 +184,23 @@ def _joined(messages: Sequence[Message], found: list[Batch], wire: str) -> list[
     return out
 
 
-def _groups(messages: Sequence[Message], found: Sequence[Batch], wire: str) -> set[str]:
-    natives = (messages[i].native for b in found for i in b.indices)
+def _collect_groups(messages: Sequence[Message], batches: Sequence[EncodingBatch], wire: str) -> set[str]:
+    natives = (messages[i].native for b in batches for i in b.indices)
     return {n.group for n in natives if n is not None and n.group and n.format == wire}
 
 
-def blocks(message: Message, key: str) -> list[bytes] | None:
+def extract_blocks(message: Message, key: str) -> list[bytes] | None:
     """Returns the raw content blocks of a message of this wire, None if its content is not an array."""
     native = message.native
     assert native is not None
     if native.group:
-        return list(splice.array(b"[" + native.body + b"]").items)
-    fields = splice.fields(whole([native]))
-    raws = splice.items(fields[key]) if fields is not None and key in fields else None
+        return list(splice.slice_array(b"[" + native.body + b"]").items)
+    fields = splice.parse_object(join_native_bytes([native]))
+    raws = splice.parse_array(fields[key]) if fields is not None and key in fields else None
     return None if raws is None else [bytes(r) for r in raws]
 
 
-def envelope(natives: Sequence[Native], role: str, key: str) -> tuple[bytes, bytes, bool]:
+def build_envelope(natives: Sequence[NativeBytes], role: str, key: str) -> tuple[bytes, bytes, bool]:
     """Returns what to put before and after the blocks of a partly replaced message, and whether a field was lost.
 
     The beginning and end of the native message are reused if its first and last parts are still there.
@@ -203,21 +208,21 @@ def envelope(natives: Sequence[Native], role: str, key: str) -> tuple[bytes, byt
     group = natives[0].group if natives else ""
     group_natives = [n for n in natives if n.group and n.group == group] if group else []
     head = next((n.head for n in group_natives if n.index == 0), None)
-    tail = next((whole_tail(n.tail) for n in group_natives if n.index == n.count - 1), None)
+    tail = next((strip_container_end(n.tail) for n in group_natives if n.index == n.count - 1), None)
     is_lossy = group.endswith("+") and (head is None or tail is None)
     opening = b'{"role":"' + role.encode() + b'","' + key.encode() + b'":['
     if len(group_natives) != len(natives) or (head is None and tail is None):
-        return opening, b"]}", group.endswith("+") or any(not n.group and not _plain(n.body, key) for n in natives)
+        return opening, b"]}", group.endswith("+") or any(not n.group and not _is_plain(n.body, key) for n in natives)
     if head is None:
         assert tail is not None
-        after = splice.fields(b'{"":[' + tail)
+        after = splice.parse_object(b'{"":[' + tail)
         return (b'{"' + key.encode() + b'":[' if after is not None and "role" in after else opening), tail, is_lossy
     if tail is None:
-        before = splice.fields(head + b"]}")
+        before = splice.parse_object(head + b"]}")
         return (head if before is not None and "role" in before else opening), b"]}", is_lossy
     return head, tail, is_lossy
 
 
-def whole_tail(tail: bytes) -> bytes:
+def strip_container_end(tail: bytes) -> bytes:
     """Removes the end of the container from the tail of the last message of a group."""
     return tail[: tail.rindex(b"}") + 1] if b"}" in tail else tail

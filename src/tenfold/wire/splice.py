@@ -25,9 +25,9 @@ _COLON = re.compile(rb"[ \t\r\n]*:")
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_array = msgspec.json.Decoder(list[Raw])
-_object: msgspec.json.Decoder[Fields] = msgspec.json.Decoder(Fields)
-_string = msgspec.json.Decoder(str)
+_ARRAY_DECODER = msgspec.json.Decoder(list[Raw])
+_OBJECT_DECODER: msgspec.json.Decoder[Fields] = msgspec.json.Decoder(Fields)
+_STRING_DECODER = msgspec.json.Decoder(str)
 
 
 class Slices(Struct, frozen=True):
@@ -38,12 +38,12 @@ class Slices(Struct, frozen=True):
     end: bytes
 
 
-def array(data: bytes) -> Slices:
+def slice_array(data: bytes) -> Slices:
     """Cuts a JSON array into exact slices. Raises `BadInput`, with the decoder's position, if it is not an array."""
     bare = data.removeprefix(BOM)
-    raws = _tolerant(_array, bare)
+    raws = _decode_leniently(_ARRAY_DECODER, bare)
     if raws is None:
-        raise BadInput(f"not a JSON array: {_why(bare)}; pass the list of messages itself, as UTF-8 JSON")
+        raise BadInput(f"not a JSON array: {_explain_failure(bare)}; pass the list of messages itself, as UTF-8 JSON")
     opening = _OPEN.match(data)
     assert opening is not None
     leads: list[bytes] = []
@@ -59,15 +59,15 @@ def array(data: bytes) -> Slices:
     return Slices(tuple(leads), tuple(items), data[position:] if raws else data)
 
 
-def _why(data: bytes) -> str:
+def _explain_failure(data: bytes) -> str:
     try:
-        _array.decode(data)
+        _ARRAY_DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         return str(exc)
     return "it cannot be read"
 
 
-def span(data: bytes, key: str) -> tuple[int, int] | None:
+def find_span(data: bytes, key: str) -> tuple[int, int] | None:
     """Finds the start and end of the array or object under `key` of the JSON object `data`. None if there is none."""
     depth, start, bounds = 0, -1, None
     is_wanted = False
@@ -75,7 +75,7 @@ def span(data: bytes, key: str) -> tuple[int, int] | None:
         first = data[token.start()]
         if first == 0x22:
             if depth == 1 and _COLON.match(data, token.end()):
-                is_wanted = text(token.group()) == key
+                is_wanted = parse_string(token.group()) == key
         elif first in b"[{":
             if depth == 1 and is_wanted:
                 start = token.start()
@@ -87,29 +87,29 @@ def span(data: bytes, key: str) -> tuple[int, int] | None:
     return bounds
 
 
-def fields(data: bytes | Raw) -> Fields | None:
+def parse_object(data: bytes | Raw) -> Fields | None:
     """Returns the fields of a JSON object as raw slices, None if it is not one. The last of duplicate keys wins."""
-    return _tolerant(_object, data)
+    return _decode_leniently(_OBJECT_DECODER, data)
 
 
-def items(data: bytes | Raw | None) -> list[Raw] | None:
+def parse_array(data: bytes | Raw | None) -> list[Raw] | None:
     """Returns the elements of a JSON array as raw slices, None if it is not one."""
-    return None if data is None else _tolerant(_array, data)
+    return None if data is None else _decode_leniently(_ARRAY_DECODER, data)
 
 
-def text(data: bytes | Raw | None) -> str | None:
+def parse_string(data: bytes | Raw | None) -> str | None:
     """Returns the value of a JSON string, None if it is not one. Lone surrogates become U+FFFD."""
-    return None if data is None else _tolerant(_string, data)
+    return None if data is None else _decode_leniently(_STRING_DECODER, data)
 
 
-def truth(data: bytes | Raw | None) -> bool:
+def is_true(data: bytes | Raw | None) -> bool:
     """Whether `data` is JSON `true`."""
     return data is not None and bytes(data) == b"true"
 
 
-def valid(data: bytes) -> bool:
+def is_object(data: bytes) -> bool:
     """Whether `data` is one JSON object."""
-    return fields(data) is not None
+    return parse_object(data) is not None
 
 
 def quote(value: str) -> bytes:
@@ -120,30 +120,30 @@ def quote(value: str) -> bytes:
         return msgspec.json.encode(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def obj(*members: tuple[str, bytes]) -> bytes:
+def build_object(*members: tuple[str, bytes]) -> bytes:
     """Builds a JSON object from raw values, in the given order."""
     return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members) + b"}"
 
 
-def arr(values: Iterable[bytes]) -> bytes:
+def build_array(values: Iterable[bytes]) -> bytes:
     """Builds a JSON array from raw values."""
     return b"[" + b",".join(values) + b"]"
 
 
-def _tolerant(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
+def _decode_leniently(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
     try:
         return decoder.decode(data)
     except (msgspec.ValidationError, UnicodeDecodeError):
         return None
     except msgspec.DecodeError:
-        softened = _softened(bytes(data))
+        softened = _replace_lone_surrogates(bytes(data))
     try:
         return decoder.decode(softened)
     except msgspec.DecodeError:
         return None
 
 
-def _softened(data: bytes) -> bytes:
+def _replace_lone_surrogates(data: bytes) -> bytes:
     """Replaces every lone half of a surrogate pair by U+FFFD. The length stays the same."""
 
     def soften(match: re.Match[bytes]) -> bytes:

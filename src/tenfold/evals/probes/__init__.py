@@ -8,22 +8,22 @@ results, and `plant_rules` adds rules to a session.
 
 from __future__ import annotations
 
-from tenfold.evals.probes.anchored import Shown, judge, tallies
-from tenfold.evals.probes.extract import probes_of
-from tenfold.evals.probes.kinds import KINDS, ChatMessage, Kind, Probe, Tally, Verdict
-from tenfold.evals.probes.planted import Planted, plant
+from tenfold.evals.probes.collect import collect_probes
+from tenfold.evals.probes.kinds import PROBE_KINDS, ChatMessage, Probe, ProbeKind, ProbeTally, ProbeVerdict
+from tenfold.evals.probes.planted_rules import PlantedRules, plant_rules
+from tenfold.evals.probes.presence import IndexedView, count_verdicts, judge
 
 __all__ = [
-    "KINDS",
+    "PROBE_KINDS",
     "ChatMessage",
-    "Kind",
-    "Planted",
+    "IndexedView",
+    "PlantedRules",
     "Probe",
-    "Shown",
-    "Tally",
-    "Verdict",
+    "ProbeKind",
+    "ProbeTally",
+    "ProbeVerdict",
+    "collect_probes",
+    "count_verdicts",
     "judge",
-    "plant",
-    "probes_of",
-    "tallies",
+    "plant_rules",
 ]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 ChatMessage = dict[str, object]
 """A message of OpenAI Chat as JSON: role, content, tool_calls, tool_call_id."""
-Kind = Literal[
+ProbeKind = Literal[
     "edited",
     "read",
     "error",
@@ -26,12 +26,12 @@ Kind = Literal[
     "todo",
     "planted",
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-Verdict = Literal["present", "stale", "missing"]
+PROBE_KINDS: tuple[ProbeKind, ...] = get_args(ProbeKind)
+ProbeVerdict = Literal["present", "stale", "missing"]
 """`stale` means that the view answers with something that was superseded."""
 Term = tuple[str, ...]
 """A word or phrase in lower case with its alternatives. One of them is enough."""
-MOST_ANSWER, MOST_ANCHOR = 6, 10
+MAX_ANSWER_WORDS, MAX_ANCHOR_WORDS = 6, 10
 """The most words of a sentence in its answer and in its anchor. A window of 600 characters holds about 90 words."""
 
 
@@ -44,23 +44,23 @@ class Probe(Struct, frozen=True):
     top, middle or bottom for planted rules, open or resolved for errors.
     """
 
-    kind: Kind
-    at: int
+    kind: ProbeKind
+    index: int
     text: str
     answer: tuple[Term, ...]
     anchor: tuple[Term, ...] = ()
-    old: tuple[tuple[Term, ...], ...] = ()
+    old_answers: tuple[tuple[Term, ...], ...] = ()
     rivals: Term = ()
     place: str = ""
 
 
-class Tally(Struct, frozen=True):
+class ProbeTally(Struct, frozen=True):
     """The verdicts on the probes of one kind and age quarter (1 is the oldest).
 
     `bare` counts the probes whose answer's words occur anywhere, without an anchor.
     """
 
-    kind: Kind
+    kind: ProbeKind
     quarter: int
     asked: int
     present: int
@@ -69,7 +69,7 @@ class Tally(Struct, frozen=True):
 
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)+|[a-z]+-\d+|\w+")
-_STOP = frozenset(
+_STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
         """a about after again all also am an and any are as at be because been before being both but by can cannot
@@ -84,30 +84,30 @@ _STOP = frozenset(
 )
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Returns the words of a text in lower case, in order."""
     return _WORD.findall(text.lower())
 
 
-def content_words(text: str) -> list[str]:
+def find_content_words(text: str) -> list[str]:
     """Returns the words that carry meaning, each once: no stop words, and at least three characters or a digit."""
-    found = (w for w in words(text) if w not in _STOP and (len(w) > 2 or any(c.isdigit() for c in w)))
+    found = (w for w in split_words(text) if w not in _STOP_WORDS and (len(w) > 2 or any(c.isdigit() for c in w)))
     return list(dict.fromkeys(found))
 
 
-def terms(found: Iterable[str]) -> tuple[Term, ...]:
+def build_terms(words: Iterable[str]) -> tuple[Term, ...]:
     """Returns the words as terms without alternatives."""
-    return tuple((word,) for word in found)
+    return tuple((word,) for word in words)
 
 
-def halves(text: str, common: Counter[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+def split_into_halves(text: str, word_counts: Counter[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Splits a sentence into answer and anchor: the half of its words that is rarest in the session, and the rest.
 
     So a summary may use other words, but it must hold what is particular to the sentence.
     """
-    found = content_words(text)
-    ranked = sorted(range(len(found)), key=lambda i: (common[found[i]], i))
-    own = set(ranked[: min(MOST_ANSWER, (len(found) + 1) // 2)])
+    found = find_content_words(text)
+    ranked = sorted(range(len(found)), key=lambda i: (word_counts[found[i]], i))
+    own = set(ranked[: min(MAX_ANSWER_WORDS, (len(found) + 1) // 2)])
     answer = [w for i, w in enumerate(found) if i in own]
     anchor = [w for i, w in enumerate(found) if i not in own]
-    return terms(answer), terms(anchor[:MOST_ANCHOR])
+    return build_terms(answer), build_terms(anchor[:MAX_ANCHOR_WORDS])

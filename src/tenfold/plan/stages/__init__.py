@@ -1,6 +1,14 @@
 """The stages that a policy may put in order, from the mildest to the strongest."""
 
-from tenfold.plan.stages.condense import DropMiddle, Merge, OneLine, SummarizePrefix
-from tenfold.plan.stages.elide import Clear, SupersededReads, Truncate
+from tenfold.plan.stages.condense import DropMiddleStage, MergeStage, OneLineStage, SummarizePrefixStage
+from tenfold.plan.stages.elide import ClearStage, SupersededReadsStage, TruncateStage
 
-__all__ = ["Clear", "DropMiddle", "Merge", "OneLine", "SummarizePrefix", "SupersededReads", "Truncate"]
+__all__ = [
+    "ClearStage",
+    "DropMiddleStage",
+    "MergeStage",
+    "OneLineStage",
+    "SummarizePrefixStage",
+    "SupersededReadsStage",
+    "TruncateStage",
+]

@@ -1,0 +1,252 @@
+"""Opens an agent over a store: its new or continued session, its model, its tools, and its settings, read live."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic_ai.capabilities import Toolset
+from pydantic_ai.models import Model
+
+from tenfold.agent.coding_tools import MAX_RESULT_SIZE, Approver, CodingTools
+from tenfold.agent.demonstration import DEMONSTRATION, build_demonstration
+from tenfold.agent.runtime import Agent
+from tenfold.config.extensions import Extension
+from tenfold.config.policy import Policy
+from tenfold.config.settings import LivePolicy, load_settings
+from tenfold.engine.drive import Answerer
+from tenfold.errors import BadInput, UsageError
+from tenfold.llm.choose import AUTO, choose_models, find_catalog
+from tenfold.llm.provider import ProviderModel, open_client
+from tenfold.meter.counters import choose_counter
+from tenfold.meter.windows import find_window
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import SessionInfo, Store
+from tenfold.store.ids import IDS
+from tenfold.store.lookup import find_session
+
+DEMONSTRATION_WINDOW = 16_000
+"""The demonstration's default window in tokens: small, so that a compaction can be seen within minutes."""
+_WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
+
+
+class ProviderKey(Struct, frozen=True):
+    """A provider's environment variable, and the model to use if that key is set and no model was named."""
+
+    variable: str
+    model: str
+
+
+PROVIDER_KEYS: tuple[ProviderKey, ...] = (
+    ProviderKey("ANTHROPIC_API_KEY", "anthropic:claude-sonnet-5-5"),
+    ProviderKey("OPENAI_API_KEY", "openai:gpt-6.1-terra"),
+    ProviderKey("GOOGLE_API_KEY", "google:gemini-3.8-flash"),
+    ProviderKey("GEMINI_API_KEY", "google:gemini-3.8-flash"),
+    ProviderKey("OPENROUTER_API_KEY", "openrouter:anthropic/claude-sonnet-5.5"),
+    ProviderKey("MISTRAL_API_KEY", "mistral:mistral-large-2512"),
+    ProviderKey("GROQ_API_KEY", "groq:openai/gpt-oss-120b"),
+)
+"""Tried in this order. The variables are those that the providers of pydantic-ai 2.68 read. The models are names of its
+`KnownModelName`; OpenRouter's and Mistral's are names of genai-prices 0.2.3. Each is the provider's newest model at a
+middle price, $0.15 to $2 per million tokens read (genai-prices 0.2.3). Compared on 2026-11-22."""
+
+
+class AgentOptions(Struct, frozen=True):
+    """What a user asks for when an agent is opened.
+
+    With `model` "" the keys in the environment choose it. `session` is "last" or the beginning of an id; "" makes a new
+    one. With `window` None it is the model's own, and with `policy` "" the configured one.
+    """
+
+    root: Path
+    model: str = ""
+    base_url: str = ""
+    window: int | None = None
+    policy: str = ""
+    session: str = ""
+
+
+def open_agent(
+    store: Store,
+    options: AgentOptions,
+    approve: Approver,
+    *,
+    extensions: Sequence[Extension] = (),
+    report: Callable[[str], None] | None = None,
+) -> Agent:
+    """Opens the agent, with the tools of the folder `options.root`. `report` receives problems that do not stop it.
+
+    Raises `UsageError` for a model, key, client, policy or setting that cannot be used, `NotFoundError` if there is
+    no such session, and `BadInput` for a folder or a settings file that cannot be read.
+    """
+    report_problem = report or (lambda _: None)
+    if not options.root.is_dir():
+        raise BadInput(f"{options.root}: there is no such folder; name the one to work in")
+    row = find_session(store, options.session) if options.session else None
+    name, model = choose_model(options, row.info.model if row else "", report_problem)
+    window = _find_window(options, name, model)
+    if window is None:
+        report_problem(f"the window of {name} is not known, and nothing is compacted without it: name it with --window")
+    coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
+    environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
+    policy = _LivePolicy(LivePolicy(choose_counter(name).counter, environ=environ, report=report), name)
+    config = load_settings(environ=environ)
+    info = row.info if row else SessionInfo(IDS.generate())
+    if info.model != name and not info.format:  # a session read from a file keeps its description
+        info = replace(info, model=name)
+    session = Session.create(
+        SessionAddress(store, info.id),
+        policy,
+        model=model.model_name,
+        answerer=Answerer(
+            model=_open_summary_writer(policy().summary.models, name, options.base_url), problem_reporter=report
+        ),
+        info=info,
+        archive=config.load_archive(),
+    )
+    return Agent(
+        model,
+        session=session,
+        window=window,
+        instructions=build_instructions(options.root),
+        capabilities=[Toolset(coding_tools.build_toolset())],
+        extensions=(*config.load_extensions(), *extensions),
+    )
+
+
+def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | None = None) -> None:
+    """Switches the agent to another model from its next run on. That model then writes the summaries too.
+
+    Raises `UsageError` if it cannot be opened; nothing is changed then.
+    """
+    session = agent.session
+    options = AgentOptions(Path(), model, base_url, window)
+    name, new_model = choose_model(options)
+    summary_models = [one for one in session.policy.summary.models if ":" in one]
+    writer = _open_summary_writer(summary_models, name, base_url)
+    agent.use(new_model, _find_window(options, name, new_model))
+    session.answerer = replace(session.answerer, model=writer)
+    place = session.address
+    info = find_session(place.store, place.session, namespace=place.namespace).info
+    if not info.format:
+        place.store.create(place.namespace, replace(info, model=name))
+
+
+def _find_window(options: AgentOptions, name: str, model: Model) -> int | None:
+    return options.window or (
+        DEMONSTRATION_WINDOW if name == DEMONSTRATION else model.context_window or find_window(name)
+    )
+
+
+def build_instructions(root: Path) -> str:
+    """Builds the instructions that tell the model about its working folder."""
+    return (
+        f"You work for the user in the folder {root.resolve().name!r}. Paths of the file tools are relative to it. The "
+        "user is asked before a file is changed or a command is run, and may refuse: then ask what to do instead. "
+        "Older parts of this conversation may be shown as summaries or stubs; the originals are one recall_search away."
+    )
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+
+def choose_model(
+    options: AgentOptions, recorded_model: str = "", report: Callable[[str], None] = lambda _: None
+) -> tuple[str, Model]:
+    """Chooses the agent's model. Returns the name that is recorded, and the model.
+
+    The model that was asked for comes first, then the one recorded in the session, then the first one whose key is set,
+    then the demonstration. Raises `UsageError` if the model that was asked for cannot be opened.
+    """
+    requested = options.model
+    if options.base_url and requested in ("", DEMONSTRATION):
+        raise UsageError("--base-url says where a model is served: name it with --model")
+    if requested == DEMONSTRATION:
+        return DEMONSTRATION, build_demonstration()
+    if requested:
+        name = requested if not options.base_url or _WITH_PROVIDER.match(requested) else f"openai:{requested}"
+        return name, open_client(name, options.base_url)
+    if recorded_model and recorded_model != DEMONSTRATION:
+        try:
+            name = _with_provider(recorded_model)
+            return name, open_client(name)
+        except UsageError as exc:
+            report(f"the session's model cannot go on: {exc}")
+    return _find_keyed_model(os.environ, report)
+
+
+def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None]) -> tuple[str, Model]:
+    for row in PROVIDER_KEYS:
+        if environ.get(row.variable):
+            try:
+                return row.model, open_client(row.model)
+            except UsageError as exc:  # its client is not installed
+                report(str(exc))
+    return DEMONSTRATION, build_demonstration()
+
+
+def _with_provider(model: str) -> str:
+    """Returns the model's name with its provider. Sessions read from files name the model alone."""
+    offer = None if _WITH_PROVIDER.match(model) else find_catalog(model)
+    return f"{offer.provider}:{model}" if offer is not None else model
+
+
+# -- what writes the summaries -----------------------------------------------------------------------------------------
+
+
+class _LivePolicy:
+    """The policy of the current settings, read live. It resolves "auto" to models."""
+
+    def __init__(self, live: LivePolicy, agent_model: str) -> None:
+        self._live, self._agent_model = live, agent_model
+        self._cache: tuple[Policy, Policy] | None = None
+
+    def __call__(self) -> Policy:
+        policy = self._live()
+        if self._cache is None or self._cache[0] is not policy:
+            models = policy.summary.models
+            if models == (AUTO,):
+                choices = () if self._agent_model == DEMONSTRATION else choose_models(self._agent_model)
+                models = tuple(choice.model for choice in choices if ":" in choice.model)
+            self._cache = policy, replace(policy, summary=replace(policy.summary, models=models))
+        return self._cache[1]
+
+
+class _SummaryWriter:
+    """Writes summaries with the models that the settings name with a provider, else with the agent's own model."""
+
+    def __init__(self, own_model: str, base_url: str) -> None:
+        self._own_model = ProviderModel(own_model, base_url=base_url) if own_model != DEMONSTRATION else None
+
+    def _choose_model(self, ask: SummaryAsk) -> ProviderModel | Answer:
+        if ":" in ask.model:
+            try:
+                return ProviderModel(ask.model)
+            except UsageError as exc:  # the settings were edited since
+                return Answer(error=str(exc))
+        return self._own_model or Answer(error="the demonstration writes no summaries")
+
+    def answer(self, ask: SummaryAsk) -> Answer:
+        """Answers one Ask."""
+        model = self._choose_model(ask)
+        return model if isinstance(model, Answer) else model.answer(ask)
+
+    async def aanswer(self, ask: SummaryAsk) -> Answer:
+        """Answers one Ask as a coroutine."""
+        model = self._choose_model(ask)
+        return model if isinstance(model, Answer) else await model.aanswer(ask)
+
+
+def _open_summary_writer(models: Sequence[str], own_model: str, base_url: str) -> _SummaryWriter | None:
+    """Opens what writes the summaries. Returns None if code alone writes them.
+
+    Raises `UsageError` for a named model that cannot be opened.
+    """
+    for name in models:
+        open_client(name)
+    return _SummaryWriter(own_model, base_url) if models or own_model != DEMONSTRATION else None

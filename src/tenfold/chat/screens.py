@@ -1,0 +1,128 @@
+"""The screens that open over the chat: a question, and the session's tree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.timer import Timer
+from textual.widgets import Static
+
+from tenfold.chat.session_tree import TreeRow, build_rows
+from tenfold.chat.slash_commands import SUMMARY_WORD
+from tenfold.chat.widgets import Rows, to_content
+from tenfold.errors import TenfoldError
+from tenfold.session import Session
+
+PAUSE_SECONDS = 0.5
+"""Seconds without a key before a question accepts an answer: the user may have been typing when it opened."""
+STAY_KEY = "escape"
+
+
+class QuestionScreen(ModalScreen[str]):
+    """A question that is answered by one key, which it returns. Escape is always one of the answers."""
+
+    def __init__(self, title: str, text: str, keys: Mapping[str, str], *, sudden: bool) -> None:
+        """`keys` maps each key to its meaning.
+
+        With `sudden`, the question opens while the user types, and accepts a key only after a pause.
+        """
+        super().__init__()
+        self._title, self._text, self._keys, self._sudden = title, text, keys, sudden
+        self._pause_timer: Timer | None = None
+        self._is_listening = False
+
+    def compose(self) -> ComposeResult:
+        """Yields a box with the question, which scrolls if it is long, and the keys."""
+        with Vertical(id="box"):
+            yield Static(to_content(self._title), id="title", markup=False)
+            with VerticalScroll(id="text"):
+                yield Static(to_content(self._text), markup=False)
+            yield Static("", id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Accepts keys at once, or after the pause."""
+        self.query_one("#text").focus()
+        if self._sudden:
+            self._pause_timer = self.set_timer(PAUSE_SECONDS, self._start_listening)
+        else:
+            self._start_listening()
+
+    def _start_listening(self) -> None:
+        self._is_listening = True
+        self.query_one("#keys", Static).update(
+            to_content("   ".join(f"{key}: {what}" for key, what in self._keys.items()))
+        )
+
+    def on_key(self, event: events.Key) -> None:
+        """Takes one of the keys as the answer. Until the pause is over, every key starts it anew."""
+        if not self._is_listening:
+            event.stop()
+            if self._pause_timer is not None:
+                self._pause_timer.reset()
+        elif event.key.lower() in self._keys:
+            event.stop()
+            self.dismiss(event.key.lower())
+
+
+class TreeScreen(Screen[str]):
+    """The session's tree. It returns the command that goes to the chosen place, "" to stay."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "stay", show=False)]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def compose(self) -> ComposeResult:
+        """Yields a title, the rows and the keys."""
+        yield Static("reading the session", id="title", markup=False)
+        yield Rows()
+        yield Static("Enter goes there   up and down choose   Escape stays here", id="keys", markup=False)
+
+    async def on_mount(self) -> None:
+        """Reads the tree in a thread, while the screen is already there."""
+        self.query_one(Rows).focus()
+        self.run_worker(self._load_rows())
+
+    async def _load_rows(self) -> None:
+        title = self.query_one("#title", Static)
+        try:
+            rows = await asyncio.to_thread(build_rows, self._session)
+        except TenfoldError as exc:
+            title.update(to_content(f"the session cannot be read: {exc}"))
+            return
+        messages = sum(row.kind == "said" for row in rows)
+        branches = sum(row.kind != "said" for row in rows)
+        title.update(
+            to_content(f"{messages:,} messages of yours, {branches:,} {'branch' if branches == 1 else 'branches'}")
+        )
+        self.query_one(Rows).show_rows(rows)
+
+    def on_rows_selection(self, event: Rows.Selection) -> None:
+        """Asks what to do with the branch that is left."""
+        row = event.row
+        if row.kind == "here":
+            self.dismiss("")
+            return
+        action = "say it again, differently" if row.kind == "said" else "go on from there"
+        keys = {"y": "summarize it for the model", "n": "no summary", STAY_KEY: "stay here"}
+        question = f"{action}: {row.text}\n\nIs the branch that is left to be summarized?"
+        self.app.push_screen(
+            QuestionScreen("Go to another place of this session", question, keys, sudden=False),
+            lambda key: self._dismiss_with_command(row, key or STAY_KEY),
+        )
+
+    def _dismiss_with_command(self, row: TreeRow, key: str) -> None:
+        if key != STAY_KEY:
+            self.dismiss(f"/tree {row.id}{f' {SUMMARY_WORD}' if key == 'y' else ''}")
+
+    def action_stay(self) -> None:
+        """Closes the screen and stays at the current place."""
+        self.dismiss("")

@@ -1,0 +1,278 @@
+"""The commands of the chat, without a terminal: each takes an agent and an argument and returns text.
+
+    COMMANDS -> parse_command("/expand 01a2") -> execute_command(agent, command, "01a2") -> CommandReply
+
+Replies hold text from sessions, stores and providers as it is. Whoever draws it has to clean it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.agent import Agent
+from tenfold.agent.factory import change_model
+from tenfold.chat.session_tree import build_rows, render_row
+from tenfold.config import settings
+from tenfold.errors import BadInput, TenfoldError, UsageError
+from tenfold.recall.tools import render_expanded
+from tenfold.record.ask import Outcome
+from tenfold.record.block import MUST_KEEP
+from tenfold.session.branches import BranchOptions, navigate
+from tenfold.text.terminal_safe import to_one_line
+
+MAX_REPLY_CHARACTERS = 20_000
+"""Maximum characters of one reply: a few screens."""
+MAX_HITS = 20
+"""Maximum results of a search."""
+SUMMARY_WORD = "summary"
+"""The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
+_SHORT_ID_LENGTH = 18
+"""Characters of a short id: its time, and its number within that millisecond."""
+_COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
+
+
+class CommandReply(Struct, frozen=True):
+    """What a command answers.
+
+    `input` is text to put into the prompt. If `has_moved`, the session is now at another place of its tree.
+    """
+
+    text: str
+    input: str = ""
+    has_moved: bool = False
+
+
+CommandHandler = Callable[[Agent, str], Awaitable[CommandReply]]
+
+
+class Command(Struct, frozen=True):
+    """One command. If `is_altering`, it changes the conversation and waits until the agent is idle."""
+
+    name: str
+    argument: str
+    description: str
+    handler: CommandHandler
+    is_altering: bool = False
+
+    def should_wait(self, argument: str) -> bool:
+        """Returns whether it has to wait for an idle agent: `/tree` without an argument only looks."""
+        return self.is_altering and not (self.name == "tree" and not argument)
+
+
+def parse_command(line: str) -> tuple[Command, str] | None:
+    """Parses a line as a command and its argument. Returns None for a line that goes to the model.
+
+    A word with another slash after it is a path. Raises `UsageError` for an unknown command, naming the nearest one.
+    """
+    matched = _COMMAND_PATTERN.fullmatch(line.strip())
+    if matched is None:
+        return None
+    name = (matched[1] or "help").lower()
+    command = next((c for c in COMMANDS if c.name == name), None)
+    if command is None:
+        raise UsageError(f"no command is called /{name}{settings.suggest_nearest(name, [c.name for c in COMMANDS])}")
+    return command, (matched[2] or "").strip()
+
+
+async def execute_command(agent: Agent, command: Command, argument: str) -> CommandReply:
+    """Executes a command. What the command or the store refuses becomes a reply too, never an exception."""
+    try:
+        return await command.handler(agent, argument)
+    except (TenfoldError, OSError) as exc:
+        return CommandReply(f"/{command.name}: {exc}")
+    except RuntimeError as exc:  # an agent that is not idle names its phase
+        return CommandReply(f"/{command.name}: {exc}")
+
+
+def shorten_id(id_: str) -> str:
+    """Shortens an id to what a person can type."""
+    return id_[:_SHORT_ID_LENGTH]
+
+
+# -- compacting --------------------------------------------------------------------------------------------------------
+
+
+async def compact(agent: Agent, focus: str) -> CommandReply:
+    """Compacts now. `focus` says what the summary should dwell on."""
+    return CommandReply(_describe_outcome(await agent.run_compaction(focus)))
+
+
+def _describe_outcome(out: Outcome) -> str:
+    if out.status != "compacted":
+        return f"{out.status}: {out.reason} (the view takes {out.tokens_before:,} tokens)"
+    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+    facts = f"; must-keep facts in view {sum(n for n, _ in counts)} of {sum(of for _, of in counts)}" if counts else ""
+    missed = " missed" if out.target_missed else ""
+    return (
+        f"{out.tokens_before:,} -> {out.tokens_after:,} tokens, target {out.target:,}{missed}; messages "
+        f"{out.messages_before:,} -> {out.messages_after:,}{facts}\nBlock {shorten_id(out.block)}: "
+        "/expand shows what it "
+        "stands for, /undo takes it back"
+    )
+
+
+async def preview(agent: Agent, argument: str) -> CommandReply:
+    """Shows what `/compact` would do. Nothing is changed, and no model is called."""
+    del argument
+    session = agent.session
+    session_call = session.build_call(window=agent.window)
+    call = replace(session_call, demand="manual", recall="tool", output_reserve=agent.output_reserve)
+    decision, plan = await asyncio.to_thread(session.preview, call)
+    what = "would compact" if decision.should_act else decision.status or "nothing to do"
+    lines = [f"{what}: {decision.reason}", *([plan.explain()] if plan is not None else []), "nothing was changed"]
+    return CommandReply("\n".join(lines))
+
+
+async def undo(agent: Agent, argument: str) -> CommandReply:
+    """Undoes the newest compaction."""
+    del argument
+
+    def undo_newest() -> str:
+        session = agent.session
+        before = session.take_reading().estimate
+        block = session.undo()
+        return (
+            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().estimate:,} tokens, "
+            f"it had {before:,}"
+        )
+
+    return CommandReply(await asyncio.to_thread(undo_newest))
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+async def expand(agent: Agent, id_: str) -> CommandReply:
+    """Shows what a Block replaced, one level down, or an original message. Without an id: the newest Block."""
+    session = agent.session
+    live = session.view.state.live_blocks
+    if not id_ and not live:
+        return CommandReply("no compaction is in force here: /expand ID shows the message or the Block of that id")
+    target = id_ or session.view.path.get_entry(live[-1]).id
+    lines = await asyncio.to_thread(session.expand, target)
+    text = "\n\n".join(render_expanded(line) for line in lines)
+    if len(text) > MAX_REPLY_CHARACTERS:
+        text = (
+            f"{text[:MAX_REPLY_CHARACTERS]}\n... {len(text) - MAX_REPLY_CHARACTERS:,} more characters; "
+            "/expand ID shows one of these messages"
+        )
+    return CommandReply(f"{text}\n\n({len(lines):,} messages behind {shorten_id(target)})" if len(lines) != 1 else text)
+
+
+async def search(agent: Agent, words: str) -> CommandReply:
+    """Searches the messages and summaries of this session, hidden ones included."""
+    if not words:
+        return CommandReply("/search WORDS finds messages that hold all the words; quote a phrase")
+    hits = await asyncio.to_thread(lambda: agent.session.search(words, limit=MAX_HITS))
+    if not hits:
+        return CommandReply(f"nothing in this conversation holds {to_one_line(words, 60)!r}")
+    lines = [f"{shorten_id(hit.entry)}  {hit.kind} at {hit.position}: {to_one_line(hit.snippet, 160)}" for hit in hits]
+    more = f", the best {MAX_HITS}" if len(hits) == MAX_HITS else ""
+    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand ID prints one whole"]))
+
+
+async def browse_tree(agent: Agent, argument: str) -> CommandReply:
+    """Shows the tree as text. With an id, goes there.
+
+    With `summary` after the id, the branch that is left is summarized for the model.
+    """
+    if not argument:
+        rows = await asyncio.to_thread(build_rows, agent.session)
+        text = "\n".join(f"{shorten_id(row.id)}  {row.lead}{render_row(row)}" for row in rows)
+        return CommandReply(text or "nothing was said yet")
+    target, _, rest = argument.partition(" ")
+    if rest not in ("", SUMMARY_WORD):
+        raise UsageError(f"after the id only the word {SUMMARY_WORD!r} can stand, not {rest!r}")
+    options = BranchOptions(has_summary=rest == SUMMARY_WORD, window=agent.window)
+    navigation = await asyncio.to_thread(navigate, agent.session, target, options)
+    match navigation.status:
+        case "moved":
+            summary_note = "; the branch that was left is told in a summary" if navigation.branch else ""
+            input_note = "; what was said there is in the input" if navigation.text else ""
+            return CommandReply(
+                f"went to {shorten_id(target)}{summary_note}{input_note}", navigation.text, has_moved=True
+            )
+        case "same":
+            return CommandReply("you are there already")
+        case _:
+            return CommandReply(f"{navigation.status}, and you are where you were: {navigation.reason}")
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+async def select_model(agent: Agent, name: str) -> CommandReply:
+    """Shows the model, or changes it from the next run on."""
+    if name:
+        await asyncio.to_thread(change_model, agent, name)
+    window = f"{agent.window:,} tokens" if agent.window else "not known: nothing is compacted until --window names it"
+    verb = "from the next run on" if name else "the model is"
+    return CommandReply(f"{verb} {agent.model.model_name} ({agent.model.system}); its window: {window}")
+
+
+async def show_settings(agent: Agent, argument: str) -> CommandReply:
+    """Shows the policy in force, its limits for the window, and where they come from."""
+    del argument
+    return CommandReply("\n".join(await asyncio.to_thread(_describe_settings, agent)))
+
+
+def _describe_settings(agent: Agent) -> list[str]:
+    session, window = agent.session, agent.window
+    policy = session.policy
+    try:
+        config = settings.load_settings()
+        where = config.where if config.where != "the environment" else "no settings file; the environment is read"
+    except (BadInput, UsageError) as exc:
+        where = f"{exc}; the settings before stay in force"
+    checks = "compacts by itself" if policy.auto else "compacts only when asked"
+    lines = [f"policy {policy.name}, {checks}; counted by {policy.counter.name}", f"settings: {where}"]
+    if window is None:
+        lines.append(f"window of {agent.model.model_name}: not known, so nothing is compacted; --window names it")
+    else:
+        reading = session.take_reading(window=window)
+        limits = policy.trigger.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
+        sizes = f"warns at {limits.warning:,}, compacts at {limits.soft:,} down to {limits.target:,}"
+        lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
+        lines.append(f"limits: {sizes}, must at {limits.hard:,}")
+    has_model = session.answerer.model is not None or session.async_model is not None
+    writers = ", ".join(policy.summary.models)
+    lines.append(f"summaries: {writers}" if has_model and writers else "summaries: by code alone, no model is asked")
+    lines.append(f"session {session.address.session}")
+    return lines
+
+
+async def show_help(agent: Agent, argument: str) -> CommandReply:
+    """Shows the commands and the keys."""
+    del agent, argument
+    columns = max(len(f"/{c.name} {c.argument}") for c in COMMANDS)
+    lines = [f"{f'/{c.name} {c.argument}'.strip():<{columns}}  {c.description}" for c in COMMANDS]
+    return CommandReply("\n".join([*lines, "", *KEY_HELP]))
+
+
+async def leave(agent: Agent, argument: str) -> CommandReply:
+    """Says how to come back. The program itself does the leaving."""
+    del argument
+    return CommandReply(f"tenfold chat --session {agent.session.address.session}")
+
+
+KEY_HELP = (
+    "Enter sends, Ctrl+J begins a new line, Escape stops what is under way, PageUp and PageDown scroll, Ctrl+D leaves.",
+    "What is typed meanwhile waits and is sent in order.",
+)
+COMMANDS: tuple[Command, ...] = (
+    Command("compact", "[FOCUS]", "compacts now; a summary dwells on FOCUS", compact, is_altering=True),
+    Command("preview", "", "what /compact would do, without doing it", preview),
+    Command("undo", "", "takes the newest compaction back", undo, is_altering=True),
+    Command("expand", "[ID]", "what a Block stands for, or a message: the newest Block", expand),
+    Command("search", "WORDS", "finds messages, hidden ones too", search),
+    Command("tree", "", "the branches of this session, to go to another", browse_tree, is_altering=True),
+    Command("model", "[NAME]", "the model, or PROVIDER:NAME from the next run on", select_model),
+    Command("settings", "", "the policy, its limits, and where they come from", show_settings),
+    Command("help", "", "this list", show_help),
+    Command("quit", "", "leaves; the session is kept", leave),
+)

@@ -1,0 +1,176 @@
+"""Prints the outcomes of `tenfold compact`: a few lines for each session, a table for many, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+
+import msgspec
+
+from tenfold.cli.console import print_table, shorten_id, show
+from tenfold.plan.pipeline import Plan
+from tenfold.record.ask import Outcome
+from tenfold.record.block import MUST_KEEP, ModelCost
+from tenfold.session import Session
+from tenfold.summarize.ladder import add_costs
+from tenfold.text.terminal_safe import sanitize, to_one_line
+from tenfold.trigger.limits import Decision
+
+_MAX_DETAILED = 3
+"""Up to this many sessions are each reported in full. More of them make a table."""
+
+
+class SessionOutcome(msgspec.Struct, frozen=True):
+    """One session's outcome, with what is needed to report it."""
+
+    file: str
+    session: str
+    format: str
+    counter: str
+    outcome: Outcome
+
+
+def as_json(result: SessionOutcome) -> bytes:
+    """Encodes the outcome as one JSON object with all its fields."""
+    fields = {f.name: getattr(result.outcome, f.name) for f in msgspec.structs.fields(Outcome)}
+    source = {"file": result.file, "session": result.session, "format": result.format, "counter": result.counter}
+    return msgspec.json.encode(source | fields)
+
+
+def print_report(results: Sequence[SessionOutcome], *, is_stored: bool) -> None:
+    """Prints the outcome of each session. With `is_stored`, a store holds them, so that a next step is possible."""
+    if len(results) > _MAX_DETAILED:
+        _print_totals(results)
+        return
+    for result in results:
+        _print_details(result, is_stored=is_stored)
+
+
+def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
+    out = result.outcome
+    show(sanitize(result.file), style="bold")
+    show(f"  {out.status}: {to_one_line(out.reason, 400)}")
+    if out.status != "compacted":
+        show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {shorten_id(result.session)}")
+        if out.spent.calls:
+            show(f"  model {out.spent.model}: {_render_cost(out.spent)}")
+        _print_remarks(out)
+        return
+    missed = " MISSED" if out.target_missed else ""
+    show(
+        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({render_share(out)}; target {out.target:,}{missed}; "
+        f"{result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, rung {out.rung or 'none'}"
+    )
+    if out.spent.calls:
+        show(f"  model {out.spent.model}: {_render_cost(out.spent)}")
+    _print_remarks(out)
+    if out.facts:
+        show(f"  must-keep facts in view: {_render_facts(out, must=True)}")
+        show(f"  other facts in view:     {_render_facts(out, must=False)}")
+    _print_lost_facts([result])
+    if is_stored:
+        show(f"  session {shorten_id(result.session)}, block {shorten_id(out.block)}")
+        show(f"  next: tenfold diff {shorten_id(result.session)}, or show, or undo")
+
+
+def _print_lost_facts(results: Sequence[SessionOutcome]) -> None:
+    """Prints how many must-keep facts did not fit, so that nobody has to add them up."""
+    counts = [pair for r in results for kind, pair in r.outcome.facts.items() if kind in MUST_KEEP]
+    lost = sum(total - kept for kept, total in counts)
+    if lost:
+        show(
+            f"  {lost:,} must-keep facts found no room: a larger target keeps them, `tenfold diff` lists them",
+            style="yellow",
+        )
+
+
+def _print_remarks(out: Outcome) -> None:
+    if out.itemised:
+        show("  what must stay: " + ", ".join(f"{what} {n:,}" for what, n in out.itemised.items()))
+    for remark in out.notes:
+        show(f"  note: {to_one_line(remark, 300)}")
+    for violation in out.violations:
+        show(f"  violation: {to_one_line(violation, 300)}", style="red")
+
+
+def _render_facts(out: Outcome, *, must: bool) -> str:
+    found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if (k in MUST_KEEP) is must]
+    return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
+
+
+def render_share(out: Outcome) -> str:
+    """Renders the tokens that are left as a share of those before."""
+    return f"{out.tokens_after / out.tokens_before:.1%}" if out.tokens_before else "0 %"
+
+
+def render_price(spent: ModelCost) -> str:
+    """Renders the list price of model calls in US dollars, "" if there were none."""
+    if not spent.calls:
+        return ""
+    return "unknown" if spent.price is None else f"${spent.price:.4f}"
+
+
+def _render_cost(spent: ModelCost) -> str:
+    calls = f"{spent.calls:,} call{'' if spent.calls == 1 else 's'}"
+    return f"{calls}, {spent.input_tokens:,} tokens read, {spent.output_tokens:,} written, price {render_price(spent)}"
+
+
+def _print_totals(results: Sequence[SessionOutcome]) -> None:
+    rows = []
+    for result in results:
+        out = result.outcome
+        counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+        facts = f"{sum(n for n, _ in counts)}/{sum(of for _, of in counts)}" if counts else ""
+        state = out.status + (", missed" if out.target_missed else "")
+        state += f", {len(out.violations)} violations" if out.violations else ""
+        rows.append(
+            (
+                Path(result.file).name,
+                shorten_id(result.session),
+                state,
+                f"{out.tokens_before:,}",
+                f"{out.tokens_after:,}",
+                render_share(out),
+                facts,
+            )
+        )
+    right = ("before", "after", "share", "must-keep facts")
+    print_table(("file", "session", "status", *right), rows, right=right)
+    before = sum(r.outcome.tokens_before for r in results)
+    after = sum(r.outcome.tokens_after for r in results)
+    show(f"{len(results):,} sessions: {before:,} -> {after:,} tokens")
+    spent = [r.outcome.spent for r in results if r.outcome.spent.calls]
+    if spent:
+        show(f"models: {_render_cost(reduce(add_costs, spent))}")
+    _print_lost_facts(results)
+
+
+def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> None:
+    """Prints what would be done, and why."""
+    show(sanitize(str(path)), style="bold")
+    what = "would act" if decision.should_act else decision.status or "nothing to do"
+    show(f"  {what}: {sanitize(decision.reason)}")
+    if plan is not None:
+        for line in sanitize(plan.explain()).splitlines():
+            show(f"  {line}")
+    show(f"  in view now: {sum(1 for _ in session.view.get_visible_messages()):,} messages; nothing was changed")
+
+
+def encode_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> bytes:
+    """Encodes the Decision and the Plan as one JSON object."""
+    return msgspec.json.encode(
+        {
+            "file": str(path),
+            "act": decision.should_act,
+            "status": decision.status,
+            "reason": decision.reason,
+            "target": decision.target,
+            "target_missed": decision.target_missed,
+            "messages_before": sum(1 for _ in session.view.get_visible_messages()),
+            "tokens_before": plan.tokens_before if plan else None,
+            "tokens_after_at_most": plan.tokens_after if plan else None,
+            "stages": [msgspec.to_builtins(s) for s in plan.stage_results] if plan else [],
+            "plan": sanitize(plan.explain()) if plan else "",
+        }
+    )

@@ -1,0 +1,91 @@
+"""`tenfold export`: a session as a file, in its own format or as the messages of a provider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenfold.cli.compact_command import write_atomically
+from tenfold.cli.console import emit, print_note
+from tenfold.cli.store_access import NAMESPACE, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.errors import UsageError
+from tenfold.formats import FORMATS
+from tenfold.formats.export_items import get_original_items, get_view_items
+from tenfold.record.block import Block
+from tenfold.record.entry import Attempt, Pin, Retraction
+from tenfold.record.message import Message
+from tenfold.session import Session
+from tenfold.store.base import SessionRow, Store
+from tenfold.store.lookup import find_session
+from tenfold.view.fold import View
+from tenfold.view.path import Path as LogPath
+from tenfold.wire import WIRES
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("export", epilog="Example: tenfold export last --as anthropic --out view.json")(export)
+
+
+def export(
+    session: SessionArgument,
+    *,
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="FORMAT", help="anthropic, openai-chat, openai-responses, gemini, or its own (default)."
+        ),
+    ] = None,
+    view: Annotated[
+        bool, typer.Option("--view/--original", help="What the model sees now, or everything as it came.")
+    ] = True,
+    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Write here instead of printing.")] = None,
+    store: StoreOption = None,
+) -> None:
+    """Writes a session's view, or its originals byte for byte. Nothing is redacted: it is the data itself."""
+    with open_cli_store(store) as place:
+        row = find_session(place, session)
+        own_format = row.info.format
+        target_format = as_ or own_format
+        if target_format == own_format and own_format in FORMATS:
+            items = (
+                get_view_items(open_session(place, row).view)
+                if view
+                else get_original_items(place, NAMESPACE, row.info.id)
+            )
+            data = FORMATS[own_format].render_file(row.info, items)
+        elif target_format in WIRES:
+            data = _encode_for_wire(place, row, target_format, view=view)
+        else:
+            raise UsageError(
+                f"a {own_format or 'plain'} session cannot be written as {target_format!r}: "
+                f"give {own_format + ', ' if own_format in FORMATS else ''}{', '.join(WIRES)}"
+            )
+    if out is not None:
+        write_atomically(out, data)
+    else:
+        emit(data)
+
+
+def _encode_for_wire(store: Store, row: SessionRow, wire: str, *, view: bool) -> bytes:
+    session = open_session(store, row)
+    encoded = WIRES[wire].encode(session.view.get_messages() if view else _unfold_path(session))
+    kinds: dict[str, int] = {}
+    for adjustment in encoded.adjustments:
+        kinds[adjustment.kind] = kinds.get(adjustment.kind, 0) + 1
+    if encoded.system:
+        print_note(f"{len(encoded.system)} system texts belong in the request's system field; they are not in the list")
+    if kinds:
+        print_note("adjusted: " + ", ".join(f"{kind} {count}" for kind, count in kinds.items()))
+    return b"[" + b",\n".join(item.raw for item in encoded.items) + b"]\n"
+
+
+def _unfold_path(session: Session) -> list[Message]:
+    """Returns the whole path as it could have been sent to a model, with no Block applied."""
+    path = session.view.path
+    entries = path.get_entries(0, path.length - 1) if path.length else []
+    return View.from_path(
+        LogPath(e for e in entries if not isinstance(e, Block | Retraction | Pin | Attempt))
+    ).get_messages()

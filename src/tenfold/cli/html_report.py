@@ -1,0 +1,53 @@
+"""`--html` of the eval commands: the result as one page, in addition to what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from msgspec.structs import replace
+
+from tenfold.cli.console import print_note
+from tenfold.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from tenfold.evals.quality_report import Yardstick
+
+
+def check_writable(path: Path | None) -> Path | None:
+    """Checks, before anything is measured, that a page can be drawn and written there. Raises `UsageError`."""
+    if path is None:
+        return None
+    try:
+        import tenfold.evals.page  # noqa: PLC0415, F401 - an optional extra, and slow to load
+    except ImportError as exc:
+        raise UsageError(f"--html needs charts ({exc}): pip install 'tenfold[eval]'") from exc
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"{path}: no file can be written there; name one in a folder that exists")
+    return path
+
+
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="PATH",
+        callback=check_writable,
+        help="Also one page with charts, which loads nothing from elsewhere. Needs the extra `eval`.",
+    ),
+]
+
+
+def write_page(path: Path | None, made: Yardstick, command: str) -> None:
+    """Writes the page of a result, if one was requested. `command` repeats it; it names none of the user's files."""
+    if path is None:
+        return
+    from tenfold.evals.page import describe_machine, get_date, render_page  # noqa: PLC0415 - an optional extra, and slow to load
+
+    text = render_page(replace(made, date=get_date(), machine=describe_machine()), command=command)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as exc:
+        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    print_note(f"report: {path}")

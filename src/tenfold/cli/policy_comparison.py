@@ -1,0 +1,123 @@
+"""`tenfold compact --compare`: the same sessions through several policies, side by side. Nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tenfold.cli.compact_arguments import CompactArguments, SourceFile, build_call, choose_agent_model, read_sessions
+from tenfold.cli.compact_report import SessionOutcome, as_json, render_price, render_share
+from tenfold.cli.console import build_progress, is_terminal, print_json, print_table, show
+from tenfold.cli.store_access import NAMESPACE, open_session
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import Config
+from tenfold.errors import UsageError
+from tenfold.formats import ParsedSession
+from tenfold.formats.importer import import_sessions
+from tenfold.meter.counters import CharacterCounter, choose_counter
+from tenfold.record.block import MUST_KEEP
+from tenfold.store.in_memory import MemoryStore
+from tenfold.text.terminal_safe import sanitize, to_one_line
+from tenfold.wire import WIRES
+
+ALL_POLICIES = "all"
+DEFAULT_TARGET = "10%"
+"""The target if neither --to nor --window is given: a tenth of the tokens."""
+_NUMBER_COLUMNS = ("before", "after", "share", "messages", "calls", "price", "must-keep facts")
+_COLUMNS = ("policy", "rung", *_NUMBER_COLUMNS, "valid wires")
+_CONSTANT_COLUMNS = frozenset({"before"})
+"""Columns that are the same for every policy. In a terminal the heading shows them."""
+_COST_COLUMNS = frozenset({"calls", "price"})
+"""Columns that a terminal shows only if a model was called."""
+
+
+def parse_policies(names: str, config: Config) -> tuple[str, ...]:
+    """Parses `--compare`: all policies, or a list with commas. Raises `UsageError` for an unknown policy."""
+    if names == ALL_POLICIES:
+        return tuple(POLICIES)
+    policies = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    for name in policies:
+        config.build_policy(CharacterCounter(), name)
+    if not policies:
+        raise UsageError(
+            f"--compare names policies: {ALL_POLICIES}, or a list as in --compare {','.join(list(POLICIES)[:2])}"
+        )
+    return policies
+
+
+def compare_policies(sources: Sequence[SourceFile], names: Sequence[str], arguments: CompactArguments) -> int:
+    """Compacts each session once with each policy, starting from the file, and prints a table for each session."""
+    if arguments.out is not None or arguments.preview:
+        raise UsageError("--compare changes nothing and writes nothing: leave out --out and --preview")
+    if arguments.to is None and arguments.window is None:
+        arguments = msgspec.structs.replace(arguments, to=DEFAULT_TARGET)
+    with build_progress(enabled=not arguments.json or not is_terminal()) as bar:
+        task = bar.add_task("policies", total=len(sources) * len(names))
+        for source in sources:
+            recorded = read_sessions(source, arguments)
+            by_policy: list[list[SessionOutcome]] = []
+            for name in names:
+                by_policy.append(
+                    list(_compact_sources(source, recorded, msgspec.structs.replace(arguments, policy=name)))
+                )
+                bar.advance(task)
+            for results in zip(*by_policy, strict=True):
+                _print_results(results, arguments)
+    return 0
+
+
+def _compact_sources(
+    source: SourceFile, recorded: Sequence[ParsedSession], arguments: CompactArguments
+) -> Iterator[SessionOutcome]:
+    """Compacts the sessions of a file with one policy, in a store in memory that is dropped afterwards."""
+    counter = choose_counter(choose_agent_model(recorded, arguments) or None).counter
+    store = MemoryStore()
+    ids = import_sessions(recorded, store, NAMESPACE, counter)
+    rows = {row.info.id: row for row in store.list_sessions(NAMESPACE)}
+    for id_ in ids:
+        session = open_session(
+            store, rows[id_], config=arguments.config, policy=arguments.policy, models=arguments.models
+        )
+        outcome = session.compact(build_call(session, arguments))
+        violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.find_violations(wire))
+        outcome = msgspec.structs.replace(outcome, violations=violations, policy=arguments.policy)
+        name = rows[id_].info.source_id or Path(source.path).stem
+        yield SessionOutcome(str(source.path), name, rows[id_].info.format, session.policy.counter.name, outcome)
+
+
+def _print_results(results: Sequence[SessionOutcome], arguments: CompactArguments) -> None:
+    if arguments.json:
+        for result in results:
+            print_json(as_json(result))
+        return
+    first = results[0]
+    show(f"{sanitize(first.file)}, session {to_one_line(first.session, 60)}", style="bold")
+    before = f"{first.outcome.messages_before:,} messages, {first.outcome.tokens_before:,} tokens"
+    target_text = f"down to {arguments.to}" if arguments.to is not None else f"for a window of {arguments.window:,}"
+    show(f"{before}, {target_text}, counted by {first.counter}; nothing is stored")
+    rows = [dict(zip(_COLUMNS, _build_row(result), strict=True)) for result in results]
+    has_calls = any(result.outcome.spent.calls for result in results)
+    hidden_columns = _CONSTANT_COLUMNS | (frozenset() if has_calls else _COST_COLUMNS) if is_terminal() else frozenset()
+    columns = [name for name in _COLUMNS if name not in hidden_columns]
+    print_table(columns, [[row[name] for name in columns] for row in rows], right=_NUMBER_COLUMNS)
+
+
+def _build_row(result: SessionOutcome) -> tuple[str, ...]:
+    out = result.outcome
+    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
+    violation_counts = {wire: sum(v.startswith(f"{wire}:") for v in out.violations) for wire in WIRES}
+    violation_text = ", ".join(f"{wire} {count}" for wire, count in violation_counts.items() if count)
+    return (
+        out.policy,
+        out.rung or "none" if out.status == "compacted" else out.status,
+        f"{out.tokens_before:,}",
+        f"{out.tokens_after:,}" + (" missed" if out.target_missed else ""),
+        render_share(out),
+        f"{out.messages_after:,}" if is_terminal() else f"{out.messages_before:,} -> {out.messages_after:,}",
+        f"{out.spent.calls:,}",
+        render_price(out.spent),
+        f"{sum(kept for kept, _ in counts)}/{sum(total for _, total in counts)}" if counts else "",
+        f"not: {violation_text}" if violation_text else f"all {len(WIRES)}",
+    )

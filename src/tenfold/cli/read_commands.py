@@ -1,0 +1,251 @@
+"""Commands that only look and change nothing: sessions, search, expand, verify, policies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from tenfold.cli.console import (
+    get_width,
+    is_terminal,
+    print_json,
+    print_note,
+    print_table,
+    replace_unencodable,
+    shorten_id,
+    show,
+)
+from tenfold.cli.store_access import NAMESPACE, JsonOption, StoreOption, open_cli_store
+from tenfold.config import settings
+from tenfold.config.presets import POLICIES
+from tenfold.llm.choose import ModelChoice, choose_models, has_price_data
+from tenfold.meter.counters import choose_counter
+from tenfold.recall.expand import ExpandedMessage, expand
+from tenfold.recall.search import search_store
+from tenfold.recall.tools import render_expanded
+from tenfold.record.message import get_text, get_tool_calls
+from tenfold.store.base import SessionRow
+from tenfold.store.location import get_default_location
+from tenfold.store.lookup import find_session
+from tenfold.text.terminal_safe import sanitize, to_one_line
+
+_TERMINAL_CHARACTERS = 20_000
+"""Characters that `expand` prints in a terminal by default: a few screens."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("sessions", epilog="Example: tenfold sessions --json")(sessions)
+    app.command("search", epilog="Example: tenfold search 'port 8443' --session last")(search)
+    app.command("expand", epilog="Example: tenfold expand 01a2005b-7d4e --depth all")(expand_block)
+    app.command("verify", epilog="Example: tenfold verify")(verify)
+    app.command("policies", epilog="Example: tenfold policies --window 200000")(policies)
+
+
+def _format_time(micros: int | None) -> str:
+    return "" if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
+    """Lists the sessions of the store, newest first."""
+    with open_cli_store(store) as place:
+        rows = place.list_sessions(NAMESPACE)
+    if json:
+        for row in rows:
+            print_json(_encode_session(row))
+        return
+    if not rows:
+        show(f"no session in {store or get_default_location()} yet; `tenfold compact FILE` brings one in")
+        return
+    cells = [
+        (
+            shorten_id(r.info.id),
+            r.info.format,
+            f"{r.entry_count:,}",
+            f"{r.block_count}",
+            _format_time(r.last_time),
+            _describe_file(r),
+        )
+        for r in rows
+    ]
+    print_table(
+        ("session", "format", "entries", "blocks", "last (UTC)", "file"), cells, right=("entries", "blocks"), fit="file"
+    )
+
+
+_WIDE_COLUMNS = 100
+"""Columns of a terminal from which on a file is shown with its folder."""
+
+
+def _describe_file(row: SessionRow) -> str:
+    """Describes the file and the title. A terminal shows the end of a long path, which says more than its start."""
+    parts = PurePath(row.info.file).parts
+    name = "/".join(parts[-2 if get_width() >= _WIDE_COLUMNS else -1 :]) if is_terminal() else row.info.file
+    return to_one_line(f"{name} ({row.info.title})" if row.info.title else name, 400)
+
+
+def _encode_session(row: SessionRow) -> bytes:
+    info = row.info
+    return msgspec.json.encode(
+        {
+            "session": info.id,
+            "format": info.format,
+            "file": info.file,
+            "title": sanitize(info.title),
+            "model": info.model,
+            "parent": info.parent,
+            "entries": row.entry_count,
+            "blocks": row.block_count,
+            "first": row.first_time,
+            "last": row.last_time,
+        }
+    )
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(help="Words or a question; quote a phrase.", metavar="WORDS...")],
+    *,
+    session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many results.")] = 20,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Finds original messages and summaries, also those that no view shows any more.
+
+    What holds all the words comes first, then what holds some.
+    """
+    with open_cli_store(store) as place:
+        session_id = find_session(place, session).info.id if session is not None else None
+        hits = search_store(place, NAMESPACE, " ".join(words), session=session_id, limit=limit)
+    for hit in hits:
+        if json:
+            print_json(msgspec.json.encode(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet))))
+            continue
+        scanned = "  (found by scan)" if hit.scanned else ""
+        show(
+            f"{shorten_id(hit.entry)}  {hit.kind} at {hit.position} of session {shorten_id(hit.session)}{scanned}",
+            style="bold",
+        )
+        show(f"    {to_one_line(hit.snippet, len(hit.snippet) + 1)}")
+    if not json:
+        what = sanitize(" ".join(words))
+        more = f", the best {limit}: --limit gives more" if len(hits) == limit else ""
+        show(f"{len(hits)} found{more}; `tenfold expand` prints one whole" if hits else f"nothing holds {what!r}")
+
+
+def expand_block(
+    block: Annotated[str, typer.Argument(metavar="BLOCK", help="A Block's or a message's id, or its beginning.")],
+    *,
+    depth: Annotated[
+        Literal["one", "all"], typer.Option(help="`one` level down, or `all` the way to the originals.")
+    ] = "one",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="At most so many characters, 0: all. Default: 20000 in a terminal, else all."),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Prints what a Block stands for: exactly with --json, else without control characters and secrets."""
+    with open_cli_store(store) as place:
+        lines = expand(place, NAMESPACE, block, deep=depth == "all")
+    if json:
+        for line in lines:
+            print_json(msgspec.json.encode(_build_line_record(line)))
+        return
+    most = limit if limit is not None else _TERMINAL_CHARACTERS if is_terminal() else 0
+    printed = 0
+    for number, line in enumerate(lines):
+        text = sanitize(render_expanded(line))
+        if most and printed + len(text) > most:
+            typer.echo(replace_unencodable(text[: most - printed]))
+            rest = f" and {len(lines) - number - 1:,} more messages" if number + 1 < len(lines) else ""
+            show(
+                f"... {len(text) - (most - printed):,} more characters of this message{rest}; --limit 0 prints all",
+                style="bold",
+            )
+            return
+        printed += len(text)
+        typer.echo(replace_unencodable(text) + "\n")
+
+
+def _build_line_record(line: ExpandedMessage) -> dict[str, object]:
+    calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in get_tool_calls(line.message)]
+    return {
+        "position": line.position,
+        "entry": line.entry,
+        "role": line.message.role,
+        "origin": line.message.origin,
+        "original": line.original,
+        "text": get_text(line.message),
+        "calls": calls,
+    }
+
+
+def verify(*, store: StoreOption = None, json: JsonOption = False) -> int:
+    """Re-hashes every entry, folds every head from its root, and compares every snapshot."""
+    with open_cli_store(store) as place:
+        problems = place.verify(NAMESPACE)
+        count = len(place.list_sessions(NAMESPACE))
+    for problem in problems:
+        if json:
+            print_json(msgspec.json.encode(problem))
+        else:
+            show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
+    if not json:
+        show(
+            f"{count:,} sessions, {len(problems):,} problems"
+            if problems
+            else f"{count:,} sessions verified, no problems"
+        )
+    return 4 if problems else 0
+
+
+def policies(
+    *,
+    window: Annotated[int, typer.Option(min=1, help="The window to print the limits for.")] = 200_000,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The agent's model, for its tokenizer, and to say which models would write the summaries, and why."
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Lists the policies with their stages and, for a window, their limits."""
+    choice = choose_counter(model)
+    choices = _choose_summary_models(model) if model else ()
+    rows = []
+    for name, make in POLICIES.items():
+        policy = make(choice.counter)
+        limits = policy.trigger.get_limits(window, output_reserve=0, floor=0)
+        rows.append((name, limits.soft, limits.hard, limits.target, [s.name for s in policy.stages]))
+    if json:
+        for row in rows:
+            record = dict(zip(("policy", "soft", "hard", "target", "stages"), row, strict=True))
+            print_json(msgspec.json.encode(record | ({"summaries": choices} if model else {})))
+        return
+    show(f"limits in tokens for a window of {window:,}, counted by {choice.counter.name}")
+    cells = [(n, f"{soft:,}", f"{hard:,}", f"{target:,}", " ".join(stages)) for n, soft, hard, target, stages in rows]
+    print_table(
+        ("policy", "acts at", "hard limit", "aims at", "stages"), cells, right=("acts at", "hard limit", "aims at")
+    )
+    if model and not choices:
+        print_note(
+            f"no provider is known to offer {model}: name it as PROVIDER:NAME to see which models would summarize"
+        )
+    if choices:
+        show("summaries are asked of these models, in order, where a policy is given models:")
+        print_table(("model", "why"), [(c.model, c.why) for c in choices], fit="why")
+    if model and not has_price_data():
+        print_note("what providers charge is not known here: pip install 'tenfold[models]'")
+
+
+def _choose_summary_models(model: str) -> tuple[ModelChoice, ...]:
+    common = settings.load_settings().common
+    choices = choose_models(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
+    return tuple(choice for choice in choices if ":" in choice.model)  # what names no provider cannot be asked

@@ -1,0 +1,77 @@
+"""How commands open the store and its sessions, with the options and arguments for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec.structs import replace
+
+from tenfold.cli.console import print_note
+from tenfold.cli.summary_models import SummaryModels
+from tenfold.config.settings import DEFAULT_CONFIG, Config
+from tenfold.meter.counters import choose_counter
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
+from tenfold.store.location import MEMORY_LOCATION, get_default_location, open_store
+
+NAMESPACE = DEFAULT_NAMESPACE
+NO_MODELS = SummaryModels()
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="PATH",
+        help="The store's file, or :memory:. Default: the environment's TENFOLD_STORE, else the user's data folder.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line, for programs.")]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's id or its beginning; `last` is the newest.")
+]
+
+
+@contextmanager
+def open_cli_store(path: str | None, *, create: bool = False) -> Iterator[Store]:
+    """Opens the store, and closes it afterwards.
+
+    With `create`, a missing store is created and its path is printed. Without it, a missing store is empty and is not
+    created, for commands that only look.
+    """
+    location = path or get_default_location()
+    is_missing = location != MEMORY_LOCATION and not Path(location).exists()
+    store = open_store(MEMORY_LOCATION if is_missing and not create else location)
+    if is_missing and create:
+        print_note(f"store: {location}")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def open_session(
+    store: Store,
+    row: SessionRow,
+    *,
+    config: Config = DEFAULT_CONFIG,
+    policy: str = "",
+    models: SummaryModels = NO_MODELS,
+) -> Session:
+    """Opens a session with a policy that counts tokens for the session's model.
+
+    `policy` names a policy of the settings in `config`, "" the configured one. Models named on the command line come
+    before those of the settings.
+    """
+    agent_model = models.choose_agent_model(row.info.model)
+    models = models.resolve_auto(agent_model)
+    session_policy = config.build_policy(choose_counter(agent_model or None).counter, policy)
+    if session_policy.summary.models and not models.summary_models:
+        models = models.with_summary_models(session_policy.summary.models, agent_model)
+    if models.summary_models:
+        session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summary_models))
+    place, archive = SessionAddress(store, row.info.id, NAMESPACE), config.load_archive(policy)
+    answerer = models.answerer.with_extensions(config.load_extensions(policy))
+    return Session(place, session_policy, model=agent_model, answerer=answerer, archive=archive)

@@ -1,0 +1,110 @@
+"""The `Policy` type: when to act, what to do in which order, and how summaries are made. Presets are values of it.
+
+Every default of a policy is written here once. Settings, help and docs read it from here.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.draft import Goal, RecallMode
+from tenfold.plan.pipeline import Stage
+from tenfold.summarize.write import SummarySettings
+from tenfold.summarize.writer import SingleTextWriter, Writer
+from tenfold.trigger.limits import Trigger
+
+CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
+MAX_DEPTH = 3.0
+"""The largest factor by which the share of names in use grows, the further a target lies below a tenth."""
+MAX_FACTS_SHARE = 0.75
+"""The largest share of such a target that facts get. Both were measured (docs/decisions/0010)."""
+
+
+class Shares(Struct, frozen=True):
+    """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
+
+    `names` is the part of `facts`, also as a fraction of the target, that is kept for names in use. If it is above 0,
+    `facts` and `names` hold for a target of a tenth of the session, and grow for smaller ones: see
+    `Policy.derive_goal`.
+    """
+
+    tail: float = 0.25
+    users: float = 0.10
+    facts: float = 0.25
+    narrative: float = 0.20
+    names: float = 0.0
+
+
+class Policy(Struct, frozen=True):
+    """Trigger, ordered stages, summary settings, estimator and check points.
+
+    `checks` are the points at which the soft check is made. The hard one (view and output would exceed the window) is
+    made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
+    a model's summary is written ahead of time, in the warning zone. `writer` is how summaries are written. With
+    `max_entries`, a check also acts when more entries than that follow the newest summary. `in_memory_stages`, if any,
+    are the stages for a plain list that belongs to no session. `code_shares`, if any, divide the target where no model
+    writes.
+
+    A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
+    nothing is tried until the view has grown by `growth_share` of the window.
+    """
+
+    name: str
+    trigger: Trigger
+    stages: tuple[Stage, ...]
+    estimator: Estimator
+    counter: Counter
+    summary: SummarySettings = SummarySettings()
+    shares: Shares = Shares()
+    checks: tuple[CheckPoint, ...] = ("before_call",)
+    fan_out: int = 4
+    shrink_tokens: int = 1_000
+    shrink_share: float = 0.10
+    growth_share: float = 0.05
+    writer: Writer = SingleTextWriter()
+    auto: bool = True
+    can_prepare: bool = False
+    max_entries: int = 0
+    in_memory_stages: tuple[Stage, ...] = ()
+    code_shares: Shares | None = None
+
+    @property
+    def active_shares(self) -> Shares:
+        """The shares in force: `code_shares`, if there are any, where no model writes; else `shares`."""
+        return self.code_shares if self.code_shares is not None and not self.summary.models else self.shares
+
+    def derive_goal(self, target: int, *, recall: RecallMode, session_tokens: int = 0) -> Goal:
+        """Derives the sizes of a Goal from a target, all in tokens. `session_tokens` is the size of the whole session.
+
+        The further the target lies below a tenth of the session, the less can be quoted, and the more facts and names
+        get.
+        """
+        shares = self.active_shares
+        depth = min(MAX_DEPTH, max(1.0, session_tokens / (10 * target))) if shares.names else 1.0
+        facts = max(shares.facts, min(MAX_FACTS_SHARE, shares.facts * depth))
+        return Goal(
+            target=target,
+            stage_target=target,
+            tail_budget=int(target * shares.tail),
+            user_budget=int(target * shares.users),
+            facts_budget=int(target * facts),
+            narrative_budget=int(target * shares.narrative),
+            names_budget=int(target * shares.names * depth),
+            depth=depth,
+            fan_out=self.fan_out,
+            recall=recall,
+            has_model=bool(self.summary.models),
+            focus=self.summary.instructions,
+        )
+
+    def get_minimum_shrink(self, tokens: int) -> int:
+        """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""
+        return max(self.shrink_tokens, int(tokens * self.shrink_share))
+
+    def get_minimum_growth(self, window: int) -> int:
+        """Returns how many tokens the view must grow before the next attempt on the same path."""
+        return max(1, int(window * self.growth_share))

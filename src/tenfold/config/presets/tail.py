@@ -1,0 +1,67 @@
+"""The preset `tail`: cut point, retained tail, iterative summary.
+
+The design's words: a *turn* is an exchange, and a *split turn* one that the cut divides. The *cut point* is where the
+recent tail begins (`plan.stages.cut`). A *compaction entry* is a Block, and its *first kept entry* the first message
+after what the Block covers. The *reserve* and the tokens to keep are those of `ReserveTrigger`, upper bounds for large
+windows. The user's current request and pinned messages stay word for word, before the summary. Its names as code:
+`tenfold.designs.tail`.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.config.policy import Policy, Shares
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.stages.cut import CutStage
+from tenfold.summarize.split_writer import SplitWriter
+from tenfold.summarize.write import SummarySettings
+from tenfold.trigger.limits import ReserveTrigger
+
+OPENING = """The earlier part of this conversation was compacted; what follows in the tags stands for it.
+<summary>"""
+CLOSING = "</summary>"
+DEFAULTS = ReserveTrigger()
+"""The published sizes."""
+
+
+def tail(
+    counter: Counter,
+    *,
+    summary: SummarySettings | None = None,
+    enabled: bool = True,
+    reserve_tokens: int = DEFAULTS.reserve_tokens,
+    keep_recent_tokens: int = DEFAULTS.keep_recent_tokens,
+) -> Policy:
+    """Above window - reserve, at the end of a run: everything before the newest tokens to keep becomes one summary.
+
+    With `enabled` False only explicit demands compact. A failed summary changes nothing. Raises `UsageError` for sizes
+    that are not positive.
+    """
+    if reserve_tokens < 1 or keep_recent_tokens < 1:
+        raise UsageError(
+            f"reserve_tokens is {reserve_tokens} and keep_recent_tokens {keep_recent_tokens}; both are tokens of the "
+            f"window and at least 1, for instance {DEFAULTS.reserve_tokens} and {DEFAULTS.keep_recent_tokens}"
+        )
+    reserve = ReserveTrigger(reserve_tokens, keep_recent_tokens)
+    narrative = int(0.8 * reserve_tokens)
+    settings = replace(
+        summary or SummarySettings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING
+    )
+    facts = Shares().facts
+    return Policy(
+        name="tail",
+        trigger=reserve,
+        stages=(CutStage(reserve),),
+        estimator=Estimator("anchored"),
+        counter=counter,
+        summary=replace(settings, style="labelled", effort="high"),
+        shares=Shares(
+            tail=0.0, users=0.0, facts=facts, narrative=(1 - facts) * narrative / (keep_recent_tokens + narrative)
+        ),
+        checks=("end_of_run",),
+        writer=SplitWriter(),
+        auto=enabled,
+    )

@@ -1,0 +1,91 @@
+"""The preset `tiers`: truncate large tool outputs, then blank old ones, then summarize what is older than the newest.
+
+Each tier treats every output it is meant for, and then the view is measured. Once it is at the target, the remaining
+tiers do not run. Where no usable summary can be had, what the first two tiers did is kept. The design's words: a *tier*
+is a stage, *protected messages* are the newest ones, and *pruning* is the first two tiers. The *trigger* and *target
+thresholds* are shares of what the window leaves after the output reserve. Its names as code: `tenfold.designs.tiers`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from tenfold.config.policy import Policy, Shares
+from tenfold.errors import UsageError
+from tenfold.meter.counters import Counter
+from tenfold.meter.estimators import Estimator
+from tenfold.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
+from tenfold.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.summarize.short_input import ShortInputWriter
+from tenfold.summarize.write import SummarySettings
+from tenfold.trigger.limits import FractionTrigger
+
+OPENING = "<context-summary>"
+CLOSING = """</context-summary>
+Earlier messages are summarized above. Go on from where they ended, and do not ask again what they say already."""
+DEFAULTS = FractionTrigger()
+"""The published shares and the output reserve."""
+_TRUNCATE, _REMOVE = TruncateOutputsStage(), RemoveOutputsStage()
+
+
+def tiers(  # noqa: PLR0913 - the design's own settings, one each
+    counter: Counter,
+    *,
+    summary: SummarySettings | None = None,
+    trigger_threshold: float = DEFAULTS.act_share,
+    target_threshold: float = DEFAULTS.target_share,
+    warning_threshold: float = DEFAULTS.warning_share,
+    output_reserve: int = DEFAULTS.output_reserve,
+    max_tool_output_tokens: int = _TRUNCATE.max_tokens,
+    truncate_keep_tokens: int = _TRUNCATE.keep_tokens,
+    protected_messages: int = _REMOVE.protected_messages,
+    summary_role: str = "user",
+) -> Policy:
+    """Truncate, then clear, then summarize: three tiers that stop as soon as the target is reached.
+
+    `summary_role` is the role of the message that carries a summary: "user", or "system" as in the design, which many
+    providers refuse in the middle of a list. Raises `UsageError` for settings that contradict each other.
+    """
+    if not 0 < target_threshold < trigger_threshold <= 1:
+        raise UsageError(
+            f"target_threshold is {target_threshold} and trigger_threshold {trigger_threshold}; they are shares of the "
+            "window, the target the smaller one, for instance 0.6 and 0.8"
+        )
+    if not 0 < warning_threshold <= 1:
+        raise UsageError(f"warning_threshold is {warning_threshold}; it is a share of the window, for instance 0.7")
+    if min(output_reserve, protected_messages) < 0 or min(max_tool_output_tokens, truncate_keep_tokens) < 1:
+        raise UsageError(
+            f"output_reserve is {output_reserve} and protected_messages {protected_messages}, which are at least 0; "
+            f"max_tool_output_tokens is {max_tool_output_tokens} and truncate_keep_tokens {truncate_keep_tokens}, "
+            "which are tokens of one output and at least 1"
+        )
+    match summary_role:
+        case "user" | "system":
+            role: Literal["user", "system"] = summary_role
+        case _:
+            raise UsageError(f"summary_role is {summary_role!r}; a summary is a message of role 'user' or 'system'")
+    return Policy(
+        name="tiers",
+        trigger=FractionTrigger(trigger_threshold, target_threshold, warning_threshold, output_reserve),
+        stages=(
+            TruncateOutputsStage(max_tool_output_tokens, truncate_keep_tokens),
+            RemoveOutputsStage(protected_messages),
+            SummarizeOlderStage(protected_messages),
+        ),
+        estimator=Estimator("anchored"),
+        counter=counter,
+        summary=replace(
+            summary or SummarySettings(),
+            structure="seven",
+            on_failure="keep_stages",
+            temperature=0.0,
+            role=role,
+            opening=OPENING,
+            closing=CLOSING,
+        ),
+        shares=Shares(users=0.0),
+        checks=("after_tools",),
+        writer=ShortInputWriter(),
+    )

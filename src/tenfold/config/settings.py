@@ -1,0 +1,313 @@
+"""Reads the settings from a TOML file and the environment, and builds a policy from them.
+
+    [tenfold]
+    policy = "tail"                    # a preset, or a named instance from below
+    model = "anthropic:claude-haiku-4-5"
+    fallbacks = ["openai:gpt-4o-mini"]
+    auto = true
+
+    [tenfold.presets.tail]             # a preset's own settings
+    reserve_tokens = 8192
+
+    [tenfold.presets.careful]          # a named instance: what it does not say falls through to [tenfold]
+    policy = "tiers"
+    focus = "the database migration"
+
+`TENFOLD_POLICY`, `TENFOLD_MODEL`, `TENFOLD_FALLBACKS` (separated by commas), `TENFOLD_AUTO` and `TENFOLD_FOCUS`
+override the file. A preset's own settings are the keywords of its function in `policies`. An unknown key or name is an
+error.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.config.extensions import Extension
+from tenfold.config.plugins import list_plugins, load_plugin
+from tenfold.config.policy import Policy
+from tenfold.config.presets import POLICIES
+from tenfold.errors import BadInput, UsageError
+from tenfold.meter.counters import Counter
+from tenfold.plan.pipeline import Stage
+from tenfold.store.archive import Archive
+from tenfold.summarize.prompt_files import with_prompts
+from tenfold.trigger.limits import Trigger
+
+TomlValue = Any
+"""A value in TOML. Each is checked against the type of its setting."""
+ENVIRONMENT_KEYS = ("policy", "model", "fallbacks", "auto", "focus")
+CONFIG_VARIABLE = "TENFOLD_CONFIG"
+"""The environment variable that names the settings file. Without it, `tenfold.toml` in the working folder is read."""
+
+
+class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings that every policy has.
+
+    `stages` run before the policy's own; see `plugins` for their names. `model` and `fallbacks` write the summaries. If
+    they are empty, code writes them; for the command, "auto" chooses by the agent's model. `focus` is what summaries
+    emphasize. `archive` receives every batch of a policy that makes batches; if it is empty, only the store keeps them.
+    `extensions` are a user's hooks and listeners.
+    """
+
+    policy: str = "tenfold"
+    model: str = ""
+    fallbacks: tuple[str, ...] = ()
+    auto: bool = True
+    focus: str = ""
+    stages: tuple[str, ...] = ()
+    trigger: str = ""
+    counter: str = ""
+    archive: str = ""
+    extensions: tuple[str, ...] = ()
+
+
+_COMMON_KEYS = tuple(field.name for field in msgspec.structs.fields(CommonSettings))
+
+
+class Config(Struct, frozen=True):
+    """The settings as they were read.
+
+    `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source.
+    """
+
+    common: CommonSettings
+    presets: Mapping[str, Mapping[str, TomlValue]]
+    where: str
+
+    def build_policy(self, counter: Counter, name: str = "") -> Policy:
+        """Builds the policy `name` (default: the configured one) with its settings.
+
+        Raises `UsageError` for an unknown name or a wrong setting.
+        """
+        policy_name = name or self.common.policy
+        table = self.presets.get(policy_name, {})
+        base = str(table.get("policy", policy_name))
+        make = _find_preset(base, self.presets)
+        knobs = {key: value for key, value in table.items() if key not in _COMMON_KEYS}
+        common = self.get_common(policy_name)
+        if base != policy_name:  # a named instance inherits the own settings of its preset
+            knobs = {**{k: v for k, v in self.presets.get(base, {}).items() if k not in _COMMON_KEYS}, **knobs}
+        if common.counter:
+            counter = cast("Counter", load_plugin("counters", common.counter))
+        policy = make(counter, **_convert_settings(base, make, knobs, self.where))
+        return _apply_common(policy, common)
+
+    def get_common(self, name: str = "") -> CommonSettings:
+        """Returns the common settings as they apply to the policy `name` (default: the configured one)."""
+        policy_name = name or self.common.policy
+        table = self.presets.get(policy_name, {})
+        own = {**self.presets.get(str(table.get("policy", policy_name)), {}), **table}
+        own = {key: value for key, value in own.items() if key in _COMMON_KEYS and key != "policy"}
+        return _convert_common(
+            {**_get_common_values(self.common), **own}, f"[tenfold.presets.{policy_name}] in {self.where}"
+        )
+
+    def load_archive(self, name: str = "") -> Archive | None:
+        """Loads the archive of that policy, for `Session(..., archive=)`. None if only the store keeps batches."""
+        reference = self.get_common(name).archive
+        return cast("Archive", load_plugin("archives", reference)) if reference else None
+
+    def load_extensions(self, name: str = "") -> tuple[Extension, ...]:
+        """Loads the named extensions in order, for an `Agent` or `Answerer.with_extensions`."""
+        return tuple(cast("Extension", load_plugin("extensions", one)) for one in self.get_common(name).extensions)
+
+
+def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Config:
+    """Reads the settings file at `path` (default: `TENFOLD_CONFIG`, else ./tenfold.toml if it exists).
+
+    Raises `BadInput` if a named file is missing or is not TOML, and `UsageError` for a wrong key or value.
+    """
+    environ = os.environ if environ is None else environ
+    named = path or environ.get(CONFIG_VARIABLE)
+    place = Path(named or "tenfold.toml")
+    table: dict[str, TomlValue] = {}
+    where = "the environment"
+    if named or place.is_file():
+        where = str(place)
+        table = _read_table(place)
+    presets = table.pop("presets", {})
+    if not isinstance(presets, dict) or not all(isinstance(one, dict) for one in presets.values()):
+        raise UsageError(f"[tenfold.presets] in {where} holds tables, one for each preset or named instance")
+    for key in ENVIRONMENT_KEYS:
+        text = environ.get(f"TENFOLD_{key.upper()}")
+        if text is not None:
+            table[key] = _parse_variable(key, text)
+    config = Config(_convert_common(table, f"[tenfold] in {where}"), presets, where)
+    for name, one in presets.items():
+        _check_preset(name, one, config)
+    _find_preset(str(presets.get(config.common.policy, {}).get("policy", config.common.policy)), presets)
+    return config
+
+
+DEFAULT_CONFIG = Config(CommonSettings(), {}, "no settings file")
+"""The settings if there is neither a file nor a variable."""
+
+
+def build_policy(name: str, counter: Counter, *, models: Sequence[str] = ()) -> Policy:
+    """Builds a preset with its published settings and the models that write its summaries, without a file."""
+    common = CommonSettings(name, "".join(models[:1]), tuple(models[1:]))
+    return _apply_common(_find_preset(name, {})(counter), common)
+
+
+class LivePolicy:
+    """A policy that follows its settings file. Give it to a session in place of a policy.
+
+    Each call checks the file and reads it again if it has changed. If the file can no longer be read, the last good
+    policy stays in force, and `report` is told why, once per change.
+    """
+
+    def __init__(
+        self,
+        counter: Counter,
+        path: str | Path | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """Reads the file. Raises what `load_settings` raises."""
+        self._counter, self._environ, self._report = counter, environ, report
+        named = path or (os.environ if environ is None else environ).get(CONFIG_VARIABLE)
+        self._path, self._file = path, Path(named or "tenfold.toml")
+        self._last_stamp = self._read_stamp()
+        self._policy = load_settings(path, environ=environ).build_policy(counter)
+
+    def __call__(self) -> Policy:
+        """Returns the policy as the file describes it now."""
+        stamp = self._read_stamp()
+        if stamp != self._last_stamp:
+            self._last_stamp = stamp
+            try:
+                self._policy = load_settings(self._path, environ=self._environ).build_policy(self._counter)
+            except (UsageError, BadInput) as exc:
+                if self._report is not None:
+                    self._report(f"the settings changed and cannot be used, the ones before stay in force: {exc}")
+        return self._policy
+
+    def _read_stamp(self) -> tuple[int, int, int] | None:
+        try:
+            stat = self._file.stat()
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _apply_common(policy: Policy, common: CommonSettings) -> Policy:
+    """Applies the common settings to a policy."""
+    models = tuple(m for m in (common.model, *common.fallbacks) if m) or policy.summary.models
+    stages = tuple(cast("Stage", load_plugin("stages", name)) for name in common.stages)
+    trigger = cast("Trigger", load_plugin("triggers", common.trigger)) if common.trigger else policy.trigger
+    focus = common.focus or policy.summary.instructions
+    return replace(
+        policy,
+        summary=with_prompts(replace(policy.summary, models=models, instructions=focus)),
+        stages=(*stages, *policy.stages),
+        trigger=trigger,
+        auto=policy.auto and common.auto,
+    )
+
+
+def _find_preset(name: str, instances: Iterable[str]) -> Callable[..., Policy]:
+    preset = POLICIES.get(name)
+    if preset is not None:
+        return preset
+    installed = list_plugins("policies")
+    if name in installed or ":" in name:
+        return cast("Callable[..., Policy]", load_plugin("policies", name))
+    if name in instances:
+        near = suggest_nearest(name, [*POLICIES, *installed])
+        raise UsageError(f"[tenfold.presets.{name}] is no preset and does not say with `policy` which one it is{near}")
+    raise UsageError(f"no policy is called {name!r}{suggest_nearest(name, [*POLICIES, *installed, *instances])}")
+
+
+def suggest_nearest(name: str, known: Iterable[str]) -> str:
+    """Returns the end of an error sentence about an unknown name: the nearest valid name, and all of them."""
+    names = sorted(set(known))
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    if not names:
+        return ": there is none yet"
+    return (f": did you mean {near[0]!r}?" if near else ".") + f" There are: {', '.join(names)}"
+
+
+def get_preset_settings(make: Callable[..., Policy]) -> dict[str, type]:
+    """Returns a preset's own settings: the keywords of its function, with their types."""
+    hints = get_type_hints(make)
+    names = [n for n, p in inspect.signature(make).parameters.items() if p.kind is p.KEYWORD_ONLY and n != "summary"]
+    return {name: hints[name] for name in names}
+
+
+def _convert_settings(
+    preset: str, make: Callable[..., Policy], values: Mapping[str, TomlValue], where: str
+) -> dict[str, TomlValue]:
+    known = get_preset_settings(make)
+    out: dict[str, TomlValue] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise UsageError(f"{where}: {preset} has no setting {key!r}{suggest_nearest(key, [*known, *_COMMON_KEYS])}")
+        try:
+            out[key] = msgspec.convert(value, known[key])
+        except msgspec.ValidationError as exc:
+            raise UsageError(f"{where}: the setting {key!r} of {preset} is wrong: {exc}") from exc
+    return out
+
+
+def _check_preset(name: str, table: Mapping[str, TomlValue], config: Config) -> None:
+    base = str(table.get("policy", name))
+    make = _find_preset(base, config.presets)
+    _convert_settings(base, make, {k: v for k, v in table.items() if k not in _COMMON_KEYS}, config.where)
+    _convert_common(
+        {k: v for k, v in table.items() if k in _COMMON_KEYS}, f"[tenfold.presets.{name}] in {config.where}"
+    )
+
+
+def _read_table(path: Path) -> dict[str, TomlValue]:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise BadInput(
+            f"the settings file {path} cannot be read ({exc.strerror}): name another with {CONFIG_VARIABLE}"
+        ) from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise BadInput(f"the settings file {path} is not TOML: {exc}") from exc
+    for name in document:
+        if name != "tenfold":
+            raise UsageError(f"{path} has no table [{name}]{suggest_nearest(name, ['tenfold'])}")
+    table = document.get("tenfold", {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [tenfold] is a table")
+    return table
+
+
+def _convert_common(table: Mapping[str, TomlValue], where: str) -> CommonSettings:
+    for key in table:
+        if key not in _COMMON_KEYS:
+            raise UsageError(f"{where} has no setting {key!r}{suggest_nearest(key, [*_COMMON_KEYS, 'presets'])}")
+    try:
+        return msgspec.convert(dict(table), CommonSettings)
+    except msgspec.ValidationError as exc:
+        raise UsageError(f"{where}: {exc}") from exc
+
+
+def _get_common_values(common: CommonSettings) -> dict[str, TomlValue]:
+    return {name: getattr(common, name) for name in _COMMON_KEYS}
+
+
+def _parse_variable(key: str, text: str) -> TomlValue:
+    match key:
+        case "auto":
+            if text.lower() not in ("0", "1", "true", "false", "yes", "no", "on", "off"):
+                raise UsageError(f"TENFOLD_AUTO is {text!r}: say true or false")
+            return text.lower() in ("1", "true", "yes", "on")
+        case "fallbacks":
+            return [name.strip() for name in text.split(",") if name.strip()]
+        case _:
+            return text

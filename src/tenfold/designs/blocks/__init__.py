@@ -1,0 +1,112 @@
+"""The design behind the preset `blocks`, under its own names.
+
+    values       TurnRange TurnId TurnMessage TurnMap CompactedSection CompactionBlock LoopRecord, to_json from_json
+    settings     CompactionConfig ContextConfig FixedCount TokenBudget, should_compact
+    counting     TokenCounter ContextTracker
+    strategies   BlockCompactionStrategy DefaultBlockCompaction CompactionStrategy DefaultCompaction, with_strategy
+    work         compact_messages compact_session_loops build_context_from_session resolve_scope compact_context
+    around it    with_hooks, CompactionStarted CompactionEnded AgentStart AgentEnd, SessionRecorder
+
+A *turn* of this design is a step of Tenfold together with the user messages that led to it. A *loop* is a run. Original
+messages are never overwritten: a `LoopRecord` holds them, and its block says what is shown in their place.
+"""
+
+from __future__ import annotations
+
+from tenfold.designs.blocks.context_tracker import ContextTracker, TokenCounter, estimate_image
+from tenfold.designs.blocks.loop_events import (
+    AgentEnd,
+    AgentStart,
+    CompactionEnded,
+    CompactionStarted,
+    MessageDelta,
+    SessionRecorder,
+    compact_context_with_sender,
+    get_current_loop_id,
+    with_hooks,
+)
+from tenfold.designs.blocks.orchestration import (
+    DefaultCompaction,
+    build_context_from_session,
+    build_policy,
+    compact_context,
+    compact_in_memory,
+    compact_messages,
+    compact_session_loops,
+    count_compacted_loops,
+    count_loop_tokens,
+    find_violations,
+    get_loop_records,
+    resolve_scope,
+    walk_chain,
+)
+from tenfold.designs.blocks.strategy import DefaultBlockCompaction, build_strategy_policy, with_strategy
+from tenfold.designs.blocks.strategy_runner import ask_model
+from tenfold.designs.blocks.turn_records import (
+    BlockCompactionStrategy,
+    CompactedSection,
+    CompactionBlock,
+    CompactionConfig,
+    CompactionStrategy,
+    ContextConfig,
+    FixedCount,
+    LoopRecord,
+    TokenBudget,
+    TurnId,
+    TurnMap,
+    TurnMessage,
+    TurnRange,
+    assign_turns,
+    from_json,
+    should_compact,
+    to_json,
+)
+
+__all__ = [
+    "AgentEnd",
+    "AgentStart",
+    "BlockCompactionStrategy",
+    "CompactedSection",
+    "CompactionBlock",
+    "CompactionConfig",
+    "CompactionEnded",
+    "CompactionStarted",
+    "CompactionStrategy",
+    "ContextConfig",
+    "ContextTracker",
+    "DefaultBlockCompaction",
+    "DefaultCompaction",
+    "FixedCount",
+    "LoopRecord",
+    "MessageDelta",
+    "SessionRecorder",
+    "TokenBudget",
+    "TokenCounter",
+    "TurnId",
+    "TurnMap",
+    "TurnMessage",
+    "TurnRange",
+    "ask_model",
+    "assign_turns",
+    "build_context_from_session",
+    "build_policy",
+    "build_strategy_policy",
+    "compact_context",
+    "compact_context_with_sender",
+    "compact_in_memory",
+    "compact_messages",
+    "compact_session_loops",
+    "count_compacted_loops",
+    "count_loop_tokens",
+    "estimate_image",
+    "find_violations",
+    "from_json",
+    "get_current_loop_id",
+    "get_loop_records",
+    "resolve_scope",
+    "should_compact",
+    "to_json",
+    "walk_chain",
+    "with_hooks",
+    "with_strategy",
+]

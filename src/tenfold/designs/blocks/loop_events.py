@@ -1,0 +1,223 @@
+"""The hooks, events and recorder of the design behind the preset `blocks`, built on those of a session.
+
+The order of a compaction: `before_compaction_start`, `CompactionStarted`, the work, `CompactionEnded`,
+`after_compaction_end`. If the before-hook returns False, this compaction is skipped and no event is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.designs.blocks.orchestration import compact_context, count_compacted_loops, find_loops, get_loop_records
+from tenfold.designs.blocks.strategy_runner import run_without_model
+from tenfold.designs.blocks.turn_records import ContextConfig, LoopRecord
+from tenfold.engine.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event
+from tenfold.record.ask import Answer, ConsultAsk, Outcome
+from tenfold.record.block import Block
+from tenfold.record.message import Message
+from tenfold.session import Session
+
+
+class CompactionStarted(Struct, frozen=True, tag="compaction_started"):
+    """A compaction is about to start. `timestamp` is in microseconds UTC."""
+
+    loop_id: str
+    estimated_tokens: int
+    message_count: int
+    timestamp: int
+
+
+class CompactionEnded(Struct, frozen=True, tag="compaction_ended"):
+    """A compaction ended. `loops_compacted` counts the loops whose view it changed, 0 if nothing was appended."""
+
+    loop_id: str
+    messages_before: int
+    messages_after: int
+    estimated_tokens_before: int
+    estimated_tokens_after: int
+    loops_compacted: int
+    timestamp: int
+
+
+class AgentStart(Struct, frozen=True, tag="agent_start"):
+    """A loop begins. `kind` is "compaction" around a compaction that was requested by hand."""
+
+    loop_id: str
+    kind: Literal["run", "compaction"] = "run"
+
+
+class AgentEnd(Struct, frozen=True, tag="agent_end"):
+    """A loop ended, with its messages."""
+
+    loop_id: str
+    messages: tuple[Message, ...] = ()
+    kind: Literal["run", "compaction"] = "run"
+
+
+class MessageDelta(Struct, frozen=True, tag="message_delta"):
+    """A piece of an answer that is still being written."""
+
+    loop_id: str
+    text: str
+
+
+LoopEvent = CompactionStarted | CompactionEnded | AgentStart | AgentEnd | MessageDelta
+Sender = Callable[[LoopEvent], None]
+BeforeHook = Callable[[int, int], bool | Awaitable[bool]]
+"""`before_compaction_start(estimated_tokens, message_count)`: False skips this compaction."""
+AfterHook = Callable[[int, int, int, int], Awaitable[None] | None]
+"""`after_compaction_end(messages_before, messages_after, tokens_before, tokens_after)`."""
+
+
+def with_hooks(
+    session: Session,
+    *,
+    before_compaction_start: BeforeHook | None = None,
+    after_compaction_end: AfterHook | None = None,
+    sender: Sender | None = None,
+) -> Answerer:
+    """Returns the session's answerer with the design's hooks and events added; assign it to `session.answerer`.
+
+    Hooks may be plain functions or coroutines. If one raises, that is reported and the compaction goes on.
+    """
+    answerer = session.answerer
+
+    def run_before_hook(consult: ConsultAsk) -> Answer | None:
+        assert before_compaction_start is not None
+        result = run_without_model(lambda: before_compaction_start(consult.tokens_before, _count_messages(session)))
+        if result.error:
+            raise UsageError(f"before_compaction_start: {result.error}")
+        return Answer(cancel=True, error="before_compaction_start said False") if result.value is False else None
+
+    def run_after_hook(outcome: Outcome, _block: Block) -> None:
+        assert after_compaction_end is not None
+        figures = (outcome.messages_before, outcome.messages_after, outcome.tokens_before, outcome.tokens_after)
+        result = run_without_model(lambda: after_compaction_end(*figures))
+        if result.error:
+            raise UsageError(f"after_compaction_end: {result.error}")
+
+    return replace(
+        answerer,
+        before_hooks=(*answerer.before_hooks, *([run_before_hook] if before_compaction_start is not None else [])),
+        after_hooks=(*answerer.after_hooks, *([run_after_hook] if after_compaction_end is not None else [])),
+        listeners=(
+            *answerer.listeners,
+            *([_EventTranslator(session, sender).handle_event] if sender is not None else []),
+        ),
+    )
+
+
+def _count_messages(session: Session) -> int:
+    return sum(1 for _ in session.view.get_visible_messages())
+
+
+class _EventTranslator:
+    """Translates a session's events into the design's. A `CompactionEnded` follows each `CompactionStarted`."""
+
+    def __init__(self, session: Session, sender: Sender) -> None:
+        self._session, self._sender = session, sender
+        self._open_loop = ""
+
+    def handle_event(self, event: Event) -> None:
+        """Sends an event for each start and its end. A compaction that never started sends none."""
+        match event:
+            case CompactionStart():
+                self._session.refresh()
+                self._open_loop = get_current_loop_id(self._session)
+                self._sender(
+                    CompactionStarted(self._open_loop, event.tokens, _count_messages(self._session), event.time)
+                )
+            case (
+                CompactionEnd(outcome=outcome) | CompactionSkip(outcome=outcome) | CompactionFailure(outcome=outcome)
+            ) if self._open_loop:
+                self._session.refresh()
+                loop, self._open_loop = self._open_loop, ""
+                self._sender(
+                    CompactionEnded(
+                        loop,
+                        outcome.messages_before,
+                        outcome.messages_after,
+                        outcome.tokens_before,
+                        outcome.tokens_after,
+                        count_compacted_loops(self._session, outcome),
+                        event.time,
+                    )
+                )
+            case _:
+                return
+
+
+def get_current_loop_id(session: Session) -> str:
+    """Returns the id of the last loop on the path, "" if there are no messages yet."""
+    loops = find_loops(session.view)
+    return loops[-1].loop_id if loops else ""
+
+
+def compact_context_with_sender(session: Session | None, config: ContextConfig | None, sender: Sender) -> int:
+    """Like `compact_context`, and sends AgentStart, CompactionStarted, CompactionEnded and AgentEnd."""
+    if session is None or config is None:
+        return 0
+    loop = get_current_loop_id(session)
+    before = session.answerer
+    sender(AgentStart(loop, "compaction"))
+    session.answerer = with_hooks(session, sender=sender)
+    try:
+        return compact_context(session, config)
+    finally:
+        session.answerer = before
+        sender(AgentEnd(loop, (), "compaction"))
+
+
+class SessionRecorder:
+    """Appends the messages of loops to a session and keeps their events, numbered from 1 in each loop.
+
+    Messages arrive with `AgentEnd` and are appended with the loop's id as their run. Compactions need no recording: the
+    log has them as Blocks. Streamed pieces are left out unless `deltas` is set.
+    """
+
+    def __init__(self, session: Session, *, deltas: bool = False) -> None:
+        """Records into `session`, which is open already."""
+        self._session, self._has_deltas = session, deltas
+        self._open_loops: set[str] = set()
+        self._events: dict[str, list[tuple[int, LoopEvent]]] = {}
+        self._aborted_loops: set[str] = set()
+
+    def record(self, event: LoopEvent) -> None:
+        """Records an event. It is dropped if its loop is not open, unless it opens one."""
+        loop = event.loop_id
+        if isinstance(event, MessageDelta) and not self._has_deltas:
+            return
+        if isinstance(event, AgentStart) and event.kind == "run":
+            self._open_loops.add(loop)
+        if loop in self._open_loops:
+            events = self._events.setdefault(loop, [])
+            events.append((len(events) + 1, event))
+        if isinstance(event, AgentEnd) and event.kind == "run" and loop in self._open_loops:
+            self._open_loops.discard(loop)
+            self._session.append(*event.messages, run=loop)
+
+    def flush(self) -> None:
+        """Marks the loops that are still open as aborted."""
+        self._aborted_loops |= self._open_loops
+        self._open_loops.clear()
+
+    def get_events(self, loop_id: str) -> Sequence[tuple[int, LoopEvent]]:
+        """Returns the events of a loop, numbered from 1."""
+        return tuple(self._events.get(loop_id, ()))
+
+    def get_loops(self) -> tuple[LoopRecord, ...]:
+        """Returns the loops of the session with their events, and those that were aborted before any message."""
+        known = {loop.loop_id: loop for loop in get_loop_records(self._session)}
+        ids = [*known, *(loop for loop in self._events if loop not in known)]
+        return tuple(self._with_events(known.get(loop) or LoopRecord(loop, ())) for loop in ids)
+
+    def _with_events(self, loop: LoopRecord) -> LoopRecord:
+        events = tuple((n, type(e).__name__) for n, e in self._events.get(loop.loop_id, ()))
+        aborted, running = loop.loop_id in self._aborted_loops, loop.loop_id in self._open_loops
+        return replace(loop, events=events, status="aborted" if aborted else "running" if running else loop.status)

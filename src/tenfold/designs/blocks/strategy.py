@@ -1,0 +1,385 @@
+"""Strategies of the design behind the preset `blocks`: the design's own, and those of users.
+
+`DefaultBlockCompaction` does section by section what the preset's stage `OverlayStage` does. `with_strategy` builds a
+policy around a user's strategy. Its ranges become the plan; its compacted section becomes the summary, checked like any
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.config.plugins import load_plugin
+from tenfold.config.policy import Policy
+from tenfold.designs.blocks.strategy_runner import run_with_asks, run_without_model
+from tenfold.designs.blocks.turn_records import (
+    BlockCompactionStrategy,
+    CompactedSection,
+    CompactionBlock,
+    CompactionConfig,
+    ContextConfig,
+    LoopRecord,
+    StrategyReturn,
+    TurnMap,
+    TurnRange,
+    assign_turns,
+)
+from tenfold.meter.counters import Counter, choose_counter, measure_messages
+from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft, to_shown_item
+from tenfold.plan.stages.overlay import (
+    OverlayStage,
+    RunPieces,
+    RunSections,
+    cut_message,
+    cut_outputs,
+    divide_steps,
+    find_runs,
+    find_steps,
+    overlay_runs,
+    replace_with_lines,
+    summarize_middle,
+)
+from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, fit_lines
+from tenfold.record.block import ModelCost, Substitute
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.summarize.check import Expectation, build_source, check_summary, mend_summary
+from tenfold.summarize.ladder import SummaryResult, SummarySettings
+from tenfold.summarize.line_writer import LineWriter, render_lines, write_lines
+from tenfold.summarize.write import clean_text
+from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.wire import can_take_text
+
+
+class DefaultBlockCompaction(Struct, frozen=True):
+    """The design's own strategy. All numbers come from the configuration; `counter` counts the lines it writes."""
+
+    counter: Counter = choose_counter(None).counter
+
+    def keep_first(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> TurnRange | None:  # noqa: ARG002 - the protocol's
+        """Returns the first `keep_first_turns` turns, or all if there are fewer; None if there are none."""
+        return _as_range(_find_sections(turn_map, config, latest=True).first)
+
+    def keep_recent(self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig) -> CompactedSection | None:
+        """Returns the last `keep_recent_turns` turns that `keep_first` leaves, with their tool outputs cut."""
+        return self._cut_section(record, turn_map, config, _find_sections(turn_map, config, latest=True).recent)
+
+    def keep_compacted(
+        self,
+        record: LoopRecord,
+        turn_map: TurnMap,
+        config: CompactionConfig,
+        is_most_recent: bool,  # noqa: FBT001 - the published signature
+    ) -> CompactedSection | None:
+        """Writes one line per turn between the two, or per turn of an earlier loop. User messages stay unchanged.
+
+        All lines together take at most `max_summary_tokens`. Lines are shortened first; only then do turns share one.
+        Returns None if there is no turn to write about.
+        """
+        covered = _as_range(_find_sections(turn_map, config, latest=is_most_recent).middle)
+        if covered is None:
+            return None
+        messages = [m.message for m in turn_map.messages_for_range(covered, record.messages)]
+        answers = [m for m in messages if m.role == "assistant"]
+
+        def measure(lines: Sequence[str]) -> list[int]:
+            return measure_messages([_build_line(line) for line in lines], self.counter)
+
+        lines = fit_lines(
+            [build_step_line(m) for m in answers], config.max_summary_tokens, measure, focus=config.focus_message or ""
+        )
+        starts: dict[int, str] = {}
+        number = 0
+        for each in lines:
+            starts[number] = each.line
+            number += each.count
+        out: list[Message] = []
+        number = 0
+        for message in messages:
+            if message.role == "assistant":
+                out.extend([_build_line(starts[number])] if number in starts else [])
+                number += 1
+            elif message.origin != "tool":
+                out.append(message)
+        return CompactedSection(covered, tuple(out))
+
+    def compact(self, record: LoopRecord, config: CompactionConfig, is_most_recent: bool) -> CompactionBlock:  # noqa: FBT001 - the published signature
+        """Builds all sections. If no turn lies between first and recent, all turns go into the compacted section.
+
+        So a block never has a first or recent section without a compacted one, and no turn is in two sections.
+        """
+        turn_map = TurnMap.from_messages(record.messages)
+        compacted = self.keep_compacted(record, turn_map, config, is_most_recent)
+        if not is_most_recent:
+            return CompactionBlock(keep_compacted=compacted)
+        first, recent = self.keep_first(record, turn_map, config), self.keep_recent(record, turn_map, config)
+        if compacted is None:
+            section = self._cut_section(record, turn_map, config, range(turn_map.turn_count()))
+            return CompactionBlock(keep_compacted=section)
+        return CompactionBlock(first, compacted, recent)
+
+    def _cut_section(
+        self, record: LoopRecord, turn_map: TurnMap, config: CompactionConfig, turns: range
+    ) -> CompactedSection | None:
+        covered = _as_range(turns)
+        if covered is None:
+            return None
+        most = config.tool_output_max_lines
+        messages = [m.message for m in turn_map.messages_for_range(covered, record.messages)]
+        return CompactedSection(covered, tuple(cut_message(m, most) or m for m in messages))
+
+
+def _build_line(line: str) -> Message:
+    return Message("user", (Text(line),), "tenfold")
+
+
+def _find_sections(turn_map: TurnMap, config: CompactionConfig, *, latest: bool) -> RunSections:
+    return divide_steps(turn_map.turn_count(), config.keep_first_turns, config.keep_recent_turns, latest=latest)
+
+
+def _as_range(turns: range) -> TurnRange | None:
+    return TurnRange(turns.start, turns.stop - 1) if turns else None
+
+
+# -- a user's own ------------------------------------------------------------------------------------------------------
+
+
+def with_strategy(
+    strategy: BlockCompactionStrategy,
+    counter: Counter,
+    *,
+    config: ContextConfig | None = None,
+    summary: SummarySettings | None = None,
+) -> Policy:
+    """Builds the preset `blocks` with a user's strategy in place of the stage `OverlayStage`, for sessions.
+
+    If the strategy does not reach the target, the preset's later stages run, as they do after its own overlay.
+    """
+    config = config or ContextConfig()
+    base = config.build_policy(counter, summary=summary)
+    overlay = next(stage for stage in base.stages if isinstance(stage, OverlayStage))
+    own = UserStrategy(strategy, replace(config.compaction, block_strategy=None))
+    stages = tuple(StrategyStage(own, overlay) if stage is overlay else stage for stage in base.stages)
+    return replace(base, stages=stages, writer=StrategyWriter(own))
+
+
+def build_strategy_policy(  # noqa: PLR0913 - the design's own settings, one each
+    counter: Counter,
+    *,
+    block_strategy: str,
+    summary: SummarySettings | None = None,
+    keep_first_turns: int = CompactionConfig().keep_first_turns,
+    keep_recent_turns: int = CompactionConfig().keep_recent_turns,
+    max_summary_tokens: int = CompactionConfig().max_summary_tokens,
+    tool_output_max_lines: int = CompactionConfig().tool_output_max_lines,
+    focus_message: str = "",
+) -> Policy:
+    """Does the same for a settings file: `policy = "tenfold.designs.blocks:build_strategy_policy"`.
+
+    `block_strategy` names the strategy, as `package.module:name` or by its entry point in `tenfold.strategies`.
+    """
+    strategy = cast("BlockCompactionStrategy", load_plugin("strategies", block_strategy))
+    config = CompactionConfig(
+        keep_first_turns=keep_first_turns,
+        keep_recent_turns=keep_recent_turns,
+        max_summary_tokens=max_summary_tokens,
+        tool_output_max_lines=tool_output_max_lines,
+        focus_message=focus_message or None,
+    )
+    return with_strategy(strategy, counter, config=ContextConfig(compaction=config), summary=summary)
+
+
+class StrategyInput(Struct, frozen=True):
+    """What a strategy is given of a run: the original messages as a record, and the turn of each position."""
+
+    record: LoopRecord
+    turn_map: TurnMap
+    turns: dict[int, int]
+
+
+class UserStrategy(Struct, frozen=True):
+    """A user's strategy with its configuration."""
+
+    strategy: BlockCompactionStrategy
+    config: CompactionConfig
+
+    def collect_input(self, draft: Draft, run: RunPieces) -> StrategyInput:
+        """Collects the run's original messages from the log, including those that a Block hides."""
+        pieces = draft.pieces[run.first : run.last]
+        path = draft.view.path
+        entries = [(p, get_message(path.get_entry(p))) for p in range(pieces[0].first, pieces[-1].last + 1)]
+        originals = [(p, m) for p, m in entries if m is not None]
+        messages = assign_turns([m for _, m in originals], run.run_id)
+        turns = {p: each.turn_id.turn_index for (p, _), each in zip(originals, messages, strict=True) if each.turn_id}
+        return StrategyInput(LoopRecord(run.run_id, messages), TurnMap.from_messages(messages), turns)
+
+
+class StrategyStage(Struct, frozen=True):
+    """A Stage that plans with a user's strategy: first and recent turns stay, one text replaces those between."""
+
+    user_strategy: UserStrategy
+    overlay: OverlayStage
+    name: ClassVar[str] = "strategy"
+    structural: ClassVar[bool] = False
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """See `Stage.apply`."""
+        return overlay_runs(draft, goal, self.overlay.scope, self.overlay.max_summary_tokens, self._plan_loop)
+
+    def _plan_loop(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
+        inputs = self.user_strategy.collect_input(draft, run)
+        count = inputs.turn_map.turn_count()
+        parts = divide_steps(count, self.overlay.keep_first, self.overlay.keep_recent, latest=latest)
+        section = None
+        if latest:
+            parts, section = self._choose_sections(inputs, parts, count)
+        for index in range(run.first, run.last):
+            if _find_turn(draft.pieces[index], inputs) in parts.recent:
+                draft = draft.with_piece(index, self._build_recent(draft, index, inputs, section))
+        middle = [i for i in range(run.first, run.last) if _find_turn(draft.pieces[i], inputs) in parts.middle]
+        if not middle:
+            return draft
+        return self._build_middle(draft, goal, range(middle[0], middle[-1] + 1), budget)
+
+    def _choose_sections(
+        self, inputs: StrategyInput, parts: RunSections, count: int
+    ) -> tuple[RunSections, CompactedSection | None]:
+        """Returns the sections that the strategy chose, or the default ones if its ranges make no sense."""
+        user = self.user_strategy
+        first = run_without_model(lambda: user.strategy.keep_first(inputs.record, inputs.turn_map, user.config)).value
+        recent = run_without_model(lambda: user.strategy.keep_recent(inputs.record, inputs.turn_map, user.config))
+        section = recent.value if isinstance(recent.value, CompactedSection) else None
+        begin = first.end_turn + 1 if isinstance(first, TurnRange) else 0
+        missing = parts.recent.start if recent.error else count
+        end = missing if section is None else section.range.start_turn
+        if begin > end or (section is not None and section.range.end_turn != count - 1):
+            return parts, None
+        return RunSections(range(begin), range(begin, end), range(end, count)), section
+
+    def _build_recent(
+        self, draft: Draft, index: int, inputs: StrategyInput, section: CompactedSection | None
+    ) -> DraftPiece:
+        """Returns the piece with the strategy's messages, if they match the originals one to one; else cuts outputs."""
+        piece = draft.pieces[index]
+        messages = _map_by_position(inputs, section) if section is not None else {}
+        shown = piece.get_visible_messages()
+        if piece.protected_reason or not all(
+            s.position in messages and _can_replace(s.message, messages[s.position]) for s in shown if s.is_original
+        ):
+            return cut_outputs(draft, index, self.overlay.tool_output_max_lines)
+        calls = {c.id for s in shown for c in get_tool_calls(s.message)}
+        free = [n for n, s in enumerate(shown) if s.message.role == "tool" and can_take_text(s.message, calls)]
+        changed = [n for n in free if shown[n].is_original and messages[shown[n].position] != shown[n].message]
+        show, tokens = [to_shown_item(s) for s in shown], list(draft.measure_visible(shown))
+        for n, size in zip(
+            changed, draft.measure_messages([messages[shown[n].position] for n in changed]), strict=True
+        ):
+            show[n], tokens[n] = (
+                Substitute(replace(messages[shown[n].position], native=None), shown[n].original_position),
+                size,
+            )
+        if not changed or sum(tokens) >= piece.tokens:
+            return piece
+        why = "as the strategy keeps it"
+        return replace(
+            piece, kind="strategy", shown_items=tuple(show), sizes=tuple(tokens), tokens=sum(tokens), reason=why
+        )
+
+    def _build_middle(self, draft: Draft, goal: Goal, span: range, budget: int) -> Draft:
+        covered = draft.pieces[span.start : span.stop]
+        if not any(
+            p.units[0].block_part is None
+            and p.get_visible_messages()
+            and p.get_visible_messages()[0].message.role == "assistant"
+            for p in covered
+        ):
+            return draft
+        written = summarize_middle(draft, goal, span, budget)
+        if written is not None:
+            return written
+        steps = [s for s in find_steps(draft, RunPieces("", span.start, span.stop)) if s.stop <= span.stop]
+        return replace_with_lines(draft, steps, budget, focus=goal.focus)
+
+
+def _find_turn(piece: DraftPiece, inputs: StrategyInput) -> int:
+    """Returns the turn of a piece, -1 for one without messages of the run."""
+    return next((inputs.turns[p] for p in range(piece.first, piece.last + 1) if p in inputs.turns), -1)
+
+
+def _map_by_position(inputs: StrategyInput, section: CompactedSection) -> dict[int, Message]:
+    """Maps positions to the section's messages; empty if they do not match the originals one to one."""
+    covered = range(section.range.start_turn, section.range.end_turn + 1)
+    positions = [p for p, turn in inputs.turns.items() if turn in covered]
+    return dict(zip(positions, section.messages, strict=True)) if len(positions) == len(section.messages) else {}
+
+
+def _can_replace(old: Message, new: Message) -> bool:
+    """Whether one message may replace another: it has the same role and answers the same tool call."""
+    before, after = get_tool_result(old), get_tool_result(new)
+    return old.role == new.role and (before.call_id if before else "") == (after.call_id if after else "")
+
+
+class StrategyWriter(Struct, frozen=True):
+    """The Writer of a user's strategy: it turns the compacted section into text, checked and within its token budget.
+
+    Turns that the section leaves out get one line each. So do all turns if the strategy returns nothing or raises.
+    """
+
+    user_strategy: UserStrategy
+
+    def write(self, job: WritingJob) -> WritingGenerator:
+        """See `Writer.write`."""
+        draft = start_draft(job.view, lambda shown: [0] * len(shown), lambda messages: [0] * len(messages))
+        every = find_runs(draft)
+        runs = [r for r in every if draft.pieces[r.first].first <= job.piece.first]
+        run = runs[-1]
+        if job.piece.last > draft.pieces[run.last - 1].last:
+            return (yield from LineWriter().write(job))
+        inputs = self.user_strategy.collect_input(draft, run)
+        user = self.user_strategy
+
+        def call_strategy() -> StrategyReturn[CompactedSection | None]:
+            return user.strategy.keep_compacted(inputs.record, inputs.turn_map, user.config, run is every[-1])
+
+        notes = _find_strategy_errors(user, inputs) if run is every[-1] else ()
+        result = yield from run_with_asks(call_strategy)
+        section = result.value
+        if not isinstance(section, CompactedSection):
+            why = result.error or ("it gave None" if section is None else f"it gave a {type(section).__name__}")
+            note = f"keep_compacted of the block strategy was of no use ({why}); lines were written in its place"
+            return write_lines(job, (*notes, note), result.spent)
+        written = _write_section(job, inputs, section, result.spent)
+        return replace(written, notes=(*notes, *written.notes))
+
+
+def _find_strategy_errors(user: UserStrategy, inputs: StrategyInput) -> tuple[str, ...]:
+    """Lists the errors of the strategy's range methods. They run again here, since a plan cannot hold notes."""
+    first = run_without_model(lambda: user.strategy.keep_first(inputs.record, inputs.turn_map, user.config)).error
+    recent = run_without_model(lambda: user.strategy.keep_recent(inputs.record, inputs.turn_map, user.config)).error
+    errors = (("keep_first", first), ("keep_recent", recent))
+    return tuple(f"{name} of the block strategy was of no use ({why})" for name, why in errors if why)
+
+
+def _write_section(
+    job: WritingJob, inputs: StrategyInput, section: CompactedSection, spent: ModelCost
+) -> SummaryResult:
+    covered = range(section.range.start_turn, section.range.end_turn + 1)
+    texts = [get_text(m) for m in section.messages if m.origin != "human"]
+    rest = [m for p, m in job.items if inputs.turns.get(p, -1) not in covered and p in inputs.turns]
+    story = "\n".join(t for t in (*texts, render_lines(rest, job.budget, job.count)) if t)
+    notes: tuple[str, ...] = ()
+    expected = Expectation(build_source(job.items, job.facts, "\n".join(job.previous)), job.budget)
+    wrong = [f for f in check_summary(story, finish="stop", expected=expected, count=job.count) if f.kind != "too_long"]
+    if wrong:
+        story = mend_summary(story, wrong)
+        notes = (f"the strategy's text was mended by code ({'; '.join(str(f) for f in wrong[:3])})",)
+    if not story:
+        return write_lines(job, notes, spent)
+    if job.count([story])[0] > job.budget:
+        lines = [LabelledLine("", line) for line in story.split("\n") if line.strip()]
+        story = "\n".join(f.line for f in fit_lines(lines, job.budget - len(lines), job.count))
+    return SummaryResult(clean_text(story), "model" if spent.calls else "extractive", notes, spent)

@@ -1,0 +1,102 @@
+"""Runs a method of a user's strategy, whether it is a plain function, a coroutine or a generator.
+
+A generator yields Asks and is sent Answers. A coroutine awaits `ask_model`, and may await anything else. Coroutines run
+on an event loop of their own, so they work under the sync driver, the async driver and inside a running loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from queue import SimpleQueue
+from typing import cast
+
+from msgspec import Struct
+
+from tenfold.record.ask import Answer, Ask
+from tenfold.record.block import ModelCost
+from tenfold.summarize.ladder import add_costs
+
+AskGenerator = Generator[Ask, Answer, object]
+PendingAsk = tuple[Ask, Future[Answer]]
+_ASK_QUEUE: ContextVar[SimpleQueue[PendingAsk | None]] = ContextVar("tenfold-asking")
+NO_MODEL_ERROR = "no model may be asked here: plans are made more than once"
+
+
+class StrategyResult(Struct, frozen=True):
+    """The result of a method: its value or the error it raised, and what its Asks cost."""
+
+    value: object = None
+    error: str = ""
+    spent: ModelCost = ModelCost()
+
+
+async def ask_model(ask: Ask) -> Answer:
+    """Sends an Ask from a strategy's coroutine. A failed call is an Answer with `error` set, not an exception."""
+    reply: Future[Answer] = Future()
+    _ASK_QUEUE.get().put((ask, reply))
+    return await asyncio.wrap_future(reply)
+
+
+def run_without_model(method: Callable[[], object]) -> StrategyResult:
+    """Runs a method that may not ask a model: every Ask is answered with an error that says so."""
+    work = run_with_asks(method)
+    try:
+        asks = next(work)
+        while True:
+            asks = work.send(tuple(Answer(error=NO_MODEL_ERROR) for _ in asks))
+    except StopIteration as stop:
+        result: StrategyResult = stop.value
+        return result
+
+
+def run_with_asks(method: Callable[[], object]) -> Generator[tuple[Ask, ...], tuple[Answer, ...], StrategyResult]:
+    """Runs a method and yields its Asks one at a time. If the method raises, the result holds the `error`."""
+    spent = ModelCost()
+    try:
+        value = method()
+        work = _as_generator(value)
+        if work is None:
+            return StrategyResult(value)
+        ask = next(work)
+        while True:
+            (answer,) = yield (ask,)
+            spent = add_costs(spent, answer.spent) if answer.spent.calls else spent
+            ask = work.send(answer)
+    except StopIteration as stop:
+        return StrategyResult(stop.value, "", spent)
+    except Exception as exc:  # noqa: BLE001 - a user's code may raise anything; it is noted, and the default stands in
+        return StrategyResult(None, f"it raised {type(exc).__name__}: {exc}", spent)
+
+
+def _as_generator(value: object) -> AskGenerator | None:
+    if inspect.isgenerator(value):
+        return cast("AskGenerator", value)
+    return _drive_coroutine(value) if isinstance(value, Awaitable) else None
+
+
+def _drive_coroutine(awaitable: Awaitable[object]) -> AskGenerator:
+    """Runs a coroutine on an event loop in its own thread, and yields its Asks. Closing the generator cancels it."""
+    asks: SimpleQueue[PendingAsk | None] = SimpleQueue()
+
+    async def await_work() -> object:
+        _ASK_QUEUE.set(asks)
+        return await awaitable
+
+    with ThreadPoolExecutor(1, thread_name_prefix="tenfold-strategy") as pool:
+        future = pool.submit(lambda: asyncio.run(await_work()))
+        future.add_done_callback(lambda _: asks.put(None))
+        pending = asks.get()
+        try:
+            while pending is not None:
+                pending[1].set_result((yield pending[0]))
+                pending = asks.get()
+        except GeneratorExit:
+            while pending is not None:
+                pending[1].cancel()
+                pending = asks.get()
+            raise
+        return future.result()

@@ -1,0 +1,88 @@
+"""The design behind the preset `tail`, under its own names.
+
+The design's words, and what they are called in Tenfold:
+
+- *turn*: an exchange, which is a user message and the steps up to the next one. *Split turn*: the cut lies inside it.
+- *compaction entry*: a Block. Its *first kept entry* (the design has three names for the id: `retained_from_id`,
+  `first_kept_entry_id`, `firstKeptEntryId`) is the first message after what the Block covers.
+- `reserve_tokens`, `keep_recent_tokens` (also `retain_recent_tokens`): `trigger.Reserve`, bounds for large windows.
+- *session file*, *leaf*: the log, and the entry where its head is. `fromId` of a branch summary: the design stores the
+  new parent in it. Here that is `BranchSummary.parent`; `previous_leaf` is the end of the branch that was left.
+- `_refresh_context_tokens_from_session()`: `Session.reading`, in which usage from before a Block is never counted.
+- *phase*: `TailHarness.phase`. The host makes the model calls of the conversation itself.
+
+`Session` and the policy `tail` do the compaction; this package only gives it the design's interface.
+"""
+
+from __future__ import annotations
+
+from tenfold.designs.tail.agent_face import CompactOptions, TailHarness
+from tenfold.designs.tail.compaction import (
+    Compaction,
+    CompactionDetails,
+    CompactionPreparation,
+    CompactionResult,
+    CompactionSettings,
+    serialize_conversation,
+    should_compact,
+)
+from tenfold.designs.tail.context_tokens import (
+    calculate_context_tokens,
+    estimate_context_tokens,
+    estimate_tokens,
+    find_last_usage,
+)
+from tenfold.designs.tail.hook_events import (
+    AutoCompactionEnd,
+    AutoCompactionStart,
+    SessionBeforeCompact,
+    SessionBeforeCompactResult,
+    SessionBeforeTree,
+    SessionBeforeTreeResult,
+    SessionCompact,
+    SessionTree,
+    is_context_overflow,
+)
+from tenfold.designs.tail.session_context import (
+    BranchSummaryResult,
+    CompactionEntry,
+    append_compaction,
+    build_session_context,
+    collect_entries_for_branch_summary,
+    generate_branch_summary,
+    get_compaction_entry,
+    prepare_branch_entries,
+)
+
+__all__ = [
+    "AutoCompactionEnd",
+    "AutoCompactionStart",
+    "BranchSummaryResult",
+    "CompactOptions",
+    "Compaction",
+    "CompactionDetails",
+    "CompactionEntry",
+    "CompactionPreparation",
+    "CompactionResult",
+    "CompactionSettings",
+    "SessionBeforeCompact",
+    "SessionBeforeCompactResult",
+    "SessionBeforeTree",
+    "SessionBeforeTreeResult",
+    "SessionCompact",
+    "SessionTree",
+    "TailHarness",
+    "append_compaction",
+    "build_session_context",
+    "calculate_context_tokens",
+    "collect_entries_for_branch_summary",
+    "estimate_context_tokens",
+    "estimate_tokens",
+    "find_last_usage",
+    "generate_branch_summary",
+    "get_compaction_entry",
+    "is_context_overflow",
+    "prepare_branch_entries",
+    "serialize_conversation",
+    "should_compact",
+]

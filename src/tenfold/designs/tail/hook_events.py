@@ -1,0 +1,119 @@
+"""The design's events and hook results as values, and the test for a provider error that means an overflow."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+
+from tenfold.designs.tail.compaction import CompactionPreparation, CompactionResult
+from tenfold.designs.tail.session_context import CompactionEntry
+from tenfold.llm.overflow import is_overflow
+from tenfold.record.entry import Entry
+from tenfold.session.branches import BranchEntries
+
+EventName = Literal[
+    "session_before_compact",
+    "session_compact",
+    "session_before_tree",
+    "session_tree",
+    "auto_compaction_start",
+    "auto_compaction_end",
+    "save_point",
+    "agent_end",
+    "settled",
+]
+
+
+class SessionBeforeCompact(Struct, frozen=True):
+    """A compaction is about to be written. A handler may cancel it or supply its result."""
+
+    type: ClassVar[EventName] = "session_before_compact"
+    preparation: CompactionPreparation
+    branch_entries: tuple[Entry, ...]
+    custom_instructions: str
+
+
+class SessionBeforeCompactResult(Struct, frozen=True):
+    """What a handler may return: `cancel`, or a `compaction` that is used as it is, without a model call."""
+
+    cancel: bool = False
+    compaction: CompactionResult | None = None
+
+
+class SessionCompact(Struct, frozen=True):
+    """A compaction was appended. Carries the new entry."""
+
+    type: ClassVar[EventName] = "session_compact"
+    compaction_entry: CompactionEntry
+    from_hook: bool
+
+
+class AutoCompactionStart(Struct, frozen=True):
+    """An automatic compaction begins."""
+
+    type: ClassVar[EventName] = "auto_compaction_start"
+    reason: Literal["threshold", "overflow"]
+
+
+class AutoCompactionEnd(Struct, frozen=True):
+    """An automatic compaction ended. `will_retry` means that the request that was too long is sent again."""
+
+    type: ClassVar[EventName] = "auto_compaction_end"
+    result: CompactionResult | None = None
+    aborted: bool = False
+    will_retry: bool = False
+    error_message: str = ""
+
+
+class SessionBeforeTree(Struct, frozen=True):
+    """The user is about to move to another entry. A handler may cancel, supply a summary or change instructions."""
+
+    type: ClassVar[EventName] = "session_before_tree"
+    target_id: str
+    old_leaf_id: str | None
+    entries_to_summarize: BranchEntries
+    custom_instructions: str
+
+
+class SessionBeforeTreeResult(Struct, frozen=True):
+    """What a handler may return: `cancel`, a `summary` instead of the model's, or other `custom_instructions`."""
+
+    cancel: bool = False
+    summary: str = ""
+    custom_instructions: str = ""
+
+
+class SessionTree(Struct, frozen=True):
+    """The session moved to another entry. `summary_entry_id` is the branch summary there, "" if there is none."""
+
+    type: ClassVar[EventName] = "session_tree"
+    new_leaf_id: str | None
+    old_leaf_id: str | None
+    summary_entry_id: str
+
+
+class Milestone(Struct, frozen=True):
+    """A run was stored (`save_point`), it ended (`agent_end`), or nothing is left to do (`settled`)."""
+
+    type: Literal["save_point", "agent_end", "settled"]
+
+
+TailEvent = (
+    SessionBeforeCompact
+    | SessionCompact
+    | AutoCompactionStart
+    | AutoCompactionEnd
+    | SessionBeforeTree
+    | SessionTree
+    | Milestone
+)
+
+_NO_BODY_ERROR = re.compile(r"^400\b.{0,20}\(no body\)", re.IGNORECASE)
+"""How one provider of this design reports an overflow. From others it may mean anything, so `is_overflow` omits it."""
+
+
+def is_context_overflow(error: str) -> bool:
+    """Whether a provider's error says that the request was too long. A rate limit that mentions tokens does not."""
+    return is_overflow(error) or bool(_NO_BODY_ERROR.search(error))

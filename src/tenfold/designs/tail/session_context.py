@@ -1,0 +1,263 @@
+"""The design's session functions: append a compaction, build the context at a leaf, summarise a branch.
+
+They read and write a Tenfold session and return values with the design's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.config.policy import Policy
+from tenfold.config.presets.tail import tail
+from tenfold.designs.tail.compaction import CompactionDetails, CompactionResult, extract_details, strip_summary_marks
+from tenfold.engine.compact import Call, compact
+from tenfold.engine.drive import Answerer, run_engine
+from tenfold.errors import NotFoundError, UsageError
+from tenfold.facts.parse import get_text_before_facts
+from tenfold.meter.counters import CharacterCounter, measure_messages
+from tenfold.plan.stages.cut import CutAtStage
+from tenfold.recall.expand import open_path
+from tenfold.record.ask import Answer, Outcome
+from tenfold.record.block import Block, Substitute
+from tenfold.record.entry import BranchSummary, Entry, MessageEntry, Setting, get_message
+from tenfold.record.message import Message, get_text
+from tenfold.session import Session
+from tenfold.session.branches import (
+    CLOSING,
+    NO_CONTENT,
+    OPENING,
+    BranchEntries,
+    BranchOptions,
+    extract_file_facts,
+    get_common_ancestor,
+    get_left_entries,
+    select_messages,
+    summarize_branch,
+)
+from tenfold.store.ids import IDS, get_current_time
+from tenfold.trigger.limits import Demand
+from tenfold.view.fold import View
+from tenfold.view.path import Path
+from tenfold.wire.marks import extract_summary_text
+
+
+class CompactionEntry(Struct, frozen=True):
+    """A Block under the design's names. `timestamp` is ISO 8601, UTC.
+
+    `from_hook` means that a hook supplied it. Its id, token count and files are then exactly those of the hook.
+    """
+
+    id: str
+    parent_id: str | None
+    timestamp: str
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: CompactionDetails
+    from_hook: bool = False
+
+    @property
+    def result(self) -> CompactionResult:
+        """The same values as a `CompactionResult`."""
+        return CompactionResult(self.summary, self.first_kept_entry_id, self.tokens_before, self.details)
+
+
+class SessionContext(Struct, frozen=True):
+    """The messages that the model sees at a leaf, and the last model and thinking level set on the path."""
+
+    messages: tuple[Message, ...]
+    model: str | None
+    thinking_level: str | None
+
+
+class SuppliedCompaction(Struct, frozen=True):
+    """What a hook states about a summary that it supplies. Stored on the Block as JSON."""
+
+    retained_from_id: str
+    tokens_before: int
+    read_files: tuple[str, ...] = ()
+    modified_files: tuple[str, ...] = ()
+
+
+def append_compaction(session: Session, result: CompactionResult, *, demand: Demand = "manual") -> Outcome:
+    """Appends an existing summary unchanged, as a Block over everything before `result.retained_from_id`.
+
+    The Block becomes the new leaf. It must cover whole steps and be smaller than what it replaces; otherwise nothing is
+    appended and the Outcome says why. Raises `NotFoundError` unless the id begins a message or a step in view.
+    """
+    path = session.view.path
+    ids = {path.get_entry(unit.first).id: unit.first for unit in session.view.units}
+    if session.view.open_step is not None:
+        ids[path.get_entry(session.view.open_step.first).id] = session.view.open_step.first
+    if result.retained_from_id not in ids:
+        raise NotFoundError(
+            f"{result.retained_from_id!r} opens nothing in view: the tail must begin with a message or a whole step"
+        )
+    policy = replace(session.policy, stages=(CutAtStage(ids[result.retained_from_id]),))
+    details = result.details
+    supplied = SuppliedCompaction(
+        result.retained_from_id, result.tokens_before, details.read_files, details.modified_files
+    )
+    answer = Answer(text=result.summary, supplied_details=msgspec.json.encode(supplied).decode())
+    view = session.view
+    call = Call(demand, to=1, model=session.model, has_before_hooks=True)
+    effects = compact(view, policy, call, session.freeze_measures(view), now=get_current_time(), new_id=IDS.generate)
+    return session.apply_result(run_engine(effects, Answerer(before_hooks=(lambda _: answer,))), view)
+
+
+def get_compaction_entry(session: Session, block: str) -> CompactionEntry:
+    """Returns a Block of this session under the design's names. Raises `NotFoundError` if the id is not a Block's."""
+    place = session.address
+    located = place.store.locate(place.namespace, block)
+    entry = located.entry
+    if not isinstance(entry, Block):
+        raise NotFoundError(f"{block} is no compaction but a {type(entry).__name__.lower()} entry")
+    says = [s.message for r in entry.replacements for s in r.shown_items if isinstance(s, Substitute)]
+    last = max(r.last for r in entry.replacements)
+    path = open_path(place.store, place.namespace, located)
+    kept = next((e.id for e in path.get_entries(last + 1, path.length - 1) if get_message(e) is not None), "")
+    compaction = CompactionEntry(
+        entry.id,
+        entry.parent,
+        datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
+        strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
+        kept,
+        entry.tokens_before,
+        extract_details(entry.facts),
+    )
+    if not entry.supplied_details:
+        return compaction
+    try:
+        supplied = msgspec.json.decode(entry.supplied_details.encode(), type=SuppliedCompaction)
+    except (
+        msgspec.ValidationError,
+        msgspec.DecodeError,
+    ):  # another kind of hook supplied it: mark it, and keep the figures of the Block
+        return replace(compaction, from_hook=True)
+    return replace(
+        compaction,
+        first_kept_entry_id=supplied.retained_from_id,
+        tokens_before=supplied.tokens_before,
+        details=CompactionDetails(supplied.read_files, supplied.modified_files),
+        from_hook=True,
+    )
+
+
+_NEWEST_LEAF = "\0newest"
+
+
+def build_session_context(entries: Sequence[Entry], leaf: str | None = _NEWEST_LEAF) -> SessionContext:
+    """Builds what the model sees at a leaf of a tree of entries, by folding the path from the root.
+
+    `leaf` None means before the first entry. An unknown leaf, or the default, means the last entry. The path ends at a
+    missing parent.
+    """
+    known: Mapping[str, Entry] = {e.id: e for e in entries}
+    at = None if leaf is None else known.get(leaf, entries[-1] if entries else None)
+    path: list[Entry] = []
+    while at is not None:
+        path.append(at)
+        at = known.get(at.parent) if at.parent is not None else None
+    path.reverse()
+    model = thinking = None
+    for entry in path:
+        if isinstance(entry, Setting):
+            model = entry.value if entry.key == "model" else model
+            thinking = entry.value if entry.key == "thinking" else thinking
+        elif isinstance(entry, MessageEntry) and entry.usage is not None and entry.usage.model:
+            model = entry.usage.model
+    return SessionContext(tuple(View.from_path(Path(path)).get_messages()), model, thinking)
+
+
+class CollectedEntries(Struct, frozen=True):
+    """The entries of a branch that would be left, oldest first with their positions, and where it forks off."""
+
+    entries: BranchEntries
+    common_ancestor_id: str | None
+
+
+class BranchPreparation(Struct, frozen=True):
+    """The messages of a branch that would be summarised, their size in tokens, and the files that it touched."""
+
+    messages: tuple[Message, ...]
+    file_ops: CompactionDetails
+    total_tokens: int
+
+
+class BranchSummaryResult(Struct, frozen=True):
+    """The summary of a branch. Without one, `aborted` is True or `error` says why."""
+
+    summary: str = ""
+    read_files: tuple[str, ...] = ()
+    modified_files: tuple[str, ...] = ()
+    aborted: bool = False
+    error: str = ""
+
+
+def collect_entries_for_branch_summary(session: Session, old_leaf: str | None, target: str) -> CollectedEntries:
+    """Collects the entries between the deepest common ancestor (exclusive) and the old leaf, across compactions.
+
+    Without an old leaf there are no entries and no ancestor. Raises `NotFoundError` for an unknown id.
+    """
+    if old_leaf is None:
+        return CollectedEntries((), None)
+    place = session.address
+    old, new = (
+        open_path(place.store, place.namespace, place.store.locate(place.namespace, each))
+        for each in (old_leaf, target)
+    )
+    left = get_left_entries(old, new)
+    return CollectedEntries(left, get_common_ancestor(old, left))
+
+
+def prepare_branch_entries(
+    entries: BranchEntries, budget: int = 0, *, policy: Policy | None = None
+) -> BranchPreparation:
+    """Selects the newest messages within the token budget (0: no limit), without tool results, and all touched files.
+
+    The messages are in order, oldest first. The policy's counter counts them; without a policy it is characters / 4.
+    """
+    policy = policy or tail(CharacterCounter())
+    items = select_messages(entries, budget=budget, policy=policy)
+    messages = tuple(m for _, m in items)
+    return BranchPreparation(
+        messages, extract_details(extract_file_facts(entries)), sum(measure_messages(messages, policy.counter))
+    )
+
+
+def generate_branch_summary(
+    entries: BranchEntries,
+    policy: Policy,
+    answerer: Answerer,
+    *,
+    custom_instructions: str = "",
+    replace_instructions: bool = False,
+    window: int | None = None,
+) -> BranchSummaryResult:
+    """Summarises a branch. `custom_instructions` are added to the prompt, or replace it. Failures are in the result.
+
+    Raises `UsageError` for `replace_instructions` without `custom_instructions`.
+    """
+    if replace_instructions and not custom_instructions.strip():
+        raise UsageError("replace_instructions without custom_instructions: give the prompt that is to stand instead")
+    prompt, focus = (custom_instructions, "") if replace_instructions else ("", custom_instructions)
+    options = BranchOptions(has_summary=True, focus=focus, prompt=prompt, window=window)
+    result = run_engine(
+        summarize_branch(entries, policy, options, parent=None, consult=bool(answerer.before_hooks)), answerer
+    )
+    if isinstance(result.entry, BranchSummary):
+        files = extract_details(extract_file_facts(entries))
+        return BranchSummaryResult(get_branch_text(result.entry), files.read_files, files.modified_files)
+    aborted = result.outcome.status == "cancelled"
+    return BranchSummaryResult(aborted=aborted, error="" if aborted else result.outcome.reason or NO_CONTENT)
+
+
+def get_branch_text(entry: BranchSummary) -> str:
+    """Returns the text of a branch summary, without its tags, fixed sentences and facts."""
+    text = extract_summary_text(get_text(entry.message)) or get_text(entry.message)
+    return get_text_before_facts(text.removeprefix(OPENING).removesuffix(CLOSING).strip())

@@ -1,0 +1,467 @@
+"""The design behind the preset `tiers`, under its own names.
+
+    check_compaction_needed   prune_messages   summarize_messages   compact_with_summarization
+    the tool `compact`: `CompactTool`          the command `/compact`: `run_compact_command`
+    the status bar: `TokenUsage`, `format_status_line`
+    events: `ContextWarning`, `CompactionStatus`, from `build_listener`
+
+Messages are those of a provider, in any format. They are never changed in place: the result holds the shorter list. A
+tier is a stage of the policy, and the Block tells which tier was reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from tenfold.config.policy import Policy
+from tenfold.config.presets.tiers import CLOSING, DEFAULTS, OPENING, tiers
+from tenfold.engine.compact import Call
+from tenfold.errors import UsageError
+from tenfold.events import CompactionEnd, CompactionWarning, Event, Listener
+from tenfold.llm.model import Model
+from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
+from tenfold.plan.stages.condense import SUMMARY
+from tenfold.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
+from tenfold.plan.stages.summarize_older import SummarizeOlderStage
+from tenfold.record.ask import Outcome
+from tenfold.record.block import Block, ModelCost, Substitute
+from tenfold.record.message import Message, get_text
+from tenfold.session import AsyncSession, Session
+from tenfold.session.stateless import CompactResult, compact
+from tenfold.summarize.write import SummarySettings
+from tenfold.trigger.limits import Limits
+from tenfold.wire import WIRES, detect_wire, to_json_bytes
+from tenfold.wire.marks import extract_summary_text
+
+NativeMessage = Any
+"""A provider's message: a dict or an object of its SDK."""
+DEFAULT_WINDOW = 200_000
+MINIMUM_TOKENS = 10_000
+"""Below this context size the tool `compact` does nothing, so that a model does not compact again and again."""
+NOT_NEEDED = "No compaction needed"
+
+
+class CompactionConfig(Struct, frozen=True, kw_only=True):
+    """The design's configuration; sizes are in tokens. With `auto` False it compacts only on request.
+
+    `summarization_model` names the model that writes summaries. If it is None, that is the model passed to the
+    functions below, or that of the session's policy. `tenfold.llm.choose.choose` picks one by the provider.
+    """
+
+    context_window: int = DEFAULT_WINDOW
+    trigger_threshold: float = DEFAULTS.act_share
+    target_threshold: float = DEFAULTS.target_share
+    warning_threshold: float = DEFAULTS.warning_share
+    output_reserve: int = DEFAULTS.output_reserve
+    max_tool_output_tokens: int = TruncateOutputsStage().max_tokens
+    truncate_keep_tokens: int = TruncateOutputsStage().keep_tokens
+    protected_messages: int = RemoveOutputsStage().protected_messages
+    summarization_model: str | None = None
+    summary_role: str = "user"
+    auto: bool = True
+
+    def build_policy(self, counter: Counter | None = None, *, summary: SummarySettings | None = None) -> Policy:
+        """Builds the preset with these values. The default `counter` is the published cl100k vocabulary."""
+        excluded = ("context_window", "summarization_model", "auto")
+        knobs = {name: value for name, value in asdict(self).items() if name not in excluded}
+        base = summary or SummarySettings()
+        if self.summarization_model and not base.models:
+            base = replace(base, models=(self.summarization_model,))
+        return replace(tiers(counter or get_default_counter(), summary=base, **knobs), auto=self.auto)
+
+    @property
+    def limits(self) -> Limits:
+        """Trigger, target and warning in tokens, clamped so that they are usable in the smallest window."""
+        return self.build_policy().trigger.get_limits(self.context_window, output_reserve=0, floor=0)
+
+    @property
+    def available_tokens(self) -> int:
+        """The window minus the output reserve, which takes at most half of it."""
+        return self.limits.hard
+
+    @property
+    def trigger_tokens(self) -> int:
+        """The size at which compaction starts."""
+        return self.limits.soft
+
+    @property
+    def target_tokens(self) -> int:
+        """The size at which the tiers stop."""
+        return self.limits.target
+
+
+class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[compaction]`. Tenfold has `model` and `auto` in `[tenfold]`, the rest in `[tenfold.presets.tiers]`.
+
+    An empty `model` means an automatic choice. In `[tenfold]` write "auto" for that, since "" there uses no model.
+    """
+
+    model: str = ""
+    auto: bool = True
+    protected_messages: int = RemoveOutputsStage().protected_messages
+
+    def build_config(self) -> CompactionConfig:
+        """Builds the configuration with these values."""
+        return CompactionConfig(
+            summarization_model=self.model or None, auto=self.auto, protected_messages=self.protected_messages
+        )
+
+
+DEFAULT_CONFIG = CompactionConfig()
+"""The published configuration."""
+
+
+def get_default_counter() -> Counter:
+    """Returns the published counter, cl100k, or a count by characters if the vocabulary is not installed."""
+    return BytePairCounter("cl100k") if is_bpe_installed() else FALLBACK_CHOICE.counter
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+class TokenBreakdown(Struct, frozen=True):
+    """Tokens by role, including 4 per message. `tool_output_tokens` counts tool outputs in messages of any role."""
+
+    total: int
+    system: int
+    user: int
+    assistant: int
+    tool: int
+    tool_output_tokens: int
+    message_count: int
+
+
+def count_tokens(messages: Sequence[NativeMessage], *, counter: Counter | None = None) -> TokenBreakdown:
+    """Counts a list: text, thinking, tool names, arguments and results by vocabulary, images by their pixels."""
+    decoded = _decode_messages(messages)
+    each = list(zip(decoded, measure_messages(decoded, counter or get_default_counter()), strict=True))
+
+    def count_role(role: str) -> int:
+        return sum(size for message, size in each if message.role == role)
+
+    outputs = sum(size for message, size in each if message.origin == "tool")
+    total = sum(size for _, size in each)
+    return TokenBreakdown(
+        total,
+        count_role("system"),
+        count_role("user"),
+        count_role("assistant"),
+        count_role("tool"),
+        outputs,
+        len(messages),
+    )
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimates a text fast: bytes / 4. No decision uses it."""
+    return len(text.encode(errors="replace")) // 4
+
+
+class CompactionCheck(Struct, frozen=True):
+    """Whether a list has reached the trigger. `total_tokens` includes the system prompt and tools if given."""
+
+    total_tokens: int
+    trigger_tokens: int
+    needs_compaction: bool
+    message_count: int
+
+
+def check_compaction_needed(
+    messages: Sequence[NativeMessage],
+    config: CompactionConfig = DEFAULT_CONFIG,
+    *,
+    system: str = "",
+    tools: str = "",
+    counter: Counter | None = None,
+) -> CompactionCheck:
+    """Checks whether a list is at or above the trigger. A session does this by itself, see `Session`."""
+    count = counter or get_default_counter()
+    total = count_tokens(messages, counter=count).total + sum(count.count([t for t in (system, tools) if t]))
+    return CompactionCheck(total, config.trigger_tokens, total >= config.trigger_tokens, len(messages))
+
+
+# -- the tiers ---------------------------------------------------------------------------------------------------------
+
+PruningTier = Literal["None", "TruncateOutputs", "RemoveOldOutputs"]
+CompactionTier = Literal["None", "Mechanical", "Summarized"]
+
+
+class PruneResult(Struct, frozen=True):
+    """The result of tiers 1 and 2. `messages` is the new list; unmodified messages are the objects passed in."""
+
+    tokens_before: int
+    tokens_after: int
+    messages_modified: int
+    tier_reached: PruningTier
+    messages: list[NativeMessage]
+
+
+class SummarizationResult(Struct, frozen=True):
+    """A summary and its cost. If there is no summary, it is "" and `reason` says why."""
+
+    summary: str
+    api_usage: ModelCost | None
+    reason: str
+
+
+class CompactionResult(Struct, frozen=True):
+    """The result of all three tiers. `summary` is None unless the third one ran; `outcome` has all numbers."""
+
+    tokens_before: int
+    tokens_after: int
+    tier_reached: CompactionTier
+    summary: str | None
+    api_usage: ModelCost | None
+    messages: list[NativeMessage]
+    outcome: Outcome
+
+
+def prune_messages(
+    messages: Sequence[NativeMessage], config: CompactionConfig = DEFAULT_CONFIG, *, counter: Counter | None = None
+) -> PruneResult:
+    """Runs tiers 1 and 2 down to the configuration's target, synchronously and without a model."""
+    policy = config.build_policy(counter)
+    result = compact(messages, to=config.target_tokens, policy=replace(policy, stages=policy.stages[:2]))
+    shorter = [
+        r
+        for r in _get_replacements(result)
+        for s in r.shown_items
+        if isinstance(s, Substitute) and s.original_position is not None
+    ]
+    kinds = {r.kind for r in shorter}
+    tier: PruningTier = "TruncateOutputs" if kinds else "None"
+    tier = "RemoveOldOutputs" if RemoveOutputsStage.name in kinds else tier
+    outcome = result.outcome
+    return PruneResult(outcome.tokens_before, outcome.tokens_after, len(shorter), tier, result.messages)
+
+
+async def summarize_messages(
+    messages: Sequence[NativeMessage],
+    model: Model | None,
+    config: CompactionConfig = DEFAULT_CONFIG,
+    *,
+    counter: Counter | None = None,
+) -> SummarizationResult:
+    """Summarises the whole list under the seven headings. A failure of the model does not raise."""
+    policy = replace(_build_policy(config, counter, model), stages=(SummarizeOlderStage(protected_messages=0),))
+    target = min(config.target_tokens, max(1, count_tokens(messages, counter=policy.counter).total - 1))
+    result = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=model))
+    summary, spent = get_summary(result.session), result.outcome.spent
+    return SummarizationResult(summary or "", spent if spent.calls else None, "" if summary else result.outcome.reason)
+
+
+async def compact_with_summarization(
+    messages: Sequence[NativeMessage],
+    model: Model | None,
+    config: CompactionConfig = DEFAULT_CONFIG,
+    *,
+    counter: Counter | None = None,
+) -> CompactionResult:
+    """Runs all three tiers down to the configuration's target. Without a usable summary tiers 1 and 2 remain."""
+    policy = _build_policy(config, counter, model)
+    result = await asyncio.to_thread(
+        lambda: compact(messages, to=config.target_tokens, policy=policy, summarizer=model)
+    )
+    kinds = {r.kind for r in _get_replacements(result)}
+    tier: CompactionTier = "Summarized" if SUMMARY in kinds else "Mechanical" if kinds else "None"
+    outcome = result.outcome
+    return CompactionResult(
+        outcome.tokens_before,
+        outcome.tokens_after,
+        tier,
+        get_summary(result.session) if tier == "Summarized" else None,
+        outcome.spent if outcome.spent.calls else None,
+        result.messages,
+        outcome,
+    )
+
+
+def get_summary(session: Session, block: str = "") -> str | None:
+    """Returns the summary of the newest live Block with its facts, else the facts alone, else None.
+
+    The tags and fixed sentences around the text are left out. None as well if `block` is another Block's id.
+    """
+    newest = _get_newest_block(session)
+    if newest is None or not newest.id.startswith(block):
+        return None
+    says = [
+        s.message
+        for r in newest.replacements
+        for s in r.shown_items
+        if isinstance(s, Substitute) and s.original_position is None
+    ]
+    texts = [text for message in says if (text := extract_summary_text(get_text(message))) is not None]
+    return texts[-1].strip().removeprefix(OPENING).removesuffix(CLOSING).strip() if texts else None
+
+
+def _build_policy(config: CompactionConfig, counter: Counter | None, model: Model | None) -> Policy:
+    """Builds the policy. A model that was passed in is used even if the configuration names none."""
+    name = config.summarization_model or "default"
+    return config.build_policy(counter, summary=SummarySettings(models=(name,) if model is not None else ()))
+
+
+def _decode_messages(messages: Sequence[NativeMessage]) -> list[Message]:
+    items = [to_json_bytes(message) for message in messages]
+    return list(WIRES[detect_wire(items)].decode(items)) if items else []
+
+
+def _get_newest_block(session: Session) -> Block | None:
+    live = session.view.state.live_blocks
+    entry = session.view.path.get_entry(live[-1]) if live else None
+    return entry if isinstance(entry, Block) else None
+
+
+def _get_replacements(result: CompactResult) -> tuple[Any, ...]:
+    newest = _get_newest_block(result.session)
+    return newest.replacements if newest is not None else ()
+
+
+# -- what a user sees --------------------------------------------------------------------------------------------------
+
+
+class TokenUsage(Struct, frozen=True):
+    """The context in use and its window `max`, in tokens; 0 for an unknown window."""
+
+    used: int
+    max: int
+
+    @classmethod
+    def from_session(cls, session: Session, *, window: int | None = None) -> TokenUsage:
+        """Reads a session's context size."""
+        reading = session.take_reading(window=window)
+        return cls(reading.tokens, reading.window or 0)
+
+    @property
+    def percent(self) -> int:
+        """The percentage in use, rounded down."""
+        return self.used * 100 // self.max if self.max else 0
+
+
+def format_status_line(usage: TokenUsage) -> str:
+    """Formats the status bar's context use: `[ctx: 45%]`, or tokens if the window is unknown."""
+    return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {_format_tokens(usage.used)}]"
+
+
+class ContextWarning(Struct, frozen=True):
+    """`AgentEvent::ContextWarning`: the context is at 70 % or more, but below the trigger."""
+
+    used: int
+    max: int
+
+
+class CompactionStatus(Struct, frozen=True):
+    """`AgentEvent::CompactionStatus`: a compaction was done. Sizes are in tokens."""
+
+    before: int
+    after: int
+
+    @property
+    def line(self) -> str:
+        """The line that is shown for it."""
+        return f"— context compacted ({_format_tokens(self.before)} → {_format_tokens(self.after)} tokens) —"
+
+
+AgentEvent = ContextWarning | CompactionStatus
+
+
+def to_agent_event(event: Event) -> AgentEvent | None:
+    """Converts a Tenfold event to the design's, None if it has none."""
+    match event:
+        case CompactionWarning():
+            return ContextWarning(event.tokens, event.window)
+        case CompactionEnd():
+            return CompactionStatus(event.outcome.tokens_before, event.outcome.tokens_after)
+        case _:
+            return None
+
+
+def build_listener(handler: Callable[[AgentEvent], None]) -> Listener:
+    """Builds a listener for `Answerer(listen=...)` that passes the design's events to `handler`."""
+
+    def forward_event(event: Event) -> None:
+        converted = to_agent_event(event)
+        if converted is not None:
+            handler(converted)
+
+    return forward_event
+
+
+def _format_tokens(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k" if tokens >= 1_000 else str(tokens)
+
+
+# -- the tool and the command ------------------------------------------------------------------------------------------
+
+
+class CompactTool:
+    """The tool `compact`, with which a model frees context itself. It runs the three tiers and returns the summary."""
+
+    name = "compact"
+    description = (
+        "Make room in this conversation: earlier messages are shortened and, where that is not enough, summarized. "
+        "Call it before you begin with something new, after a large piece of work is finished, or when you notice that "
+        "you lose track of earlier messages. The result says what was kept."
+    )
+
+    def __init__(self, session: Session, *, window: int | None = None) -> None:
+        """`window` is the model's, in tokens, if the session does not know it."""
+        self._session, self._window = session, window
+
+    def build_schema(self, wire: str = "openai-chat") -> dict[str, object]:
+        """Builds the tool's definition for the requests of a wire. Raises `UsageError` for an unknown wire."""
+        focus = {"type": "string", "description": "What the summary should dwell on, if anything in particular."}
+        parameters: dict[str, object] = {"type": "object", "properties": {"focus": focus}, "required": []}
+        header = {"name": self.name, "description": self.description}
+        match wire:
+            case "openai-chat":
+                return {"type": "function", "function": {**header, "parameters": parameters}}
+            case "openai-responses":
+                return {"type": "function", **header, "parameters": parameters}
+            case "anthropic":
+                return {**header, "input_schema": parameters}
+            case "gemini":
+                return {**header, "parameters": parameters}
+            case _:
+                raise UsageError(f"no wire is called {wire!r}: anthropic, openai-chat, openai-responses or gemini")
+
+    def handle(self, arguments: Mapping[str, object] | None = None) -> str:
+        """Runs a call and returns its result as text. A failure is part of the text, not raised."""
+        call = self._build_call(arguments or {})
+        return call if isinstance(call, str) else self._format_outcome(self._session.compact(call))
+
+    async def ahandle(self, session: AsyncSession, arguments: Mapping[str, object] | None = None) -> str:
+        """Does the same through an `AsyncSession`."""
+        call = await asyncio.to_thread(self._build_call, arguments or {})
+        return call if isinstance(call, str) else self._format_outcome(await session.compact(call))
+
+    def _build_call(self, arguments: Mapping[str, object]) -> Call | str:
+        focus = arguments.get("focus") or ""
+        if not isinstance(focus, str):
+            return f"{self.name} takes an optional argument 'focus', a string"
+        call = replace(self._session.build_call(window=self._window), demand="tool", focus=focus)
+        if call.window is None:
+            return "Not compacted: the window of this conversation's model is not known"
+        used = self._session.take_reading(window=call.window).tokens
+        if used < MINIMUM_TOKENS:
+            return f"{NOT_NEEDED}: the context has {used:,} tokens, and this is of use from {MINIMUM_TOKENS:,} on"
+        return call
+
+    def _format_outcome(self, outcome: Outcome) -> str:
+        if outcome.status == "compacted":
+            status = CompactionStatus(outcome.tokens_before, outcome.tokens_after)
+            summary = get_summary(self._session, outcome.block) or "Only tool outputs were shortened."
+            return f"{status.line}\n\n{summary}"
+        if outcome.status == "nothing" and outcome.tokens_before <= outcome.target:
+            return NOT_NEEDED
+        return f"Not compacted: {outcome.reason}"
+
+
+def run_compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:
+    """Runs `/compact`, optionally followed by a focus, through all tiers. Raises `UsageError` for an unknown window."""
+    focus = line.strip().removeprefix("/compact").strip()
+    return session.compact(replace(session.build_call(window=window), demand="manual", focus=focus))

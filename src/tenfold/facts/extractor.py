@@ -1,0 +1,203 @@
+"""Extracts facts by code: rules, corrections, files, commands, errors, identifiers, decisions, to-dos, the request.
+
+It uses typed message parts and origins only. Tool output never becomes a rule, whatever it says. Injected context,
+demonstrations (origin harness) and Tenfold's own summaries yield nothing. It calls no model and does no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from tenfold.facts.identifiers import IdentifierCollector
+from tenfold.facts.instructions import extract_instructions, find_decisions
+from tenfold.facts.merge import REVERTED_NOTE, merge_facts
+from tenfold.facts.names import PROSE_OWNER, NameCollector
+from tenfold.facts.shell import FileEffect, get_program, is_read_only
+from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
+from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
+from tenfold.facts.tool_results import find_error_lines, has_taken_effect, is_refused, judge_result
+from tenfold.record.block import Fact, FactKind
+from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.text.excerpts import clip, clip_middle, flatten, normalize_key, take_edges, take_head
+from tenfold.text.redaction import redact_cached, redact_value
+from tenfold.wire.marks import STEP_PREFIX, strip_harness_text
+
+__all__ = ["extract_facts", "merge_facts"]
+
+MAX_COMMAND_CHARS = 170
+"""Most characters of a command that is shown. Its beginning and end tell it from others."""
+_MAX_START_POSITION = 2
+"""A range that starts deeper than this continues a conversation. System prompt and context may come before the first
+words of the user."""
+_FACT_KINDS: dict[str, FactKind] = {
+    "read": "file_read",
+    "write": "file_created",
+    "modify": "file_modified",
+    "delete": "file_deleted",
+    "rename": "file_renamed",
+    "revert": "file_modified",
+}
+
+
+def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
+    """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
+    reader = _FactReader()
+    for number, (at, message) in enumerate(entries):
+        if number == 0 and at > _MAX_START_POSITION:
+            reader.resume()
+        reader.read(at, message)
+    return merge_facts((), reader.finish())
+
+
+class _FactReader:
+    """Reads the messages once, and remembers open calls until their results arrive."""
+
+    def __init__(self) -> None:
+        self._facts: list[Fact] = []
+        self._identifiers = IdentifierCollector()
+        self._names = NameCollector()
+        self._pending: dict[str, ToolAction] = {}
+        self._text_action: ToolAction | None = None
+        self._existing_paths: set[str] = set()
+        self._open_file = ""
+        self._has_answer = False
+
+    def read(self, position: int, message: Message) -> None:
+        if message.origin in {"harness", "tenfold"}:
+            return
+        if message.origin == "tool" or message.role == "tool":
+            self._read_result(position, message)
+        elif message.origin == "model":
+            self._read_answer(position, message)
+        elif message.role == "user":
+            self._read_user_message(position, message)
+
+    def resume(self) -> None:
+        """Marks the messages as a continued conversation: what the user says first may correct earlier work."""
+        self._has_answer = True
+
+    def finish(self) -> list[Fact]:
+        return [*self._facts, *self._identifiers.build_facts(), *self._names.build_facts()]
+
+    def _read_user_message(self, position: int, message: Message) -> None:
+        text = "\n".join(strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
+        self._facts.extend(extract_instructions(position, text, first=not self._has_answer))
+        text = take_edges(text)
+        self._facts.extend(find_decisions(position, text))
+        self._facts.extend(parse_text_list(position, text, user=True))
+        self._identifiers.read_prose(position, text, "user")
+        self._names.read(position, text, PROSE_OWNER)
+        if len(text) > 300:
+            for line in find_error_lines(text, strict=True):
+                self._facts.append(
+                    Fact(kind="error", text=line, key=normalize_key(line), position=position, note="user")
+                )
+
+    def _read_answer(self, position: int, message: Message) -> None:
+        self._has_answer = True
+        calls = get_tool_calls(message)
+        for call in calls:
+            action = self._pending[call.id] = interpret_call(call, self._open_file)
+            arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
+            self._identifiers.read(position, take_head(arguments, 2_000), "model")
+            self._names.read(position, "\n".join(_list_strings(action.arguments)), _find_owner(action))
+        text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
+        text = take_edges(text)
+        if text and not text.startswith(STEP_PREFIX):  # else it is a step's line, returned by a host as an answer
+            self._facts.extend(find_decisions(position, text))
+            self._facts.extend(parse_text_list(position, text, user=False))
+            self._identifiers.read_prose(position, text, "model")
+        if text:
+            self._names.read(position, text, PROSE_OWNER)
+        text_call = None if calls else parse_text_action(message)
+        self._text_action = interpret_call(text_call, self._open_file) if text_call else None
+
+    def _read_result(self, position: int, message: Message) -> None:
+        result = get_tool_result(message)
+        text = get_text(message)
+        action = self._pending.pop(result.call_id, None) if result else self._text_action
+        self._text_action = None
+        self._open_file = find_open_file(text, self._open_file)
+        if action is None:
+            return
+        if not (action.verb == "read" and len(text) > 4_000):
+            self._identifiers.read(position, text, "tool")
+        self._names.read(position, text, _find_owner(action), from_tool=True)
+        self._add_outcome(position, action, text, is_error=bool(result and result.is_error))
+
+    def _add_outcome(self, position: int, action: ToolAction, text: str, *, is_error: bool) -> None:
+        outcome = judge_result(action, text, is_error=is_error, position=position)
+        self._facts.extend(outcome.errors)
+        if action.verb in {"shell", "other"}:
+            key = action.source if action.verb == "shell" else action.label
+            note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
+            self._facts.append(
+                Fact(kind="command", text=_shorten_command(action.label), key=key, position=position, note=note)
+            )
+        failed = not has_taken_effect(outcome.note)
+        is_shell = action.verb == "shell"
+        for effect in action.effects:
+            if is_shell and is_refused(outcome.errors, effect):
+                continue
+            if not failed or (is_shell and effect.is_certain):
+                self._add_file_effect(position, effect)
+                if effect.verb in {"write", "modify"} and not is_shell:
+                    self._facts.extend(
+                        parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
+                    )
+        if action.verb == "todo" and not failed:
+            self._facts.extend(parse_tool_list(position, action.arguments))
+
+    def _add_file_effect(self, position: int, effect: FileEffect) -> None:
+        kind = _FACT_KINDS.get(effect.verb)
+        if kind is None or not effect.path:
+            return
+        if kind == "file_created" and effect.path in self._existing_paths:
+            kind = "file_modified"
+        key = effect.target or effect.path
+        text = f"{effect.path} -> {effect.target}" if effect.target else effect.path
+        self._existing_paths.add(key)
+        if kind == "file_deleted":
+            self._existing_paths.discard(key)
+        is_revert = effect.verb == "revert"
+        self._facts.append(
+            Fact(
+                kind=kind,
+                text=text,
+                key=key,
+                position=position,
+                live=not is_revert,
+                note=REVERTED_NOTE if is_revert else "",
+            )
+        )
+
+
+def _list_strings(value: object, label: str = "") -> Iterator[str]:
+    """Yields the texts in a call's arguments, unescaped and without secrets."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _list_strings(inner, str(value.get("name", name) if name == "value" else name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _list_strings(inner, label)
+    else:
+        yield redact_value(label, str(value))
+
+
+_CD_PREFIX = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
+
+
+def _shorten_command(command: str) -> str:
+    """Returns a command on one line, without a leading `cd`; a long one loses its middle."""
+    return clip_middle(_CD_PREFIX.sub("", flatten(redact_cached(command))), MAX_COMMAND_CHARS)
+
+
+def _find_owner(action: ToolAction) -> str:
+    """Returns what the names of a call and its result belong to: the file it works on, else its program or tool."""
+    if action.effects:
+        return action.effects[0].target or action.effects[0].path
+    if action.verb != "shell":
+        return flatten(clip(action.source, 60))
+    parts = action.source.removeprefix("$ ").split(" && ")
+    return flatten(clip("$ " + get_program(next((part for part in parts if not is_read_only(part)), parts[0])), 60))

@@ -1,0 +1,68 @@
+"""The interface of a session format, and the values that formats exchange with the rest of the library.
+
+The ids of parsed entries are keys local to the session; `import_sessions` replaces them by UUIDv7 and keeps the order.
+Every entry keeps the exact bytes it came from, so the bytes of all entries, in file order, are the file. Nothing here
+reads or writes a file: `session_files` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from tenfold.record.entry import Entry
+from tenfold.record.message import Message
+from tenfold.store.base import SessionInfo
+
+
+class ParsedSession(Struct, frozen=True):
+    """One session as read from a file. Parents come before children; `problems` say what was skipped or unusual."""
+
+    info: SessionInfo
+    entries: tuple[Entry, ...]
+    problems: tuple[str, ...] = ()
+
+
+class ReplacementMessage(Struct, frozen=True):
+    """A message of a view that stands in for entries that are hidden or shortened.
+
+    `source_id` is the foreign id of the last entry it replaces, so that the parent id of the next untouched line is
+    still valid. `parent` is the foreign id of the entry before. Both are empty if the format has no ids.
+    """
+
+    message: Message
+    source_id: str = ""
+    parent: str = ""
+
+
+ExportItem = Entry | ReplacementMessage
+
+
+class SessionFormat(Protocol):
+    """One format of session files. It keeps no state and raises only `BadInput` and its subclasses."""
+
+    name: str
+
+    def can_read(self, head: bytes, name: str) -> bool:
+        """Returns whether the file named `name` that begins with `head` has this format and no other.
+
+        Pass the whole file if you have it: a part may not be enough to tell.
+        """
+        ...
+
+    def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
+        """Parses the sessions in `data`. `file` is only used in error messages.
+
+        Raises `BadInput`, which says where the problem is and what to do.
+        """
+        ...
+
+    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
+        """Renders the session's own part of a file: `info.prefix`, the items, `info.suffix`."""
+        ...
+
+    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
+        """Renders a whole file that holds only this session. Untouched entries keep their original bytes."""
+        ...

@@ -1,0 +1,188 @@
+"""Reads session files and renders them again: recognizes the format, and handles files with several sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tenfold.errors import BadInput, UnknownFormat
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.claude_code import ClaudeCode
+from tenfold.formats.codex import Codex
+from tenfold.formats.file_shape import FileShape, inspect_shape
+from tenfold.formats.gemini_cli import GeminiCli
+from tenfold.formats.json_spans import decode_utf8, parse_document
+from tenfold.formats.message_list import MessageListFormat, find_messages
+from tenfold.formats.openhands_events import OpenHandsEvents
+from tenfold.formats.output_pieces import get_native
+from tenfold.formats.pi import Pi
+from tenfold.formats.swe_agent import SweAgent
+from tenfold.formats.tau2 import Tau2
+from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRES, detect_wire
+
+
+def _is_cline(shape: FileShape) -> bool:
+    return (
+        isinstance(shape.members.get("messages"), list)
+        and "sessionId" in shape.members
+        and "projectHash" not in shape.members
+    )
+
+
+def _is_request_log(shape: FileShape) -> bool:
+    return "messages" in shape.members and "kwargs" in shape.members and "response" in shape.members
+
+
+class _PlainListFormat(MessageListFormat):
+    """A plain list of messages in one wire format, in a file that is not in the format of any tool."""
+
+    def __init__(self, wire: str) -> None:
+        super().__init__(wire, wire, self._is_this_wire)
+
+    def can_read(self, head: bytes, name: str) -> bool:
+        """Looks for messages of this wire format in a file that is not in the format of any tool."""
+        return not any(reader.can_read(head, name) for reader in _TOOL_FORMATS) and super().can_read(head, name)
+
+    def _is_this_wire(self, shape: FileShape) -> bool:
+        objects = [v for v in find_messages(shape) if isinstance(v, dict)]
+        if not objects or not all("role" in v or "parts" in v or "type" in v for v in objects):
+            return False
+        try:
+            return detect_wire(objects) == self.name
+        except UnknownFormat:
+            return False
+
+
+_TOOL_FORMATS: tuple[SessionFormat, ...] = (
+    Pi(),
+    ClaudeCode(),
+    Codex(),
+    SweAgent(),
+    Tau2(),
+    OpenHandsEvents(),
+    MessageListFormat("openhands-requests", "openai-chat", _is_request_log),
+    GeminiCli(),
+    MessageListFormat("cline", "anthropic", _is_cline),
+)
+_ALL_FORMATS: tuple[SessionFormat, ...] = (*_TOOL_FORMATS, *map(_PlainListFormat, WIRES))
+FORMATS: Mapping[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}
+"""Every session format by its name. The formats of tools come before the plain lists of messages."""
+
+
+def get_format(name: str) -> SessionFormat:
+    """Returns the format of that name. Raises `UnknownFormat`, which lists the known formats."""
+    try:
+        return FORMATS[name]
+    except KeyError:
+        raise UnknownFormat(f"no format is called {name!r}; there are {', '.join(FORMATS)}") from None
+
+
+def read_file(path: str | Path, *, format: str | None = None, skip_damaged: bool = False) -> list[ParsedSession]:
+    """Reads the sessions of a file. The format is recognized by the content unless it is named.
+
+    Raises `UnknownFormat`, and `BadInput` for a file that cannot be read; the error says where and what to do.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as exc:
+        raise BadInput(f"{path}: {exc.strerror or exc}; check the path and its permissions") from exc
+    return read_data(data, file=str(path), format=format, skip_damaged=skip_damaged)
+
+
+def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged: bool = False) -> list[ParsedSession]:
+    """Does the same as `read_file` for bytes in memory. `file` names them in error messages."""
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n"):
+        raise BadInput(f"{file}: the file is empty; a session file holds at least one message")
+    try:
+        return _read_sessions(data, file, format, skip_damaged=skip_damaged)
+    finally:
+        inspect_shape.cache_clear()
+
+
+def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> list[ParsedSession]:
+    name = Path(file).name
+    recognized = next((r for r in _ALL_FORMATS if r.can_read(data, name)), None)
+    if format is None:
+        if recognized is None:
+            raise UnknownFormat(_explain_unknown(data, file))
+        return _make_ids_unique(recognized.read(data, file=file, skip_damaged=skip_damaged))
+    named = get_format(format)
+    other = (
+        recognized.name
+        if recognized is not None and recognized.name != format and not named.can_read(data, name)
+        else ""
+    )
+    try:
+        sessions = named.read(data, file=file, skip_damaged=skip_damaged)
+    except BadInput as exc:
+        if other:
+            raise BadInput(f"{file} is not a {format} file, it looks like {other}; pass --format {other}") from exc
+        raise
+    if other and not any(hasattr(entry, "message") for session in sessions for entry in session.entries):
+        raise BadInput(f"{file} holds no {format} message, it looks like {other}; pass --format {other}")
+    return _make_ids_unique(sessions)
+
+
+def _make_ids_unique(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:
+    """Gives the sessions of one file unique ids: an id that is missing or used before gets the session's number."""
+    used: set[str] = set()
+    out: list[ParsedSession] = []
+    for number, session in enumerate(sessions):
+        info = session.info
+        if len(sessions) > 1 and (not info.id or info.id in used):
+            unique = f"{info.id}#{number}"
+            info = replace(info, id=unique, source_id=unique)
+        used.add(info.id)
+        out.append(replace(session, info=info))
+    return out
+
+
+def _explain_unknown(data: bytes, file: str) -> str:
+    """Returns the error message for a file of no known format. Raises `DamagedLine` if it is damaged JSON instead."""
+    begin = decode_utf8(data, file).lstrip("\ufeff \t\r\n")[:40]
+    if begin.startswith(("{", "[")) and len(inspect_shape(data).lines) < 2:
+        parse_document(data, file)
+    return f"{file}: no known format begins like {begin!r}; pass --format with one of {', '.join(FORMATS)}"
+
+
+def render_sessions(sessions: Sequence[tuple[SessionInfo, Sequence[ExportItem]]]) -> bytes:
+    """Renders a file with these sessions, in the order they were read. Untouched entries keep their original bytes.
+
+    All sessions must come from one file. Raises `UnknownFormat` if their format is not known.
+    """
+    if not sessions:
+        return b""
+    format_ = get_format(sessions[0][0].format)
+    order = sessions[0][0].interleaving
+    if order and (content := _render_in_file_order(sessions, order)) is not None:
+        return content
+    if len(sessions) == 1 and not sessions[0][0].file_prefix and not sessions[0][0].file_suffix:
+        return format_.render_file(*sessions[0])
+    return (
+        b"".join(info.file_prefix + format_.render_body(info, items) for info, items in sessions)
+        + sessions[-1][0].file_suffix
+    )
+
+
+def _render_in_file_order(
+    sessions: Sequence[tuple[SessionInfo, Sequence[ExportItem]]], order: Sequence[tuple[int, int, int]]
+) -> bytes | None:
+    """Renders all sessions in file order. Returns None unless every entry is present and untouched."""
+    counts = [0] * len(sessions)
+    for session, _, count in order:
+        if session >= len(sessions):
+            return None
+        counts[session] += count
+    if counts != [len(items) for _, items in sessions]:
+        return None
+    out = [sessions[0][0].prefix]
+    for session, first, count in order:
+        for item in sessions[session][1][first : first + count]:
+            native = get_native(item)
+            if native is None:
+                return None
+            out.append(native.lead + native.head + native.body + native.tail)
+    return b"".join(out) + sessions[0][0].suffix + sessions[-1][0].file_suffix

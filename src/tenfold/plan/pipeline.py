@@ -1,0 +1,228 @@
+"""Builds the Plan: what becomes of each range, as a value that prints itself before anything runs.
+
+`build_plan` runs the stages in order and measures the view again after each one. It stops at the target. A stage that
+does not shrink the view is discarded, except for structural ones (merge, clip).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.plan.draft import (
+    UNWRITTEN_SUMMARY,
+    Draft,
+    DraftPiece,
+    Goal,
+    find_unwritten,
+    get_replacement_kind,
+    to_shown_item,
+)
+from tenfold.record.block import ShownItem, Substitute
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message
+
+
+class Stage(Protocol):
+    """One way of making a view smaller. `structural` stages are kept even if they do not shrink it."""
+
+    @property
+    def name(self) -> str:
+        """The name that `explain()` prints."""
+        ...
+
+    @property
+    def structural(self) -> bool:
+        """Whether its result is kept even if it does not shrink the view."""
+        ...
+
+    def apply(self, draft: Draft, goal: Goal) -> Draft:
+        """Returns the draft with this stage's changes. Must not touch a protected piece."""
+        ...
+
+
+class StageResult(Struct, frozen=True):
+    """What one stage did: tokens before and after it, and whether its result was kept."""
+
+    stage: str
+    before: int
+    after: int
+    kept: bool
+
+
+class Plan(Struct, frozen=True):
+    """What will become of each range. `tokens_after` is an upper bound that is known before any model is called."""
+
+    draft: Draft
+    goal: Goal
+    stage_results: tuple[StageResult, ...]
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def changed_pieces(self) -> tuple[DraftPiece, ...]:
+        """The pieces that a Block would replace."""
+        return tuple(p for p in self.draft.pieces if p.is_changed)
+
+    def explain(self) -> str:
+        """Prints every range: what becomes of it, tokens before and after, and why. Kept neighbours share a line."""
+        lines = [
+            f"plan: {self.tokens_before:,} -> at most {self.tokens_after:,} tokens (target {self.goal.target:,})",
+            *(
+                f"stage {s.stage}: {s.before:,} -> {s.after:,}" + ("" if s.kept else " (discarded: it saves nothing)")
+                for s in self.stage_results
+            ),
+        ]
+        run: list[DraftPiece] = []
+        for piece in (*self.draft.pieces, None):
+            if (
+                piece is not None
+                and not piece.is_changed
+                and (not run or run[0].protected_reason == piece.protected_reason)
+            ):
+                run.append(piece)
+                continue
+            if any(p.get_visible_messages() for p in run):  # Blocks and pins show nothing by themselves
+                why = f" ({run[0].protected_reason})" if run[0].protected_reason else ""
+                lines.append(f"  {_format_range(run)}  keep{why}  {sum(p.tokens_before for p in run):,} tokens")
+            run = []
+            if piece is None:
+                continue
+            if piece.is_changed:
+                lines.append(
+                    f"  {_format_range([piece])}  {piece.kind}  {piece.tokens_before:,} -> "
+                    f"{piece.tokens:,} tokens  {piece.reason}"
+                )
+            else:
+                run = [piece]
+        if self.draft.fixed_tokens:
+            lines.append(f"  open step  keep  {self.draft.fixed_tokens:,} tokens")
+        return "\n".join(lines)
+
+
+def _format_range(pieces: Sequence[DraftPiece]) -> str:
+    first, last = pieces[0].first, pieces[-1].last
+    return f"{first}" if first == last else f"{first}..{last}"
+
+
+def build_plan(draft: Draft, goal: Goal, stages: Sequence[Stage], *, allow_summaries: bool = True) -> Plan:
+    """Builds the Plan that brings the draft to the goal's target, or as near as the stages can.
+
+    With `allow_summaries` False, only stages that need no written text take part.
+    """
+    before = draft.tokens
+    steps: list[StageResult] = []
+    for stage in stages:
+        if is_small_enough(draft, goal) and not stage.structural:
+            continue
+        tried = stage.apply(draft, goal)
+        if not allow_summaries and any(p.summary_budget for p in tried.pieces):
+            continue
+        kept = tried.tokens < draft.tokens or (stage.structural and tried.pieces != draft.pieces)
+        kept = kept or (is_small_enough(tried, goal) and not is_small_enough(draft, goal))
+        if tried.pieces != draft.pieces:
+            steps.append(StageResult(stage.name, draft.tokens, tried.tokens, kept))
+        if kept:
+            draft = tried
+    return Plan(draft, goal, tuple(steps), before, draft.tokens)
+
+
+def is_small_enough(draft: Draft, goal: Goal) -> bool:
+    """Whether the draft is small enough.
+
+    A summary contains the facts. Without one, their budget is still to be added, so `stage_target` counts.
+    """
+    return draft.tokens <= (goal.target if any(p.summary_budget for p in draft.pieces) else goal.stage_target)
+
+
+BLOCK_ID_MARGIN = 16
+"""Tokens that a Block's id may take above those of the id that stands in for it in a Plan."""
+MOVED_FACTS = "facts-moved"
+"""The kind of a replacement of a summary from a host's list, whose facts move into a newer section."""
+
+
+def update_summaries(plan: Plan, shorten: Callable[[Message], Message | None]) -> Plan:
+    """Returns the Plan, if it changes anything, with earlier summaries as they stand beside what it writes.
+
+    `shorten` returns each message unchanged, shorter, or None to hide it. Nothing else in their ranges changes.
+    """
+    draft = plan.draft
+    for index, piece in enumerate(draft.pieces if plan.changed_pieces else ()):
+        show = piece.shown_items if piece.is_changed else tuple(to_shown_item(s) for s in piece.get_visible_messages())
+        stays = [
+            new
+            for each, size in zip(show, piece.sizes, strict=True)
+            for new in _update_shown_item(draft, each, size, shorten)
+        ]
+        if [s for s, _ in stays] == list(show):
+            continue
+        sizes = tuple(size for _, size in stays)
+        kind = piece.kind if piece.is_changed else get_replacement_kind(draft, piece)
+        why = piece.reason or "its facts move into the newest section"
+        new = replace(
+            piece, kind=MOVED_FACTS if kind == "keep" else kind, shown_items=tuple(s for s, _ in stays), sizes=sizes
+        )
+        draft = draft.with_piece(index, replace(new, tokens=sum(sizes), reason=why))
+    return replace(plan, draft=draft, tokens_after=draft.tokens)
+
+
+def _update_shown_item(
+    draft: Draft, item: ShownItem, size: int, shorten: Callable[[Message], Message | None]
+) -> list[tuple[ShownItem, int]]:
+    """Returns what takes the place of one shown message, with its size. Empty where it is hidden."""
+    if isinstance(item, Substitute):
+        message: Message | None = item.message
+    else:
+        message = (
+            None if (item.position, 0, -1) in draft.protected else get_message(draft.view.path.get_entry(item.position))
+        )
+    shortened = shorten(message) if message is not None else message
+    if shortened is message:
+        return [(item, size)]
+    if shortened is None:
+        return []
+    of = item.original_position if isinstance(item, Substitute) else item.position
+    return [(Substitute(shortened, of), min(size, draft.measure_messages([shortened])[0] + BLOCK_ID_MARGIN))]
+
+
+def with_facts(plan: Plan, budget: int) -> Plan:
+    """Returns the Plan with a budget for a facts section after its newest change. For Plans without a summary."""
+    index = max(i for i, p in enumerate(plan.draft.pieces) if p.is_changed)
+    piece = plan.draft.pieces[index]
+    piece = replace(
+        piece,
+        shown_items=(*piece.shown_items, Substitute(UNWRITTEN_SUMMARY)),
+        sizes=(*piece.sizes, budget),
+        summary_budget=budget,
+        tokens=piece.tokens + budget,
+        reason=f"{piece.reason}; with the facts of what was elided",
+    )
+    draft = plan.draft.with_piece(index, piece)
+    goal = replace(plan.goal, facts_budget=budget - plan.goal.summary_overhead)
+    return replace(plan, draft=draft, tokens_after=draft.tokens, goal=goal)
+
+
+def with_remaining_budget(plan: Plan) -> Plan:
+    """Adds what the target has left to the budget of the newest summary, for its facts.
+
+    Only for a policy that shows names in use, since names can fill any budget. Others keep a facts section to its
+    share.
+    """
+    left = plan.goal.target - plan.tokens_after
+    index = max((i for i, p in enumerate(plan.draft.pieces) if p.is_changed and p.summary_budget), default=-1)
+    if left <= 0 or index < 0 or not plan.goal.names_budget:
+        return plan
+    piece = plan.draft.pieces[index]
+    at, sizes = find_unwritten(piece.shown_items), list(piece.sizes)
+    sizes[at] += left
+    piece = replace(piece, sizes=tuple(sizes), summary_budget=piece.summary_budget + left, tokens=piece.tokens + left)
+    draft = plan.draft.with_piece(index, piece)
+    return replace(
+        plan,
+        draft=draft,
+        tokens_after=draft.tokens,
+        goal=replace(plan.goal, facts_budget=plan.goal.facts_budget + left),
+    )

@@ -1,0 +1,160 @@
+"""One line for a step or a message, in the words of the preset `blocks`, and many lines within a token budget.
+
+Plain texts only: `overlay.py` shows each line in place of a step, and the preset's writer writes them one below the
+other. When the budget is short, every line gets shorter and none is dropped. Only if even the shortest lines do not fit
+do neighbouring steps share a line, which says how many they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from tenfold.record.message import Message, Text, get_text, get_tool_calls
+from tenfold.text.redaction import redact_cached
+
+STEP_LINE_PREFIX = "[Summary] "
+"""Begins the line that stands for a step."""
+USER_LINE_PREFIX = "[User] "
+"""Begins the line that stands for a user's message that does not stay word for word."""
+MAX_QUOTED_BYTES = 200
+"""The most bytes of one text part that a line quotes. The design omits longer ones; here they are cut."""
+_CHARACTER_LIMITS = (MAX_QUOTED_BYTES, 150, 110, 80, 56, 40, 28, 20, 12)
+_GROUP_SIZES = (2, 4, 8, 16, 32, 64, 128)
+_SHARED_LINE_CHARACTERS = 60
+_MIN_FOCUS_WORD = 4
+_FOCUS_FACTOR = 3
+
+LineMeasure = Callable[[Sequence[str]], Sequence[int]]
+"""Counts the tokens of each line as it will be shown."""
+
+
+class LabelledLine(Struct, frozen=True):
+    """A line: its `label`, its text, and whether it may share a line with the one before it."""
+
+    label: str
+    text: str
+    can_join: bool = True
+
+    @property
+    def line(self) -> str:
+        """The whole line."""
+        return self.label + self.text
+
+
+class FittedLine(Struct, frozen=True):
+    """A line that stands for `count` of the given ones."""
+
+    count: int
+    line: str
+
+
+def describe_answer(message: Message) -> str:
+    """Describes an assistant message for a step's line.
+
+    Quotes its text parts, at most `MAX_QUOTED_BYTES` of each. Without text it says how many tools were used, or, if
+    there were none, just that the assistant responded.
+    """
+    blocks = [p.text for p in message.parts if isinstance(p, Text) and p.text.strip()]
+    if blocks:
+        return " ".join(cut_to_bytes(_flatten_text(block)) for block in blocks)
+    calls = len(get_tool_calls(message))
+    return f"[Assistant used {calls} tool(s)]" if calls else "[Assistant response]"
+
+
+def _flatten_text(text: str) -> str:
+    """Returns the start of a text on one line, longer than a line shows: secrets must be removed before it is cut."""
+    return redact_cached(" ".join(text.split())[: 4 * MAX_QUOTED_BYTES])
+
+
+def cut_to_bytes(text: str, max_bytes: int = MAX_QUOTED_BYTES) -> str:
+    """Returns the text in at most that many bytes of UTF-8. Three dots replace the end of a longer one."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return text if len(raw) <= max_bytes else raw[: max_bytes - 3].decode("utf-8", "ignore").rstrip() + "..."
+
+
+def build_step_line(message: Message, *, can_join: bool = True) -> LabelledLine:
+    """Builds the line of a step from its assistant message. A message that is such a line already stays as it is."""
+    text = get_text(message)
+    if message.origin == "tenfold" and text.startswith(STEP_LINE_PREFIX):
+        return LabelledLine(STEP_LINE_PREFIX, text.removeprefix(STEP_LINE_PREFIX), can_join)
+    return LabelledLine(STEP_LINE_PREFIX, describe_answer(message), can_join)
+
+
+def build_user_line(message: Message) -> LabelledLine:
+    """Builds the line of a user's message."""
+    words = _flatten_text(get_text(message))
+    return LabelledLine(USER_LINE_PREFIX, cut_to_bytes(words) if words else "[no text]")
+
+
+def fit_lines(lines: Sequence[LabelledLine], budget: int, measure: LineMeasure, *, focus: str = "") -> list[FittedLine]:
+    """Returns the lines in at most `budget` tokens together, with every one of them represented.
+
+    Lines that mention the `focus` are shortened less. If even the shortest lines are too much, neighbours that may be
+    joined share lines. Where nothing may be joined, the result is over the budget.
+    """
+    words = [w for w in focus.lower().split() if len(w) >= _MIN_FOCUS_WORD]
+    whole = [FittedLine(1, each.line) for each in lines]
+    if _count_total(whole, measure) <= budget:
+        return whole
+    shorter = whole
+    for cap in _CHARACTER_LIMITS:
+        shorter = [FittedLine(1, each.label + _cut_text(each.text, cap, words)) for each in lines]
+        if _count_total(shorter, measure) <= budget:
+            return shorter
+    for mixed in (False, True):
+        for most in _GROUP_SIZES:
+            shared = _share_lines(lines, shorter, most, mixed=mixed)
+            if _count_total(shared, measure) <= budget:
+                return shared
+    return shared
+
+
+def _count_total(lines: Sequence[FittedLine], measure: LineMeasure) -> int:
+    return sum(measure([each.line for each in lines])) if lines else 0
+
+
+def _cut_text(text: str, limit: int, words: Sequence[str]) -> str:
+    most = limit * _FOCUS_FACTOR if any(word in text.lower() for word in words) else limit
+    return text if len(text) <= most else text[: most - 3].rstrip() + "..."
+
+
+def _share_lines(
+    lines: Sequence[LabelledLine], single: Sequence[FittedLine], group_size: int, *, mixed: bool
+) -> list[FittedLine]:
+    """Puts at most `group_size` neighbours on one line. A user's line joins steps only if `mixed`."""
+    out: list[FittedLine] = []
+    start = 0
+    while start < len(lines):
+        end = start + 1
+        while end < len(lines) and end - start < group_size and lines[end].can_join:
+            if not mixed and USER_LINE_PREFIX in (lines[start].label, lines[end].label):
+                break
+            end += 1
+        group = lines[start:end]
+        if len(group) == 1:
+            out.append(single[start])
+        else:
+            begins = "; ".join(_cut_text(each.text, _CHARACTER_LIMITS[-1], ()) for each in group)
+            label = STEP_LINE_PREFIX if any(each.label == STEP_LINE_PREFIX for each in group) else USER_LINE_PREFIX
+            what = "steps" if all(each.label == STEP_LINE_PREFIX for each in group) else "messages and steps"
+            out.append(
+                FittedLine(len(group), _cut_text(f"{label}{len(group)} {what}: {begins}", _SHARED_LINE_CHARACTERS, ()))
+            )
+        start = end
+    return out
+
+
+def cut_lines(text: str, max_lines: int) -> str | None:
+    """Returns the first and last half of `max_lines` lines, and says how many were dropped between; None if none were.
+
+    An odd `max_lines` gives the end one line more.
+    """
+    rows = text.split("\n")
+    if len(rows) <= max_lines:
+        return None
+    head = max_lines // 2
+    tail = max_lines - head
+    dropped = len(rows) - head - tail
+    return "\n".join([*rows[:head], f"[... {dropped} lines removed ...]", *rows[len(rows) - tail :]])

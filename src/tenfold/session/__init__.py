@@ -1,0 +1,13 @@
+"""The public face: a conversation in a store, read, written, compacted, searched and undone.
+
+May import: `engine`, `config`, `store`, `recall` and what lies below them. `Session` is synchronous, `AsyncSession` has
+the same methods for coroutines, and `stateless.compact` works on a plain list without a store.
+"""
+
+from __future__ import annotations
+
+from tenfold.session.async_facade import AsyncSession
+from tenfold.session.conversation import PolicyProvider, SessionAddress
+from tenfold.session.facade import Session
+
+__all__ = ["AsyncSession", "PolicyProvider", "Session", "SessionAddress"]

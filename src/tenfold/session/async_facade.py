@@ -1,0 +1,235 @@
+"""The class `AsyncSession`: a session for asyncio programs. No call blocks the event loop.
+
+Every method runs the method of `Session` in a thread. Only a compaction differs: it runs the engine by
+`drive.arun_engine`, so that it can be cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from tenfold.engine.compact import Call
+from tenfold.engine.drive import Answerer, arun_engine
+from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.engine.tracing import trace_compaction
+from tenfold.events import CompactionSkip
+from tenfold.meter.reading import Reading
+from tenfold.plan.draft import RecallMode
+from tenfold.plan.pipeline import Plan
+from tenfold.recall.expand import ExpandedMessage
+from tenfold.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
+from tenfold.record.entry import Usage
+from tenfold.record.message import Message
+from tenfold.session.facade import Session
+from tenfold.store.base import Hit
+from tenfold.store.ids import get_current_time
+from tenfold.trigger.limits import Decision
+from tenfold.view.fold import View
+
+
+class _LoopModel:
+    """A model whose call is a coroutine on this event loop, made callable from another thread."""
+
+    def __init__(self, answer: Callable[[SummaryAsk], Awaitable[Answer]]) -> None:
+        self._answer, self._loop = answer, asyncio.get_running_loop()
+
+    def answer(self, ask: SummaryAsk) -> Answer:
+        async def await_answer() -> Answer:
+            return await self._answer(ask)
+
+        return asyncio.run_coroutine_threadsafe(await_answer(), self._loop).result()
+
+
+_POLL_SECONDS = 0.005
+"""Seconds between two checks whether another compaction has ended."""
+T = TypeVar("T")
+
+
+async def run_uninterrupted(work: Callable[[], T]) -> T:
+    """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+class AsyncSession:
+    """A `Session` for asyncio. Pass `answer` if your model call is a coroutine: it then writes the summaries."""
+
+    def __init__(self, session: Session, *, answer: Callable[[SummaryAsk], Awaitable[Answer]] | None = None) -> None:
+        """Wraps an open session. Both may be used side by side."""
+        self.session = session
+        self._running_task: asyncio.Task[Outcome] | None = None
+        self._answer = answer
+        if answer is not None:
+            session.async_model = answer
+
+    @property
+    def view(self) -> View:
+        """What the model sees now."""
+        return self.session.view
+
+    async def append(self, *messages: Message, usage: Usage | None = None, run: str = "") -> list[str]:
+        """See `Session.append`. The messages are appended even if the call is cancelled."""
+        return await run_uninterrupted(lambda: self.session.append(*messages, usage=usage, run=run))
+
+    async def sync(self, messages: Sequence[Message]) -> View:
+        """See `Session.sync`."""
+        return await asyncio.to_thread(self.session.sync, messages)
+
+    async def take_reading(self, *, window: int | None = None, floor: int = 0) -> Reading:
+        """See `Session.take_reading`."""
+        return await asyncio.to_thread(self.session.take_reading, window=window, floor=floor)
+
+    async def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
+        """See `Session.compact`. Cancelling it leaves no Block."""
+        session = self.session
+        call = session.validate_call(call or session.build_call(to=to, window=window))
+        async with self._hold_compaction_lock():
+            return await self._run_abortable(call)
+
+    def abort(self) -> None:
+        """Stops the running compaction, if any. Nothing is appended, and its callers get the Outcome `cancelled`."""
+        if self._running_task is not None:
+            self._running_task.cancel()
+
+    async def _run_abortable(self, call: Call) -> Outcome:
+        task = self._running_task = asyncio.ensure_future(self._run_compaction(call))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if not task.cancelled() or caller is None or caller.cancelling():
+                raise
+            return self._build_cancelled_outcome()
+        finally:
+            self._running_task = None
+
+    def _build_cancelled_outcome(self) -> Outcome:
+        tokens = sum(self.session.get_message_sizes().values())
+        return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
+
+    async def _run_compaction(self, call: Call) -> Outcome:
+        session = self.session
+        deferred = await asyncio.to_thread(session.defer_check, call)
+        if deferred is not None:
+            return deferred
+        prepared = await asyncio.to_thread(session.find_preparation, call)
+        while prepared is not None and not prepared.is_done:  # noqa: ASYNC110 - its thread knows nothing of this loop
+            await asyncio.sleep(_POLL_SECONDS)
+        adopted = await self._run_append(lambda: session.adopt_preparation(call)) if prepared is not None else None
+        if adopted is not None:
+            return adopted
+        with trace_compaction(session.address.session, session.policy.name) as tell:
+            effects, view = await asyncio.to_thread(session.get_effects, call)
+            consults: list[ConsultAsk] = []
+            answerer = session.get_compact_answerer()
+            try:
+                recording = replace(answerer, before_hooks=(*answerer.before_hooks, consults.append))
+                result = await arun_engine(effects, recording, answer=self._answer)
+            except asyncio.CancelledError:
+                if consults:
+                    answerer.notify(
+                        CompactionSkip(session.address.session, self._build_cancelled_outcome(), get_current_time())
+                    )
+                raise
+            outcome = await self._run_append(lambda: session.apply_result(result, view))
+            tell(outcome)
+            return outcome
+
+    async def _run_append(self, work: Callable[[], T]) -> T:
+        """Runs work that appends a Block. From here on `abort` has no effect."""
+        if self._running_task is asyncio.current_task():
+            self._running_task = None
+        return await run_uninterrupted(work)
+
+    async def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
+        """See `Session.redo`. Cancelling it leaves no Block."""
+        session = self.session
+        async with self._hold_compaction_lock():
+            effects, view = await asyncio.to_thread(session.get_redo_effects, block, request)
+            result = await arun_engine(effects, session.get_redo_answerer(), answer=self._answer)
+            return await asyncio.to_thread(session.apply_result, result, view)
+
+    async def before_model(
+        self, request: Mapping[str, Any], *, window: int | None = None, recall: RecallMode = "none", wire: str = ""
+    ) -> dict[str, Any]:
+        """See `Session.before_model`. Cancelling it leaves no Block."""
+        session = self.session
+        async with self._hold_compaction_lock():
+            host_request, host_list, call = await asyncio.to_thread(
+                lambda: session.sync_request(request, window=window, recall=recall, wire=wire)
+            )
+            await self._run_check(call)
+            return await asyncio.to_thread(session.build_request, request, host_request, host_list)
+
+    async def sync_and_compact(
+        self, messages: Sequence[Message], call: Call, *, has_run_end_check: bool = False
+    ) -> list[Message] | None:
+        """Does the work of `before_model` for a host that keeps Tenfold messages instead of provider messages.
+
+        Returns the messages to send, or None if the list can be sent as it is. `session.outcome` holds the Outcome of
+        the check. For `call` and `has_run_end_check` see `Session.sync_and_check`.
+        """
+        session = self.session
+        async with self._hold_compaction_lock():
+            host_list, check = await asyncio.to_thread(
+                lambda: session.sync_and_check(list(messages), call, has_run_end_check=has_run_end_check)
+            )
+            await self._run_check(check)
+            return await asyncio.to_thread(session.get_messages_to_send, host_list)
+
+    async def _run_check(self, call: Call | None) -> None:
+        if call is not None:
+            self.session.outcome = await self._run_abortable(call)
+            await asyncio.to_thread(self.session.prepare_ahead, call, self._get_thread_answerer())
+
+    async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
+        """See `Session.after_model`."""
+        self.session.after_model(report)
+
+    def _get_thread_answerer(self) -> Answerer:
+        """Returns an answerer for use in another thread. A coroutine model still runs on this event loop."""
+        answerer = self.session.answerer
+        return answerer if self._answer is None else replace(answerer, model=_LoopModel(self._answer))
+
+    @asynccontextmanager
+    async def _hold_compaction_lock(self) -> AsyncIterator[None]:
+        """Allows one compaction at a time, counting those of the synchronous session. Waits without using a thread."""
+        while not self.session.compaction_lock.acquire(blocking=False):  # noqa: ASYNC110 - no Event reaches other threads
+            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            self.session.compaction_lock.release()
+
+    async def undo(self) -> str:
+        """See `Session.undo`."""
+        return await asyncio.to_thread(self.session.undo)
+
+    async def refresh(self) -> View:
+        """See `Session.refresh`."""
+        return await asyncio.to_thread(self.session.refresh)
+
+    async def preview(self, *, to: int | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
+        """See `Session.preview`."""
+        return await asyncio.to_thread(lambda: self.session.preview(to=to, window=window))
+
+    async def pin(self, entry: str, *, on: bool = True) -> str:
+        """See `Session.pin`."""
+        return await asyncio.to_thread(self.session.pin, entry, on=on)
+
+    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+        """See `Session.search`."""
+        return await asyncio.to_thread(self.session.search, words, limit=limit)
+
+    async def expand(self, id: str, *, deep: bool = False) -> list[ExpandedMessage]:
+        """See `Session.expand`."""
+        return await asyncio.to_thread(self.session.expand, id, deep=deep)

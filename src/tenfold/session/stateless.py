@@ -1,0 +1,162 @@
+"""Compacts a plain list of provider messages without a store. It runs the same engine over an in-memory log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, get_args
+
+import msgspec
+
+from tenfold.config.policy import Policy
+from tenfold.config.presets import POLICIES
+from tenfold.config.settings import build_policy
+from tenfold.engine.drive import Answerer
+from tenfold.errors import UsageError
+from tenfold.llm.model import Model
+from tenfold.meter.counters import choose_counter
+from tenfold.meter.windows import find_window
+from tenfold.plan.draft import RecallMode
+from tenfold.recall.tools import RecallTools
+from tenfold.record.ask import Outcome
+from tenfold.session.conversation import SessionAddress
+from tenfold.session.facade import Session
+from tenfold.session.requests import can_send_unchanged, restore_objects
+from tenfold.store.ids import IDS, ContentIdGenerator
+from tenfold.store.in_memory import MemoryStore
+from tenfold.wire import WIRES, EncodedList, detect_wire, to_json_bytes
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ProviderMessage = Any
+"""A provider's message: a dict, or an object of the provider's SDK."""
+
+
+class CompactResult:
+    """What `compact` returns: the messages in their own format, the Outcome, and recall tools if they were asked for.
+
+    Untouched messages are the same objects that were passed in. `system` holds system text that Tenfold adds, for
+    formats that keep the system prompt outside the message list (empty if there is none). `adjustments` names the
+    changes the format needed to carry the view, normally none. `wire` is the format's name, `session` the in-memory
+    session behind the result.
+    """
+
+    def __init__(
+        self,
+        messages: list[ProviderMessage],
+        outcome: Outcome,
+        *,
+        session: Session,
+        wire: str,
+        encoded: EncodedList,
+        tools: RecallTools | None,
+    ) -> None:
+        """Called by `compact` only."""
+        self.messages, self.outcome, self.session, self.wire, self.tools = messages, outcome, session, wire, tools
+        self.system = encoded.system
+        self.adjustments = tuple(adjustment.kind for adjustment in encoded.adjustments)
+
+
+def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything after the messages is by keyword
+    messages: Sequence[ProviderMessage],
+    *,
+    to: int | None = None,
+    window: int | None = None,
+    system: ProviderMessage = None,
+    tools: ProviderMessage = None,
+    output_reserve: int = 0,
+    model: str | None = None,
+    format: str | None = None,
+    policy: str | Policy = "tenfold",
+    recall: RecallMode = "none",
+    summarizer: Model | None = None,
+) -> CompactResult:
+    """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages.
+
+    `to` is the target in tokens, for messages, `system` and `tools` together. Without it the policy's trigger decides,
+    for `window` (or the known window of `model`) less `output_reserve`. With `recall="tool"` the result has tools by
+    which the model can read what was hidden. The list and its messages are never changed. Raises `UsageError` when
+    neither a target nor a window is known, and `BadInput` for messages of an unknown format.
+    """
+    _validate_arguments(model, policy, recall, summarizer)
+    items = [to_json_bytes(m) for m in messages]
+    wire = format or (detect_wire(items) if items else "openai-chat")
+    if wire not in WIRES:
+        raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
+    counter = choose_counter(model).counter
+    chosen = policy if isinstance(policy, Policy) else build_policy(policy, counter)
+    chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
+    store = MemoryStore()
+    address = SessionAddress(store, IDS.generate())
+    session = Session.create(address, chosen, model=model or "", answerer=Answerer(model=summarizer))
+    arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
+    session.new_id = ContentIdGenerator(
+        b"\0".join((arguments, *items))
+    ).generate  # the same list gives the same bytes: caches hold
+    session.message_clock = lambda: None  # the list does not say when its messages were written
+    decoded = WIRES[wire].decode(items, confirm=_is_own_summary)
+    session.append(*decoded)
+    floor = sum(chosen.counter.count([_to_text(t) for t in (system, tools) if t is not None]))
+    call = msgspec.structs.replace(
+        session.build_call(to=to, window=window or (find_window(model) if model else None), floor=floor),
+        output_reserve=output_reserve,
+        recall=recall,
+        demand="manual" if to is not None else "check",
+    )
+    outcome = session.compact(call)
+    is_unchanged = can_send_unchanged(decoded, session.view, wire)
+    outcome = msgspec.structs.replace(outcome, violations=() if is_unchanged else session.find_violations(wire))
+    encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
+    compacted = restore_objects(encoded, messages, items)
+    count = chosen.counter.count
+    recall_tools = RecallTools(store, address.namespace, address.session, count=count) if recall == "tool" else None
+    return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
+
+
+def _as_coroutine(work: Callable[P, R]) -> Callable[P, Coroutine[None, None, R]]:
+    @wraps(work)
+    async def run(*given: P.args, **options: P.kwargs) -> R:
+        return await asyncio.to_thread(work, *given, **options)
+
+    return run
+
+
+acompact = _as_coroutine(compact)
+"""`compact` as a coroutine, with the same arguments. It runs in a thread, so it does not block the event loop."""
+
+
+def _validate_arguments(model: object, policy: object, recall: object, summarizer: object) -> None:
+    """Raises `UsageError` for an argument of a wrong type or an unknown value."""
+    if model is not None and not isinstance(model, str):
+        raise UsageError(f"model is {model!r}: it is the agent's model by name, as in 'gpt-4o'")
+    if not isinstance(policy, str | Policy):
+        raise UsageError(f"policy is {policy!r}: it is a name ({', '.join(POLICIES)}) or a Policy")
+    if recall not in get_args(RecallMode):
+        raise UsageError(f"recall is {recall!r}: it is one of {', '.join(get_args(RecallMode))}")
+    if isinstance(summarizer, str):
+        raise UsageError(
+            f"summarizer is a name: give a model, as in ProviderModel({summarizer!r}) of tenfold.llm.provider"
+        )
+    if summarizer is not None and not callable(getattr(summarizer, "answer", None)):
+        raise UsageError(
+            f"summarizer is {summarizer!r}, which has no answer(ask): a ProviderModel or a ScriptedModel has"
+        )
+
+
+def _is_own_summary(_block: str, _hash: str) -> bool:
+    """Accepts every well-formed summary mark, because a plain list has no store that could confirm it.
+
+    This is safe: only a mark that makes up a whole user message gets here, and whoever can write a user message could
+    write the user's words as well. Tool results are never examined for marks.
+    """
+    return True
+
+
+def _to_text(value: ProviderMessage) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_to_plain).decode()
+
+
+def _to_plain(value: ProviderMessage) -> ProviderMessage:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json", exclude_unset=True) if dump is not None else str(value)

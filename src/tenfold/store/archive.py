@@ -1,0 +1,158 @@
+"""Keeps the batches of the `clip` preset in an archive, where they can be read and searched.
+
+By default the archive is the log itself, which holds every batch. A user's own memory store can receive each batch as
+well, before its Block is appended. Nothing here removes anything from an archive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from inspect import isawaitable
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.errors import NotFoundError
+from tenfold.record.ask import EngineResult
+from tenfold.record.block import Batch, Block
+from tenfold.record.entry import Attempt
+from tenfold.store.base import Store
+from tenfold.store.ids import IDS, get_current_time
+from tenfold.store.word_search import match_words, parse_query
+from tenfold.summarize.batches import format_batch, format_label
+
+MEMORY_TIER = "archival"
+"""The memory tier of all batches."""
+ARCHIVE_REASON, MERGE_REASON = "Archived during context compaction", "Re-summarized during context compaction"
+"""Why a batch was written: it summarizes messages, or it merges other batches."""
+
+
+class ArchiveRecord(Struct, frozen=True):
+    """A batch as an archive keeps it.
+
+    `id` is `<block id>/<index>` and unique. `label` is for people and may repeat. `content` is the published form, a
+    header line and the summary; `batch` holds the same in typed fields.
+    """
+
+    id: str
+    label: str
+    content: str
+    conversation: str
+    batch: Batch
+    reason: str = ARCHIVE_REASON
+    tier: str = MEMORY_TIER
+
+
+@runtime_checkable
+class Archive(Protocol):
+    """A store of batches. Each method may be a coroutine function. `write` may be called twice with the same id."""
+
+    def write(self, record: ArchiveRecord) -> bool | Awaitable[bool]:
+        """Stores a batch and returns True. Any other result, or an exception, makes the whole compaction fail."""
+        ...
+
+    def read(self, id: str) -> ArchiveRecord | Awaitable[ArchiveRecord | None] | None:
+        """Returns the batch with that id, None if there is none."""
+        ...
+
+    def search(self, words: str, *, limit: int = 20) -> Sequence[ArchiveRecord] | Awaitable[Sequence[ArchiveRecord]]:
+        """Returns the batches that hold all the words, best first."""
+        ...
+
+
+class LogArchive(Struct, frozen=True):
+    """The default archive: the log itself. A batch is archived when its Block is appended."""
+
+    store: Store
+    namespace: str
+    session: str
+
+    def write(self, record: ArchiveRecord) -> bool:  # noqa: ARG002 - the Block that is about to be appended holds it
+        """Does nothing, since the Block about to be appended holds the batch."""
+        return True
+
+    def read(self, id: str) -> ArchiveRecord | None:
+        """Returns the batch with that id, even if a merge has replaced it. None if this session has none."""
+        block, _, number = id.rpartition("/")
+        try:
+            located = self.store.locate(self.namespace, block or id)
+        except NotFoundError:
+            return None
+        if located.session != self.session or not isinstance(located.entry, Block):
+            return None
+        return next(
+            (a for a in build_records(located.entry, self.session) if a.id == f"{located.entry.id}/{number}"), None
+        )
+
+    def search(self, words: str, *, limit: int = 20) -> list[ArchiveRecord]:
+        """Returns the batches whose stored form holds all the words, those of the best Block first."""
+        terms = parse_query(words)
+        out: list[ArchiveRecord] = []
+        for hit in self.store.search(self.namespace, words, session=self.session, limit=max(limit * 5, 100)):
+            entry = self.store.locate(self.namespace, hit.entry).entry if hit.kind == "block" else None
+            if isinstance(entry, Block):
+                out.extend(a for a in build_records(entry, self.session) if match_words(a.content, terms))
+        return out[:limit]
+
+
+def build_records(block: Block, conversation: str) -> Iterator[ArchiveRecord]:
+    """Yields the archive records of the batches that a Block adds."""
+    for index, batch in enumerate(block.batches):
+        reason = MERGE_REASON if batch.sources else ARCHIVE_REASON
+        yield ArchiveRecord(
+            f"{block.id}/{index}", format_label(conversation, batch), format_batch(batch), conversation, batch, reason
+        )
+
+
+def write_batches(archive: Archive, block: Block, conversation: str) -> str:
+    """Writes a Block's batches to the archive. Returns why it refused one of them, "" if it took them all."""
+    for record in build_records(block, conversation):
+        try:
+            answer: object = await_value(archive.write(record))
+        except Exception as exc:  # noqa: BLE001 - an archive is a user's code, and no run may fail for one
+            return f"the archive did not take batch {record.label}: {type(exc).__name__}: {exc}"
+        if answer is not True:
+            return f"the archive did not take batch {record.label}: its write gave {answer!r}, and True says it is kept"
+    return ""
+
+
+def archive_result(result: EngineResult, archive: Archive, conversation: str) -> EngineResult:
+    """Archives the batches of the Block in a result. Returns the result, or a failed one without the Block."""
+    block = result.entry
+    reason = write_batches(archive, block, conversation) if isinstance(block, Block) else ""
+    if not reason or not isinstance(block, Block):
+        return result
+    before = result.outcome
+    outcome = replace(
+        before, status="failed", reason=reason, tokens_after=before.tokens_before, block="", rung="", facts={}
+    )
+    size = (before.tokens_before, before.target)
+    return EngineResult(
+        outcome,
+        Attempt(
+            IDS.generate(),
+            None,
+            block.run,
+            get_current_time(),
+            block.policy,
+            "failed",
+            reason,
+            *size,
+            spent=block.spent,
+        ),
+    )
+
+
+def await_value(value: object) -> object:
+    """Returns the value, or the result of an awaitable, which is run to its end on a separate thread."""
+    if not isawaitable(value):
+        return value
+
+    async def wait() -> object:
+        return await value
+
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenfold-archive") as pool:
+        return pool.submit(asyncio.run, wait()).result()

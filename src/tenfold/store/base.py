@@ -1,0 +1,232 @@
+"""The contract of every store. The memory store and the SQLite store keep it, and one test suite checks both.
+
+A session is a tree of entries. A head is a named leaf of that tree. The `position` of an entry is its depth on its
+path, and the root has position 0. Every call takes the namespace (the tenant) first. Stores are synchronous and safe to
+use from several threads. They never hold a lock during a model call, because they know nothing of models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from tenfold.record.entry import Entry
+from tenfold.view.fold import Snapshot
+
+DEFAULT_NAMESPACE = "default"
+MAIN = "main"
+
+
+class SessionInfo(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={
+        "source_id": "source",
+        "prefix": "before",
+        "suffix": "after",
+        "file_prefix": "lead",
+        "file_suffix": "trail",
+        "standalone_prefix": "opening",
+        "standalone_suffix": "closing",
+        "interleaving": "weave",
+    },
+):
+    """What is known about a session besides its entries.
+
+    The byte fields let a session be exported exactly as it was read. `prefix` and `suffix` are the bytes before and
+    after its entries in the file. Both are empty for line formats.
+
+    A file may hold several sessions. `file_prefix` stands in it before this session's `prefix`, and `file_suffix`
+    follows the last session. `standalone_prefix` and `standalone_suffix` enclose a session that is written to a file of
+    its own. `interleaving` is set on the first session only, and only where the file mixes the entries of its sessions.
+    It gives their order as runs of (session, first entry, number of entries).
+
+    `parent` is the session that a sidechain belongs to. `source_id` is the id of the session in the file it came from.
+    """
+
+    id: str
+    format: str = ""
+    file: str = ""
+    title: str = ""
+    model: str = ""
+    parent: str = ""
+    source_id: str = ""
+    prefix: bytes = b""
+    suffix: bytes = b""
+    file_prefix: bytes = b""
+    file_suffix: bytes = b""
+    standalone_prefix: bytes = b""
+    standalone_suffix: bytes = b""
+    interleaving: tuple[tuple[int, int, int], ...] = ()
+
+
+class SessionRow(Struct, frozen=True):
+    """One line of the list of sessions.
+
+    `first_time` and `last_time` are the times of entries in microseconds UTC, or None if they are not known.
+    """
+
+    info: SessionInfo
+    entry_count: int
+    block_count: int
+    first_time: int | None
+    last_time: int | None
+    heads: dict[str, str]
+
+
+class HeadState(Struct, frozen=True):
+    """What opening a head reads. Its size grows with the view and not with the session.
+
+    `length` is the number of entries on the path. `snapshot` is the newest snapshot on the path, or None. `entries` are
+    those that follow the snapshot, or the whole path if there is none. `snapshot_entries` maps positions to the entries
+    that the snapshot refers to: the originals in view, and the Blocks whose replacements are in view.
+    """
+
+    leaf: str | None
+    length: int
+    snapshot: Snapshot | None
+    entries: tuple[Entry, ...]
+    snapshot_entries: dict[int, Entry] = {}
+
+
+class LocatedEntry(Struct, frozen=True):
+    """An entry together with its session and its position."""
+
+    session: str
+    position: int
+    entry: Entry
+
+
+class Hit(Struct, frozen=True):
+    """One search result. `snippet` is short and redacted; `Store.locate` reads the entry itself.
+
+    A snippet may go on with the beginning of the next message, behind the mark ` [next message] `. `scanned` is true if
+    the words were found by a scan, because the index does not hold this text or cannot hold such short words.
+    """
+
+    session: str
+    entry: str
+    position: int
+    kind: str
+    snippet: str
+    score: float
+    scanned: bool = False
+
+
+class Problem(Struct, frozen=True):
+    """Something that `verify` found: where it is, what is wrong, and what to do about it."""
+
+    session: str
+    entry: str
+    what: str
+
+
+class Store(Protocol):
+    """Keeps sessions. Any method may raise `StoreError`, and the stored data is then unchanged."""
+
+    def create(self, namespace: str, info: SessionInfo) -> None:
+        """Creates a session, or replaces the information of an existing one without touching its entries."""
+        ...
+
+    def list_sessions(self, namespace: str) -> list[SessionRow]:
+        """Lists all sessions, the one with the newest last entry first."""
+        ...
+
+    def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
+        self,
+        namespace: str,
+        session: str,
+        entries: Sequence[Entry],
+        *,
+        expected: str | None,
+        head: str = MAIN,
+        snapshot: Snapshot | None = None,
+        counts: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        """Appends entries atomically and moves `head` to the last of them.
+
+        The entries form one path or a tree, with parents before their children. The first parent must be None or an
+        entry of this session. Each later parent must be an entry of this session or of this call.
+
+        `expected` is the leaf at which the caller believes the head to be; None means that there is no such head yet.
+        `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry.
+
+        Raises `LostRace` if the head is at another leaf, `NotFoundError` if the session or a parent does not exist, and
+        `BadInput` for an id that is already stored. Nothing is written then.
+        """
+        ...
+
+    def open(self, namespace: str, session: str, head: str = MAIN) -> HeadState:
+        """Reads what a head needs to start. Raises `NotFoundError` for an unknown session; an unknown head is empty."""
+        ...
+
+    def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
+        """Reads the entries at positions `first` to `last` (inclusive) of the path that ends in `leaf`."""
+        ...
+
+    def read_counts(
+        self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int
+    ) -> list[int | None]:
+        """Reads the token counts stored for those positions, with None where there is none."""
+        ...
+
+    def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
+        """Stores token counts by entry id, for entries that were appended without them."""
+        ...
+
+    def read_entries(self, namespace: str, session: str) -> list[Entry]:
+        """Reads every entry of the session, on all branches, in the order of appending."""
+        ...
+
+    def locate(self, namespace: str, entry: str) -> LocatedEntry:
+        """Finds an entry by its id or by an unambiguous beginning of the id. Raises `NotFoundError`."""
+        ...
+
+    def read_source_ids(self, namespace: str, session: str) -> dict[str, str]:
+        """Reads the ids that entries had in the file they came from, each mapped to the id of its entry."""
+        ...
+
+    def read_heads(self, namespace: str, session: str) -> dict[str, str]:
+        """Reads the names of the heads, each mapped to the id of its leaf."""
+        ...
+
+    def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """Finds the entries whose text or summaries contain all the words, best first.
+
+        Brings the index up to date first. Finds parts of code identifiers, and Chinese, Japanese and Korean text. Words
+        too short for the index are found by a scan; such hits are marked `scanned`.
+        """
+        ...
+
+    def search_passages(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """Finds the entries that contain some of a question's words, with any English ending, best first.
+
+        Passages of about 800 characters are ranked by BM25. Phrases in double quotes are ignored, because `search` is
+        for them. Returns nothing if the store knows none of the words.
+        """
+        ...
+
+    def index(self, *, limit: int = 2_000) -> int:
+        """Indexes up to `limit` entries that no search has seen yet, of all namespaces, and returns how many.
+
+        The searches do this themselves. Call it when idle to make the next search faster. 0 means that nothing is left.
+        """
+        ...
+
+    def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
+        """Removes a session (`entry` is None), or replaces one entry by a tombstone and cleans what quotes it.
+
+        Returns how many records were changed: index rows, and Blocks whose summaries or facts quoted the entry.
+        """
+        ...
+
+    def verify(self, namespace: str) -> list[Problem]:
+        """Checks every hash again, folds each head once from the root, and compares every snapshot with the fold."""
+        ...
+
+    def close(self) -> None:
+        """Releases the store. Using it afterwards raises `StoreError`."""
+        ...

@@ -1,0 +1,35 @@
+"""Opens the store, by default in the user's data folder.
+
+The address alone decides which of the two stores is opened. `TENFOLD_STORE` is read at every call, and the disk is not
+touched until a store is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import platformdirs
+
+from tenfold.store.base import Store
+from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
+
+MEMORY_LOCATION = ":memory:"
+STORE_VARIABLE = "TENFOLD_STORE"
+FILE_NAME = "tenfold.db"
+
+
+def get_default_location(environ: Mapping[str, str] = os.environ) -> str:
+    """Returns `TENFOLD_STORE` if it is set, else the path of `tenfold.db` in the user's data folder."""
+    return environ.get(STORE_VARIABLE) or str(platformdirs.user_data_path("tenfold", appauthor=False) / FILE_NAME)
+
+
+def open_store(location: str | os.PathLike[str] | None = None) -> Store:
+    """Opens the store at `location` (default: `get_default_location()`) and creates it if it does not exist.
+
+    `:memory:` is a store that keeps nothing on disk. Raises `NewerStore`, `UnwritableStore` or `StoreError`, each with
+    the path and the next step.
+    """
+    where = os.fspath(location) if location is not None else get_default_location()
+    return MemoryStore() if where == MEMORY_LOCATION else SqliteStore(where)

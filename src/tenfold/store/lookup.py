@@ -1,0 +1,26 @@
+"""Finds a session by what a person types: the beginning of its id, or `last` for the newest."""
+
+from __future__ import annotations
+
+from tenfold.errors import NotFoundError
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
+
+LAST = "last"
+"""Stands for the newest session."""
+
+
+def find_session(store: Store, beginning: str, *, namespace: str = DEFAULT_NAMESPACE) -> SessionRow:
+    """Finds the session whose id begins with `beginning`, or the newest for "last".
+
+    Raises `NotFoundError` if none or several match, with a hint where to look.
+    """
+    rows = store.list_sessions(namespace)
+    matches = rows[:1] if beginning == LAST else [r for r in rows if r.info.id.startswith(beginning)]
+    if len(matches) == 1:
+        return matches[0]
+    if not rows:
+        raise NotFoundError("the store holds no session yet; `tenfold compact FILE` brings one in")
+    what = "no session has" if not matches else f"{len(matches)} sessions have"
+    raise NotFoundError(
+        f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest"
+    )

@@ -1,0 +1,194 @@
+"""The SQLite store: one file, safe for several threads and processes. Opening a head costs O(view).
+
+The `sqlite_*` modules do the work. This module only decides in which transaction it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+
+from tenfold.errors import StoreError
+from tenfold.record.codec import decode_entry
+from tenfold.record.entry import Entry
+from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge, sqlite_search, sqlite_verify
+from tenfold.store.base import MAIN, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
+from tenfold.store.sqlite_connections import ConnectionPool
+from tenfold.store.sqlite_paths import check_range, decode_info, encode_info, find_entry_row, find_session_id
+from tenfold.store.validation import build_ambiguous_id_error, build_unknown_entry_error, check_limit
+from tenfold.view.fold import Snapshot
+
+_UPSERT_SESSION = (
+    "INSERT INTO session (ns, name, info) SELECT id, ?2, ?3 FROM namespace WHERE name = ?1"
+    " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
+)
+_SELECT_SESSIONS = (
+    "SELECT s.id, s.info, ifnull(sum(h.entries), 0), ifnull(sum(h.blocks), 0), min(h.first), max(h.last) AS newest"
+    " FROM session s JOIN namespace n ON n.id = s.ns LEFT JOIN head h ON h.session = s.id WHERE n.name = ?"
+    " GROUP BY s.id ORDER BY newest IS NULL, newest DESC, s.id DESC"
+)
+_SELECT_HEADS = "SELECT h.name, e.id FROM head h JOIN entry e ON e.seq = h.leaf WHERE h.session = ? ORDER BY h.name"
+_SELECT_ENTRIES = "SELECT body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY seq"
+_SELECT_SOURCE_IDS = (
+    "SELECT source, id FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) AND source != '' ORDER BY seq"
+)
+_FIND_ENTRY = (
+    "SELECT s.name, e.pos, e.body, e.id FROM namespace n JOIN entry e ON e.ns = n.id AND e.id >= ?2 AND e.id < ?3"
+    " JOIN session s ON s.id = e.session WHERE n.name = ?1 ORDER BY e.id LIMIT 2"
+)
+_SELECT_COUNTS = (
+    "SELECT CASE WHEN e.counter = ?1 THEN e.n ELSE (SELECT n FROM count WHERE counter = ?1 AND seq = e.seq) END"
+    " FROM entry e WHERE e.seg = ?2 AND e.pos BETWEEN ?3 AND ?4 ORDER BY e.pos"
+)
+
+
+class SqliteStore:
+    """A store in one SQLite file. The file is created with mode 0600 if it does not exist.
+
+    `busy_seconds` is how long a write waits for the write of another process before it raises `StoreError`. Opening
+    raises `NewerStore`, `UnwritableStore` or `StoreError`. A file without write permission is opened for reading only.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0) -> None:
+        self.path = os.fspath(path)
+        self._connections = ConnectionPool(self.path, busy_seconds=busy_seconds)
+        self._chains = sqlite_paths.ChainCache()
+
+    def create(self, namespace: str, info: SessionInfo) -> None:
+        """See `Store.create`."""
+        with self._connections.write() as db:
+            db.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))
+            db.execute(_UPSERT_SESSION, (namespace, info.id, encode_info(info)))
+
+    def list_sessions(self, namespace: str) -> list[SessionRow]:
+        """See `Store.list_sessions`."""
+        with self._connections.read() as db:
+            rows = db.execute(_SELECT_SESSIONS, (namespace,)).fetchall()
+            return [
+                SessionRow(decode_info(info), entries, blocks, first, last, dict(db.execute(_SELECT_HEADS, (sid,))))
+                for sid, info, entries, blocks, first, last in rows
+            ]
+
+    def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
+        self,
+        namespace: str,
+        session: str,
+        entries: Sequence[Entry],
+        *,
+        expected: str | None,
+        head: str = MAIN,
+        snapshot: Snapshot | None = None,
+        counts: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        """See `Store.append`."""
+        new = sqlite_append.build_request(entries, expected=expected, head=head, snapshot=snapshot, counts=counts)
+        with self._connections.write() as db:
+            sqlite_append.append_entries(db, namespace, session, new)
+
+    def open(self, namespace: str, session: str, head: str = MAIN) -> HeadState:
+        """See `Store.open`."""
+        with self._connections.read() as db:
+            return sqlite_paths.read_head(db, self._chains, find_session_id(db, namespace, session), head)
+
+    def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
+        """See `Store.read_range`."""
+        with self._connections.read() as db:
+            leaf_row = find_entry_row(db, find_session_id(db, namespace, session), leaf)
+            check_range(leaf_row, first, last)
+            return sqlite_paths.read_range(db, self._chains.get_chain(db, leaf_row.segment), first, last)
+
+    def read_counts(
+        self, namespace: str, session: str, leaf: str, counter: str, first: int, last: int
+    ) -> list[int | None]:
+        """See `Store.read_counts`."""
+        with self._connections.read() as db:
+            leaf_row = find_entry_row(db, find_session_id(db, namespace, session), leaf)
+            check_range(leaf_row, first, last)
+            row = db.execute("SELECT id FROM counter WHERE name = ?", (counter,)).fetchone()
+            number = row[0] if row else 0
+            ranges = self._chains.get_chain(db, leaf_row.segment).split_range(first, last)
+            return [row[0] for seg, low, high in ranges for row in db.execute(_SELECT_COUNTS, (number, seg, low, high))]
+
+    def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
+        """See `Store.add_counts`."""
+        with self._connections.write() as db:
+            sid = find_session_id(db, namespace, session)
+            rows = [(find_entry_row(db, sid, entry).seq, n) for entry, n in counts.items()]
+            sqlite_append.store_counts(db, counter, rows)
+
+    def read_entries(self, namespace: str, session: str) -> list[Entry]:
+        """See `Store.read_entries`."""
+        with self._connections.read() as db:
+            return [
+                decode_entry(row[0]) for row in db.execute(_SELECT_ENTRIES, (find_session_id(db, namespace, session),))
+            ]
+
+    def locate(self, namespace: str, entry: str) -> LocatedEntry:
+        """See `Store.locate`."""
+        with self._connections.read() as db:
+            rows = db.execute(_FIND_ENTRY, (namespace, entry, entry + "\U0010ffff")).fetchall() if entry else []
+        if not rows:
+            raise build_unknown_entry_error(namespace, entry)
+        if len(rows) > 1 and rows[0][3] != entry:
+            raise build_ambiguous_id_error(entry, rows[0][3], rows[1][3])
+        return LocatedEntry(rows[0][0], rows[0][1], decode_entry(rows[0][2]))
+
+    def read_source_ids(self, namespace: str, session: str) -> dict[str, str]:
+        """See `Store.read_source_ids`."""
+        with self._connections.read() as db:
+            return dict(db.execute(_SELECT_SOURCE_IDS, (find_session_id(db, namespace, session),)))
+
+    def read_heads(self, namespace: str, session: str) -> dict[str, str]:
+        """See `Store.read_heads`."""
+        with self._connections.read() as db:
+            return dict(db.execute(_SELECT_HEADS, (find_session_id(db, namespace, session),)))
+
+    def index(self, *, limit: int = 2_000) -> int:
+        """See `Store.index`."""
+        with self._connections.read() as db:
+            if not sqlite_search.has_unindexed(db):
+                return 0
+        with self._connections.write() as db:
+            return sqlite_search.index_entries(db, check_limit(limit))
+
+    def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """See `Store.search`. If the index cannot be written, entries missing from it are scanned."""
+        self._update_index()
+        with self._connections.read() as db:
+            if session is not None:
+                find_session_id(db, namespace, session)
+            return sqlite_search.search_words(db, namespace, words, session, limit)
+
+    def search_passages(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+        """See `Store.search_passages`. If the index cannot be written, entries missing from it are read."""
+        self._update_index()
+        with self._connections.read() as db:
+            if session is not None:
+                find_session_id(db, namespace, session)
+            return sqlite_search.search_passages(db, namespace, words, session, limit)
+
+    def _update_index(self) -> None:
+        with contextlib.suppress(StoreError):
+            while self.index():
+                pass
+
+    def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
+        """See `Store.purge`. A reader at work may keep the old bytes in the write-ahead log until it finishes."""
+        with self._connections.write() as db:
+            sid = find_session_id(db, namespace, session)
+            if entry is None:
+                touched = sqlite_purge.purge_session(db, sid)
+            else:
+                touched = sqlite_purge.purge_entry(db, self._chains, sid, entry, now)
+        self._connections.empty_wal()
+        return touched
+
+    def verify(self, namespace: str) -> list[Problem]:
+        """See `Store.verify`."""
+        with self._connections.read() as db:
+            return sqlite_verify.verify_namespace(db, self._chains, namespace)
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._connections.close()

@@ -1,0 +1,204 @@
+"""Appends entries to SQLite: finds each entry's place in the tree of segments and writes them in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from tenfold.errors import BadInput
+from tenfold.record.block import Block
+from tenfold.record.codec import compute_chain_hash, encode_entry
+from tenfold.record.entry import Entry
+from tenfold.store.sqlite_paths import encode_snapshot
+from tenfold.store.validation import (
+    build_duplicate_error,
+    build_lost_race_error,
+    build_missing_parent_error,
+    build_unknown_session_error,
+    check_counts,
+    check_snapshot,
+    get_source_id,
+)
+from tenfold.view.fold import Snapshot
+
+_SELECT_HEAD = (
+    "SELECT s.ns, s.id, (SELECT ifnull(max(seq), 0) FROM entry), (SELECT id FROM counter WHERE name = ?4),"
+    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), h.leaf"
+    " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = ?2"
+    " LEFT JOIN head h ON h.session = s.id AND h.name = ?3 LEFT JOIN entry e ON e.seq = h.leaf WHERE n.name = ?1"
+)
+_INSERT_ENTRY = (
+    "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, body, seq, counter, n)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_MOVE_HEAD = (
+    "UPDATE head SET leaf = ?3, entries = entries + ?4, blocks = blocks + ?5,"
+    " first = min(ifnull(first, ?6), ifnull(?6, first)), last = max(ifnull(last, ?7), ifnull(?7, last))"
+    " WHERE session = ?1 AND name = ?2"
+)
+
+
+class AppendRequest(Struct, frozen=True):
+    """What one call appends. `bodies` are the entries' canonical bytes, encoded before any lock is taken."""
+
+    entries: Sequence[Entry]
+    bodies: list[bytes]
+    expected: str | None
+    head: str
+    snapshot: Snapshot | None
+    counts: Mapping[str, Sequence[int]]
+
+
+class _TreePosition(NamedTuple):
+    segment: int
+    position: int
+    hash: bytes
+
+
+class _AppendState(Struct):
+    """The state of one append: the rows so far, the location of each entry, and the last position per segment."""
+
+    namespace_id: int
+    session_id: int
+    counter_id: int | None
+    rows: list[tuple[object, ...]]
+    positions: dict[str, _TreePosition]
+    last_positions: dict[int, int]
+
+
+def build_request(
+    entries: Sequence[Entry],
+    *,
+    expected: str | None,
+    head: str,
+    snapshot: Snapshot | None,
+    counts: Mapping[str, Sequence[int]] | None,
+) -> AppendRequest:
+    """Checks and encodes the arguments of an append. Raises `UsageError` if the counts do not match the entries."""
+    counts_by_counter = check_counts(entries, counts)
+    return AppendRequest(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts_by_counter)
+
+
+def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
+    """Writes the entries. The caller's transaction makes this atomic."""
+    first, *others = request.counts or ("",)
+    row = db.execute(_SELECT_HEAD, (namespace, session, request.head, first)).fetchone()
+    if row is None:
+        raise build_unknown_session_error(namespace, session)
+    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, old_leaf = row
+    if leaf != request.expected:
+        raise build_lost_race_error(request.head, request.expected, leaf)
+    if counter is None and first:
+        counter = get_counter_id(db, first)
+    state = _AppendState(ns, sid, counter, [], {}, {})
+    if leaf is not None:
+        state.positions[leaf] = _TreePosition(seg, pos, digest)
+        state.last_positions[seg] = last_position
+    counts = request.counts[first] if first else [None] * len(request.entries)
+    for entry, body, count in zip(request.entries, request.bodies, counts, strict=True):
+        _place_entry(db, state, entry, body, seq + len(state.rows) + 1, count)
+    last = state.positions[request.entries[-1].id]
+    try:
+        db.executemany(_INSERT_ENTRY, state.rows)
+    except sqlite3.IntegrityError as exc:
+        raise _find_duplicate(db, ns, seq, request.entries) from exc
+    for name in others:
+        store_counts(db, name, enumerate(request.counts[name], seq + 1))
+    leaf_seq = seq + len(state.rows)
+    if request.snapshot is not None:
+        check_snapshot(request.snapshot, last.position)
+        db.execute(
+            "INSERT INTO manifest VALUES (?, ?, ?, ?)",
+            (leaf_seq, last.segment, last.position, encode_snapshot(request.snapshot)),
+        )
+    times = [e.time for e in request.entries if e.time is not None]
+    blocks = sum(isinstance(e, Block) for e in request.entries)
+    stats = (len(request.entries), blocks, min(times, default=None), max(times, default=None))
+    statement = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)" if old_leaf is None else _MOVE_HEAD
+    db.execute(statement, (sid, request.head, leaf_seq, *stats))
+
+
+def get_counter_id(db: sqlite3.Connection, name: str) -> int:
+    """Returns the row id of a counter, and creates the row when the counter is new."""
+    row = db.execute("SELECT id FROM counter WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        return int(db.execute("INSERT INTO counter (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
+    return int(row[0])
+
+
+def _place_entry(
+    db: sqlite3.Connection, state: _AppendState, entry: Entry, body: bytes, seq: int, count: int | None
+) -> None:
+    if entry.id in state.positions:
+        raise build_duplicate_error(entry.id)
+    if entry.parent is None:
+        seg, pos, before = _create_segment(db, state.session_id, None, 0), 0, b""
+    else:
+        parent = state.positions.get(entry.parent) or _find_parent(db, state, entry)
+        last_position = state.last_positions.get(parent.segment)
+        if last_position is None:
+            last_position = db.execute("SELECT max(pos) FROM entry WHERE seg = ?", (parent.segment,)).fetchone()[0]
+        pos, before = parent.position + 1, parent.hash
+        seg = (
+            parent.segment
+            if last_position == parent.position
+            else _create_segment(db, state.session_id, parent.segment, pos)
+        )
+        if seg != parent.segment:
+            state.last_positions[parent.segment] = last_position
+    digest = compute_chain_hash(before, entry, body)
+    state.last_positions[seg] = pos
+    state.positions[entry.id] = _TreePosition(seg, pos, digest)
+    kind = type(entry).__struct_config__.tag
+    source = get_source_id(entry)
+    state.rows.append(
+        (
+            state.namespace_id,
+            state.session_id,
+            seg,
+            pos,
+            kind,
+            entry.id,
+            source,
+            digest,
+            body,
+            seq,
+            state.counter_id,
+            count,
+        )
+    )
+
+
+def _find_parent(db: sqlite3.Connection, state: _AppendState, entry: Entry) -> _TreePosition:
+    row = db.execute(
+        "SELECT seg, pos, hash FROM entry WHERE ns = ? AND id = ? AND session = ?",
+        (state.namespace_id, entry.parent, state.session_id),
+    ).fetchone()
+    if row is None:
+        raise build_missing_parent_error(entry)
+    return _TreePosition(*row)
+
+
+def _create_segment(db: sqlite3.Connection, session: int, parent: int | None, start: int) -> int:
+    row = db.execute(
+        "INSERT INTO seg (session, parent, start) VALUES (?, ?, ?) RETURNING id", (session, parent, start)
+    ).fetchone()
+    return int(row[0])
+
+
+def store_counts(db: sqlite3.Connection, name: str, counts: Iterable[tuple[int, int]]) -> None:
+    """Stores counts as (row number of an entry, tokens). They replace earlier counts by the same counter."""
+    counter = get_counter_id(db, name)
+    for seq, n in counts:
+        if not db.execute("UPDATE entry SET n = ? WHERE seq = ? AND counter = ?", (n, seq, counter)).rowcount:
+            db.execute("INSERT OR REPLACE INTO count VALUES (?, ?, ?)", (counter, seq, n))
+
+
+def _find_duplicate(db: sqlite3.Connection, ns: int, last_seq: int, entries: Sequence[Entry]) -> BadInput:
+    # Some rows of this call may already be in the table. Rows that were there before it have numbers up to `before`.
+    query = "SELECT 1 FROM entry WHERE ns = ? AND id = ? AND seq <= ?"
+    duplicates = (e.id for e in entries if db.execute(query, (ns, e.id, last_seq)).fetchone())
+    return build_duplicate_error(next(duplicates, entries[-1].id))

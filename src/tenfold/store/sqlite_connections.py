@@ -1,0 +1,186 @@
+"""Connections to one SQLite file: creates it with mode 0600, migrates it, and translates SQLite's errors.
+
+Each thread that is in a call has a connection of its own, in write-ahead mode, so readers never wait for a writer. This
+module knows nothing of entries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tenfold.errors import StoreError, TenfoldError, UnwritableStore
+from tenfold.store.sqlite_schema import migrate
+
+_CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
+_NEXT_STEP = "name another place with --store or TENFOLD_STORE"
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+class ConnectionPool:
+    """Lends connections to the database at `path`. `busy_seconds` is how long a writer waits for another one."""
+
+    def __init__(self, path: str, *, busy_seconds: float) -> None:
+        self.path = path
+        self.busy_seconds = busy_seconds
+        self.is_read_only = False
+        self._idle_connections: list[sqlite3.Connection] = []
+        self._abandoned_connections: list[sqlite3.Connection] = []
+        self._write_lock = threading.Lock()
+        self._closed = False
+        self._process_id = os.getpid()
+        _create_file(path)
+        with self.read() as db:
+            migrate(db, path)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Lends a connection for reading. Errors of SQLite are raised as `StoreError`."""
+        if self._closed:
+            raise StoreError(f"the store {self.path} is closed: open it again")
+        if self._process_id != os.getpid():
+            # A connection must not be used after a fork, not even to close it.
+            self._abandoned_connections += self._idle_connections
+            self._idle_connections, self._process_id, self._write_lock = [], os.getpid(), threading.Lock()
+        try:
+            try:
+                db = self._idle_connections.pop()
+            except IndexError:
+                db = self.connect()
+            try:
+                yield db
+            finally:
+                self._release(db)
+        except sqlite3.Error as exc:
+            raise translate_error(exc, self.path, self.busy_seconds) from exc
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Lends a connection inside a write transaction, which is rolled back if anything is raised."""
+        with self.read() as db, self._write_lock:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def empty_wal(self) -> None:
+        """Moves the write-ahead log into the file and empties it, so that purged bytes are in neither."""
+        with self.read() as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Closes every idle connection. A connection in use is closed when its call ends."""
+        self._closed = True
+        while self._idle_connections:
+            self._idle_connections.pop().close()
+
+    def connect(self) -> sqlite3.Connection:
+        """Opens a new connection, for writing if that is possible, else for reading."""
+        if self.is_read_only:
+            return self._connect_read_only()
+        try:
+            return self._open(Path(self.path).absolute().as_uri() + "?mode=rw")
+        except sqlite3.OperationalError as exc:
+            if not os.access(self.path, os.R_OK) or not _is_access_error(exc, self.path):
+                raise
+            db = self._connect_read_only()
+            self.is_read_only = True
+            return db
+
+    def _connect_read_only(self) -> sqlite3.Connection:
+        address = Path(self.path).absolute().as_uri() + "?mode=ro"
+        try:
+            return self._open(address)
+        except sqlite3.OperationalError:
+            # Reading a write-ahead database needs its side files. If they cannot be created and no writer has left
+            # any, nothing can change the file while it is read.
+            if any(Path(self.path + side).exists() for side in _SIDE_FILES):
+                raise
+            return self._open(address + "&immutable=1")
+
+    def _open(self, address: str) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            address,
+            uri=True,
+            timeout=self.busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        try:
+            db.execute("PRAGMA synchronous=NORMAL")
+            db.execute("PRAGMA secure_delete=ON")
+            db.execute(f"PRAGMA cache_size={_CACHE_SIZE}")
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error:
+            db.close()
+            raise
+        return db
+
+    def _release(self, db: sqlite3.Connection) -> None:
+        if self._closed:
+            db.close()
+        else:
+            self._idle_connections.append(db)
+
+
+def translate_error(error: sqlite3.Error, path: str, busy_seconds: float) -> TenfoldError:
+    """Translates an error of SQLite into one that names the file and the next step."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_FULL"):
+        return UnwritableStore(f"no room to write the store {path}: free some space, or {_NEXT_STEP}")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return UnwritableStore(f"the store {path} is read-only: change its permissions, or {_NEXT_STEP}")
+    if name.startswith("SQLITE_CANTOPEN") and _is_writable(path):
+        return StoreError(
+            f"the store {path} could not be opened at this moment ({error}), as happens when too many files are open: "
+            "close some, and try again"
+        )
+    if name.startswith("SQLITE_CANTOPEN"):
+        return UnwritableStore(f"the store {path} cannot be opened: check its folder's permissions, or {_NEXT_STEP}")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreError(
+            f"the store {path} was locked by another process for {busy_seconds:g} seconds; nothing "
+            "was written: try again"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StoreError(
+            f"the store {path} is damaged or not a Tenfold store ({error}): restore it from a backup, or {_NEXT_STEP}"
+        )
+    if name.startswith("SQLITE_IOERR"):
+        return UnwritableStore(f"the disk refused access to the store {path} ({name}): check it, or {_NEXT_STEP}")
+    if name.startswith("SQLITE_TOOBIG") or isinstance(error, sqlite3.DataError):
+        return StoreError(f"an entry is too large for the store {path} ({error}): split it, nothing was written")
+    return StoreError(f"the store {path} cannot do this ({name or type(error).__name__}: {error})")
+
+
+def _create_file(path: str) -> None:
+    """Creates the file if it does not exist. It is private from the first moment on."""
+    try:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        if Path(path).is_dir():
+            raise UnwritableStore(f"{path} is a folder, not a store: name a file in it") from None
+    except OSError as exc:
+        raise UnwritableStore(f"the store {path} cannot be made ({exc.strerror}): {_NEXT_STEP}") from exc
+
+
+def _is_access_error(error: sqlite3.Error, path: str) -> bool:
+    """Tells whether the file cannot be written at all. A lack of file descriptors looks similar to SQLite."""
+    name = error.sqlite_errorname
+    return name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or (
+        name.startswith("SQLITE_CANTOPEN") and not _is_writable(path)
+    )
+
+
+def _is_writable(path: str) -> bool:
+    """Tells whether the file can be written, and side files can be created next to it."""
+    return os.access(path, os.R_OK | os.W_OK) and os.access(Path(path).absolute().parent, os.W_OK | os.X_OK)

@@ -1,0 +1,134 @@
+"""Purges from SQLite: a whole session, or one entry together with what quotes it.
+
+This runs inside the caller's transaction. `secure_delete` overwrites freed bytes, and the caller empties the
+write-ahead log afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+
+import msgspec
+
+from tenfold.errors import RecordError
+from tenfold.record.block import Block
+from tenfold.record.codec import decode_entry, encode_entry
+from tenfold.record.entry import BranchSummary, Entry
+from tenfold.store import purge
+from tenfold.store.sqlite_paths import ChainCache, EntryRow, decode_info, encode_info, find_entry_row
+from tenfold.store.sqlite_schema import INDEXED_MARK
+from tenfold.store.sqlite_search import clear_indexes, merge_indexes, remove_entry, restore_entry
+from tenfold.store.verify import build_rewritten_hashes
+
+_SELECT_ENTRIES = "SELECT seq, body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
+_COUNT_ENTRIES = "SELECT count(*) FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
+_DELETE_SESSION = (
+    "DELETE FROM count WHERE seq IN (SELECT seq FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1))",
+    "DELETE FROM manifest WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
+    "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?1)",
+    "DELETE FROM head WHERE session = ?1",
+    "DELETE FROM seg WHERE session = ?1",
+    "DELETE FROM session WHERE id = ?1",
+)
+
+
+def purge_session(db: sqlite3.Connection, session: int) -> int:
+    """Removes a session with everything stored for it. Returns how many entries it had."""
+    touched = int(db.execute(_COUNT_ENTRIES, (session,)).fetchone()[0])
+    rest = int(db.execute("SELECT count(*) FROM entry").fetchone()[0]) - touched
+    if rest < touched:
+        clear_indexes(db)  # indexing again what remains is less work
+    for seq, body in db.execute(_SELECT_ENTRIES, (session,)).fetchall() if rest >= touched else ():
+        with contextlib.suppress(RecordError):  # a body that cannot be read was never indexed
+            remove_entry(db, seq, decode_entry(body))
+    for statement in _DELETE_SESSION:
+        db.execute(statement, (session,))
+    # SQLite reuses row numbers above the last entry. They must count as not indexed.
+    db.execute(
+        "UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name = ?", (INDEXED_MARK,)
+    )
+    merge_indexes(db)
+    return touched
+
+
+def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry: str, now: int) -> int:
+    """Replaces an entry by a tombstone and removes its text from what quotes it.
+
+    Returns how many records were changed.
+    """
+    row = find_entry_row(db, session, entry)
+    body = db.execute("SELECT body FROM entry WHERE seq = ?", (row.seq,)).fetchone()[0]
+    old = decode_entry(body)
+    tombstone = purge.build_tombstone(old, body, now)
+    quoting = list(_list_quoting_entries(db, chains, session, row))
+    purged = purge.PurgedEntry(
+        old,
+        row.position,
+        purge.find_distinctive_pieces(old, (e for _, e in quoting), _list_other_entries(db, session, row.seq)),
+    )
+    touched = 1 + _replace_entry(db, row.seq, old, tombstone)
+    touched += _delete_counts(db, row.seq)
+    for seq, each in quoting:
+        clean = purge.scrub_entry(each, purged)
+        if clean is not each:
+            touched += 1 + _replace_entry(db, seq, each, clean)
+            _delete_counts(db, seq)
+    touched += _clear_title(db, session, old)
+    merge_indexes(db)
+    return touched
+
+
+def _replace_entry(db: sqlite3.Connection, seq: int, old: Entry, new: Entry) -> int:
+    before, kept = db.execute("SELECT body, rewritten FROM entry WHERE seq = ?", (seq,)).fetchone()
+    body = encode_entry(new)
+    rows = remove_entry(db, seq, old)
+    db.execute(
+        "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
+        (body, build_rewritten_hashes(before, kept or b"", body), type(new).__struct_config__.tag, seq),
+    )
+    restore_entry(db, seq, new)
+    return rows
+
+
+def _delete_counts(db: sqlite3.Connection, seq: int) -> int:
+    own = db.execute("UPDATE entry SET counter = NULL, n = NULL WHERE seq = ? AND n IS NOT NULL", (seq,)).rowcount
+    return own + db.execute("DELETE FROM count WHERE seq = ?", (seq,)).rowcount
+
+
+def _list_quoting_entries(
+    db: sqlite3.Connection, chains: ChainCache, session: int, row: EntryRow
+) -> Iterator[tuple[int, Block | BranchSummary]]:
+    """Yields the branch summaries of the session, and the Blocks that may quote the entry.
+
+    Such a Block has the entry on its path.
+    """
+    rows = db.execute(
+        "SELECT seq, seg, pos, body FROM entry WHERE session = ? AND kind IN ('block', 'branch') AND seq != ?",
+        (session, row.seq),
+    ).fetchall()
+    for seq, seg, pos, body in rows:
+        entry = decode_entry(body)
+        if isinstance(entry, BranchSummary):
+            yield seq, entry
+            continue
+        ancestor = pos > row.position and chains.get_chain(db, seg).find_segment(row.position) == row.segment
+        if isinstance(entry, Block) and ancestor and purge.can_quote(entry, row.position):
+            yield seq, entry
+
+
+def _list_other_entries(db: sqlite3.Connection, session: int, seq: int) -> Iterator[Entry]:
+    for other, body in db.execute(_SELECT_ENTRIES, (session,)):
+        if other != seq:
+            yield decode_entry(body)
+
+
+def _clear_title(db: sqlite3.Connection, session: int, old: Entry) -> int:
+    """Clears the session's title if it was taken from the purged entry."""
+    info = decode_info(db.execute("SELECT info FROM session WHERE id = ?", (session,)).fetchone()[0])
+    if not purge.is_title_from(info.title, old):
+        return 0
+    clean = msgspec.structs.replace(info, title="")
+    db.execute("UPDATE session SET info = ? WHERE id = ?", (encode_info(clean), session))
+    return 1

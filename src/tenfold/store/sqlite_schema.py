@@ -1,0 +1,121 @@
+"""The tables, as numbered migrations. The file's `user_version` is the number of migrations it has had.
+
+A released migration is never edited. A change is a new migration at the end.
+
+    namespace 1-n session 1-n seg 1-n entry 1-n count      seg: a stretch of a path without a fork; count: by counters
+                                                           other than the one the entry was appended with
+                          1-n head -> entry                manifest: the snapshot stored under an entry
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tenfold.errors import NewerStore, StoreError, UnwritableStore
+
+APPLICATION_ID = 0x54464C44  # "TFLD", in the file's header
+INDEXED_MARK = "indexed"
+"""Names the mark that holds the last indexed entry. To change what `word_search.get_indexed_text` or
+`passages.list_passage_terms` return, add a migration that empties both indexes and resets this mark, because an entry
+can only be removed from an index with the very text that was put in."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE namespace (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        (
+            "CREATE TABLE session (id INTEGER PRIMARY KEY AUTOINCREMENT, ns INTEGER NOT NULL, name TEXT NOT NULL,"
+            " info BLOB NOT NULL, UNIQUE (ns, name))"
+        ),
+        # AUTOINCREMENT: the chain of a segment is cached by its id, so an id must not be reused after a purge.
+        (
+            "CREATE TABLE seg (id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, parent INTEGER,"
+            " start INTEGER NOT NULL)"
+        ),
+        "CREATE INDEX seg_session ON seg (session)",
+        # The body comes last: SQLite reads the columns before it without touching the overflow pages of a long body.
+        (
+            "CREATE TABLE entry (seq INTEGER PRIMARY KEY, ns INTEGER NOT NULL, session INTEGER NOT NULL,"
+            " seg INTEGER NOT NULL, pos INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL,"
+            " hash BLOB NOT NULL, rewritten BLOB, counter INTEGER, n INTEGER, body BLOB NOT NULL)"
+        ),
+        "CREATE UNIQUE INDEX entry_id ON entry (ns, id)",
+        "CREATE UNIQUE INDEX entry_place ON entry (seg, pos)",
+        "CREATE INDEX entry_quoting ON entry (session, seq) WHERE kind IN ('block', 'branch')",
+        # The totals of what was appended by this head. They are here because every append writes this row anyway.
+        (
+            "CREATE TABLE head (session INTEGER NOT NULL, name TEXT NOT NULL, leaf INTEGER NOT NULL,"
+            " entries INTEGER NOT NULL, blocks INTEGER NOT NULL, first INTEGER, last INTEGER,"
+            " PRIMARY KEY (session, name)) WITHOUT ROWID"
+        ),
+        (
+            "CREATE TABLE manifest (seq INTEGER PRIMARY KEY, seg INTEGER NOT NULL, pos INTEGER NOT NULL,"
+            " body BLOB NOT NULL)"
+        ),
+        "CREATE UNIQUE INDEX manifest_place ON manifest (seg, pos)",
+        "CREATE TABLE counter (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        (
+            "CREATE TABLE count (counter INTEGER NOT NULL, seq INTEGER NOT NULL, n INTEGER NOT NULL,"
+            " PRIMARY KEY (counter, seq)) WITHOUT ROWID"
+        ),
+        # Without text and offsets: the index only names candidates, which are then read and compared.
+        "CREATE VIRTUAL TABLE words USING fts5(text, content='', detail=none, columnsize=0, tokenize='trigram')",
+        "CREATE TABLE rest (seq INTEGER PRIMARY KEY)",
+        "CREATE TABLE mark (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+        "INSERT INTO mark VALUES ('indexed', 0)",
+    ),
+    (
+        # The terms of each passage, for questions. Every entry is indexed again, now for both indexes.
+        (
+            "CREATE VIRTUAL TABLE passages USING fts5(text, content='', detail=none, columnsize=0,"
+            " tokenize=\"ascii tokenchars '_'\")"
+        ),
+        "INSERT INTO words (words) VALUES ('delete-all')",
+        "DELETE FROM rest",
+        "UPDATE mark SET value = 0 WHERE name = 'indexed'",
+    ),
+)
+SCHEMA_VERSION = len(MIGRATIONS)
+"""The schema that this release writes."""
+
+
+def migrate(db: sqlite3.Connection, path: str) -> None:
+    """Brings the file to this release's schema in one transaction. Raises `NewerStore` if it is newer."""
+    if _read_version(db, path) == SCHEMA_VERSION:
+        return
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorname.startswith("SQLITE_READONLY"):
+            raise UnwritableStore(
+                f"the store {path} has schema {_read_version(db, path)} and must be brought to "
+                f"{SCHEMA_VERSION}, but it is "
+                "read-only: open it once where it can be written"
+            ) from exc
+        raise
+    try:
+        # Another process may have migrated the file while this one waited for the lock.
+        for number in range(_read_version(db, path), SCHEMA_VERSION):
+            for statement in MIGRATIONS[number]:
+                db.execute(statement)
+        db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _read_version(db: sqlite3.Connection, path: str) -> int:
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    application = int(db.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if application != APPLICATION_ID and (tables or version or application):
+        raise StoreError(f"{path} is a database of another program, not a Tenfold store: name another file")
+    if version > SCHEMA_VERSION:
+        raise NewerStore(
+            f"the store {path} has schema {version}, this release reads up to {SCHEMA_VERSION}: "
+            "upgrade tenfold, or name "
+            "another store with --store or TENFOLD_STORE"
+        )
+    return version

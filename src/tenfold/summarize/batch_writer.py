@@ -1,0 +1,364 @@
+"""The writer of the preset `clip`: it writes a range as batches, which are added to those of earlier compactions.
+
+Each chunk becomes one batch. Earlier batches are given to the model as context only and are never written again. If a
+level of the omitted middle holds more than `MAX_LEVEL_BATCHES` batches, a parent batch replaces them in the archive;
+the sources stay in the log. The resulting text is the clip-archive: the earliest and the latest batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.facts.parse import get_text_before_facts
+from tenfold.record.ask import Answer, Ask, SummaryAsk
+from tenfold.record.block import OWN_BLOCK, Batch, KeptOriginal, ModelCost, Rung, Slot
+from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.summarize.batches import escape_archive_marks, fit_archive, list_top_batches, parse_archive, render_archive
+from tenfold.summarize.ladder import SummaryResult, add_costs
+from tenfold.summarize.write import SummaryTask, clean_text, write_summary
+from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.view.units import Unit
+from tenfold.wire.marks import extract_summary_text
+
+MAX_LEVEL_BATCHES = 2
+"""Batches that a level of the middle may hold. With those shown, this is the published `clip_first + clip_last + 2`."""
+MIN_BATCH_TOKENS = 150
+"""Tokens of the smallest useful batch. If the shown batches cannot have as many each, fewer are shown."""
+MIN_CHUNK_MESSAGES, MIN_CHUNK_TOKENS = 2, 1_000
+"""Smallest chunk after time-outs, in messages and in tokens."""
+_RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
+
+SlotBatch = tuple[Slot, Batch]
+Items = tuple[tuple[int, Message], ...]
+
+
+class UnitMessages(Struct, frozen=True):
+    """One unit to be summarized: its last position, its messages, and the tokens of their content."""
+
+    last: int
+    items: Items
+    tokens: int = 0
+
+
+class EarlierSummary(Struct, frozen=True):
+    """An earlier summary, up to position `last`, that no archive of this log holds."""
+
+    last: int
+    text: str
+
+
+class BatchWriter(Struct, frozen=True):
+    """The writer of `clip`.
+
+    A chunk has at most `chunk_size` messages or, if it is set, `max_chunk_tokens`; a unit is never split. A batch takes
+    at most `max_summary_tokens`. The archive shows the earliest `clip_first` and the latest `clip_last` batches. After
+    a call that timed out, the rest is written in chunks half as large, up to `max_retries` times.
+    """
+
+    chunk_size: int = 20
+    max_summary_tokens: int = 1_024
+    clip_first: int = 2
+    clip_last: int = 2
+    max_chunk_tokens: int = 0
+    max_retries: int = 2
+
+    def write(self, job: WritingJob) -> WritingGenerator:
+        """See `Writer.write`. A failed merge is noted and left for later; a failed chunk fails the whole text."""
+        builder = _ArchiveBuilder(self, job, list_earlier_batches(job))
+        yield from builder.write_parts(split_parts(job))
+        if builder.failure:
+            return SummaryResult("", builder.rung, tuple(builder.notes), builder.spent, builder.failure)
+        yield from builder.merge_levels()
+        archive = [batch for _, batch in builder.batches]
+        text = fit_archive(archive, first=self.clip_first, last=self.clip_last, budget=job.budget, count=job.count)
+        return SummaryResult(
+            text,
+            builder.rung,
+            tuple(builder.notes),
+            builder.spent,
+            batches=tuple(builder.new_batches),
+            top_batches=tuple(slot for slot, _ in builder.batches),
+        )
+
+
+class _ArchiveBuilder:
+    """Builds one archive: its batches so far, those that are new, and what they cost."""
+
+    def __init__(self, writer: BatchWriter, job: WritingJob, batches: Sequence[SlotBatch]) -> None:
+        self.writer, self.job = writer, job
+        self.batches = list(batches)
+        self.new_batches: list[Batch] = []
+        self.notes: list[str] = []
+        self.rung: Rung = "none"
+        self.spent = ModelCost()
+        self.failure = ""
+        self.cycle = max((b.cycle for _, b in batches), default=0) + 1
+        shown_count = writer.clip_first + writer.clip_last
+        share = (job.budget - 40 - 60 * shown_count) // shown_count if shown_count else writer.max_summary_tokens
+        self.allotment = max(MIN_BATCH_TOKENS, min(writer.max_summary_tokens, share))
+        self.next_position = max((b.last for _, b in batches), default=job.piece.first - 1) + 1
+
+    def add_batch(self, batch: Batch) -> SlotBatch:
+        """Adds a new batch and returns it with the slot it will have."""
+        self.new_batches.append(batch)
+        return Slot(OWN_BLOCK, len(self.new_batches) - 1), batch
+
+    def write_parts(
+        self, parts: Sequence[list[UnitMessages] | EarlierSummary]
+    ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+        """Writes a batch for each chunk, oldest first, and takes over each earlier summary as it is."""
+        end = self.job.piece.last
+        if self.job.supplied_text:
+            items = tuple(item for part in parts if isinstance(part, list) for unit in part for item in unit.items)
+            self._put_batch(items, end, clean_text(self.job.supplied_text))
+            return
+        for number, part in enumerate(parts, 1):
+            if isinstance(part, EarlierSummary):
+                self._import_summary(part.text, part.last if number < len(parts) else end)
+            elif not self.failure:
+                yield from self._write_chunks(part, part[-1].last if number < len(parts) else end)
+
+    def _write_chunks(
+        self, units: list[UnitMessages], until: int
+    ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+        """Writes chunk after chunk, the last one up to `until`. After a time-out the chunks get smaller."""
+        size, budget, retries = self.writer.chunk_size, self.writer.max_chunk_tokens, self.writer.max_retries
+        remaining = units
+        while remaining:
+            chunks = split_chunks(remaining, size=size, budget=budget, max_tokens=self._get_input_limit())
+            items = tuple(item for unit in chunks[0] for item in unit.items)
+            written, is_late = yield from _watch_timeouts(self._write_chunk(items))
+            self._add_cost(written)
+            if written.failure and is_late and retries:
+                retries -= 1
+                size, budget = max(MIN_CHUNK_MESSAGES, size // 2), max(MIN_CHUNK_TOKENS, budget // 2) if budget else 0
+                self.notes.append(f"no answer in time: {len(remaining)} units are told in chunks half as large")
+                continue
+            if written.failure:
+                self.failure = written.failure
+                return
+            last = chunks[0][-1].last
+            remaining = remaining[len(chunks[0]) :]
+            self.rung = max(self.rung, written.rung, key=_RUNGS.index)
+            self._put_batch(items, last if remaining else until, written.text)
+
+    def _get_input_limit(self) -> int:
+        models = self.job.settings.models
+        return self.job.settings.get_input_limit(models[0], self.allotment) if models else 0
+
+    def _write_chunk(self, items: Items) -> WritingGenerator:
+        job = self.job
+        tokens = sum(job.count([_get_content(message) for _, message in items]))
+        task = SummaryTask(
+            items,
+            job.facts,
+            allotment=max(MIN_BATCH_TOKENS // 2, min(self.allotment, tokens)),
+            purpose="batch",
+            focus=job.focus,
+            context=self._render_context(),
+        )
+        return write_summary(task, job.settings, job.count)
+
+    def _render_context(self) -> str:
+        """Renders the archive so far, as it would be shown, as context for the next chunk."""
+        if not self.batches:
+            return ""
+        return render_archive(
+            [b for _, b in self.batches], first=self.writer.clip_first, last=max(1, self.writer.clip_last)
+        )
+
+    def _put_batch(self, items: Items, last: int, text: str) -> None:
+        times = [self.job.view.path.get_entry(at).time for at in (items[0][0], items[-1][0])] if items else [None, None]
+        batch = Batch(
+            escape_archive_marks(text), 0, self.next_position, last, times[0], times[1], len(items), (), self.cycle
+        )
+        self.batches.append(self.add_batch(batch))
+        self.next_position = last + 1
+
+    def _import_summary(self, text: str, until: int) -> None:
+        """Takes over batches from a summary left in view by another policy, or by a log that is not at hand."""
+        parsed = parse_archive(text)
+        self.cycle = max((self.cycle, *(batch.cycle + 1 for batch in parsed)))
+        own = Batch(
+            escape_archive_marks(text),
+            0,
+            self.next_position,
+            until,
+            count=until - self.next_position + 1,
+            cycle=self.cycle,
+        )
+        for batch in parsed or (own,):
+            self.batches.append(self.add_batch(replace(batch, first=self.next_position, last=until)))
+        self.next_position = until + 1
+
+    def _add_cost(self, written: SummaryResult) -> None:
+        self.notes.extend(written.notes)
+        if written.spent.calls:
+            self.spent = add_costs(self.spent, written.spent)
+
+    # -- merging -------------------------------------------------------------------------------------------------------
+
+    def merge_levels(self) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+        """Puts parents over full levels of the middle, the lowest level first, until none is full."""
+        while (level := find_full_level([b for _, b in self.batches], self.writer)) is not None:
+            first, last = level
+            last = self._limit_to_input(first, last)
+            retries = self.writer.max_retries
+            while True:
+                sources = self.batches[first:last]
+                written, is_late = yield from _watch_timeouts(self._write_parent([b for _, b in sources]))
+                self._add_cost(written)
+                if not (written.failure and is_late and retries and last - first > MIN_CHUNK_MESSAGES):
+                    break
+                retries, last = retries - 1, first + max(MIN_CHUNK_MESSAGES, (last - first) // 2)
+            if written.failure:
+                self.notes.append(f"{last - first} batches are merged another time: {written.failure}")
+                return
+            self.rung = max(self.rung, written.rung, key=_RUNGS.index)
+            self.batches[first:last] = [
+                self.add_batch(build_parent(sources, escape_archive_marks(written.text), self.cycle))
+            ]
+
+    def _limit_to_input(self, first: int, last: int) -> int:
+        """Returns the end of the slice that the model can be sent; it holds at least two batches."""
+        bound = self._get_input_limit() * 3 // 4
+        sizes = self.job.count([b.text for _, b in self.batches[first:last]])
+        while bound and last - first > MIN_CHUNK_MESSAGES and sum(sizes[: last - first]) > bound:
+            last -= 1
+        return last
+
+    def _write_parent(self, sources: Sequence[Batch]) -> WritingGenerator:
+        job = self.job
+        tokens = sum(job.count([b.text for b in sources]))
+        task = SummaryTask(
+            (),
+            job.facts,
+            allotment=max(MIN_BATCH_TOKENS // 2, min(self.writer.max_summary_tokens, tokens * 2 // 3)),
+            purpose="merge",
+            focus=job.focus,
+            parts=tuple(b.text for b in sources),
+        )
+        return write_summary(task, job.settings, job.count)
+
+
+def build_parent(sources: Sequence[SlotBatch], text: str, cycle: int) -> Batch:
+    """Builds the parent of these batches: one deeper than the deepest, from the first's start to the last's end."""
+    batches = [batch for _, batch in sources]
+    return Batch(
+        text,
+        max(b.depth for b in batches) + 1,
+        batches[0].first,
+        batches[-1].last,
+        batches[0].start,
+        batches[-1].end,
+        sum(b.count for b in batches),
+        tuple(slot for slot, _ in sources),
+        cycle,
+    )
+
+
+def find_full_level(archive: Sequence[Batch], writer: BatchWriter) -> tuple[int, int] | None:
+    """Returns the lowest full level of the omitted middle, as a slice of neighbouring batches; None if none is full.
+
+    A level holds batches of equal depth, so the depth grows with the logarithm of the number of messages.
+    """
+    first, last = writer.clip_first, len(archive) - writer.clip_last
+    runs: list[tuple[int, int]] = []
+    start = first
+    for index in range(first, last):
+        if archive[index].depth != archive[start].depth:
+            start = index
+        if index + 1 == last or archive[index + 1].depth != archive[start].depth:
+            runs.append((start, index + 1))
+    full = [run for run in runs if run[1] - run[0] > MAX_LEVEL_BATCHES]
+    return min(full, key=lambda run: archive[run[0]].depth, default=None)
+
+
+def list_earlier_batches(job: WritingJob) -> list[SlotBatch]:
+    """Returns the batches of the archives in the range, oldest first."""
+    return [entry for unit in job.piece.units for entry in _list_archive(job, unit)]
+
+
+def _list_archive(job: WritingJob, unit: Unit) -> tuple[SlotBatch, ...]:
+    return list_top_batches(job.view.path, unit.block_part.block) if unit.block_part is not None else ()
+
+
+def split_parts(job: WritingJob) -> list[list[UnitMessages] | EarlierSummary]:
+    """Splits the range, in order, into units to be summarized and earlier summaries to be taken over, without archives.
+
+    Messages that stood verbatim beside an archive, and no longer do, are summarized with the messages after them.
+    """
+    out: list[list[UnitMessages] | EarlierSummary] = []
+    kept_positions = {show.position for show in job.piece.shown_items if isinstance(show, KeptOriginal)}
+    items: list[tuple[int, Message]] = []
+    for unit in job.piece.units:
+        texts: list[str] = []
+        for shown in unit.visible_messages:
+            text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
+            if text is not None:
+                texts.append(get_text_before_facts(text))
+            elif not (shown.is_original and shown.position in kept_positions):
+                at = shown.position if shown.is_original else unit.first
+                items.append((at if shown.original_position is None else shown.original_position, shown.message))
+        has_archive = bool(_list_archive(job, unit))
+        if items and not has_archive:
+            size = sum(job.count([_get_content(message) for _, message in items]))
+            if not out or isinstance(out[-1], EarlierSummary):
+                out.append([])
+            group = out[-1]
+            assert isinstance(group, list)
+            group.append(UnitMessages(unit.last, tuple(items), size))
+            items = []
+        if any(texts) and not has_archive:
+            out.append(EarlierSummary(unit.last, "\n\n".join(t for t in texts if t)))
+    return out
+
+
+def _get_content(message: Message) -> str:
+    return "\n".join((get_text(message), *(call.arguments for call in get_tool_calls(message))))
+
+
+def split_chunks(
+    units: Sequence[UnitMessages], *, size: int, budget: int = 0, max_tokens: int = 0
+) -> list[list[UnitMessages]]:
+    """Splits units into chunks: greedily within `budget` tokens, or else within `size` messages and `max_tokens`.
+
+    A unit larger than that is a chunk of its own.
+    """
+    out: list[list[UnitMessages]] = []
+    messages = tokens = 0
+    bound = budget or max_tokens
+    for unit in units:
+        is_over = bool(bound) and tokens + unit.tokens > bound
+        is_over = is_over or (not budget and messages + len(unit.items) > size)
+        if is_over or not out:
+            out.append([])
+            messages = tokens = 0
+        out[-1].append(unit)
+        messages += len(unit.items)
+        tokens += unit.tokens
+    return out
+
+
+def _watch_timeouts(
+    writing: WritingGenerator,
+) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[SummaryResult, bool]]:
+    """Runs a writing and tells whether one of its Asks timed out.
+
+    A late call is not repeated as it is: smaller chunks are tried instead.
+    """
+    is_late = False
+    answers: tuple[Answer, ...] | None = None
+    while True:
+        try:
+            asks = next(writing) if answers is None else writing.send(answers)
+        except StopIteration as stop:
+            written: SummaryResult = stop.value
+            return written, is_late
+        answers = yield tuple(
+            replace(ask, can_retry_timeout=False) if isinstance(ask, SummaryAsk) else ask for ask in asks
+        )
+        is_late = is_late or any(answer.timed_out for answer in answers)

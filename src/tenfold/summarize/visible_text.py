@@ -1,0 +1,138 @@
+"""What a view shows already, apart from the summary that is being written: facts in view need not be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tenfold.facts.parse import get_text_before_facts, without_section
+from tenfold.facts.section import TITLE, FactsSection, render_facts
+from tenfold.plan.draft import UNWRITTEN_SUMMARY
+from tenfold.plan.pipeline import Plan
+from tenfold.record.block import MUST_KEEP, Block, BlockPart, Fact, Replacement, ShownItem, Substitute
+from tenfold.record.entry import get_message
+from tenfold.record.message import Message, Text, get_text, get_tool_calls
+from tenfold.summarize.ladder import SummarySettings
+from tenfold.text.excerpts import CLIP_MARK
+from tenfold.view.fold import View
+from tenfold.wire.marks import extract_summary_text, render_summary
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+def get_words(message: Message) -> str:
+    """Returns the text of a message and of its tool calls."""
+    calls = (f"{c.name} {c.arguments}" for c in get_tool_calls(message))
+    return "\n".join((get_text(message), *calls))
+
+
+def get_visible_text(plan: Plan) -> str:
+    """Returns the text that stays in view under the Plan: unchanged messages and stubs, no summaries to be written."""
+    words: list[str] = []
+    for piece in plan.draft.pieces:
+        if not piece.is_changed:
+            words.extend(get_words(s.message) for s in piece.get_visible_messages())
+            continue
+        for show in (
+            s for s in piece.shown_items if not (isinstance(s, Substitute) and s.message is UNWRITTEN_SUMMARY)
+        ):
+            message = (
+                show.message
+                if isinstance(show, Substitute)
+                else get_message(plan.draft.view.path.get_entry(show.position))
+            )
+            if message is not None:
+                words.append(get_words(message))
+    return collapse_spaces("\n".join(words))
+
+
+def collapse_spaces(text: str) -> str:
+    """Replaces every run of white space by one space, so that quoting and indenting make no difference."""
+    return " ".join(text.split())
+
+
+def is_facts_section(message: Message) -> bool:
+    """Tells whether a message in view is only a facts section. An elision leaves one; the next compaction renews it."""
+    text = extract_summary_text(get_text(message)) if message.origin == "tenfold" else None
+    return text is not None and text.startswith(TITLE) and not get_text_before_facts(text)
+
+
+NEW_BLOCK_ID = "01234567-89ab-7cde-8f01-23456789abcd"
+"""Stands in a Plan for the id of the Block to be made."""
+
+
+def drop_old_section(message: Message, settings: SummarySettings) -> Message | None:
+    """Removes the facts section of a message in view, since a newer one replaces it. The rest of a summary stays.
+
+    Returns the message itself if it has no section, None if nothing else is in it.
+    """
+    text = extract_summary_text(get_text(message)) if message.origin == "tenfold" else None
+    if text is None or TITLE not in text:
+        return message
+    if not get_narrative(text, settings):
+        return None
+    return Message(message.role, (Text(render_summary(NEW_BLOCK_ID, without_section(text))),), "tenfold")
+
+
+def is_shown_again(view: View, replacement: Replacement) -> bool:
+    """Tells whether a replacement shows the same as the older one it covers, apart from the facts section."""
+    ref = replacement.covered_ranges[0]
+    if not isinstance(ref, BlockPart) or len(replacement.covered_ranges) > 1:
+        return False
+    older = view.path.get_entry(ref.block)
+    return isinstance(older, Block) and _without_facts(replacement.shown_items) == _without_facts(
+        older.replacements[ref.index].shown_items
+    )
+
+
+def _without_facts(show: Sequence[ShownItem]) -> list[ShownItem | str]:
+    out: list[ShownItem | str] = []
+    for each in show:
+        text = extract_summary_text(get_text(each.message)) if isinstance(each, Substitute) else None
+        if text is None:
+            out.append(each)
+        elif get_text_before_facts(text):
+            out.append(without_section(text))
+    return out
+
+
+def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> FactsSection:
+    """Builds the facts section for the Plan. Must-keep facts and identifiers already in view are not repeated."""
+    text = get_visible_text(plan)
+
+    def is_visible(fact: Fact) -> bool:
+        return (fact.kind in MUST_KEEP or fact.kind == "identifier") and is_fact_in(fact, text)
+
+    names, depth = min(plan.goal.names_budget, budget), plan.goal.depth
+    return render_facts(
+        facts, budget=budget, count=count, is_visible=is_visible, names=names, depth=depth, visible_text=text
+    )
+
+
+def is_fact_in(fact: Fact, text: str) -> bool:
+    """Tells whether a fact is in a text that has single spaces; of a shortened fact, whether all its parts are."""
+    head, *rest = CLIP_MARK.split(collapse_spaces(fact.text))
+    return has_words(head, text) if not rest else all(part in text for part in (head, *rest))
+
+
+def has_words(words: str, text: str) -> bool:
+    """Tells whether `words` occur in `text` by themselves, not as part of a longer word or path."""
+    start = text.find(words) if words else -1
+    while start >= 0:
+        before, after = text[start - 1 : start], text[start + len(words) : start + len(words) + 2]
+        if not _is_continued(before, words[0]) and not _is_continued(after, words[-1]):
+            return True
+        start = text.find(words, start + 1)
+    return False
+
+
+def _is_continued(edge: str, inner: str) -> bool:
+    """Tells whether a word or path continues across the edge of a match. A full stop before white space ends it."""
+    if not (inner.isalnum() or inner == "_"):
+        return False
+    near = edge[:1]
+    return near.isalnum() or near in ("_", "/", "\\", "-") if near != "." else edge[1:].isalnum()
+
+
+def get_narrative(text: str, settings: SummarySettings) -> str:
+    """Returns the narrative of a summary in view, without facts section, opening and closing."""
+    return get_text_before_facts(text).removeprefix(settings.opening).removesuffix(settings.closing).strip()

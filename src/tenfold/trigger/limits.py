@@ -1,0 +1,231 @@
+"""When to compact and down to what. Triggers turn a window into limits, and a Decision says what follows from them.
+
+A trigger is a frozen value with one method, `get_limits`. Published numbers are upper bounds for large windows. All
+sizes are clamped, so that one compaction leaves at least a fifth of the window free in a small window as well. Whether
+to act now, and whether acting again could help, is decided in `guard.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from tenfold.errors import UsageError
+
+Demand = Literal["check", "manual", "tool", "overflow"]
+"""Who asks: an automatic check, a person, the model by a tool, or a provider that refused a request as too long."""
+Need = Literal["none", "warn", "soft", "hard"]
+
+DEFAULT_WINDOW = 100_000
+"""For the preset `blocks` only, where neither the model's window nor the caller's is known."""
+
+
+class Limits(Struct, frozen=True):
+    """The sizes a view is compared with, in tokens as a Reading gives them (its floor included).
+
+    `warning` <= `soft` <= `hard`, and `target` lies below `soft`. Above `hard`, view and answer exceed the window. With
+    `inclusive`, a view of exactly `soft` tokens triggers; without it, only a larger one does.
+    """
+
+    soft: int
+    hard: int
+    target: int
+    warning: int
+    inclusive: bool = True
+
+    def get_need(self, tokens: int) -> Need:
+        """Returns how urgently a view of this size needs a compaction."""
+        if tokens > self.hard:
+            return "hard"
+        if tokens > self.soft or (self.inclusive and tokens == self.soft):
+            return "soft"
+        return "warn" if tokens >= self.warning else "none"
+
+
+class Decision(Struct, frozen=True):
+    """Whether to act, how urgently, and down to which size. `reason` is one sentence that carries the arithmetic.
+
+    `status` says why nothing is done although something was asked for. `target_missed` means that the least possible
+    size lies above the target, so the compaction aims at that size. `already_recorded` means that the log has the same
+    refusal, and it is not recorded again. `next_trigger` is the size from which it would act again, in the same tokens
+    as the target.
+    """
+
+    should_act: bool
+    need: Need
+    target: int
+    limit: int
+    status: Literal["", "nothing", "unsatisfiable"]
+    target_missed: bool
+    reason: str
+    already_recorded: bool = False
+    next_trigger: int = 0
+
+
+class Trigger(Protocol):
+    """When a policy acts."""
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
+        """Returns the limits in a window. `output_reserve` is kept free for the answer; `floor` cannot be compacted."""
+        ...
+
+
+class FillTrigger(Struct, frozen=True):
+    """`tenfold`: shares of (window - output reserve) at which to prepare, to act, and to aim."""
+
+    prepare_share: float = 0.70
+    act_share: float = 0.85
+    target_share: float = 0.40
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
+        """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
+        usable = _get_usable_window(window, output_reserve)
+        return _clamp_limits(
+            window,
+            usable,
+            soft=_take_share(self.act_share, usable),
+            target=_take_share(self.target_share, usable),
+            warning=_take_share(self.prepare_share, usable),
+        )
+
+
+class ReserveTrigger(Struct, frozen=True):
+    """`tail`: keeps `reserve_tokens` of the window free, and the newest `keep_recent_tokens` of the conversation."""
+
+    reserve_tokens: int = 8_192
+    keep_recent_tokens: int = 16_384
+
+    def get_reserve(self, window: int) -> int:
+        """Returns the reserve in this window: at most half of it."""
+        return min(self.reserve_tokens, window // 2)
+
+    def get_tail_tokens(self, window: int, floor: int) -> int:
+        """Returns the recent tail in this window: at most half of what reserve and floor leave."""
+        return min(self.keep_recent_tokens, max(0, window - self.get_reserve(window) - floor) // 2)
+
+    def get_summary_budget(self, window: int, floor: int) -> int:
+        """Returns the summary's budget: 0.8 of the reserve, at most half of what reserve, floor and tail leave."""
+        rest = window - self.get_reserve(window) - floor - self.get_tail_tokens(window, floor)
+        return min(int(0.8 * self.get_reserve(window)), max(0, rest) // 2)
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
+        """Triggers above window - reserve, not at it. Aims at floor + 4/3 x (tail + summary): a third for facts."""
+        target = floor + (self.get_tail_tokens(window, floor) + self.get_summary_budget(window, floor)) * 4 // 3
+        soft = window - self.get_reserve(window)
+        return _clamp_limits(
+            window, _get_usable_window(window, output_reserve), soft=soft, target=target, inclusive=False
+        )
+
+
+class FractionTrigger(Struct, frozen=True):
+    """`tiers`: shares of what the window leaves after the output reserve (the larger of its own and the caller's)."""
+
+    act_share: float = 0.80
+    target_share: float = 0.60
+    warning_share: float = 0.70
+    output_reserve: int = 16_000
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
+        """Triggers at the limit. The reserve takes at most half the window, so some of it is always available."""
+        available = _get_usable_window(window, max(self.output_reserve, output_reserve))
+        return _clamp_limits(
+            window,
+            available,
+            soft=_take_share(self.act_share, available),
+            target=_take_share(self.target_share, available),
+            warning=_take_share(self.warning_share, available),
+        )
+
+
+class HeadroomTrigger(Struct, frozen=True):
+    """`blocks`: triggers when headroom = compact_at - system share - messages' share falls below `least_headroom`.
+
+    In IEEE doubles, as published: with 100,000 and 4,000 tokens of system prompt, 80,999 stays and 81,000 triggers.
+    """
+
+    compact_at: float = 0.90
+    least_headroom: float = 0.05
+    system_prompt_tokens: int = 4_000
+    target_share: float = 0.40
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
+        """Triggers at the limit, the first size whose headroom is too small.
+
+        A known floor takes the place of the system prompt, and then counts on both sides. Without one, the system
+        prompt is `system_prompt_tokens`, at most a quarter of the window.
+        """
+        system = floor if floor > 0 else min(self.system_prompt_tokens, window // 4)
+        usable = _get_usable_window(window, output_reserve)
+        soft = self._find_first_size(window, system) + max(0, floor)
+        return _clamp_limits(window, usable, soft=soft, target=_take_share(self.target_share, usable))
+
+    def _is_exceeded(self, messages: int, window: int, system: int) -> bool:
+        return self.compact_at - system / window - messages / window < self.least_headroom
+
+    def _find_first_size(self, window: int, system: int) -> int:
+        first = max(0, int((self.compact_at - self.least_headroom) * window) - system - 2)
+        while not self._is_exceeded(first, window, system):
+            first += 1
+        return first
+
+
+class CalibratedBufferTrigger(Struct, frozen=True):
+    """`threshold`: a buffer of 20,000 tokens in windows of 200,000 and more, of a fifth in smaller ones."""
+
+    large_window: int = 200_000
+    large_buffer: int = 20_000
+    share: float = 0.20
+
+    def get_buffer(self, window: int) -> int:
+        """Returns the buffer in this window. The jump at 200,000 (39,999 below, 20,000 from it on) is published."""
+        return min(self.large_buffer, window // 2) if window >= self.large_window else _take_share(self.share, window)
+
+    def get_summary_budget(self, window: int) -> int:
+        """Returns the summary's budget: half the buffer."""
+        return int(self.get_buffer(window) * 0.50)
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
+        """Triggers at the limit. Aims at floor + buffer: one half for the summary, one for facts and continuation."""
+        buffer = self.get_buffer(window)
+        return _clamp_limits(
+            window, _get_usable_window(window, output_reserve), soft=window - buffer, target=floor + buffer
+        )
+
+
+class BudgetTrigger(Struct, frozen=True):
+    """`clip`: triggers above a share of the window less the overhead of system prompt, tools and answer.
+
+    A Reading's tokens already include system prompt and tools, so only the answer is subtracted here.
+    """
+
+    context_budget: float = 0.80
+    target_share: float = 0.40
+
+    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
+        """Triggers above the limit, not at it."""
+        usable = _get_usable_window(window, output_reserve)
+        soft = _take_share(self.context_budget, window) - (window - usable)
+        return _clamp_limits(window, usable, soft=soft, target=_take_share(self.target_share, usable), inclusive=False)
+
+
+def _take_share(share: float, total: int) -> int:
+    """Returns a share in whole tokens: 0.7 of 184,000 is 128,800, whatever the binary fractions are."""
+    return int(share * total + 1e-6)
+
+
+def _get_usable_window(window: int, output_reserve: int) -> int:
+    """Returns the window less the output reserve, which takes at most half of it."""
+    if window < 1:
+        raise UsageError(f"a window of {window} tokens cannot hold anything; give the model's context window in tokens")
+    return window - min(max(0, output_reserve), window // 2)
+
+
+def _clamp_limits(
+    window: int, hard: int, *, soft: int, target: int, warning: int | None = None, inclusive: bool = True
+) -> Limits:
+    """Puts limits in order: soft within the hard limit, target at most four fifths of soft, warning below soft."""
+    soft = max(1, min(soft, hard))
+    target = max(1, min(target, soft * 4 // 5, window * 4 // 5))
+    default_warning = soft * 14 // 17 if warning is None else warning
+    return Limits(soft, hard, target, max(0, min(default_warning, soft)), inclusive)

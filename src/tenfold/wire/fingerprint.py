@@ -1,0 +1,61 @@
+"""Recognises a message that a client resends, even if it is written differently the second time.
+
+Clients resend everything on each request. They move their cache marks, rename call ids, drop thinking, and write empty
+content as null, "" or nothing. None of that counts as a changed message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+
+
+def fingerprint_message(message: Message) -> bytes:
+    """Returns a digest of 16 bytes that is equal for two messages if one is a resent form of the other."""
+    digest = hashlib.blake2b(message.role.encode(), digest_size=16)
+    for part in message.parts:
+        for piece in _list_pieces(part):
+            digest.update(b"\0")
+            digest.update(piece)
+    return digest.digest()
+
+
+def _list_pieces(part: Part) -> tuple[bytes, ...]:
+    match part:
+        case Text(text):
+            return (b"t", text.encode(errors="surrogatepass")) if text.strip() else ()
+        case Thinking():
+            return ()
+        case ToolCall(name=name, arguments=arguments):
+            return (b"c", name.encode(), _canonicalize(arguments))
+        case ToolResult(content=content):
+            return (b"r", *(p for inner in content for p in _list_pieces(inner)))
+        case Image(data=data, url=url):
+            return (b"i", data.encode(), url.encode())
+        case Document(name=name, text=text, data=data, url=url):
+            return (b"d", name.encode(), text.encode(errors="surrogatepass"), data.encode(), url.encode())
+        case OpaquePart(kind=kind, raw=raw, bound_wire=bound):
+            return (b"o", kind.encode(), _drop_ignored_fields(raw) if bound else raw)
+
+
+_IGNORED_FIELDS = frozenset({"cache_control", "id", "created_by", "status"})
+"""Fields of a provider's own compaction that are not its content: a client may move or omit them."""
+
+
+def _drop_ignored_fields(raw: bytes) -> bytes:
+    try:
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return raw
+    content = {key: msgspec.json.decode(value) for key, value in fields.items() if key not in _IGNORED_FIELDS}
+    return msgspec.json.encode(content, order="sorted")
+
+
+def _canonicalize(arguments: str) -> bytes:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments.encode()), order="sorted")
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return arguments.encode(errors="surrogatepass")

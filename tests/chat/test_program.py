@@ -1,0 +1,272 @@
+"""The program in this process: what stands on its screen when a run fails, is stopped, or asks in the wrong moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from textual.app import App
+from textual.pilot import Pilot
+
+from tenfold.agent import Agent
+from tenfold.chat.app import Chat, describe_failure
+from tenfold.chat.screens import PAUSE_SECONDS, QuestionScreen
+from tenfold.chat.widgets import MAX_ITEMS, ChatTranscript, Prompt, QueueNotice, Rows, StatusLine, TranscriptItem
+from tenfold.record.message import get_text
+from tenfold.session import Session
+from tenfold.store.in_memory import MemoryStore
+from tests.chat.recorded import create_session
+
+SECRET = "sk-test-0123456789abcdefghij"  # noqa: S105 - shaped as a key, so that masking has something to find
+PATIENCE = 1_000
+"""How often it is looked, with a hundredth of a second between, before something that is to appear has not."""
+Answering = Callable[[list[ModelMessage], AgentInfo], AsyncIterator[str]]
+
+
+class Held:
+    """A model whose answers are held back until `go` is set, and said piece by piece."""
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces, self.go, self.asked = pieces, asyncio.Event(), 0
+
+    async def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        del messages, info
+        self.asked += 1
+        yield self.pieces[0]
+        await self.go.wait()
+        for piece in self.pieces[1:]:
+            yield piece
+
+
+async def fail_stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    """A provider that says no, and quotes the key."""
+    del info
+    if messages:
+        told = f"Incorrect API key provided: {SECRET} [bold]x[/]"
+        raise ModelHTTPError(401, "some-model", {"error": {"message": told}})
+    yield ""
+
+
+def make_chat(answering: Answering, session: Session | None = None) -> Chat:
+    """The program over a model that answers so."""
+    made = session or create_session(MemoryStore())
+
+    def open_agent(ui: Chat) -> Agent:
+        model = FunctionModel(stream_function=answering, model_name="scripted")
+        return Agent(model, session=made, window=20_000, extensions=(ui.extension,))
+
+    return Chat(open_agent)
+
+
+def drive_chat(chat: Callable[[], Chat], scenario: Callable[[Chat, Pilot[None]], Awaitable[None]]) -> None:
+    """Runs a scenario on a screen of 100 by 30."""
+
+    async def run_chat() -> None:
+        made = chat()
+        async with made.run_test(size=(100, 30)) as pilot:
+            await scenario(made, pilot)
+
+    asyncio.run(run_chat())
+
+
+async def wait_until(pilot: Pilot[None], seen: Callable[[], object], what: str) -> None:
+    """Waits until it is so."""
+    for _ in range(PATIENCE):
+        if seen():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError(f"{what}: {get_lines(pilot.app)}")
+
+
+def get_lines(app: App[Any]) -> list[str]:
+    """What stands in the transcript."""
+    return [str(said.render()) for said in app.screen_stack[0].query_one(ChatTranscript).query(TranscriptItem)]
+
+
+def get_status(app: App[Any]) -> str:
+    return app.screen_stack[0].query_one(StatusLine).render().plain
+
+
+async def send_text(pilot: Pilot[None], text: str) -> None:
+    pilot.app.screen_stack[0].query_one(Prompt).text = text
+    await pilot.press("enter")
+
+
+def test_a_provider_that_fails_is_a_line_and_the_input_goes_on_working() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        await send_text(pilot, "hello")
+        await wait_until(pilot, lambda: any("401" in line for line in get_lines(chat)), "the failure is shown")
+        text = "\n".join(get_lines(chat))
+        assert SECRET not in text
+        assert "ModelHTTPError: HTTP 401" in text
+        assert "[bold]x[/]" in text, "what looks like markup is text"
+        assert "Traceback" not in text
+        await wait_until(pilot, lambda: "idle" in get_status(chat), "idle again")
+        await send_text(pilot, "/settings")
+        await wait_until(pilot, lambda: any("policy tenfold" in line for line in get_lines(chat)), "commands go on")
+
+    drive_chat(lambda: make_chat(fail_stream), play_scenario)
+
+
+def test_what_is_typed_during_a_run_waits_and_is_sent_in_order() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        await send_text(pilot, "first")
+        await wait_until(pilot, lambda: model.asked == 1, "the run begins")
+        await send_text(pilot, "second")
+        await send_text(pilot, "/undo")
+        await send_text(pilot, "third")
+        await wait_until(pilot, lambda: "3 queued" in get_status(chat), "three wait")
+        assert "running" in get_status(chat)
+        waiting = str(chat.screen.query_one(QueueNotice).render())
+        assert waiting == "queued: second\nqueued: /undo\nqueued: third"
+        await send_text(pilot, "/model")
+        await wait_until(
+            pilot, lambda: any("the model is scripted" in line for line in get_lines(chat)), "looking waits for none"
+        )
+        assert model.asked == 1
+        model.go.set()
+        await wait_until(pilot, lambda: "idle" in get_status(chat), "all is done")
+        mine = [line for line in get_lines(chat) if line.startswith("> ")]
+        assert mine == ["> first", "> /model", "> second", "> /undo", "> third"]
+        assert not chat.screen.query_one(QueueNotice).display
+
+    model = Held("Well", ", yes.")
+    drive_chat(lambda: make_chat(model), play_scenario)
+
+
+def test_escape_stops_a_run_keeps_what_was_said_and_goes_on_with_what_waits() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        await send_text(pilot, "first")
+        await wait_until(pilot, lambda: any("Once upon" in line for line in get_lines(chat)), "the answer streams in")
+        await send_text(pilot, "second")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: "stopped" in get_lines(chat), "it says so")
+        await wait_until(pilot, lambda: model.asked == 2, "what waits is sent")
+        model.go.set()
+        await wait_until(pilot, lambda: "idle" in get_status(chat), "all is done")
+        said = [get_text(m) for m in chat.agent.session.view.get_messages()]
+        assert said[0] == "first"
+        assert any("Once upon" in text for text in said[1:2]), "the beginning of the answer is kept"
+        assert said[-2:] == ["second", "Once upon a time, the end."]
+        await pilot.press("escape")
+        assert chat.is_running, "with nothing to stop it does nothing"
+
+    model = Held("Once upon a ", "time, the end.")
+    drive_chat(lambda: make_chat(model), play_scenario)
+
+
+def test_half_a_secret_is_never_shown_while_it_streams_in() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        await send_text(pilot, "what is the key?")
+        await wait_until(pilot, lambda: any("The key" in line for line in get_lines(chat)), "the answer streams in")
+        await pilot.pause(0.1)
+        assert "sk-test" not in "\n".join(get_lines(chat))
+        model.go.set()
+        await wait_until(pilot, lambda: any("keep it" in line for line in get_lines(chat)), "the whole answer is there")
+        assert "The key is [redacted] - keep it [red]safe[/red]" in get_lines(chat)
+
+    model = Held(f"The key is {SECRET[:12]}", SECRET[12:], " - keep it [red]safe[/red]", "\x1b]0;title\x07")
+    drive_chat(lambda: make_chat(model), play_scenario)
+
+
+def test_a_question_does_not_take_what_was_being_typed_for_an_answer() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        asked = asyncio.create_task(chat.approve("run rm -r [bold]build[/bold] \x1b[8m", "command"))
+        await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
+        await pilot.press("y", "e", "s")
+        assert isinstance(chat.screen, QuestionScreen), "it listens after a pause only"
+        assert "asks you" in get_status(chat)
+        box = [str(each.render()) for each in chat.screen.query("Static")]
+        assert box[:2] == ["The model wants to run a command", "run rm -r [bold]build[/bold] "]
+        assert not any("confine" in text or "safe" in text for text in box)
+        await pilot.pause(PAUSE_SECONDS)
+        await wait_until(pilot, lambda: "y: yes" in str(chat.screen.query_one("#keys").render()), "it listens")
+        await pilot.press("x", "enter")
+        assert isinstance(chat.screen, QuestionScreen), "other keys are no answer"
+        await pilot.press("y")
+        assert await asked
+        for key in ("n", "escape"):
+            asked = asyncio.create_task(chat.approve("write a.txt", "write"))
+            await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
+            await wait_until(pilot, lambda: "y: yes" in str(chat.screen.query_one("#keys").render()), "it listens")
+            await pilot.press(key)
+            assert not await asked
+        assert "you said no: write a.txt" in get_lines(chat)
+
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
+
+
+def test_a_run_that_is_stopped_takes_its_question_away() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        asked = asyncio.create_task(chat.approve("write a.txt", "write"))
+        await wait_until(pilot, lambda: isinstance(chat.screen, QuestionScreen), "the question is up")
+        asked.cancel()
+        await wait_until(pilot, lambda: not isinstance(chat.screen, QuestionScreen), "the question is gone")
+        assert asked.cancelled()
+
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
+
+
+def test_the_transcript_stays_bounded_and_the_tree_is_quick_for_long_sessions() -> None:
+    words = [f"word {n}" for n in range(4_000)]
+
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        for n in range(MAX_ITEMS * 2):
+            chat.query_one(ChatTranscript).add_line("note", f"line {n}")
+        await pilot.pause()
+        assert len(get_lines(chat)) <= MAX_ITEMS + 100
+        assert get_lines(chat)[-1] == f"line {MAX_ITEMS * 2 - 1}"
+        await send_text(pilot, "/tree")
+        await wait_until(
+            pilot, lambda: chat.screen.query(Rows) and chat.screen.query_one(Rows).cursor == 2_000, "it is read"
+        )
+        strips = [chat.screen.query_one(Rows).render_line(y).text for y in range(28)]
+        assert strips[-1].startswith(" ◆ you are here, after: word 3999")
+        await pilot.press("home")
+        assert chat.screen.query_one(Rows).render_line(0).text.startswith(" ● word 0 ")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not chat.screen.query(Rows), "it is closed")
+
+    drive_chat(lambda: make_chat(Held("ok"), create_session(MemoryStore(), *words)), play_scenario)
+
+
+def test_newlines_and_pastes_stay_in_the_input_without_control_sequences() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        prompt = chat.query_one(Prompt)
+        await pilot.press("a", "ctrl+j", "b")
+        assert prompt.text == "a\nb"
+        prompt.prepend_text("\x1b[31mred\x1b[0m\nkey")
+        assert prompt.text == "red\nkey\na\nb", "what was being typed is not lost"
+        await pilot.press("ctrl+c")
+        await pilot.press("pageup", "pagedown")
+
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (24, 10)])
+def test_at_any_size_the_status_is_on_the_screen(size: tuple[int, int]) -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        await pilot.resize_terminal(*size)
+        await send_text(pilot, "hello")
+        await wait_until(pilot, lambda: "running" in get_status(chat) or "idle" in get_status(chat), "it runs")
+        line = chat.query_one(StatusLine)
+        assert line.region.height == 1
+        assert line.region.bottom <= size[1]
+        assert get_status(chat).startswith("[ctx: ")
+        model.go.set()
+
+    model = Held("Well", ", yes.")
+    drive_chat(lambda: make_chat(model), play_scenario)
+
+
+def test_errors_are_one_sentence_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "a-strange-key-that-no-pattern-knows")
+    told = describe_failure(
+        ExceptionGroup("many", [OSError("no route\nto a-strange-key-that-no-pattern-knows \x1b[1m")])
+    )
+    assert told == "OSError: no route to [redacted]"

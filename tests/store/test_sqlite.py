@@ -1,0 +1,422 @@
+"""What only a file can do: permissions, other processes, other versions, a full disk, damage."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tenfold.errors import LostRace, NewerStore, StoreError, TenfoldError, UnwritableStore
+from tenfold.store import sqlite_schema
+from tenfold.store.base import MAIN, SessionInfo
+from tenfold.store.in_memory import MemoryStore
+from tenfold.store.location import FILE_NAME, get_default_location, open_store
+from tenfold.store.sqlite import SqliteStore
+from tests.store.build import NS, Growing, make_entry_id, make_message
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_file_is_private_from_the_start(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        store = SqliteStore(tmp_path / "new folder" / "store.db")
+    finally:
+        os.umask(old)
+    Growing(store).say("one")
+    for file in (tmp_path / "new folder").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new folder").stat().st_mode) == 0o700
+    assert {f.name for f in (tmp_path / "new folder").iterdir()} == {"store.db", "store.db-wal", "store.db-shm"}
+    store.close()
+
+
+def test_it_is_write_ahead_and_synchronous_normal(sqlite: SqliteStore) -> None:
+    with sqlite._connections.read() as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert db.execute("PRAGMA synchronous").fetchone() == (1,)
+        assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (sqlite_schema.SCHEMA_VERSION,)
+
+
+def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "a folder with spaces, ? and #" / "störe.db"
+    store = SqliteStore(path)
+    log = Growing(store)
+    log.say("one", "two", "three")
+    log.compact(0, 1, "sum")
+    store.close()
+    store = SqliteStore(path)
+    assert store.read_entries(NS, "s") == log.entries
+    assert store.verify(NS) == []
+    store.close()
+
+
+def test_a_newer_store_names_both_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    SqliteStore(path).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 41")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(
+        NewerStore, match=rf"{path} has schema 41, this release reads up to {sqlite_schema.SCHEMA_VERSION}"
+    ):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_an_older_store_is_migrated_once_by_two_openers(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA application_id = {sqlite_schema.APPLICATION_ID}")
+    db.close()
+    stores: list[SqliteStore] = []
+    threads = [threading.Thread(target=lambda: stores.append(SqliteStore(path))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stores) == 4
+    Growing(stores[0]).say("one")
+    assert stores[3].open(NS, "s").length == 1
+    for store in stores:
+        store.close()
+
+
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE t (x)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="database of another program"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", [20, 1_000, 5_000, 20_000, -4_096])
+def test_a_truncated_file_gives_a_clear_error(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    Growing(store).say(*("text " * 50 for _ in range(300)))
+    store.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:size])
+    with pytest.raises(StoreError, match=r"store\.db is damaged.*restore it from a backup"):
+        SqliteStore(path).read_entries(NS, "s")
+
+
+def test_a_file_that_is_no_database_and_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but longer than a header would be " * 50)
+    with pytest.raises(StoreError, match="damaged or not a Tenfold store"):
+        SqliteStore(path)
+    assert path.read_text().startswith("not a database")
+    with pytest.raises(UnwritableStore, match="is a folder"):
+        SqliteStore(tmp_path)
+    with pytest.raises(UnwritableStore, match="TENFOLD_STORE"):
+        SqliteStore(path / "below a file.db")
+
+
+def test_a_damaged_page_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    Growing(store).say(*("text " * 50 for _ in range(300)))
+    store.close()
+    data = bytearray(path.read_bytes())
+    for page in range(20, 40):
+        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    path.write_bytes(data)
+    store = SqliteStore(path)
+    problems = store.verify(NS)
+    assert any("the file is damaged" in p.what for p in problems)
+    assert all("restore the store from a backup" in p.what for p in problems)
+    store.close()
+
+
+def fill_disk(store: SqliteStore, *, spare: int) -> None:
+    """Gives the disk of this store only `spare` more pages: SQLite then reports a full disk."""
+    with store._connections.read() as db:
+        pages = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {pages + spare}")
+
+
+@pytest.mark.parametrize("spare", [0, 1, 5])
+def test_a_full_disk_loses_nothing(tmp_path: Path, spare: int) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    log = Growing(store)
+    log.say("one", "two")
+    fill_disk(store, spare=spare)
+    leaf = log.leaf
+    with pytest.raises(UnwritableStore, match=r"no room to write the store .*store\.db: free some.*TENFOLD_STORE"):
+        log.say(*("x" * 3_000 for _ in range(40)))
+    assert store.open(NS, "s").leaf == leaf
+    assert store.read_entries(NS, "s") == log.entries[:2]
+    fill_disk(store, spare=1_000)
+    again = log.fork(2, MAIN)
+    again.say("after some space was freed")
+    assert store.read_entries(NS, "s") == again.entries
+    assert store.verify(NS) == []
+    store.close()
+
+
+def run_as_nobody(path: Path) -> list[str]:
+    """What a user without rights gets for each call, in a fork of its own: root may write everything."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+            os.write(writer, "\n".join(try_calls(path)).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        lines = pipe.read().splitlines()
+    os.waitpid(child, 0)
+    return lines
+
+
+def try_calls(path: Path) -> list[str]:
+    """What opening the store and a few calls give, one line each."""
+    try:
+        store = SqliteStore(path)
+    except TenfoldError as exc:
+        return [f"{type(exc).__name__} {exc}"]
+    out = ["opened"]
+    calls: list[Callable[[], object]] = [
+        lambda: store.open(NS, "s").length,
+        lambda: len(store.search(NS, "readable words")),
+        lambda: store.create(NS, SessionInfo("new")),
+        lambda: store.purge(NS, "s", None, now=1),
+        lambda: len(store.verify(NS)),
+    ]
+    for call in calls:
+        try:
+            out.append(repr(call()))
+        except TenfoldError as exc:
+            out.append(f"{type(exc).__name__} {exc}")
+    return out
+
+
+def make_reachable(folder: Path) -> None:
+    """Lets every user walk into the folder: the parents that pytest made are private to the one who runs it."""
+    for each in [folder, *folder.parents]:
+        if each != Path("/") and each.stat().st_uid == os.getuid() and "pytest" in str(each):
+            each.chmod(each.stat().st_mode | 0o055)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_read_only_store_can_be_read_and_says_what_to_do(
+    tmp_path_factory: pytest.TempPathFactory, *, indexed: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("readonly")
+    path = folder / "store.db"
+    store = SqliteStore(path)
+    Growing(store).say("some readable words", "others")
+    if indexed:
+        store.index()
+    store.close()
+    make_reachable(folder)
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    before = path.read_bytes()
+    lines = run_as_nobody(path)
+    assert lines[:3] == ["opened", "2", "1"]
+    for line in lines[3:5]:
+        assert line.startswith(f"UnwritableStore the store {path} is read-only: change its permissions, or name")
+    assert lines[5] == "0"
+    assert path.read_bytes() == before
+    folder.chmod(0o755)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_a_store_that_may_not_be_made_or_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("closed")
+    make_reachable(folder)
+    lines = run_as_nobody(folder / "new.db")
+    refused = f"UnwritableStore the store {folder}/new.db cannot be made (Permission denied): name another place with"
+    assert lines == [f"{refused} --store or TENFOLD_STORE"]
+    path = folder / "private.db"
+    SqliteStore(path).close()
+    (line,) = run_as_nobody(path)
+    assert line.startswith(f"UnwritableStore the store {path} cannot be opened")
+
+
+STARVED = """
+import resource, sys
+from tenfold.errors import StoreError
+from tenfold.store.sqlite import SqliteStore
+from tests.store.build import NS, Growing
+store = SqliteStore(sys.argv[1])
+log = Growing(store)
+log.say("before")
+twin = log.fork(1, "twin")
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+taken = []
+with store._connections.read():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+    try:
+        while True:
+            taken.append(open("/dev/null"))
+    except OSError:
+        pass
+    try:
+        log.say("while there are none")
+    except StoreError as exc:
+        print(type(exc).__name__, exc)
+    for each in taken:
+        each.close()
+    twin.say("after")
+print(len(store.read_entries(NS, "s")))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of this kind are POSIX")
+def test_a_moment_without_file_descriptors_does_not_make_a_store_read_only(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", STARVED, str(path)]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    said, entries = ran.stdout.splitlines()
+    assert said.startswith(f"StoreError the store {path} could not be opened at this moment")
+    assert said.endswith("try again")
+    assert entries == "2"
+
+
+WRITER = """
+import sys
+from tenfold.errors import LostRace
+from tenfold.store.sqlite import SqliteStore
+from tests.store.build import NS, make_entry_id, make_message
+from tenfold.record.entry import MessageEntry
+path, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+store = SqliteStore(path, busy_seconds=30)
+lost = done = 0
+leaf = store.read_heads(NS, "s")["main"]
+print("ready", flush=True)
+sys.stdin.readline()
+while done < count:
+    said = make_message(f"writer {number} entry {done}")
+    entry = MessageEntry(make_entry_id(number * 100_000 + done), leaf, "r", done, said)
+    try:
+        store.append(NS, "s", [entry], expected=leaf)
+        leaf, done = entry.id, done + 1
+    except LostRace:
+        lost += 1
+        leaf = store.read_heads(NS, "s")["main"]
+print(lost)
+"""
+
+
+def test_two_processes_append_to_one_session_and_lose_nothing(tmp_path: Path) -> None:
+    path, count = tmp_path / "store.db", 300
+    store = SqliteStore(path)
+    Growing(store).say("root")
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), str(n), str(count)],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for n in (1, 2)
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    answers = []
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        answers.append(child.communicate(timeout=60)[0])
+        assert child.returncode == 0
+    opened = store.open(NS, "s")
+    assert opened.length == 2 * count + 1
+    ids = [e.id for e in opened.entries[1:]]
+    for number in (1, 2):
+        mine = [make_entry_id(number * 100_000 + i) for i in range(count)]
+        assert [i for i in ids if i in set(mine)] == mine
+    assert sum(int(a) for a in answers) > 0, "the writers never met: the test proves nothing"
+    assert store.verify(NS) == []
+    store.close()
+
+
+def test_the_loser_of_a_race_between_processes_learns_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    here, there = SqliteStore(path), SqliteStore(path)
+    log = Growing(here)
+    log.say("one")
+    twin = log.fork(1, MAIN)
+    twin.store = there
+    twin.say("the winner")
+    with pytest.raises(LostRace):
+        here.append(NS, "s", [log.fork(1, "x").entries[0]], expected=log.leaf)
+    here.close()
+    there.close()
+
+
+def test_a_locked_store_says_how_long_it_waited(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    holder, waiter = SqliteStore(path), SqliteStore(path, busy_seconds=0.05)
+    Growing(holder).say("one")
+    with holder._connections.write():
+        assert waiter.open(NS, "s").length == 1  # readers never wait
+        with pytest.raises(StoreError, match=r"locked by another process for 0\.05 seconds; nothing was written"):
+            waiter.create(NS, SessionInfo("t"))
+    waiter.create(NS, SessionInfo("t"))
+    holder.close()
+    waiter.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX only")
+def test_a_fork_opens_connections_of_its_own(sqlite: SqliteStore) -> None:
+    log = Growing(sqlite)
+    log.say("one")
+    child = os.fork()
+    if child == 0:
+        ok = 1
+        try:
+            log.fork(1, MAIN).say("from the child")
+            ok = 0
+        finally:
+            os._exit(ok)
+    assert os.waitpid(child, 0)[1] == 0
+    assert sqlite.open(NS, "s").length == 2
+    assert sqlite.verify(NS) == []
+
+
+def test_a_huge_entry_is_stored_and_found(sqlite: SqliteStore) -> None:
+    log = Growing(sqlite)
+    log.say("before", "padding " * 1_300_000 + "needle", "after")
+    assert sqlite.read_entries(NS, "s") == log.entries
+    hit = sqlite.search(NS, "needle")[0]
+    assert (hit.position, hit.scanned) == (1, True)
+
+
+def test_the_place_of_the_store(tmp_path: Path) -> None:
+    assert isinstance(open_store(":memory:"), MemoryStore)
+    store = open_store(tmp_path / "x.db")
+    assert isinstance(store, SqliteStore)
+    store.close()
+    assert get_default_location({"TENFOLD_STORE": ":memory:"}) == ":memory:"
+    assert get_default_location({"TENFOLD_STORE": "/somewhere/else.db"}) == "/somewhere/else.db"
+    assert Path(get_default_location({})).name == FILE_NAME
+    assert "tenfold" in Path(get_default_location({})).parts
+    assert make_message("x").role == "user"
