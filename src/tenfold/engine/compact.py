@@ -1,6 +1,6 @@
 """Runs one compaction, from a view to a Block, without any I/O. Read this page first.
 
-    measure the view -> decide -> plan -> write the summaries -> Block
+    measure -> decide_case -> plan_case -> consult_hooks -> write_summaries -> Block
 
 `compact` is a generator. It yields tuples of Asks (call a model, consult a hook) and receives tuples of Answers. Sync
 and async drivers, a gateway and a replay of recorded answers therefore all run the same code. The engine appends
@@ -42,6 +42,7 @@ class Call(Struct, frozen=True):
     `to` is an explicit target in tokens of the view. Without it, the policy's trigger and `window` decide. `floor` is
     the tokens that are sent besides the view: a system prompt and tools that are no messages of it. `calibration` is
     what providers reported so far. With `has_before_hooks`, the before-hooks are consulted once there is a plan.
+    `limits` are the policy's limits for this window and floor, if the caller has computed them already.
     """
 
     demand: Demand = "manual"
@@ -55,6 +56,7 @@ class Call(Struct, frozen=True):
     calibration: Calibration = Calibration()
     has_before_hooks: bool = False
     run: str = ""
+    limits: Limits | None = None
 
 
 class Measures(Struct, frozen=True):
@@ -71,66 +73,136 @@ def compact(
 
     Returns an `EngineResult`: the Outcome, and the entry to append, if any. `now` is in microseconds UTC.
     """
-    # The reading: most checks end here, because the view is below the trigger.
+    measured = measure(view, policy, call, measures)
+    if measured.skip_reason:
+        return skip(measured)
+    case = decide_case(view, measured, measures, now=now, new_id=new_id)
+    if not case.decision.should_act:
+        return case.refuse(case.decision.reason)
+    plan = plan_case(case)
+    if not case.saves_enough(plan):
+        return case.refuse(case.explain_small_saving(plan))
+    request = yield from consult_hooks(case, plan)
+    if isinstance(request, EngineResult):
+        return request
+    plan, filled = yield from write_summaries(case, plan, request)
+    return case.fail(filled) if filled.failure else case.succeed(plan, request.block, filled)
+
+
+class Measured(Struct, frozen=True):
+    """The size of a view, and what it is held against: the first step of a compaction.
+
+    `limits` is None where the window is unknown. `skip_reason` says why an automatic check ends here, "" where it must
+    be looked into; most checks end here, because the view is below the trigger.
+    """
+
+    policy: Policy
+    call: Call
+    reading: Reading
+    limits: Limits | None
+    too_many_entries: bool
+    skip_reason: str
+
+
+def measure(view: View, policy: Policy, call: Call, measures: Measures) -> Measured:
+    """Measures the view and computes the policy's limits, once for the whole compaction."""
     call = without_double_counted_overhead(call, policy)
     reading = take_reading(view, policy, call, measures)
-    skip_reason = "" if has_too_many_entries(view, policy, call) else find_skip_reason(reading, policy, call)
-    if skip_reason:
-        return EngineResult(Outcome("nothing", skip_reason, reading.tokens, reading.tokens, 0, policy=policy.name))
-    # The decision: whether to act, and down to which target.
-    draft = build_draft(view, policy, call, measures)
-    decision = make_decision(draft, policy, call, reading)
+    limits = call.limits
+    if limits is None and reading.window is not None:
+        limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    too_many = has_too_many_entries(view, policy, call)
+    reason = "" if too_many else find_skip_reason(reading, limits, policy, call)
+    return Measured(policy, call, reading, limits, too_many, reason)
+
+
+def skip(measured: Measured) -> EngineResult:
+    """Returns the result of a check that has nothing to do."""
+    tokens = measured.reading.tokens
+    return EngineResult(Outcome("nothing", measured.skip_reason, tokens, tokens, 0, policy=measured.policy.name))
+
+
+def decide_case(
+    view: View, measured: Measured, measures: Measures, *, now: int, new_id: Callable[[], str]
+) -> CompactionCase:
+    """Decides whether to act and down to which target, over a draft that changes nothing yet."""
+    draft = build_draft(view, measured.policy, measured.call, measures)
+    decision = make_decision(draft, measured)
+    overhead = max(0, measured.reading.floor - measured.call.floor)
     draft = replace(draft, limit=decision.next_trigger)
-    overhead = max(0, reading.floor - call.floor)
-    builder = _OutcomeBuilder(draft, policy, call, decision, now, new_id, overhead)
-    if not decision.should_act:
-        return builder.build_refusal(decision.reason)
-    # The plan: code collects the facts, stages choose what becomes of each range.
-    facts = collect_facts(draft)
-    plan = plan_compaction(draft, policy, call, facts, decision.target)
-    if not plan.changed_pieces or plan.tokens_before - plan.tokens_after < builder.minimum_saving:
-        return builder.build_refusal(builder.explain_small_saving(plan))
-    writing = FillRequest(new_id(), facts, policy.summary, policy.counter.count, call.focus, writer=policy.writer)
-    if call.has_before_hooks:
-        (advice,) = yield (ConsultAsk(plan.explain(), plan.tokens_before, decision.target, writing.focus),)
-        if advice.cancel:
-            return EngineResult(builder.build_outcome("cancelled", advice.error or "a before-hook cancelled it"))
-        focus = advice.focus or writing.focus
-        writing = replace(writing, focus=focus, supplied_text=advice.text, supplied_details=advice.supplied_details)
-    # The summaries: if no usable one can be had, `on_failure` decides what is appended instead.
-    filled = yield from fill_plan(plan, writing)
-    if filled.failure and policy.summary.on_failure == "keep_stages":
-        elided_plan = plan_compaction(draft, policy, call, facts, decision.target, allow_summaries=False)
-        if decision.need == "hard" and elided_plan.tokens_after > decision.limit:  # a provider would refuse it
-            by_code = yield from fill_plan(plan, replace(writing, settings=replace(writing.settings, models=())))
-            note = f"without a summary it stays above {decision.limit:,} tokens, so code wrote one: {filled.failure}"
-            filled = replace(by_code, notes=(note, *by_code.notes), spent=filled.spent)
-        elif (
-            elided_plan.changed_pieces
-            and elided_plan.tokens_before - elided_plan.tokens_after >= builder.minimum_saving
-        ):
-            plan, elided = elided_plan, (yield from fill_plan(elided_plan, writing))
-            notes = (f"what was elided is kept without a summary: {filled.failure}",)
-            filled = replace(elided, notes=notes, spent=filled.spent)
-    elif filled.failure and call.demand == "overflow":  # without a Block the run would end here
-        code_settings = replace(writing.settings, models=(), on_failure="ladder")
-        by_code = yield from fill_plan(plan, replace(writing, settings=code_settings))
-        note = f"the provider refused what was sent, so code wrote the summary: {filled.failure}"
-        filled = replace(by_code, notes=(note, *by_code.notes), spent=filled.spent)
-    if filled.failure:
-        return builder.build_failure(filled.failure, filled.spent)
-    return builder.build_success(plan, writing.block, filled)
+    facts = collect_facts(draft) if decision.should_act else ()
+    return CompactionCase(draft, measured.policy, measured.call, decision, facts, now, new_id, overhead)
+
+
+def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
+    """Runs the policy's stages down to the target, or to the least size where that is larger."""
+    draft, call = case.draft, case.call
+    goal = build_goal(
+        draft, case.policy, case.decision.target, recall=call.recall, window=call.window, exact=call.to is not None
+    )
+    return fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
+
+
+def consult_hooks(
+    case: CompactionCase, plan: Plan
+) -> Generator[tuple[Ask, ...], tuple[Answer, ...], FillRequest | EngineResult]:
+    """Asks the before-hooks. Returns how to fill the plan, or the result if a hook cancels."""
+    policy = case.policy
+    request = FillRequest(
+        case.new_id(), case.facts, policy.summary, policy.counter.count, case.call.focus, writer=policy.writer
+    )
+    if not case.call.has_before_hooks:
+        return request
+    (advice,) = yield (ConsultAsk(plan.explain(), plan.tokens_before, case.decision.target, request.focus),)
+    if advice.cancel:
+        return EngineResult(case.build_outcome("cancelled", advice.error or "a before-hook cancelled it"))
+    focus = advice.focus or request.focus
+    return replace(request, focus=focus, supplied_text=advice.text, supplied_details=advice.supplied_details)
+
+
+Filling = Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Plan, FilledPlan]]
+
+
+def write_summaries(case: CompactionCase, plan: Plan, request: FillRequest) -> Filling:
+    """Writes what the plan shows. If no usable summary can be had, returns what the policy shows instead."""
+    filled = yield from fill_plan(plan, request)
+    if not filled.failure:
+        return plan, filled
+    return (yield from recover_from_failure(case, plan, request, filled))
+
+
+def recover_from_failure(case: CompactionCase, plan: Plan, request: FillRequest, failed: FilledPlan) -> Filling:
+    """Goes on after a summary failed, in place of the plan as it was.
+
+    A policy that keeps its stages shows what they elided, without a summary; above the hard limit code writes one,
+    because a provider would refuse the rest. After an overflow code writes one too, because without a Block the run
+    would end. Otherwise the failure stands.
+    """
+    settings = request.settings
+    if case.policy.summary.on_failure == "keep_stages":
+        elided = plan_case(case, allow_summaries=False)
+        if case.decision.need == "hard" and elided.tokens_after > case.decision.limit:
+            note = (
+                f"without a summary it stays above {case.decision.limit:,} tokens, so code wrote one: {failed.failure}"
+            )
+            by_code = yield from fill_plan(plan, replace(request, settings=replace(settings, models=())))
+            return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
+        if case.saves_enough(elided):
+            kept = yield from fill_plan(elided, request)
+            notes = (f"what was elided is kept without a summary: {failed.failure}",)
+            return elided, replace(kept, notes=notes, spent=failed.spent)
+    elif case.call.demand == "overflow":
+        note = f"the provider refused what was sent, so code wrote the summary: {failed.failure}"
+        code_settings = replace(settings, models=(), on_failure="ladder")
+        by_code = yield from fill_plan(plan, replace(request, settings=code_settings))
+        return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
+    return plan, failed
 
 
 def preview(view: View, policy: Policy, call: Call, measures: Measures) -> tuple[Decision, Plan | None]:
     """Returns what `compact` would decide, and its plan, which is None where it would not act. Calls no model."""
-    call = without_double_counted_overhead(call, policy)
-    draft = build_draft(view, policy, call, measures)
-    decision = make_decision(draft, policy, call, take_reading(view, policy, call, measures))
-    draft = replace(draft, limit=decision.next_trigger)
-    return decision, plan_compaction(
-        draft, policy, call, collect_facts(draft), decision.target
-    ) if decision.should_act else None
+    case = decide_case(view, measure(view, policy, call, measures), measures, now=0, new_id=str)
+    return case.decision, plan_case(case) if case.decision.should_act else None
 
 
 def without_double_counted_overhead(call: Call, policy: Policy) -> Call:
@@ -170,24 +242,24 @@ def build_draft(view: View, policy: Policy, call: Call, measures: Measures) -> D
     )
 
 
-def find_skip_reason(reading: Reading, policy: Policy, call: Call) -> str:
+def find_skip_reason(reading: Reading, limits: Limits | None, policy: Policy, call: Call) -> str:
     """Explains why an automatic check has nothing to do. Returns "" where the reading alone cannot tell."""
     if call.demand != "check" or call.to is not None:
         return ""
     if not policy.auto:
         return f"the policy {policy.name} compacts only when asked to: its automatic checks are switched off"
-    if reading.window is None:
+    if limits is None:
         return "the model's window is unknown, and an unknown window never triggers; name one (--window, window=)"
-    limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
     if limits.get_need(reading.tokens) in ("soft", "hard"):
         return ""
     return f"{reading.tokens:,} tokens ({reading.source}) do not reach the trigger of {limits.soft:,}"
 
 
-def make_decision(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Decision:
+def make_decision(draft: Draft, measured: Measured) -> Decision:
     """Decides whether to act, and down to which target. The result's sizes are tokens by the policy's counter."""
-    limits = find_limits(draft, policy, call, reading)
-    too_many = limits is not None and has_too_many_entries(draft.view, policy, call)
+    policy, call, reading = measured.policy, measured.call, measured.reading
+    limits = find_limits(draft, measured)
+    too_many = limits is not None and measured.too_many_entries
     smallest_size = round(reading.floor + reading.slope * sum(itemize_least(draft).values()))
     decision = decide(
         reading,
@@ -201,23 +273,22 @@ def make_decision(draft: Draft, policy: Policy, call: Call, reading: Reading) ->
     if too_many and decision.should_act:
         reason = f"more than {policy.max_entries:,} entries follow the newest summary; {decision.reason}"
         decision = replace(decision, reason=reason)
-    trigger_size = call.to if call.to is not None else limits.soft if limits is not None else decision.target
-    reading_sizes = (decision.target, trigger_size, decision.limit)
+    trigger_size = limits.soft if limits is not None else decision.target
+    reading_sizes = (decision.target, trigger_size if call.to is None else call.to, decision.limit)
     target, next_trigger, limit = (max(1, int((size - reading.floor) / reading.slope)) for size in reading_sizes)
     return replace(decision, target=target, next_trigger=next_trigger, limit=limit)
 
 
-def find_limits(draft: Draft, policy: Policy, call: Call, reading: Reading) -> Limits | None:
-    """Returns the policy's limits in the Reading's window, None where the window is unknown.
+def find_limits(draft: Draft, measured: Measured) -> Limits | None:
+    """Returns the limits that the decision is made by, None where the window is unknown.
 
     The estimator `ratio` reads no floor. There the floor is the sum of the parts known to be fixed, corrected like
     everything else. If that alone reaches the trigger, an automatic check cannot help. The trigger then becomes the
     hard limit, so that the check ends as `unsatisfiable`.
     """
-    if reading.window is None:
-        return None
-    if policy.estimator.kind != "ratio":
-        return policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=reading.floor)
+    policy, call, reading = measured.policy, measured.call, measured.reading
+    if reading.window is None or policy.estimator.kind != "ratio":
+        return measured.limits
     parts = itemize_least(draft)
     floor = round(reading.slope * (parts.get("given apart", 0) + parts.get("system prompt", 0)))
     limits = policy.trigger.get_limits(reading.window, output_reserve=call.output_reserve, floor=floor)
@@ -278,25 +349,22 @@ def describe_demand(call: Call) -> str:
     return f"{call.demand} in a window of {call.window:,}" if call.window is not None else call.demand
 
 
-def plan_compaction(
-    draft: Draft, policy: Policy, call: Call, facts: tuple[Fact, ...], target: int, *, allow_summaries: bool = True
-) -> Plan:
-    """Runs the policy's stages on the draft, down to the target, or to the least size where that is larger."""
-    goal = build_goal(draft, policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
-    return fit_plan(draft, policy, facts, goal, allow_summaries=allow_summaries)
-
-
 UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]
 AttemptStatus = Literal["nothing", "unsatisfiable", "failed"]
 
 
-class _OutcomeBuilder(Struct, frozen=True):
-    """Builds the result for each way in which a compaction can end, with the numbers that explain it."""
+class CompactionCase(Struct, frozen=True):
+    """One compaction after the decision, and the ways in which it can end, with the numbers that explain it.
+
+    `facts` are those of everything in view, empty where the decision is not to act. `provider_overhead` are tokens
+    that the provider counts besides the view.
+    """
 
     draft: Draft
     policy: Policy
     call: Call
     decision: Decision
+    facts: tuple[Fact, ...]
     now: int
     new_id: Callable[[], str]
     provider_overhead: int = 0
@@ -317,7 +385,12 @@ class _OutcomeBuilder(Struct, frozen=True):
         overhead = {"counted by the provider beside the view": self.provider_overhead} if self.provider_overhead else {}
         return {**itemize_least(self.draft), **overhead}
 
+    def saves_enough(self, plan: Plan) -> bool:
+        """Whether a plan changes anything, and saves what a Block must save."""
+        return bool(plan.changed_pieces) and plan.tokens_before - plan.tokens_after >= self.minimum_saving
+
     def explain_small_saving(self, plan: Plan) -> str:
+        """Says how little the plan saves, and how much a Block must save."""
         saved = max(0, plan.tokens_before - plan.tokens_after)
         worth = f"the least worth a Block is {self.minimum_saving:,}"
         return f"the best plan saves {saved:,} of {plan.tokens_before:,} tokens; {worth}"
@@ -343,24 +416,21 @@ class _OutcomeBuilder(Struct, frozen=True):
             spent,
         )
 
-    def build_refusal(self, reason: str) -> EngineResult:
+    def refuse(self, reason: str) -> EngineResult:
         """Ends without a Block. Records an Attempt in the log where another try would be in vain."""
         status: AttemptStatus = "unsatisfiable" if self.decision.status == "unsatisfiable" else "nothing"
-        fruitless = status == "unsatisfiable" or self.decision.should_act
-        entry = (
-            self.build_attempt(status, reason, ModelCost())
-            if fruitless and not self.decision.already_recorded
-            else None
-        )
+        is_in_vain = status == "unsatisfiable" or self.decision.should_act
+        entry = None
+        if is_in_vain and not self.decision.already_recorded:
+            entry = self.build_attempt(status, reason, ModelCost())
         return EngineResult(self.build_outcome(status, reason), entry)
 
-    def build_failure(self, reason: str, spent: ModelCost) -> EngineResult:
+    def fail(self, filled: FilledPlan) -> EngineResult:
         """Ends without a usable summary, where the policy does not go on without one."""
-        return EngineResult(
-            replace(self.build_outcome("failed", reason), spent=spent), self.build_attempt("failed", reason, spent)
-        )
+        outcome = replace(self.build_outcome("failed", filled.failure), spent=filled.spent)
+        return EngineResult(outcome, self.build_attempt("failed", filled.failure, filled.spent))
 
-    def build_success(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
+    def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
         """Ends with a Block, and the Outcome with its figures."""
         before = self.draft.tokens
         replaced_sizes = {r.first: sum(r.sizes) for r in filled.replacements}
