@@ -65,7 +65,7 @@ def main() -> None:
     entered = count_request(policy)
     print(f"{policy}: {len({file for file, _ in entered})} files, {len(entered)} functions")
     for (file, name), times in sorted(entered.items()):
-        if name.rpartition(".")[2] in ("limits", "render", "render_facts", "decide"):
+        if name.rpartition(".")[2] in ("get_limits", "render_facts", "decide"):
             print(f"  {file}:{name}: {times}")
 
 

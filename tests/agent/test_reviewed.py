@@ -207,10 +207,10 @@ def test_a_compaction_that_was_prepared_is_not_appended_after_its_abort() -> Non
 
     async def abort_compaction() -> str:
         number = 0
-        while made.session.preparation is None:
+        while made.session.compactor.preparation is None:
             number += 1
             await made.invoke(f"Prompt {number}.")
-        ahead = made.session.preparation
+        ahead = made.session.compactor.preparation
         task = asyncio.create_task(made.run_compaction())
         await asyncio.sleep(0.05)
         assert not task.done(), "it waits for what is being prepared"
@@ -222,7 +222,7 @@ def test_a_compaction_that_was_prepared_is_not_appended_after_its_abort() -> Non
 
     assert asyncio.run(abort_compaction()) == "cancelled"  # its threads have ended with the loop
     assert get_blocks(made.session) == []
-    assert not made.session.compaction_lock.locked()
+    assert not made.session.compactor.lock.is_held
 
 
 @pytest.mark.parametrize("stopped", [True, False])

@@ -38,7 +38,7 @@ from tenfold.record.block import Block, ModelCost
 from tenfold.record.codec import encode_entry
 from tenfold.record.entry import Attempt, MessageEntry
 from tenfold.record.message import Message
-from tenfold.session import Session, SessionAddress
+from tenfold.session import Session, SessionAddress, Stamps
 from tenfold.store.ids import ContentIdGenerator
 from tenfold.store.in_memory import MemoryStore
 from tenfold.wire import WIRES
@@ -89,9 +89,9 @@ def record(name: str, session: ParsedSession, policy: str, way: str) -> str:
     place = SessionAddress(store, "s")
     counter = choose_counter(session.info.model or None).counter
     chosen = build_policy(policy, counter)
-    opened = Session.create(place, chosen, answerer=Answerer(model=model if way == "model" else None))
-    opened.new_id = ContentIdGenerator(name.encode()).generate
-    opened.message_clock = lambda: None
+    stamps = Stamps(ContentIdGenerator(name.encode()).generate, message_time=lambda: None)
+    answerer = Answerer(model=model if way == "model" else None)
+    opened = Session.create(place, chosen, answerer=answerer, stamps=stamps)
     said = [entry for entry in get_path(session) if isinstance(entry, MessageEntry)]
     statuses = []
     size = max(1, -(-len(said) // PARTS)) if way in WINDOWS else max(1, len(said))

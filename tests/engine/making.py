@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from tenfold.record.ask import Answer, EngineResult, SummaryAsk
 from tenfold.record.block import Block, ModelCost
 from tenfold.record.entry import Attempt, Entry, MessageEntry
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.session import Session, SessionAddress
+from tenfold.session import Session, SessionAddress, Stamps
 from tenfold.store.in_memory import MemoryStore
 from tenfold.summarize.ladder import OnFailure, SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
@@ -95,11 +95,15 @@ def build_policy(
 
 
 def open_session(
-    messages: Sequence[Message] = (), using: Policy | None = None, *, answerer: Answerer | None = None, model: str = ""
+    messages: Sequence[Message] = (),
+    using: Policy | None = None,
+    *,
+    answerer: Answerer | None = None,
+    model: str = "",
+    stamps: Stamps | None = None,
 ) -> Session:
-    session = Session.create(
-        SessionAddress(MemoryStore(), "s"), using or build_policy(), model=model, answerer=answerer
-    )
+    address = SessionAddress(MemoryStore(), "s")
+    session = Session.create(address, using or build_policy(), model=model, answerer=answerer, stamps=stamps)
     session.append(*messages)
     return session
 
@@ -128,6 +132,19 @@ def make_id_source() -> Callable[[], str]:
 
 def encode_message(message: object) -> bytes:
     return msgspec.json.encode(message)
+
+
+class Awaited:
+    """A model that can only be awaited: its answers come from a coroutine function."""
+
+    def __init__(self, answer: Callable[[SummaryAsk], Awaitable[Answer]]) -> None:
+        self._answer = answer
+
+    async def aanswer(self, ask: SummaryAsk) -> Answer:
+        return await self._answer(ask)
+
+    def answer(self, ask: SummaryAsk) -> Answer:
+        raise AssertionError(f"asked from a thread: {ask.purpose}")
 
 
 class Telling:

@@ -23,6 +23,7 @@ from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, SummaryAsk
 from tenfold.record.block import Block, ModelCost
 from tenfold.session import AsyncSession
+from tests.engine.making import Awaited
 from tests.laws import conversations
 from tests.llm.conftest import keys
 from tests.llm.loopback import Loopback, Served, get_base_url
@@ -75,7 +76,7 @@ def answer_by_coroutine(answerer: Answerer, asks: Sequence[Ask]) -> list[Answer]
         return await asyncio.to_thread(model.answer, ask)
 
     got: list[Answer] = []
-    asyncio.run(arun_engine(ask_once(asks, got), replace(answerer, model=None), answer=answer))
+    asyncio.run(arun_engine(ask_once(asks, got), replace(answerer, model=Awaited(answer))))
     return got
 
 
@@ -214,7 +215,7 @@ def test_a_coroutine_that_hangs_is_cancelled_when_its_time_is_over() -> None:
 
     got: list[Answer] = []
     asks = [replace(ASK, timeout=0.02, tries=1)]
-    asyncio.run(arun_engine(ask_once(asks, got), Answerer(), answer=wait_forever))
+    asyncio.run(arun_engine(ask_once(asks, got), Answerer(Awaited(wait_forever))))
     assert got[0].timed_out
     assert ended == ["cancelled"]
 
@@ -344,8 +345,7 @@ def test_a_hanging_model_does_not_hold_a_compaction_for_ever() -> None:
     assert outcome.status == "compacted"
     assert outcome.rung in ("extractive", "mechanical")
     assert any("no answer within" in note for note in outcome.notes)
-    assert session.compaction_lock.acquire(blocking=False), "the session is free for the next one"
-    session.compaction_lock.release()
+    assert not session.compactor.lock.is_held, "the session is free for the next one"
     model.free.set()
 
 
@@ -372,8 +372,7 @@ def test_a_cancelled_compaction_leaves_no_block_and_ends_at_once(kind: str) -> N
         time.sleep(0.02)
         assert session.view.length == held
         assert session.view.state.live_blocks == ()
-        assert session.compaction_lock.acquire(blocking=False)
-        session.compaction_lock.release()
+        assert not session.compactor.lock.is_held
 
 
 def test_usage_and_price_of_every_try_stand_on_the_block() -> None:
@@ -407,6 +406,6 @@ def make_awaitable(value: Answer) -> Awaitable[Answer]:
 def test_an_answer_from_a_host_is_made_safe_too() -> None:
     got: list[Answer] = []
     answer = Answer(error="Authorization: Bearer abcdefghijklmnop12345 was refused")
-    asyncio.run(arun_engine(ask_once([ASK], got), Answerer(), answer=lambda _: make_awaitable(answer)))
+    asyncio.run(arun_engine(ask_once([ASK], got), Answerer(Awaited(lambda _: make_awaitable(answer)))))
     assert "abcdefghijklmnop12345" not in got[0].error
     assert "refused" in got[0].error

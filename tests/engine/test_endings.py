@@ -20,6 +20,7 @@ from tenfold.summarize.ladder import OnFailure
 from tenfold.trigger.limits import Demand, Limits
 from tests.engine.making import (
     COUNTER,
+    Awaited,
     Telling,
     build_policy,
     build_view,
@@ -113,7 +114,7 @@ def test_unsatisfiable_carries_the_arithmetic_and_is_said_once() -> None:
 
 def test_what_the_provider_counts_beside_the_view_is_itemised() -> None:
     session = open_session([make_user_message("go")])
-    session.model = "m"
+    session.use_model("m")
     session.append(make_reply("done"), usage=Usage(50_000, 5, 0, 0, "m"))
     session.append(make_user_message("and now"))
     outcome = session.compact(replace(session.build_call(window=20_000), demand="check"))
@@ -422,7 +423,7 @@ def test_independent_asks_may_be_answered_in_any_order() -> None:
         await asyncio.sleep(0.01)
         return Telling("told").answer(ask)
 
-    later = asyncio.run(arun_engine(ask_three(), answerer, answer=answer_slowly))
+    later = asyncio.run(arun_engine(ask_three(), replace(answerer, model=Awaited(answer_slowly))))
     assert sync.outcome.reason == later.outcome.reason == "nothing to read from,told,nothing to read from"
 
 

@@ -129,7 +129,7 @@ def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both(
     second = get_newest_block(session)
     assert (1, 2) in [(r.first, r.last) for r in second.replacements]
     assert [f.kind for f in second.facts if f.live and f.kind == "error"] == ["error"]
-    session.policy = build_policy(stages=(SummarizePrefixStage(keep_tail=False),))
+    session.use_policy(build_policy(stages=(SummarizePrefixStage(keep_tail=False),)))
     session.append(make_user_message("And now?"))
     session.compact(to=1_000)
     assert find_missing(session) == []
@@ -194,8 +194,8 @@ def test_a_facts_section_is_never_summarized_as_ordinary_text() -> None:
     assert session.compact(to=2_500).status == "compacted"
     assert "<tenfold-summary" in str(session.view.get_messages())
     model = Telling()
-    session.policy = build_policy(models=("m",), stages=(SummarizePrefixStage(keep_tail=False),))
-    session.answerer = Answerer(model)
+    session.use_policy(build_policy(models=("m",), stages=(SummarizePrefixStage(keep_tail=False),)))
+    session.use_answerer(Answerer(model))
     session.append(*make_work(3, start=50))
     assert session.compact(to=1_500).status == "compacted"
     assert "<tenfold-summary" not in model.asked[0].prompt

@@ -46,7 +46,7 @@ def test_a_model_bettered_text_over_the_same_range_with_the_same_facts() -> None
     old, old_view = get_summary(session), session.view.get_messages()
     (first,) = get_blocks(session)
     model = Telling(BETTER)
-    session.answerer = Answerer(model)
+    session.use_answerer(Answerer(model))
     outcome = session.redo(request=RedoRequest(model="large"))
     assert outcome.status == "compacted"
     assert outcome.rung == "model"
@@ -70,7 +70,7 @@ def test_the_originals_stay_behind_it() -> None:
     session = make_compacted_session()
     (first,) = get_blocks(session)
     before = [line.entry for line in session.expand(first.id, deep=True)]
-    session.answerer = Answerer(Telling(BETTER))
+    session.use_answerer(Answerer(Telling(BETTER)))
     second = session.redo(request=RedoRequest(model="m")).block
     behind = [line.entry for line in session.expand(second, deep=True)]
     assert behind
@@ -81,7 +81,7 @@ def test_the_originals_stay_behind_it() -> None:
 def test_a_model_that_fails_changes_nothing_and_is_remembered() -> None:
     session = make_compacted_session()
     view = session.view.get_messages()
-    session.answerer = Answerer(Telling("I cannot help with that."))
+    session.use_answerer(Answerer(Telling("I cannot help with that.")))
     outcome = session.redo(request=RedoRequest(model="m"))
     assert outcome.status == "failed"
     assert session.view.get_messages() == view
@@ -108,7 +108,7 @@ def test_only_the_newest_block_in_force() -> None:
     session.compact(to=600)
     with pytest.raises(UsageError, match="only the newest"):
         session.redo(first.id)
-    session.answerer = Answerer(Telling(BETTER))
+    session.use_answerer(Answerer(Telling(BETTER)))
     newest = get_blocks(session)[-1]
     assert session.redo(newest.id[:20], RedoRequest(model="m")).status == "compacted"
 
@@ -128,7 +128,7 @@ def test_an_earlier_summary_is_passed_apart_and_never_as_text() -> None:
     session.append(*make_work(6, start=30))
     session.compact(to=600)
     model = Telling(BETTER)
-    session.answerer = Answerer(model)
+    session.use_answerer(Answerer(model))
     assert session.redo().status == "compacted"
     head, _, messages = model.asked[0].prompt.partition("<conversation>")
     assert "FIRST TELLING" in head
@@ -138,7 +138,7 @@ def test_an_earlier_summary_is_passed_apart_and_never_as_text() -> None:
 
 def test_the_same_demand_afterwards_is_still_recognised() -> None:
     session = make_compacted_session()
-    session.answerer = Answerer(Telling(BETTER))
+    session.use_answerer(Answerer(Telling(BETTER)))
     session.redo(request=RedoRequest(model="m"))
     held = get_entries(session)
     assert session.compact(to=700).status == "nothing"
@@ -159,7 +159,8 @@ def test_redo_reads_what_an_opening_left_on_disk(tmp_path: Path) -> None:
 
 def test_the_async_side_gives_the_same_block() -> None:
     one, two = make_compacted_session(), make_compacted_session()
-    one.answerer = two.answerer = Answerer(Telling(BETTER))
+    one.use_answerer(Answerer(Telling(BETTER)))
+    two.use_answerer(Answerer(Telling(BETTER)))
     asyncio.run(AsyncSession(one).redo(request=RedoRequest(model="m")))
     two.redo(request=RedoRequest(model="m"))
     made = [[r.sizes for r in get_blocks(s)[-1].replacements] for s in (one, two)]
@@ -173,6 +174,6 @@ def test_pins_and_kept_messages_stay_in_view() -> None:
     session.pin(pinned)
     session.compact(to=1_000)
     kept = [m for m in session.view.get_messages() if m.origin != "tenfold"]
-    session.answerer = Answerer(Telling(BETTER))
+    session.use_answerer(Answerer(Telling(BETTER)))
     assert session.redo(request=RedoRequest(model="m")).status == "compacted"
     assert [m for m in session.view.get_messages() if m.origin != "tenfold"] == kept

@@ -25,6 +25,7 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
 from tenfold.view.units import VisibleMessage
+from tests.engine.making import Awaited
 from tests.laws import checks, oracle
 from tests.laws.conversations import Broken, Echo, NeverAsk, count_tokens, record_answers
 from tests.laws.nearby import WIRES
@@ -147,9 +148,7 @@ def assert_replays(desk: Desk, view: View, call: Call, loop: asyncio.Runner) -> 
         await asyncio.sleep(0)
         return known[checks.BYTES.encode(ask)]
 
-    assert (
-        loop.run(arun_engine(desk.start_engine(view, call), Answerer(NeverAsk()), answer=answer_from_record)) == plain
-    )
+    assert loop.run(arun_engine(desk.start_engine(view, call), Answerer(Awaited(answer_from_record)))) == plain
 
 
 def assert_shrinks(view: View, after: View, verdict: EngineResult) -> None:

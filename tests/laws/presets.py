@@ -405,12 +405,12 @@ def assert_reopens(session: Session) -> None:
 def assert_repeat_does_nothing(session: Session, call: Call) -> None:
     """Law 6: the same demand with nothing said since does nothing, leaves nothing and asks nobody."""
     held, usual = read_entries(session), session.answerer
-    session.answerer = build_answerer(NeverAsk())
+    session.use_answerer(build_answerer(NeverAsk()))
     for one in (session, Session(session.address, session.policy, answerer=session.answerer)):
         again = one.compact(call)
         assert again.status == "nothing", f"law 6: {again.status}: {again.reason}"
         assert read_entries(session) == held
-    session.answerer = usual
+    session.use_answerer(usual)
 
 
 def assert_nothing_changed(session: Session, before: View, left: Sequence[Entry], outcome: Outcome, calls: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tenfold.engine.compact import Call, Effects, Measures, compact
 from tenfold.engine.drive import Answerer, arun_engine, run_engine
@@ -15,6 +16,7 @@ from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.record.ask import Answer, EngineResult, Outcome, SummaryAsk
 from tenfold.record.block import Block
 from tenfold.session import AsyncSession, Session
+from tests.engine.making import Awaited
 from tests.laws import conversations
 from tests.laws.checks import BYTES
 from tests.laws.conversations import Echo, count_tokens, record_answers
@@ -55,7 +57,7 @@ def test_sync_async_and_replay_come_to_the_same_verdict(log: Log, percent: int, 
         return answerer.answer(ask)
 
     plain = run_engine(start_engine(session, call), answerer)
-    awaited = asyncio.run(arun_engine(start_engine(session, call), answerer, answer=answer_slowly))
+    awaited = asyncio.run(arun_engine(start_engine(session, call), replace(answerer, model=Awaited(answer_slowly))))
     assert run_engine(record_answers(start_engine(session, call), known), answerer) == plain
     assert plain == awaited
     assert replay(start_engine(session, call), known) == plain
@@ -93,7 +95,7 @@ def test_answers_are_matched_to_asks_in_any_order_of_completion(order: Sequence[
             await asyncio.sleep(0)
         return answerer.answer(ask)
 
-    assert asyncio.run(arun_engine(ask_three_rounds(), answerer, answer=answer_late)) == plain
+    assert asyncio.run(arun_engine(ask_three_rounds(), replace(answerer, model=Awaited(answer_late)))) == plain
     assert plain.outcome.reason.split()[:2] == ["<0.0>", "<0.1>"]
     assert "refused" in plain.outcome.reason
 

@@ -148,7 +148,7 @@ def test_a_cancelled_task_leaves_no_block() -> None:
 
     asyncio.run(cancel_task())
     assert get_left_entries(session, before, held) == []
-    session.answerer = Answerer(Echo())
+    session.use_answerer(Answerer(Echo()))
     assert session.compact(to=compute_target(session, 25)).status == "compacted"
 
 
@@ -166,7 +166,7 @@ def test_messages_that_come_while_a_model_writes_stay_and_the_block_still_fits()
                 writer.join()
             return super().answer(ask)
 
-    session.answerer = Answerer(Interrupted())
+    session.use_answerer(Answerer(Interrupted()))
     outcome = session.compact(to=compute_target(session, 25))
     assert outcome.status == "compacted"
     assert session.view.get_messages()[-1] == late
@@ -189,7 +189,7 @@ def test_an_undo_while_a_model_writes_supersedes_the_block() -> None:
             return super().answer(ask)
 
     model = Undoes()
-    session.answerer = Answerer(model)
+    session.use_answerer(Answerer(model))
     outcome = session.compact(to=compute_target(session, 35))
     assert model.calls
     assert outcome.status == "superseded"

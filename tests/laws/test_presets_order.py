@@ -18,6 +18,7 @@ from tenfold.record.block import Block
 from tenfold.record.message import Message
 from tenfold.session import AsyncSession, Session
 from tenfold.view.fold import View
+from tests.engine.making import Awaited
 from tests.laws import checks, conversations, presets
 from tests.laws.conversations import NeverAsk, count_tokens, encode_view, read_entries, record_answers
 from tests.laws.presets import NAMES, PRESET, QUICK, Bad, Counted, Good, Judge
@@ -71,7 +72,7 @@ def test_sync_async_and_replay_agree_in_any_order_of_completion(
 
     plain = run_engine(record_answers(start_engine(session, call), known), answerer)
     assert run_engine(start_engine(session, call), answerer) == plain
-    assert asyncio.run(arun_engine(start_engine(session, call), answerer, answer=answer_late)) == plain
+    assert asyncio.run(arun_engine(start_engine(session, call), replace(answerer, model=Awaited(answer_late)))) == plain
     assert replay(start_engine(session, call), known) == plain
 
 
@@ -99,7 +100,7 @@ def test_a_block_fits_every_later_leaf_and_messages_that_come_meanwhile_stay(
         ahead = presets.get_path(presets.open_session(name, (*path, *renumber_messages(path, late)), None))
         checks.assert_fits_later_leaves(View, path, replace(planned, parent=path[-1].id), ahead[len(path) :])
     model = Interrupted(presets.build_preset(name).summary)
-    session.answerer = Answerer(model, retry_rule=QUICK)
+    session.use_answerer(Answerer(model, retry_rule=QUICK))
     outcome = session.compact(call)
     assume(model.calls)
     assume("too long" not in outcome.reason)  # its headings alone are more than a small target leaves room for
@@ -142,13 +143,13 @@ def test_what_a_hook_cancels_or_supplies_obeys_the_laws(name: str, log: Log, per
         asked.append(ask)
         return Answer(cancel=True, error="not now")
 
-    session.answerer = Answerer(NeverAsk(), before_hooks=(cancel,))
+    session.use_answerer(Answerer(NeverAsk(), before_hooks=(cancel,)))
     outcome = session.compact(call)
     assert (encode_view(session), outcome.status == "cancelled") == (before, bool(asked))
     if asked:
         assert read_entries(session) == held
-        session.answerer = Answerer(
-            model, before_hooks=(lambda _: Answer(text="It went as planned."),), retry_rule=QUICK
+        session.use_answerer(
+            Answerer(model, before_hooks=(lambda _: Answer(text="It went as planned."),), retry_rule=QUICK)
         )
         judge.compact(call)
         judge.check_whole_path()
@@ -190,7 +191,7 @@ def test_a_cancelled_task_and_an_undo_meanwhile_leave_no_block(name: str) -> Non
             return super().build_answer(ask)
 
     model = Undoes(presets.build_preset(name).summary)
-    session.answerer = Answerer(model, retry_rule=QUICK)
+    session.use_answerer(Answerer(model, retry_rule=QUICK))
     outcome = session.compact(call)
     assert model.calls
     assert outcome.status == "superseded"

@@ -89,8 +89,10 @@ def test_hooks_and_events_come_in_the_published_order() -> None:
         await asyncio.sleep(0)
         heard.append(("after", *figures))
 
-    session.answerer = with_hooks(
-        session, before_compaction_start=record_before, after_compaction_end=record_after, sender=heard.append
+    session.use_answerer(
+        with_hooks(
+            session, before_compaction_start=record_before, after_compaction_end=record_after, sender=heard.append
+        )
     )
     tokens, messages = count_view_tokens(session), len(session.view.get_messages())
     outcome = session.compact(window=WINDOW)
@@ -119,11 +121,11 @@ def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -
         return False
 
     hook = (lambda _tokens, _messages: False) if how == "plain" else refuse_slowly
-    session.answerer = with_hooks(session, before_compaction_start=hook, sender=heard.append)
+    session.use_answerer(with_hooks(session, before_compaction_start=hook, sender=heard.append))
     held = session.view.get_messages()
     assert session.compact(window=WINDOW).status == "cancelled"
     assert (heard, session.view.get_messages()) == ([], held)
-    session.answerer = Answerer()
+    session.use_answerer(Answerer())
     assert session.compact(window=WINDOW).status == "compacted", "only that time"
 
 
@@ -131,12 +133,12 @@ def test_a_before_hook_that_says_false_skips_this_one_without_events(how: str) -
 def test_a_hook_that_raises_is_reported_and_ignored() -> None:
     session = make_full_session()
     said_: list[str] = []
-    session.answerer = Answerer(problem_reporter=said_.append)
+    session.use_answerer(Answerer(problem_reporter=said_.append))
 
     def raise_error(_tokens: int, _messages: int) -> bool:
         raise RuntimeError("no index")
 
-    session.answerer = with_hooks(session, before_compaction_start=raise_error)
+    session.use_answerer(with_hooks(session, before_compaction_start=raise_error))
     assert session.compact(window=WINDOW).status == "compacted"
     assert "no index" in said_[0]
 
@@ -146,7 +148,7 @@ def test_no_event_without_a_compaction() -> None:
     """The original emits Started and Ended on every call between 81 and 96 per cent, and nothing happens."""
     session = make_full_session()
     heard: list[LoopEvent] = []
-    session.answerer = with_hooks(session, sender=heard.append)
+    session.use_answerer(with_hooks(session, sender=heard.append))
     session.compact(window=WINDOW * 10)
     assert heard == []
     session.compact(window=WINDOW)
@@ -161,9 +163,9 @@ def test_loops_compacted_is_none_for_a_list_and_where_nothing_came_of_it() -> No
     heard: list[LoopEvent] = []
     model = ScriptedModel([])
     policy = blocks(COUNTER, summary=with_prompts(SummarySettings(models=("m",), on_failure="abort")))
-    session.policy = policy
-    session.answerer = Answerer(model=model)
-    session.answerer = with_hooks(session, sender=heard.append)
+    session.use_policy(policy)
+    session.use_answerer(Answerer(model=model))
+    session.use_answerer(with_hooks(session, sender=heard.append))
     outcome = session.compact(window=WINDOW)
     assert outcome.status == "failed"
     assert count_compacted_loops(session, outcome) == 0
@@ -214,7 +216,7 @@ def test_a_demand_by_hand_goes_through_hooks_and_the_configured_counter() -> Non
         said_.append(tokens)
         return True
 
-    session.answerer = with_hooks(session, before_compaction_start=record_tokens)
+    session.use_answerer(with_hooks(session, before_compaction_start=record_tokens))
     config = ContextConfig(max_context_tokens=WINDOW, token_counter=Doubled())
     assert compact_context(session, config) == 2
     assert said_[0] > 1.8 * count_view_tokens(make_full_session())
@@ -227,7 +229,7 @@ def test_only_newly_made_blocks_are_counted_and_the_block_is_stored() -> None:
     """The original counts every block in the chain, and its recorder never stores the one just made."""
     session = make_full_session()
     heard: list[LoopEvent] = []
-    session.answerer = with_hooks(session, sender=heard.append)
+    session.use_answerer(with_hooks(session, sender=heard.append))
     session.compact(window=WINDOW)
     session.append(*[m for n in range(50, 65) for m in make_turn(n)], run="run-2")
     session.compact(window=WINDOW)
@@ -333,9 +335,9 @@ def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None
 def test_the_sessions_own_events_are_the_same_in_its_words() -> None:
     session = make_full_session()
     heard: list[Event] = []
-    session.answerer = Answerer(listeners=(heard.append,))
+    session.use_answerer(Answerer(listeners=(heard.append,)))
     session.compact(window=WINDOW)
-    session.answerer = Answerer(listeners=(heard.append,), before_hooks=(lambda _: None,))
+    session.use_answerer(Answerer(listeners=(heard.append,), before_hooks=(lambda _: None,)))
     session.compact(to=10**6)
     kinds = [type(e) for e in heard if not hasattr(e, "fill")]
     assert kinds[:2] == [CompactionStart, CompactionEnd]

@@ -237,7 +237,7 @@ def test_a_model_that_fails_leaves_lines() -> None:
     broken = ScriptedModel([ScriptedReply(error="the provider is down")], repeat=True)
     own = make_long_session(with_strategy(ByGenerator(COUNTER), COUNTER), broken)
     preset = make_long_session(conversations.make_policy(models=("m",)), broken)
-    preset.policy = blocks(COUNTER, summary=preset.policy.summary)
+    preset.use_policy(blocks(COUNTER, summary=preset.policy.summary))
     for session in (own, preset):
         assert session.compact(to=count_view_tokens(session) * 6 // 10).status == "compacted"
         assert "[Summary] I look at part" in get_view_text(session)

@@ -430,7 +430,7 @@ def test_what_a_hook_supplies_becomes_one_batch() -> None:
         return Answer(text="A person wrote this in few words.")
 
     session = make_session()
-    session.answerer = type(session.answerer)(model=None, before_hooks=(supply,))
+    session.use_answerer(type(session.answerer)(model=None, before_hooks=(supply,)))
     session.append(*make_talk(0, 12), make_user("go on"))
     assert session.compact(window=WINDOW).status == "compacted"
     (only,) = get_archive(session)

@@ -293,7 +293,7 @@ def test_redo_writes_the_batches_of_the_newest_block_again_and_undo_gives_the_fi
     session = make_session(build_policy(chunk_size=6), model=Echo())
     run_rounds(session, 3)
     before, text = get_archive(session), get_archive_text(session)
-    session.answerer = Answerer(model=Told())
+    session.use_answerer(Answerer(model=Told()))
     assert session.redo().status == "compacted"
     after = get_archive(session)
     ranges = [(b.first, b.last, b.depth, b.count, b.cycle) for b in before]

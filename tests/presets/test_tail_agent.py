@@ -190,7 +190,7 @@ def test_the_last_result_wins_one_that_raises_is_reported_and_all_hear_the_effec
     """The original gave the hooks the caller's instructions instead of those that ctx.compact() asked for."""
     agent = make_harness(make_exchanges(9))
     reports: list[str] = []
-    agent.session.answerer = replace(agent.session.answerer, problem_reporter=reports.append)
+    agent.session.use_answerer(replace(agent.session.answerer, problem_reporter=reports.append))
     told: list[str] = []
 
     def build_handler(text: str) -> object:
@@ -350,7 +350,7 @@ def test_a_supplied_result_that_begins_nowhere_is_a_failed_outcome_and_no_except
 def test_settings_that_cannot_be_read_leave_the_last_good_ones_in_force() -> None:
     agent = make_harness(make_exchanges(9))
     reports: list[str] = []
-    agent.session.answerer = replace(agent.session.answerer, problem_reporter=reports.append)
+    agent.session.use_answerer(replace(agent.session.answerer, problem_reporter=reports.append))
     good = [agent.settings]
     live = TailHarness(agent.session, WINDOW, settings=lambda: good[0])
     good.clear()
@@ -413,10 +413,12 @@ def test_the_session_s_own_hooks_and_listeners_are_told_as_well() -> None:
     agent = make_harness(make_exchanges(9))
     told: list[str] = []
     model = agent.session.answerer.model
-    agent.session.answerer = Answerer(
-        model=model,
-        before_hooks=(lambda consult: told.append(f"before {consult.focus}"),),
-        after_hooks=(lambda _outcome, block: told.append(block.id),),
+    agent.session.use_answerer(
+        Answerer(
+            model=model,
+            before_hooks=(lambda consult: told.append(f"before {consult.focus}"),),
+            after_hooks=(lambda _outcome, block: told.append(block.id),),
+        )
     )
     assert agent.run_compaction("the parser")
     assert told == ["before the parser", get_blocks(agent.session)[0].id]

@@ -233,7 +233,7 @@ def test_at_the_root_the_summary_has_no_parent() -> None:
 def test_the_same_target_is_no_move_and_an_unknown_one_is_an_error() -> None:
     session, ids = make_session_with_ids()
     told: list[Event] = []
-    session.answerer = Answerer(model=Structured(), listeners=(told.append,))
+    session.use_answerer(Answerer(model=Structured(), listeners=(told.append,)))
     assert navigate(session, ids[-1], BranchOptions(has_summary=True)).status == "same"
     with pytest.raises(NotFoundError):
         navigate(session, "no-such-id")
@@ -262,7 +262,7 @@ def test_where_it_does_not_come_about_the_session_is_as_it_was(how: str) -> None
         moved = agent.navigate_tree(ids[5], BranchOptions(has_summary=True))
     else:
         model = Structured(failing=("branch",)) if how == "failed" else Interrupted()
-        session.answerer = Answerer(model=model)
+        session.use_answerer(Answerer(model=model))
         before = session.view.get_messages()
         moved = navigate(session, ids[5], BranchOptions(has_summary=True))
     assert moved.status == how

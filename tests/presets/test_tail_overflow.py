@@ -100,7 +100,7 @@ def test_an_overflow_whose_summary_a_handler_gave_is_tried_once_as_well() -> Non
 @pytest.mark.spec("tail.A40", "tail.A41")
 def test_an_answer_over_the_window_is_an_overflow_if_this_model_gave_it() -> None:
     agent = make_harness([*make_exchanges(8), make_user("go on")])
-    agent.session.model = "m"
+    agent.session.use_model("m")
     over = Usage(WINDOW + 1, 5, cache_read=WINDOW, model="m")
     assert not agent.recover(usage=Usage(WINDOW, 5, model="m"))
     assert not agent.recover(usage=replace(over, model="another"))

@@ -105,9 +105,9 @@ def test_the_recorded_pi_session_runs_on_with_its_own_usage() -> None:
         with agent.invoke():
             usage = entry.usage if isinstance(entry, MessageEntry) else None
             session.append(message, usage=None if held else usage)  # later ones are of a context that was not compacted
-            session.model = (
-                entry.usage.model if isinstance(entry, MessageEntry) and entry.usage else ""
-            ) or session.model
+            session.use_model(
+                (entry.usage.model if isinstance(entry, MessageEntry) and entry.usage else "") or session.model
+            )
         if agent.outcome is not None and agent.outcome.status == "compacted":
             held.append(session.take_reading(window=60_000).tokens)
             path = list(session.view.path.get_entries(0, session.view.length - 1))

@@ -114,7 +114,7 @@ def test_reported_tokens_hold_the_cached_ones() -> None:
     assert calculate_context_tokens(Usage(1_300, 500, 200, 100)) == 1_800
     session = make_session(make_exchanges(1))
     session.append(make_user("x"), make_answer("y"), usage=Usage(WINDOW, 10, WINDOW - 100, 0, "m"))
-    session.model = "m"
+    session.use_model("m")
     assert session.take_reading(window=WINDOW).tokens >= WINDOW
     assert session.compact(
         replace(session.build_call(window=WINDOW), demand="check")
@@ -135,7 +135,7 @@ def test_usage_of_zero_or_of_an_answer_that_was_aborted_is_not_relied_on() -> No
     path[5] = replace(third, usage=Usage(9_000, 5), message=replace(third.message, status="aborted"))
     assert find_last_usage(path) == 1
     session = make_session([make_user("u")])
-    session.model = "m"
+    session.use_model("m")
     session.append(replace(make_answer("half"), status="aborted"), usage=Usage(90_000, 5, model="m"))
     assert session.take_reading(window=WINDOW).tokens < 1_000
 
@@ -153,7 +153,7 @@ def test_the_context_is_the_last_usage_and_an_estimate_of_what_followed() -> Non
 @pytest.mark.spec("tail.A12", "tail.A41")
 def test_after_a_compaction_old_usage_is_never_counted() -> None:
     session = make_session(make_exchanges(6))
-    session.model = "m"
+    session.use_model("m")
     session.append(make_user("x"), make_answer("y"), usage=Usage(14_000, 10, model="m"))
     assert session.take_reading(window=WINDOW).source == "reported"
     assert session.compact(build_manual_call(session)).status == "compacted"

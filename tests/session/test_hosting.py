@@ -327,7 +327,7 @@ def test_the_async_side_does_the_same() -> None:
     assert twin.outcome is not None
     assert twin.outcome.status == "compacted"
     twin.append(make_system_message("x"))
-    assert isinstance(twin._pending_usage, Usage)
+    assert isinstance(twin._cursor._pending_usage, Usage)
 
 
 def read_path(path: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from tenfold.errors import TenfoldError
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message
-from tenfold.session import Session
+from tenfold.session import Session, Stamps
 from tenfold.session.requests import HostRequest, read_request
 from tenfold.wire import DecodedHistory
 from tenfold.wire.decoded_history import CHECKED_ITEMS
@@ -32,9 +32,7 @@ Item = dict[str, Any]
 
 def reopen_with_ids(session: Session) -> Session:
     """The same head with nothing remembered, which goes on with the same ids."""
-    made = reopen_session(session)
-    made.new_id = session.new_id
-    return made
+    return Session(session.address, session.policy, model=session.model, stamps=session.stamps)
 
 
 def draw_next_messages(rng: random.Random, whole: list[Message], session: Session, number: int) -> list[Message]:
@@ -57,8 +55,7 @@ def draw_next_messages(rng: random.Random, whole: list[Message], session: Sessio
 @pytest.mark.parametrize("seed", range(12))
 def test_a_session_that_remembers_does_what_one_opened_anew_does(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same walk every time
-    remembers, forgets = open_session(), open_session()
-    remembers.new_id, forgets.new_id = make_id_source(), make_id_source()
+    remembers, forgets = (open_session(stamps=Stamps(make_id_source())) for _ in range(2))
     whole: list[Message] = [make_user_message("begin"), make_reply("begun")]
     for number in range(25):
         whole = draw_next_messages(rng, whole, remembers, number)
@@ -306,8 +303,7 @@ def test_system_prompts_that_come_and_go_are_the_newest() -> None:
 def test_a_session_that_remembers_requests_answers_like_one_opened_anew(wire: str, seed: int) -> None:
     rng = random.Random(f"{wire} {seed}")  # noqa: S311 - the same walk every time
     field, talk = WIRES[wire]
-    remembers, forgets = open_session(), open_session()
-    remembers.new_id, forgets.new_id = make_id_source(), make_id_source()
+    remembers, forgets = (open_session(stamps=Stamps(make_id_source())) for _ in range(2))
     items = talk(0, 20)
     compacted, gives_views = 0, seed % 2 == 1
     for number in range(1, 40):

@@ -66,8 +66,8 @@ def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
     session = open_session([], build_writing_policy(), answerer=Answerer(model))
     sent = session.before_model(warned, window=window)
     assert len(sent["messages"]) == len(warned["messages"])
-    assert session.preparation is not None
-    assert not session.preparation.is_done
+    assert session.compactor.preparation is not None
+    assert not session.compactor.preparation.is_done
     assert get_blocks(session) == []
     model.let.set()
     sent = session.before_model(over, window=window)
@@ -92,9 +92,9 @@ def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
     assert "a summary is being prepared" in session.outcome.reason
     host = AsyncSession(session)
     assert asyncio.run(host.before_model(late, window=window))["messages"] == late["messages"]
-    assert session.preparation is not None
+    assert session.compactor.preparation is not None
     model.let.set()
-    session.preparation.take_result()
+    session.compactor.preparation.take_result()
     assert len(session.before_model(later, window=window)["messages"]) < len(later["messages"])
     assert (len(get_blocks(session)), len(model.asked)) == (1, 1)
 
@@ -166,14 +166,14 @@ def test_after_an_undo_nothing_is_prepared() -> None:
     session.compact(to=2_000)
     session.undo()
     session.before_model(warned, window=window)
-    assert session.preparation is None
+    assert session.compactor.preparation is None
 
 
 def test_without_a_model_there_is_nothing_to_prepare() -> None:
     window, warned, _ = build_window_case()
     session = open_session([], build_policy())
     session.before_model(warned, window=window)
-    assert session.preparation is None
+    assert session.compactor.preparation is None
 
 
 def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
@@ -191,7 +191,7 @@ def test_a_coroutine_model_prepares_on_its_own_loop() -> None:
 
         session = AsyncSession(open_session([], build_writing_policy()), answer=answer)
         await session.before_model(warned, window=window)
-        assert session.session.preparation is not None
+        assert session.session.compactor.preparation is not None
         gate.set()
         await session.before_model(over, window=window)
         assert len(get_blocks(session.session)) == 1
@@ -254,17 +254,17 @@ def test_one_that_raised_is_reported_once_and_made_anew(side: str) -> None:
     async def run_async_side() -> None:
         twin = AsyncSession(session)
         await twin.before_model(warned, window=window)
-        assert session.preparation is not None
+        assert session.compactor.preparation is not None
         await twin.before_model(over, window=window)
 
     if side == "async":
         asyncio.run(run_async_side())
     else:
         session.before_model(warned, window=window)
-        assert session.preparation is not None
+        assert session.compactor.preparation is not None
         session.before_model(over, window=window)
     assert said == ["what was prepared ahead raised OSError: the service was away; it was ignored"]
-    assert session.preparation is None
+    assert session.compactor.preparation is None
     assert session.outcome is not None
     assert session.outcome.status == "compacted"
     assert len(get_blocks(session)) == 1

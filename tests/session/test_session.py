@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -78,7 +79,7 @@ def test_a_model_given_to_a_session_writes_also_where_its_policy_names_none() ->
     alone = open_session(make_work(12), using)
     assert alone.compact(to=600).rung in {"extractive", "mechanical"}
     alone.append(*make_work(6, start=30))
-    alone.answerer = Answerer(model=Telling())
+    alone.use_answerer(Answerer(model=Telling()))
     assert alone.compact(to=600).rung == "model", "from the moment it is given"
 
     async def answer_ask(ask: SummaryAsk) -> Answer:
@@ -126,7 +127,7 @@ def test_preview_changes_nothing_and_says_what_compact_does() -> None:
     assert decision.should_act
     assert plan is not None
     assert get_entries(session) == held
-    session.answerer = Answerer(Telling())
+    session.use_answerer(Answerer(Telling()))
     assert session.compact(to=900).tokens_after <= plan.tokens_after
 
 
@@ -140,7 +141,7 @@ class Refusing:
 def test_no_model_is_called_except_to_compact() -> None:
     session = open_session(make_work(12), build_policy(models=("m",)), answerer=Answerer(Telling()))
     block = session.compact(to=700).block
-    session.answerer = Answerer(Refusing())
+    session.use_answerer(Answerer(Refusing()))
     session.preview(to=600)
     session.take_reading(window=10_000)
     session.search("part")
@@ -170,22 +171,27 @@ def test_two_sessions_on_one_file_lose_nothing(tmp_path: Path) -> None:
 def test_a_lost_race_leaves_no_sizes_behind() -> None:
     """The position is given again, to another message: its size must be its own."""
 
-    session = open_session([make_user_message("go")])
-    good = session.address.store
-    session._head.store = Full()
+    store = SometimesFull()
+    session = Session.create(SessionAddress(store, "s"), build_policy())
+    session.append(make_user_message("go"))
+    store.is_full = True
     with pytest.raises(UnwritableStore):
         session.append(make_user_message("word " * 5_000))
-    session._head.store = good
+    store.is_full = False
     session.append(make_user_message("b"))
     assert session.take_reading(window=1_000).tokens < 100
     assert session.take_reading(window=1_000) == reopen_session(session).take_reading(window=1_000)
 
 
-class Full(MemoryStore):
-    """A store whose disk is full."""
+class SometimesFull(MemoryStore):
+    """A store whose disk is full while `is_full`."""
 
-    def append(self, *_: object, **__: object) -> None:
-        raise UnwritableStore("the disk is full")
+    is_full = False
+
+    def append(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - whatever a store is given
+        if self.is_full:
+            raise UnwritableStore("the disk is full")
+        super().append(*args, **options)
 
 
 def test_many_threads_append_read_and_compact_at_once() -> None:
@@ -218,7 +224,7 @@ def test_many_threads_append_read_and_compact_at_once() -> None:
 
 def test_the_reading_under_a_compaction_is_not_disturbed_by_an_append() -> None:
     session = open_session(make_work(12))
-    effects, _ = session.get_effects(session.build_call(to=700))
+    effects, _ = session.compactor.get_effects(session.build_call(to=700))
     session.append(make_user_message("meanwhile"))
     before = session.take_reading(window=9_000)
     effects.close()
@@ -257,13 +263,12 @@ def test_a_cancelled_wait_for_another_compaction_holds_nothing_up() -> None:
     session = open_session(make_work(12))
 
     async def cancel_wait() -> None:
-        session.compaction_lock.acquire()
-        task = asyncio.create_task(AsyncSession(session).compact(to=700))
-        await asyncio.sleep(0.02)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        session.compaction_lock.release()
+        with session.compactor.lock:
+            task = asyncio.create_task(AsyncSession(session).compact(to=700))
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     asyncio.run(cancel_wait())
     assert get_blocks(session) == []
@@ -319,10 +324,10 @@ def test_without_target_and_window_the_error_names_both() -> None:
 
 def test_a_block_is_superseded_when_its_range_changed_meanwhile() -> None:
     session = open_session(make_work(12))
-    effects, view = session.get_effects(session.build_call(to=700))
+    effects, view = session.compactor.get_effects(session.build_call(to=700))
     verdict = making.run_effects(effects)
     reopen_session(session).compact(to=2_000)
-    outcome = session.apply_result(verdict, view)
+    outcome = session.compactor.apply_result(verdict, view)
     assert outcome.status == "superseded"
     assert outcome.tokens_after == outcome.tokens_before
     assert len(get_blocks(session)) == 1
@@ -331,10 +336,10 @@ def test_a_block_is_superseded_when_its_range_changed_meanwhile() -> None:
 
 def test_a_block_goes_on_the_new_leaf_when_only_messages_came() -> None:
     session = open_session(make_work(12))
-    effects, view = session.get_effects(session.build_call(to=700))
+    effects, view = session.compactor.get_effects(session.build_call(to=700))
     verdict = making.run_effects(effects)
     reopen_session(session).append(make_user_message("meanwhile"))
-    assert session.apply_result(verdict, view).status == "compacted"
+    assert session.compactor.apply_result(verdict, view).status == "compacted"
     assert session.view.get_messages()[-1] == make_user_message("meanwhile")
 
 

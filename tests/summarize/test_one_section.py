@@ -116,7 +116,7 @@ def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> No
     texts = [extract_summary_text(get_text(m)) for m in session.view.get_messages() if m.origin == "tenfold"]
     assert sum(t is not None and "Went on" in t for t in texts) > 1, "their texts stand without their facts"
     assert all(t is None or t.strip() for t in texts)
-    session.answerer = replace(session.answerer, model=Good(presets.build_preset("blocks").summary))
+    session.use_answerer(replace(session.answerer, model=Good(presets.build_preset("blocks").summary)))
     again = session.redo()
     assert again.status in ("compacted", "failed", "nothing")
     assert_one_at_most(session)

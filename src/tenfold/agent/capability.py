@@ -126,7 +126,7 @@ class Memory(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Syncs the agent's list with the session, compacts if that is due, and sends the view."""
         self._messages = ctx.messages
-        self.session.model = request_context.model.model_name
+        self.session.use_model(request_context.model.model_name)
         received, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
         received = [self._correct_origin(message) for message in received]
         messages = await self._async_session.sync_and_compact(
@@ -273,8 +273,9 @@ class Memory(AbstractCapability[Any]):
             demand = msgspec.structs.replace(
                 session_call, demand="overflow", output_reserve=call.output_reserve, recall=call.recall
             )
-            self.session.outcome = await self._async_session.compact(demand)
-            if self.session.outcome.status == "compacted":
+            outcome = await self._async_session.compact(demand)
+            self.session.compactor.keep_outcome(outcome)
+            if outcome.status == "compacted":
                 raise RetryModelRequest from error
         why = self.session.outcome.reason if self.session.outcome is not None else "its window is not known"
         raise ContextOverflow(

@@ -130,7 +130,7 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     summary_models = [one for one in session.policy.summary.models if ":" in one]
     writer = _open_summary_writer(summary_models, name, base_url)
     agent.use(new_model, _find_window(options, name, new_model))
-    session.answerer = replace(session.answerer, model=writer)
+    session.use_answerer(replace(session.answerer, model=writer))
     place = session.address
     info = find_session(place.store, place.session, namespace=place.namespace).info
     if not info.format:

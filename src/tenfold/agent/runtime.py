@@ -74,8 +74,8 @@ class Agent:
         """
         self.use(model, window)
         self.session = session or self._create_session(model)
-        self.session.model = self.session.model or self.model.model_name
-        self.session.answerer = self.session.answerer.with_extensions(extensions)
+        self.session.use_model(self.session.model or self.model.model_name)
+        self.session.use_answerer(self.session.answerer.with_extensions(extensions))
         self._model_settings = settings
         self.phase: Phase = "idle"
         self._memory = Memory(self.session, window=self.window)
@@ -221,15 +221,16 @@ class Agent:
             return await self._compact(replace(self._build_call(), demand="manual", focus=focus))
 
     async def _compact(self, call: Call) -> Outcome:
-        self.session.outcome = await self._async_session.compact(call)
-        return self.session.outcome
+        outcome = await self._async_session.compact(call)
+        self.session.compactor.keep_outcome(outcome)
+        return outcome
 
     def compact(self, focus: str = "") -> None:
         """Requests a compaction at the end of the current run, or of the next one.
 
         Raises `UsageError` if the window is unknown.
         """
-        self.session.validate_call(self._build_call())
+        self.session.compactor.validate_call(self._build_call())
         self._requested_focus = focus
 
     def abort_compaction(self) -> None:

@@ -239,7 +239,7 @@ def _describe_settings(agent: Agent) -> list[str]:
         sizes = f"warns at {limits.warning:,}, compacts at {limits.soft:,} down to {limits.target:,}"
         lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
         lines.append(f"limits: {sizes}, must at {limits.hard:,}")
-    has_model = session.answerer.model is not None or session.async_model is not None
+    has_model = session.answerer.model is not None
     writers = ", ".join(policy.summary.models)
     lines.append(f"summaries: {writers}" if has_model and writers else "summaries: by code alone, no model is asked")
     lines.append(f"session {session.address.session}")

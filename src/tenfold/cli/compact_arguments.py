@@ -103,7 +103,7 @@ def choose_agent_model(recorded: Sequence[ParsedSession], arguments: CompactArgu
 def build_call(session: Session, arguments: CompactArguments) -> Call:
     """Builds the request that `--to` and `--window` make. Raises `UsageError` if neither size is known."""
     target = parse_target(arguments.to, session.count_uncompacted()) if arguments.to is not None else None
-    call = session.validate_call(session.build_call(to=target, window=arguments.window))
+    call = session.compactor.validate_call(session.build_call(to=target, window=arguments.window))
     return msgspec.structs.replace(call, demand="check" if target is None else "manual", recall=arguments.recall)
 
 

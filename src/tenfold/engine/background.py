@@ -19,32 +19,33 @@ PreparedResult = tuple[EngineResult, View]
 
 
 class Preparation:
-    """One compaction that is running or done. `take_result` waits for it."""
+    """One compaction that is running or done. `take_result` waits for it; coroutines wait for `future` before."""
 
     def __init__(self, work: Callable[[], PreparedResult]) -> None:
         """Starts `work` on a daemon thread, which does not keep the process alive."""
-        self._future: Future[PreparedResult] = Future()
+        self.future: Future[PreparedResult] = Future()
+        self.future.set_running_or_notify_cancel()  # a coroutine that stops waiting does not stop the work
         threading.Thread(target=self._run, args=(work,), name="tenfold-prepare", daemon=True).start()
 
     def _run(self, work: Callable[[], PreparedResult]) -> None:
         try:
-            self._future.set_result(work())
+            self.future.set_result(work())
         except BaseException as exc:  # noqa: BLE001 - it is given where the result is taken
-            self._future.set_exception(exc)
+            self.future.set_exception(exc)
 
     @property
     def is_done(self) -> bool:
         """Whether the compaction has ended."""
-        return self._future.done()
+        return self.future.done()
 
     def take_result(self) -> PreparedResult | Exception:
         """Returns the result, waiting for it if necessary. That never takes longer than starting over would.
 
         An exception that a user's stage raised is returned; only Ctrl-C and the like are raised here.
         """
-        exc = self._future.exception()
+        exc = self.future.exception()
         if exc is None:
-            return self._future.result()
+            return self.future.result()
         if not isinstance(exc, Exception):
             raise exc
         return exc

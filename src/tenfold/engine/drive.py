@@ -232,13 +232,12 @@ def run_engine(effects: Effects, answerer: Answerer) -> EngineResult:
     return asks
 
 
-async def arun_engine(effects: Effects, answerer: Answerer, *, answer: AsyncModelCall | None = None) -> EngineResult:
+async def arun_engine(effects: Effects, answerer: Answerer) -> EngineResult:
     """Runs an engine generator to its end without blocking the event loop; engine work and Asks run in threads.
 
-    `answer` is used in place of the answerer's model, for hosts whose model call is a coroutine. Hooks and reads stay
-    with the answerer. Cancelling leaves no Block, and also cancels a model call that is a coroutine.
+    Cancelling leaves no Block, and also cancels the call of a model that is an `AsyncModel`.
     """
-    call = answer or (_as_async_call(answerer.model) if answerer.model is not None else None)
+    call = _as_async_call(answerer.model) if answerer.model is not None else None
 
     async def answer_one(ask: Ask) -> Answer:
         if call is None or not isinstance(ask, SummaryAsk):

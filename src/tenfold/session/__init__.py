@@ -7,7 +7,8 @@ the same methods for coroutines, and `stateless.compact` works on a plain list w
 from __future__ import annotations
 
 from tenfold.session.async_facade import AsyncSession
-from tenfold.session.conversation import PolicyProvider, SessionAddress
+from tenfold.session.conversation import PolicyProvider
 from tenfold.session.facade import Session
+from tenfold.session.log_cursor import SessionAddress, Stamps
 
-__all__ = ["AsyncSession", "PolicyProvider", "Session", "SessionAddress"]
+__all__ = ["AsyncSession", "PolicyProvider", "Session", "SessionAddress", "Stamps"]

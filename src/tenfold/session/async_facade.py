@@ -7,8 +7,8 @@ Every method runs the method of `Session` in a thread. Only a compaction differs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -27,27 +27,28 @@ from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session.facade import Session
 from tenfold.store.base import Hit
-from tenfold.store.ids import get_current_time
 from tenfold.trigger.limits import Decision
 from tenfold.view.fold import View
 
 
-class _LoopModel:
-    """A model whose call is a coroutine on this event loop, made callable from another thread."""
+class LoopModel:
+    """A model whose call is a coroutine of this event loop. Threads can call it too."""
 
     def __init__(self, answer: Callable[[SummaryAsk], Awaitable[Answer]]) -> None:
+        """To be made on the loop that the coroutine runs on."""
         self._answer, self._loop = answer, asyncio.get_running_loop()
 
+    async def aanswer(self, ask: SummaryAsk) -> Answer:
+        """Answers on the event loop; cancelling it cancels the call."""
+        return await self._answer(ask)
+
     def answer(self, ask: SummaryAsk) -> Answer:
-        async def await_answer() -> Answer:
-            return await self._answer(ask)
-
-        return asyncio.run_coroutine_threadsafe(await_answer(), self._loop).result()
+        """Answers from another thread, which waits for the loop."""
+        return asyncio.run_coroutine_threadsafe(self.aanswer(ask), self._loop).result()
 
 
-_POLL_SECONDS = 0.005
-"""Seconds between two checks whether another compaction has ended."""
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 async def run_uninterrupted(work: Callable[[], T]) -> T:
@@ -60,6 +61,13 @@ async def run_uninterrupted(work: Callable[[], T]) -> T:
         raise
 
 
+async def _wait_until_done(future: Future[R]) -> None:
+    """Waits for a thread's future without taking its result. A caller that is cancelled leaves it running."""
+    waiter = asyncio.wrap_future(future)
+    waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
+    await asyncio.wait([waiter])
+
+
 class AsyncSession:
     """A `Session` for asyncio. Pass `answer` if your model call is a coroutine: it then writes the summaries."""
 
@@ -68,8 +76,12 @@ class AsyncSession:
         self.session = session
         self._running_task: asyncio.Task[Outcome] | None = None
         self._answer = answer
-        if answer is not None:
-            session.async_model = answer
+
+    @property
+    def _answerer(self) -> Answerer:
+        """The session's answerer, with this wrapper's model call if it has one. To be read on the event loop."""
+        answerer = self.session.answerer
+        return answerer if self._answer is None else replace(answerer, model=LoopModel(self._answer))
 
     @property
     def view(self) -> View:
@@ -91,8 +103,8 @@ class AsyncSession:
     async def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
         """See `Session.compact`. Cancelling it leaves no Block."""
         session = self.session
-        call = session.validate_call(call or session.build_call(to=to, window=window))
-        async with self._hold_compaction_lock():
+        call = session.compactor.validate_call(call or session.build_call(to=to, window=window))
+        async with session.compactor.lock:
             return await self._run_abortable(call)
 
     def abort(self) -> None:
@@ -117,31 +129,33 @@ class AsyncSession:
         return Outcome("cancelled", "it was aborted", tokens, tokens, 0)
 
     async def _run_compaction(self, call: Call) -> Outcome:
-        session = self.session
-        deferred = await asyncio.to_thread(session.defer_check, call)
+        compactor = self.session.compactor
+        deferred = await asyncio.to_thread(compactor.defer_check, call)
         if deferred is not None:
             return deferred
-        prepared = await asyncio.to_thread(session.find_preparation, call)
-        while prepared is not None and not prepared.is_done:  # noqa: ASYNC110 - its thread knows nothing of this loop
-            await asyncio.sleep(_POLL_SECONDS)
-        adopted = await self._run_append(lambda: session.adopt_preparation(call)) if prepared is not None else None
-        if adopted is not None:
-            return adopted
-        with trace_compaction(session.address.session, session.policy.name) as tell:
-            effects, view = await asyncio.to_thread(session.get_effects, call)
+        prepared = await asyncio.to_thread(compactor.find_preparation, call)
+        if prepared is not None:
+            await _wait_until_done(prepared.future)
+            adopted = await self._run_append(lambda: compactor.adopt_preparation(call))
+            if adopted is not None:
+                return adopted
+        return await self._run_engine(call)
+
+    async def _run_engine(self, call: Call) -> Outcome:
+        session, compactor, answerer = self.session, self.session.compactor, self._answerer
+        with trace_compaction(session.address.session, session.policy.name) as record:
+            effects, view = await asyncio.to_thread(compactor.get_effects, call, answerer)
             consults: list[ConsultAsk] = []
-            answerer = session.get_compact_answerer()
+            asked = compactor.get_compact_answerer(answerer)
             try:
-                recording = replace(answerer, before_hooks=(*answerer.before_hooks, consults.append))
-                result = await arun_engine(effects, recording, answer=self._answer)
+                result = await arun_engine(effects, replace(asked, before_hooks=(*asked.before_hooks, consults.append)))
             except asyncio.CancelledError:
                 if consults:
-                    answerer.notify(
-                        CompactionSkip(session.address.session, self._build_cancelled_outcome(), get_current_time())
-                    )
+                    outcome = self._build_cancelled_outcome()
+                    answerer.notify(CompactionSkip(session.address.session, outcome, session.stamps.now()))
                 raise
-            outcome = await self._run_append(lambda: session.apply_result(result, view))
-            tell(outcome)
+            outcome = await self._run_append(lambda: compactor.apply_result(result, view))
+            record(outcome)
             return outcome
 
     async def _run_append(self, work: Callable[[], T]) -> T:
@@ -152,18 +166,18 @@ class AsyncSession:
 
     async def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """See `Session.redo`. Cancelling it leaves no Block."""
-        session = self.session
-        async with self._hold_compaction_lock():
-            effects, view = await asyncio.to_thread(session.get_redo_effects, block, request)
-            result = await arun_engine(effects, session.get_redo_answerer(), answer=self._answer)
-            return await asyncio.to_thread(session.apply_result, result, view)
+        compactor, answerer = self.session.compactor, self._answerer
+        async with compactor.lock:
+            effects, view = await asyncio.to_thread(compactor.get_redo_effects, block, request, answerer)
+            result = await arun_engine(effects, compactor.get_redo_answerer(answerer))
+            return await run_uninterrupted(lambda: compactor.apply_result(result, view))
 
     async def before_model(
         self, request: Mapping[str, Any], *, window: int | None = None, recall: RecallMode = "none", wire: str = ""
     ) -> dict[str, Any]:
         """See `Session.before_model`. Cancelling it leaves no Block."""
         session = self.session
-        async with self._hold_compaction_lock():
+        async with session.compactor.lock:
             host_request, host_list, call = await asyncio.to_thread(
                 lambda: session.sync_request(request, window=window, recall=recall, wire=wire)
             )
@@ -179,7 +193,7 @@ class AsyncSession:
         the check. For `call` and `has_run_end_check` see `Session.sync_and_check`.
         """
         session = self.session
-        async with self._hold_compaction_lock():
+        async with session.compactor.lock:
             host_list, check = await asyncio.to_thread(
                 lambda: session.sync_and_check(list(messages), call, has_run_end_check=has_run_end_check)
             )
@@ -188,27 +202,13 @@ class AsyncSession:
 
     async def _run_check(self, call: Call | None) -> None:
         if call is not None:
-            self.session.outcome = await self._run_abortable(call)
-            await asyncio.to_thread(self.session.prepare_ahead, call, self._get_thread_answerer())
+            compactor = self.session.compactor
+            compactor.keep_outcome(await self._run_abortable(call))
+            await asyncio.to_thread(compactor.prepare_ahead, call, self._answerer)
 
     async def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
         """See `Session.after_model`."""
         self.session.after_model(report)
-
-    def _get_thread_answerer(self) -> Answerer:
-        """Returns an answerer for use in another thread. A coroutine model still runs on this event loop."""
-        answerer = self.session.answerer
-        return answerer if self._answer is None else replace(answerer, model=_LoopModel(self._answer))
-
-    @asynccontextmanager
-    async def _hold_compaction_lock(self) -> AsyncIterator[None]:
-        """Allows one compaction at a time, counting those of the synchronous session. Waits without using a thread."""
-        while not self.session.compaction_lock.acquire(blocking=False):  # noqa: ASYNC110 - no Event reaches other threads
-            await asyncio.sleep(_POLL_SECONDS)
-        try:
-            yield
-        finally:
-            self.session.compaction_lock.release()
 
     async def undo(self) -> str:
         """See `Session.undo`."""
@@ -220,7 +220,9 @@ class AsyncSession:
 
     async def preview(self, *, to: int | None = None, window: int | None = None) -> tuple[Decision, Plan | None]:
         """See `Session.preview`."""
-        return await asyncio.to_thread(lambda: self.session.preview(to=to, window=window))
+        session, answerer = self.session, self._answerer
+        call = session.build_call(to=to, window=window)
+        return await asyncio.to_thread(session.compactor.preview, call, answerer)
 
     async def pin(self, entry: str, *, on: bool = True) -> str:
         """See `Session.pin`."""

@@ -236,7 +236,7 @@ def navigate(session: Session, target: str, options: BranchOptions = NO_SUMMARY)
     parent = path.get_entry(path.length - 1).id if path.length else None
     left = get_left_entries(old, path)
     branch: Entry | None = None
-    with session.compaction_lock:
+    with session.compactor.lock:
         consult = bool(session.answerer.before_hooks)
         if left and (options.has_summary or consult):
             result = run_engine(

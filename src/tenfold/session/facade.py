@@ -1,33 +1,31 @@
 """The class `Session`: one conversation in a store, compacted when it grows too long for the model.
 
-Every method is synchronous and can be called from several threads. `AsyncSession` runs the same methods in threads.
-A lock is held only for short steps such as an append, never while a model writes. So a compaction blocks no reader.
+Every method is synchronous and can be called from several threads. `AsyncSession` has the same methods for coroutines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import replace
 
-from tenfold.engine.background import Preparation
-from tenfold.engine.compact import Call, Effects, Measures, compact, preview, take_reading
+from tenfold.config.policy import Policy
+from tenfold.engine.compact import Call
 from tenfold.engine.drive import Answerer, run_engine
-from tenfold.engine.redo import DEFAULT_REDO, RedoRequest, redo
-from tenfold.engine.tracing import trace_compaction
-from tenfold.errors import LostRace, NotFoundError, UsageError
-from tenfold.events import CompactionStart, CompactionWarning, build_event
+from tenfold.engine.redo import DEFAULT_REDO, RedoRequest
+from tenfold.errors import NotFoundError
 from tenfold.meter.counters import IMAGE_TOKENS, MESSAGE_OVERHEAD, PAGE_TOKENS
 from tenfold.meter.reading import Reading
-from tenfold.meter.windows import find_window
 from tenfold.plan.draft import RecallMode
 from tenfold.plan.pipeline import Plan
-from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
+from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, Substitute
-from tenfold.record.entry import BranchSummary
+from tenfold.record.entry import BranchSummary, Entry
 from tenfold.record.message import Message, get_text
-from tenfold.session.conversation import Conversation
+from tenfold.session.compactor import Compactor
+from tenfold.session.conversation import Conversation, PolicyProvider
+from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import (
     HostList,
     HostRequest,
@@ -35,22 +33,80 @@ from tenfold.session.requests import (
     find_check_point,
     read_request,
     read_usage,
-    refresh_messages,
     with_messages,
 )
-from tenfold.store.archive import archive_result
-from tenfold.store.ids import get_current_time
-from tenfold.trigger.limits import Decision, Demand, Limits, Need
-from tenfold.view.fold import View
+from tenfold.store.archive import Archive
+from tenfold.store.base import SessionInfo
+from tenfold.trigger.limits import Decision
+from tenfold.view.path import Path
 from tenfold.wire import WIRES, find_summary_mark
 
-_APPEND_TRIES = 5
 MAX_PART_TOKENS = max(IMAGE_TOKENS, PAGE_TOKENS) + MESSAGE_OVERHEAD
 """The most tokens one part can take beyond its bytes: an image or file given by URL, plus the message overhead."""
 
 
 class Session(Conversation):
     """One conversation. `Session.create` makes it in the store; `Session(address, policy)` opens an existing one."""
+
+    def __init__(
+        self,
+        address: SessionAddress,
+        policy: Policy | PolicyProvider,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
+        archive: Archive | None = None,
+        stamps: Stamps | None = None,
+    ) -> None:
+        """Opens a head. Raises `NotFoundError` if the session does not exist.
+
+        `model` names the agent's model, for its window and its calibration. A callable `policy` is called again at
+        every check (`settings.LivePolicy` follows a file), but the counter stays the one the session was opened with.
+        An `archive` receives every batch before the Block that contains it is appended. `stamps` are where new
+        entries get their ids and times from.
+        """
+        super().__init__(address, policy, model=model, stamps=stamps)
+        self.compactor = Compactor(self, answerer or Answerer(), archive)
+
+    @classmethod
+    def create(  # noqa: PLR0913 - those of the constructor, and the session's information
+        cls,
+        address: SessionAddress,
+        policy: Policy | PolicyProvider,
+        *,
+        model: str = "",
+        answerer: Answerer | None = None,
+        info: SessionInfo | None = None,
+        archive: Archive | None = None,
+        stamps: Stamps | None = None,
+    ) -> Self:
+        """Creates the session in the store, unless one with that id exists, and opens it."""
+        address.store.create(address.namespace, info or SessionInfo(address.session, model=model))
+        return cls(address, policy, model=model, answerer=answerer, archive=archive, stamps=stamps)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now. If it names no model, the session's own (if there is one) writes the summaries."""
+        return self.get_policy(self.compactor.answerer.model)
+
+    @property
+    def answerer(self) -> Answerer:
+        """The model, hooks and listeners of this session."""
+        return self.compactor.answerer
+
+    def use_answerer(self, answerer: Answerer) -> None:
+        """Takes another model, or other hooks and listeners, for the compactions to come."""
+        self.compactor.use_answerer(answerer)
+
+    @property
+    def archive(self) -> Archive | None:
+        """Where batches are kept besides the log."""
+        return self.compactor.archive
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The Outcome of the last check that `before_model` made, None if none was due yet."""
+        return self.compactor.outcome
 
     # -- for hosts -----------------------------------------------------------------------------------------------------
 
@@ -65,11 +121,10 @@ class Session(Conversation):
         log may notice an edit far from the end some requests later, but always before a compaction. Without a known
         window nothing is compacted. Raises `UsageError` for a request that does not hold the whole conversation.
         """
-        with self.compaction_lock:
+        with self.compactor.lock:
             host_request, host_list, call = self.sync_request(request, window=window, recall=recall, wire=wire)
             if call is not None:
-                self.outcome = self._run_compaction(call)
-                self.prepare_ahead(call)
+                self.compactor.run_check(call)
             return self.build_request(request, host_request, host_list)
 
     def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
@@ -91,37 +146,27 @@ class Session(Conversation):
         the trigger may fire, the content of every message is compared with the log (decision 0014). Pass it before a
         compaction that no check asks for.
         """
-        with self._lock:
-            previous = self._decoded_history
-            host_request = read_request(
-                request, confirm=self.is_own_summary, wire=wire, previous=previous, thorough=thorough
-            )
-            self.model = host_request.model or self.model
-            floor = (
-                sum(self.policy.counter.count(list(host_request.overhead_texts))) if host_request.overhead_texts else 0
-            )
-            call = Call(window=window, floor=floor, output_reserve=host_request.output_reserve, recall=recall)
-            if not thorough and self._is_near_trigger(host_request.history.measure_growth(previous), call):
-                again = {**request, host_request.field: host_request.items}
-                host_request = read_request(
-                    again,
-                    confirm=self.is_own_summary,
-                    wire=host_request.wire,
-                    previous=host_request.history,
-                    thorough=True,
-                )
-            self._decoded_history = host_request.history
-        return host_request, *self.sync_and_check(host_request.history.get_messages(), call)
+        with self.lock:
+            previous, confirm = self._host.history, self.is_own_summary
+            read = read_request(request, confirm=confirm, wire=wire, previous=previous, thorough=thorough)
+            self.use_model(read.model or self.model)
+            floor = sum(self.policy.counter.count(list(read.overhead_texts))) if read.overhead_texts else 0
+            call = Call(window=window, floor=floor, output_reserve=read.output_reserve, recall=recall)
+            if not thorough and self._is_near_trigger(read.history.measure_growth(previous), call):
+                again = {**request, read.field: read.items}
+                read = read_request(again, confirm=confirm, wire=read.wire, previous=read.history, thorough=True)
+            self._host.keep_request(read.history)
+        return read, *self.sync_and_check(read.history.get_messages(), call)
 
     def _is_near_trigger(self, growth: tuple[int, int], call: Call) -> bool:
-        """Returns whether the trigger may fire once the new content is added.
+        """Tells whether the trigger may fire once the new content is added.
 
         `growth` is (bytes, parts). The upper bound counts one token per byte and one image per part.
         """
         complete = self.build_call(window=call.window, floor=call.floor)
         if complete.window is None:
             return False
-        reading, limits = self._take_reading_with_limits(replace(complete, output_reserve=call.output_reserve))
+        reading, limits = self.compactor.take_reading_with_limits(replace(complete, output_reserve=call.output_reserve))
         size, parts = growth
         return limits.get_need(reading.tokens + int(reading.slope * (size + parts * MAX_PART_TOKENS))) != "none"
 
@@ -135,20 +180,21 @@ class Session(Conversation):
         the end of a run itself. Leading system prompts may change between requests: the newest are sent, and the log
         keeps the first.
         """
-        host_list = self._sync_list(messages, is_floor_ignored=True)
-        self._overhead = call.floor
+        with self.lock:
+            host_list = self._host.sync(messages, is_floor_ignored=True)
+            self._host.keep_overhead(call.floor)
         complete = self.build_call(window=call.window, floor=call.floor)
         check = replace(complete, demand="check", output_reserve=call.output_reserve, recall=call.recall)
         return host_list, check if self.is_check_due(check, has_run_end_check=has_run_end_check) else None
 
     def is_check_due(self, call: Call, *, has_run_end_check: bool = False) -> bool:
-        """Returns whether to check now: the soft limit at the policy's check points, the hard limit always."""
+        """Tells whether to check now: the soft limit at the policy's check points, the hard limit always."""
         points = {"before_call", find_check_point(self.view.path)}
         if "user_message" in points and not has_run_end_check:  # a user message means that the run before it has ended
             points.add("end_of_run")
         if call.window is None or not points.isdisjoint(self.policy.checks):
             return call.window is not None
-        return self._get_need(call) == "hard"
+        return self.compactor.get_need(call) == "hard"
 
     def build_request(
         self, request: Mapping[str, Any], host_request: HostRequest, host_list: HostList
@@ -158,26 +204,22 @@ class Session(Conversation):
         A history that the provider accepts unchanged is sent in its own order, even where the view has moved tool
         results next to their calls.
         """
-        messages = self.get_messages_to_send(host_list)
-        if messages is None or (
-            self._is_whole_history(host_list) and can_send_unchanged(host_list.messages, self.view, host_request.wire)
-        ):
+        messages, wire = self.get_messages_to_send(host_list), host_request.wire
+        is_history = messages is not None and self._host.is_whole_history(host_list)
+        if messages is None or (is_history and can_send_unchanged(host_list.messages, self.view, wire)):
             value = request[host_request.field]
             return {**request, host_request.field: value if isinstance(value, Sequence) else host_request.items}
-        return with_messages(
-            request, host_request, WIRES[host_request.wire].encode(messages), host_list.find_visible(self.view)
-        )
+        return with_messages(request, host_request, WIRES[wire].encode(messages), host_list.find_visible(self.view))
 
     def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:
         """Returns the messages to send: the view, with the host's newest version of each untouched message.
 
         Returns None if the host's list is the view already.
         """
-        view = self.view
-        return None if self._is_same_list(view, host_list) else refresh_messages(view.get_visible_messages(), host_list)
+        return self._host.get_messages_to_send(host_list)
 
     def is_own_summary(self, block: str, seal: str) -> bool:
-        """Returns whether this session wrote the summary that carries this mark."""
+        """Tells whether this session wrote the summary that carries this mark."""
         address = self.address
         try:
             located = address.store.locate(address.namespace, block)
@@ -187,9 +229,8 @@ class Session(Conversation):
             return False
         summaries: Iterable[Message] = ()
         if isinstance(located.entry, Block):
-            summaries = (
-                s.message for r in located.entry.replacements for s in r.shown_items if isinstance(s, Substitute)
-            )
+            shown = (item for r in located.entry.replacements for item in r.shown_items)
+            summaries = (item.message for item in shown if isinstance(item, Substitute))
         elif isinstance(located.entry, BranchSummary):
             summaries = (located.entry.message,)
         return any(find_summary_mark(get_text(m)) == (block, seal) for m in summaries)
@@ -201,10 +242,7 @@ class Session(Conversation):
 
         `floor` is the number of tokens sent besides the view. Without `window` the model's known window is used.
         """
-        with self._lock:
-            return take_reading(
-                self._head.view, self.policy, self.build_call(window=window, floor=floor), self.get_measures()
-            )
+        return self.compactor.take_reading(self.build_call(window=window, floor=floor))
 
     def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
         """Builds a compaction call with this session's model, window and calibration filled in.
@@ -212,116 +250,22 @@ class Session(Conversation):
         With a target (`to`) it is a manual call, which no trigger holds back; without one it is an automatic check.
         Replace fields of the result for anything else.
         """
-        size = window if window is not None else (find_window(self.model) if self.model else None)
-        demand: Demand = "manual" if to is not None else "check"
-        consult = bool(self.answerer.before_hooks or self.answerer.listeners)
-        return Call(
-            demand, to, size, model=self.model, floor=floor, calibration=self._head.anchors, has_before_hooks=consult
-        )
+        return self.compactor.build_call(to=to, window=window, floor=floor)
 
     def compact(self, call: Call | None = None, *, to: int | None = None, window: int | None = None) -> Outcome:
         """Compacts down to `to` tokens, or, without a target, when the policy's trigger fires for the window.
 
         Raises `UsageError` when neither a target nor a window is known; every other failure is an Outcome.
         """
-        call = self.validate_call(call or self.build_call(to=to, window=window))
-        with self.compaction_lock:
-            return self._run_compaction(call)
+        call = self.compactor.validate_call(call or self.build_call(to=to, window=window))
+        with self.compactor.lock:
+            return self.compactor.run(call)
 
-    def _run_compaction(self, call: Call) -> Outcome:
-        prepared = self.defer_check(call) or self.adopt_preparation(call)
-        if prepared is not None:
-            return prepared
-        with trace_compaction(self.address.session, self.policy.name) as tell:
-            effects, view = self.get_effects(call)
-            outcome = self.apply_result(run_engine(effects, self.get_compact_answerer()), view)
-            tell(outcome)
-            return outcome
-
-    def prepare_ahead(self, call: Call, answerer: Answerer | None = None) -> None:
-        """Starts the next compaction on a thread before the trigger fires, so that no call has to wait for it.
-
-        Does so only in the warning zone, if the policy prepares and a model writes the summaries. `before_model`
-        calls this by itself.
-        """
-        answerer = answerer or self.answerer
-        policy = self.policy
-        if self.preparation is not None or not policy.can_prepare or answerer.model is None or call.window is None:
-            return
-        if answerer.before_hooks:  # hooks are asked when the trigger fires, and may want another summary
-            return
-        reading, limits = self._take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) != "warn" or self.view.state.undone:
-            return
-        to = max(1, int((limits.target - reading.floor) / reading.slope))
-        effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False))
-        self.preparation = Preparation(lambda: (run_engine(effects, answerer), view))
-
-    def find_preparation(self, call: Call) -> Preparation | None:
-        """Returns the prepared compaction, finished or not, if this call uses it.
-
-        A call uses it when the trigger fires or when someone asks for a compaction.
-        """
-        if self.preparation is None or call.demand != "check":
-            return self.preparation
-        if call.window is None:
-            return None
-        return self.preparation if self._get_need(call) in ("soft", "hard") else None
-
-    def defer_check(self, call: Call) -> Outcome | None:
-        """Returns the Outcome of a check that need not wait for the compaction still being prepared.
-
-        Returns None if nothing is being prepared, or if the view has reached the hard limit.
-        """
-        preparation = self.find_preparation(call)
-        if preparation is None or preparation.is_done or call.demand != "check":
-            return None
-        reading, limits = self._take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) == "hard":
-            return None
-        tokens, left = reading.tokens, limits.hard - reading.tokens
-        reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
-        return Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
-
-    def adopt_preparation(self, call: Call) -> Outcome | None:
-        """Appends the prepared Block and returns its Outcome.
-
-        Returns None if nothing was prepared for this call, or if the Block saves too little.
-        """
-        preparation = self.find_preparation(call)
-        if preparation is None:
-            return None
-        reading, limits = (
-            self._take_reading_with_limits(call) if call.window is not None else (self.take_reading(), None)
-        )
-        self.preparation = None
-        prepared = preparation.take_result()
-        if isinstance(prepared, Exception):
-            self.answerer.report_problem(
-                f"what was prepared ahead raised {type(prepared).__name__}: {prepared}; it was ignored"
-            )
-            return None
-        result, view = prepared
-        if isinstance(result.entry, Block):
-            saved = result.entry.tokens_before - result.entry.tokens_after
-            most = call.to if call.to is not None else (limits.soft if limits else 0)
-            if reading.tokens - saved * reading.slope > most:
-                return None
-            plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
-            self.answerer.notify(self._build_started_event(ConsultAsk(plan, reading.estimate, result.outcome.target)))
-        outcome = self.apply_result(result, view)
-        return outcome if outcome.status == "compacted" else None
-
-    def _get_need(self, call: Call) -> Need:
-        reading, limits = self._take_reading_with_limits(call)
-        return limits.get_need(reading.tokens)
-
-    def _take_reading_with_limits(self, call: Call) -> tuple[Reading, Limits]:
-        """Measures the view for a check. Returns the Reading and the limits it is compared with."""
-        assert call.window is not None
-        reading = self.take_reading(window=call.window, floor=call.floor)
-        policy = self.policy
-        return reading, policy.trigger.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+    def preview(
+        self, call: Call | None = None, *, to: int | None = None, window: int | None = None
+    ) -> tuple[Decision, Plan | None]:
+        """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
+        return self.compactor.preview(call or self.build_call(to=to, window=window))
 
     def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """Rewrites the summaries of the newest live Block from the originals, for instance with another model.
@@ -330,148 +274,14 @@ class Session(Conversation):
         ranges, so `undo` brings the earlier text back. Raises `UsageError` for any other Block, because newer Blocks
         build on it.
         """
-        with self.compaction_lock:
-            effects, view = self.get_redo_effects(block, request)
-            return self.apply_result(run_engine(effects, self.get_redo_answerer()), view)
+        compactor = self.compactor
+        with compactor.lock:
+            effects, view = compactor.get_redo_effects(block, request)
+            return compactor.apply_result(run_engine(effects, compactor.get_redo_answerer()), view)
 
-    def get_redo_effects(self, block: str, request: RedoRequest) -> tuple[Effects, View]:
-        """Returns the generator behind `redo` and the view it works on, for callers who drive it themselves."""
-        with self._lock:
-            view = self.view
-            newest = view.path.get_entry(view.state.live_blocks[-1]).id if view.state.live_blocks else ""
-            if not newest.startswith(block):
-                what = newest or "and there is none"
-                raise UsageError(f"only the newest Block in force can be written again, {what}")
-            return redo(
-                view, self.policy, request, self.freeze_measures(view), now=get_current_time(), new_id=self.new_id
-            ), view
-
-    def get_redo_answerer(self) -> Answerer:
-        """Returns the answerer for `redo`, which can read this session's entries when an Ask needs originals."""
-        return (
-            self.answerer
-            if self.answerer.entry_reader is not None
-            else replace(self.answerer, entry_reader=self._read_entries)
-        )
-
-    def validate_call(self, call: Call) -> Call:
-        """Returns the call unchanged. Raises `UsageError` if it has an invalid target, or neither target nor window."""
-        if call.to is not None and (type(call.to) is not int or call.to < 1):
-            raise UsageError(f"a target is a whole number of tokens, at least 1, and not {call.to!r}")
-        if call.to is None and call.window is None:
-            what = f"the window of model {self.model!r} is not known" if self.model else "no model is named"
-            raise UsageError(
-                "neither a target nor a window: name a target (to=20_000, --to 20000, --to 10%) or a window "
-                f"(window=200_000, --window 200000); {what}"
-            )
-        return call
-
-    def get_effects(self, call: Call) -> tuple[Effects, View]:
-        """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
-        with self._lock:
-            view = self.view
-            self._notify_warning(call)
-            return compact(
-                view, self.policy, call, self.freeze_measures(view), now=get_current_time(), new_id=self.new_id
-            ), view
-
-    def preview(
-        self, call: Call | None = None, *, to: int | None = None, window: int | None = None
-    ) -> tuple[Decision, Plan | None]:
-        """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
-        with self._lock:
-            call = self.validate_call(call or self.build_call(to=to, window=window))
-            return preview(self.view, self.policy, call, self.get_measures())
-
-    def get_compact_answerer(self) -> Answerer:
-        """Returns the answerer for a compaction: it tells its listeners of the start once no before-hook objects."""
-        answerer = self.answerer
-
-        def notify_start(consult: ConsultAsk) -> None:
-            answerer.notify(self._build_started_event(consult))
-
-        return (
-            replace(answerer, before_hooks=(*answerer.before_hooks, notify_start)) if answerer.listeners else answerer
-        )
-
-    def _build_started_event(self, consult: ConsultAsk) -> CompactionStart:
-        return CompactionStart(
-            self.address.session,
-            self.policy.name,
-            consult.tokens_before,
-            consult.target,
-            consult.plan,
-            get_current_time(),
-        )
-
-    def _notify_warning(self, call: Call) -> None:
-        """Notifies the listeners if a check finds the view in the warning zone."""
-        if not self.answerer.listeners or call.demand != "check" or call.window is None:
-            return
-        reading, limits = self._take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) == "warn":
-            self.answerer.notify(
-                CompactionWarning(
-                    self.address.session, self.policy.name, reading.tokens, limits.soft, call.window, get_current_time()
-                )
-            )
-
-    def apply_result(self, result: EngineResult, planned_view: View) -> Outcome:
-        """Appends the entry of an engine result, notifies hooks and listeners, and returns the final Outcome."""
-        outcome = self._append_result(result, planned_view)
-        is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported
-        event = build_event(self.address.session, outcome, get_current_time())
-        if event is not None and not is_repeated:
-            self.answerer.notify(event)
-        if outcome.status == "compacted" and isinstance(result.entry, Block):
-            self.answerer.run_after_hooks(outcome, result.entry)
-        return outcome
-
-    def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
-        """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
-
-        If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise
-        nothing is written and the Outcome is `superseded`.
-        """
-        before = self.count_messages(planned_view)
-        if self.archive is not None and isinstance(result.entry, Block) and self._can_append_block(result.entry):
-            result = archive_result(result, self.archive, self.address.session)
-        for _ in range(_APPEND_TRIES):
-            with self._lock:
-                entry = result.entry
-                if entry is None:
-                    return replace(result.outcome, messages_before=before, messages_after=before)
-                entry = replace(entry, parent=self.leaf)
-                if isinstance(entry, Block) and not self._can_append_block(entry):
-                    break
-                try:
-                    self._head.append([entry])
-                except LostRace:
-                    self.refresh()
-                    continue
-                after = self.count_messages(self.view) if isinstance(entry, Block) else before
-                return replace(result.outcome, messages_before=before, messages_after=after)
-        reason = "the conversation changed in the range while the summary was made; nothing was written"
-        return replace(
-            result.outcome,
-            status="superseded",
-            reason=reason,
-            tokens_after=result.outcome.tokens_before,
-            block="",
-            facts={},
-            messages_before=before,
-            messages_after=before,
-        )
-
-    # -- inside --------------------------------------------------------------------------------------------------------
-
-    def freeze_measures(self, view: View) -> Measures:
-        """Returns measures with the size of this view counted now, so that other threads may append meanwhile."""
-        measures = self.get_measures()
-        tokens = measures.count_view(view)
-        return Measures(measures.token_cache, lambda _view: tokens)
-
-    def _can_append_block(self, block: Block) -> bool:
-        live = self.view.state.live_blocks
-        under = self.view.path.get_entry(live[-1]).id if live else None
-        return block.previous_block == under and self.view.can_append(block)
+    def move_to(self, path: Path, entries: Sequence[Entry], *, expected: str | None) -> bool:
+        """See `Conversation.move_to`. What was being prepared for the old branch is dropped."""
+        is_moved = super().move_to(path, entries, expected=expected)
+        if is_moved:
+            self.compactor.drop_preparation()
+        return is_moved

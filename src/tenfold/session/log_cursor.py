@@ -1,4 +1,4 @@
-"""One open head of a session: its path, its view, and what the meter has learned along the path.
+"""Where a session is read and written: one head of its log, with its view and what the meter has learned on the way.
 
 Appending writes to the store first and changes the view second. If the store refuses, everything stays as it was. This
 module does not decide whether to compact.
@@ -6,37 +6,73 @@ module does not decide whether to compact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.errors import NotFoundError, UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Calibration, decode_calibration, encode_calibration, expire_reports, record_usage
 from tenfold.meter.reading import RunningTotal, TokenCache
 from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
-from tenfold.record.entry import Entry, MessageEntry, Retraction, get_message
-from tenfold.store.base import HeadState, Store
+from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction, Usage, get_message
+from tenfold.record.message import Message
+from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
+from tenfold.store.ids import IDS, get_current_time
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.units import build_original
+from tenfold.view.units import Unit, build_original, get_step_messages
 
 
-class Head:
-    """A leaf to read from and append to. It is not thread-safe: the conversation that owns it holds a lock."""
+def _shift_ref(ref: RangeRef, new_positions: Mapping[int, int]) -> RangeRef:
+    """Returns the reference with the Block's new position, if that Block was appended again elsewhere."""
+    return replace(ref, block=new_positions.get(ref.block, ref.block)) if isinstance(ref, BlockPart) else ref
 
-    def __init__(self, store: Store, namespace: str, session: str, *, name: str, counter: Counter) -> None:
-        """Opens the head `name` from its newest snapshot and what follows, which costs O(view), not O(log)."""
-        self.store, self.namespace, self.session, self.name, self.counter = store, namespace, session, name, counter
+
+class SessionAddress(Struct, frozen=True):
+    """Where a session is stored: the store, the session's id, the namespace (the tenant), and the head to continue."""
+
+    store: Store
+    session: str
+    namespace: str = DEFAULT_NAMESPACE
+    head: str = MAIN
+
+
+class Stamps(Struct, frozen=True):
+    """Where new entries get their ids and times from, all in microseconds UTC.
+
+    `message_time` is the time of a message that is appended, None if nobody knows it. Give others for repeatable runs.
+    """
+
+    new_id: Callable[[], str] = IDS.generate
+    now: Callable[[], int] = get_current_time
+    message_time: Callable[[], int | None] = get_current_time
+
+
+class LogCursor:
+    """The end of one path of a session's log, to read from and append to.
+
+    It is not thread-safe: the conversation that owns it holds a lock.
+    """
+
+    def __init__(self, address: SessionAddress, counter: Counter, stamps: Stamps) -> None:
+        """Opens the head from its newest snapshot and what follows, which costs O(view), not O(log)."""
+        self.address, self.counter, self.stamps = address, counter, stamps
+        self._pending_usage: Usage | None = None
+        self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
         self.refresh()
 
     def refresh(self) -> None:
         """Reads the head again, with anything that other writers have appended."""
-        state = self.store.open(self.namespace, self.session, self.name)
+        address = self.address
+        state = address.store.open(address.namespace, address.session, address.head)
         self.leaf = self._stored_leaf = state.leaf
-        self._uncounted_refs: tuple[RangeRef, ...] = ()
-        self.sizes = TokenCache(self.counter)
-        self.tally = RunningTotal(self.sizes)
+        self.token_cache = TokenCache(self.counter)
+        self.running_total = RunningTotal(self.token_cache)
         refs = state.snapshot.range_refs if state.snapshot else ()
         later = state.length - len(state.entries)
-        self._uncounted_refs = (*refs, Run(later, state.length - 1)) if state.entries else refs
+        self._uncounted_refs: tuple[RangeRef, ...] = (*refs, Run(later, state.length - 1)) if state.entries else refs
         path = Path(length=state.length, load=self._load)
         for position, entry in enumerate(state.entries, state.length - len(state.entries)):
             path.cache_entry(position, entry)
@@ -46,13 +82,14 @@ class Head:
 
     def _load(self, first: int, last: int) -> Sequence[Entry]:
         assert self.leaf is not None
-        return self.store.read_range(self.namespace, self.session, self.leaf, first, last)
+        address = self.address
+        return address.store.read_range(address.namespace, address.session, self.leaf, first, last)
 
     def _fold(self, path: Path, state: HeadState) -> None:
         start = (
             View.from_snapshot(state.snapshot, path, include_later=False) if state.snapshot else View.build_empty(path)
         )
-        self.anchors = decode_calibration(state.snapshot.meter_state) if state.snapshot else Calibration()
+        self.calibration = decode_calibration(state.snapshot.meter_state) if state.snapshot else Calibration()
         self.view = start
         if any(isinstance(e, MessageEntry) and e.usage is not None for e in state.entries):
             for entry in state.entries:
@@ -64,10 +101,10 @@ class Head:
         """Folds one entry. If it carries usage, the meter learns from it, since the view is still the one sent."""
         if isinstance(entry, MessageEntry) and entry.usage is not None:
             self.load_counts()
-            estimate, status = self.tally(self.view), entry.message.status
-            self.anchors = record_usage(self.anchors, entry.usage, estimate, self.counter.name, status=status)
+            estimate, status = self.running_total(self.view), entry.message.status
+            self.calibration = record_usage(self.calibration, entry.usage, estimate, self.counter.name, status=status)
         elif isinstance(entry, Block | Retraction):
-            self.anchors = expire_reports(self.anchors)
+            self.calibration = expire_reports(self.calibration)
         self.view = self.view.extend((entry,))
 
     def load_counts(self) -> None:
@@ -77,12 +114,14 @@ class Head:
             if isinstance(ref, BlockPart):
                 self._load_replacement_counts(ref)
             elif self.leaf is not None:
-                counts = self.store.read_counts(
-                    self.namespace, self.session, self.leaf, self.counter.name, ref.first, ref.last
-                )
-                for position, tokens in enumerate(counts, ref.first):
+                for position, tokens in enumerate(self._read_counts(ref.first, ref.last), ref.first):
                     if tokens is not None:
-                        self.sizes.add((position, 0, -1), tokens)
+                        self.token_cache.add((position, 0, -1), tokens)
+
+    def _read_counts(self, first: int, last: int) -> list[int | None]:
+        address = self.address
+        assert self.leaf is not None
+        return address.store.read_counts(address.namespace, address.session, self.leaf, self.counter.name, first, last)
 
     def _load_replacement_counts(self, ref: BlockPart) -> None:
         block = self.view.path.get_entry(ref.block)
@@ -93,71 +132,160 @@ class Head:
             return
         for index, (show, tokens) in enumerate(zip(replacement.shown_items, replacement.sizes, strict=True)):
             key = (show.position, 0, -1) if isinstance(show, KeptOriginal) else (ref.block, ref.index, index)
-            self.sizes.add(key, tokens)
+            self.token_cache.add(key, tokens)
 
     def count_uncompacted(self) -> int:
         """Counts the tokens of every message on the path, using the stored counts where there are any."""
         if not self.view.state.live_blocks:
-            return self.tally(self.view)
+            return self.running_total(self.view)
         length = self.view.length
-        assert self.leaf is not None
-        stored = self.store.read_counts(self.namespace, self.session, self.leaf, self.counter.name, 0, length - 1)
+        stored = self._read_counts(0, length - 1)
         if any(n is None for n in stored):
             entries = enumerate(self.view.path.get_entries(0, length - 1))
             originals = [build_original(p, m) for p, e in entries if (m := get_message(e)) is not None]
-            return sum(self.sizes.measure(originals))
+            return sum(self.token_cache.measure(originals))
         return sum(n for n in stored if n is not None)
+
+    def count_messages(self, view: View) -> int:
+        """Counts the messages that a view shows. Counting goes on from the view that was counted last."""
+        units, count = view.closed_units
+        last_units, start, total = self._counted
+        if units is not last_units or count < start:
+            start = total = 0
+        total += sum(len(unit.visible_messages) for unit in units[start:count])
+        self._counted = (units, count, total)
+        return total + (len(get_step_messages(view.open_step, closing=False)) if view.open_step is not None else 0)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Appends entries whose parents form a chain from the leaf.
 
         Raises whatever the store raises, and nothing is changed then.
         """
-        view, anchors, path = self.view, self.anchors, self.view.path
+        view, calibration, path, address = self.view, self.calibration, self.view.path, self.address
         self.load_counts()
         try:
             for entry in entries:
                 path.append(entry)
                 self._fold_entry(entry)
             changed = isinstance(entries[-1], Block | Retraction)
-            self.store.append(
-                self.namespace,
-                self.session,
+            address.store.append(
+                address.namespace,
+                address.session,
                 entries,
                 expected=self._stored_leaf,
-                head=self.name,
-                snapshot=self.view.to_snapshot(encode_calibration(self.anchors)) if changed else None,
+                head=address.head,
+                snapshot=self.view.to_snapshot(encode_calibration(self.calibration)) if changed else None,
                 counts={self.counter.name: self._count_tokens(entries, view.length)},
             )
         except BaseException:
             while path.length > view.length:
                 path.drop_last()
-            self.view, self.anchors = view, anchors
-            self.sizes = self.sizes.fork(view.length)  # other messages will take these positions
-            self.tally = RunningTotal(self.sizes)
+            self.view, self.calibration = view, calibration
+            self.token_cache = self.token_cache.fork(view.length)  # other messages will take these positions
+            self.running_total = RunningTotal(self.token_cache)
             raise
         self.leaf = self._stored_leaf = entries[-1].id
 
+    def append_messages(self, messages: Sequence[Message], *, usage: Usage | None, run: str) -> list[str]:
+        """Appends messages at the leaf, atomically, and returns their ids.
+
+        `usage` is stored with the last assistant message, the usage from `keep_usage` with the first. Raises whatever
+        the store raises, and nothing is changed then.
+        """
+        answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
+        usages: dict[int, Usage] = {}
+        if answers and self._pending_usage is not None:
+            usages[answers[0]] = self._pending_usage
+        if answers and usage is not None:
+            usages[answers[-1]] = usage
+        entries: list[Entry] = []
+        parent, stamps = self.leaf, self.stamps
+        for index, message in enumerate(messages):
+            entry = MessageEntry(stamps.new_id(), parent, run, stamps.message_time(), message, usages.get(index))
+            entries.append(entry)
+            parent = entry.id
+        if entries:
+            self.append(entries)
+        if answers:
+            self._pending_usage = None
+        return [e.id for e in entries]
+
+    def append_copies(self, kept: Sequence[tuple[int, Block | Pin]]) -> None:
+        """Appends copies of Blocks and pins from another path, given with their positions there, oldest first.
+
+        After a changed message they keep what was compacted before it small; without them it would be shown in full.
+        """
+        positions: dict[int, int] = {}
+        for position, entry in kept:
+            positions[position] = self.view.length
+            new = replace(entry, id=self.stamps.new_id(), parent=self.leaf)
+            if isinstance(new, Block):
+                shifted = tuple(
+                    replace(r, covered_ranges=tuple(_shift_ref(c, positions) for c in r.covered_ranges))
+                    for r in new.replacements
+                )
+                new = replace(new, previous_block=self.find_newest_block_id(), replacements=shifted)
+            self.append([new])
+
+    def find_newest_block_id(self) -> str | None:
+        """Returns the id of the newest Block in force on this path, None if there is none."""
+        live = self.view.state.live_blocks
+        return self.view.path.get_entry(live[-1]).id if live else None
+
+    def can_append_block(self, block: Block) -> bool:
+        """Tells whether a planned Block still fits: no other Block came since, and its ranges are in view."""
+        return block.previous_block == self.find_newest_block_id() and self.view.can_append(block)
+
+    def retract_block(self) -> str:
+        """Retracts the newest Block in force and returns its id. Raises `UsageError` if there is none."""
+        block = self.find_newest_block_id()
+        if block is None:
+            raise UsageError("there is nothing to undo: no compaction is in force on this path")
+        self.append([Retraction(self.stamps.new_id(), self.leaf, "", self.stamps.now(), block)])
+        return block
+
+    def pin_message(self, entry: str, *, pinned: bool) -> str:
+        """Pins or unpins the message whose id begins with `entry`, and returns its full id.
+
+        Raises `NotFoundError` unless exactly one message in view has such an id.
+        """
+        path = self.view.path
+        visible = (s.position for s in self.view.get_visible_messages() if s.is_original)
+        positions = {position for position in visible if path.get_entry(position).id.startswith(entry)}
+        if len(positions) != 1:
+            raise NotFoundError(
+                f"messages in view with an id that begins with {entry!r}: {len(positions)}, and it must be one; "
+                "`tenfold show` lists them, and what is hidden can be expanded"
+            )
+        (position,) = positions
+        id_ = path.get_entry(position).id
+        self.append([Pin(self.stamps.new_id(), self.leaf, "", self.stamps.now(), id_, position, pinned)])
+        return id_
+
+    def keep_usage(self, usage: Usage | None) -> None:
+        """Keeps what a provider reported for the last request until the answer is appended. None forgets it."""
+        self._pending_usage = usage
+
     def _count_tokens(self, entries: Sequence[Entry], first: int) -> list[int]:
         originals = [build_original(p, m) for p, e in enumerate(entries, first) if (m := get_message(e)) is not None]
-        sizes = iter(self.sizes.measure(originals))
+        sizes = iter(self.token_cache.measure(originals))
         return [next(sizes) if get_message(e) is not None else 0 for e in entries]
 
     def move_to(self, path: Path) -> None:
         """Moves to the end of another path of the tree. New entries are appended there."""
         self.leaf = path.get_entry(path.length - 1).id if path.length else None
         self.view = View.from_path(path)
-        self.sizes = TokenCache(self.counter)
-        self.tally = RunningTotal(self.sizes)
+        self.token_cache = TokenCache(self.counter)
+        self.running_total = RunningTotal(self.token_cache)
         self._uncounted_refs = self.view.range_refs
-        self.anchors = expire_reports(self.anchors)
+        self.calibration = expire_reports(self.calibration)
 
     def rewind(self, position: int) -> None:
         """Moves back to the entry at `position` (-1: before the first). New entries branch off there."""
         path = self.view.path.fork(position + 1)
         self.leaf = path.get_entry(position).id if position >= 0 else None
         self.view = View.from_path(path)
-        self.sizes = self.sizes.fork(position + 1)
-        self.tally = RunningTotal(self.sizes)
+        self.token_cache = self.token_cache.fork(position + 1)
+        self.running_total = RunningTotal(self.token_cache)
         self._uncounted_refs = self.view.range_refs if self._uncounted_refs else ()
-        self.anchors = expire_reports(self.anchors)
+        self.calibration = expire_reports(self.calibration)

@@ -20,8 +20,8 @@ from tenfold.meter.windows import find_window
 from tenfold.plan.draft import RecallMode
 from tenfold.recall.tools import RecallTools
 from tenfold.record.ask import Outcome
-from tenfold.session.conversation import SessionAddress
 from tenfold.session.facade import Session
+from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.in_memory import MemoryStore
@@ -89,12 +89,11 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
     store = MemoryStore()
     address = SessionAddress(store, IDS.generate())
-    session = Session.create(address, chosen, model=model or "", answerer=Answerer(model=summarizer))
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
-    session.new_id = ContentIdGenerator(
-        b"\0".join((arguments, *items))
-    ).generate  # the same list gives the same bytes: caches hold
-    session.message_clock = lambda: None  # the list does not say when its messages were written
+    ids = ContentIdGenerator(b"\0".join((arguments, *items)))  # the same list gives the same bytes: caches hold
+    stamps = Stamps(ids.generate, message_time=lambda: None)  # the list does not say when its messages were written
+    answerer = Answerer(model=summarizer)
+    session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
     decoded = WIRES[wire].decode(items, confirm=_is_own_summary)
     session.append(*decoded)
     floor = sum(chosen.counter.count([_to_text(t) for t in (system, tools) if t is not None]))

@@ -166,11 +166,11 @@ def compact_context_with_sender(session: Session | None, config: ContextConfig |
     loop = get_current_loop_id(session)
     before = session.answerer
     sender(AgentStart(loop, "compaction"))
-    session.answerer = with_hooks(session, sender=sender)
+    session.use_answerer(with_hooks(session, sender=sender))
     try:
         return compact_context(session, config)
     finally:
-        session.answerer = before
+        session.use_answerer(before)
         sender(AgentEnd(loop, (), "compaction"))
 
 

@@ -84,7 +84,7 @@ class TailHarness:
         self._policy_builder: Callable[[CompactionSettings], Policy] = lambda settings: settings.build_policy(
             counter, summary
         )
-        session.policy = lambda: self._policy_builder(self.settings)
+        session.use_policy(lambda: self._policy_builder(self.settings))
         self.phase: Phase = "idle"
         self.outcome: Outcome | None = None
         self.queue: list[Message] = []
@@ -247,7 +247,7 @@ class TailHarness:
         options, self._pending_options = self._pending_options, None
         self._abort_event.clear()
         focus = (options.custom_instructions if options else "") or instructions
-        with self.session.compaction_lock:
+        with self.session.compactor.lock:
             self.outcome = self._compact_with_hooks(replace(call, focus=focus))
         if self.outcome.status != "compacted":
             return None
@@ -271,11 +271,11 @@ class TailHarness:
                 return append_compaction(session, supplied, demand=demand)
             except NotFoundError as exc:
                 return self._build_outcome("failed", f"the compaction that a handler supplied cannot be used: {exc}")
-        effects, view = session.get_effects(call)
-        result = run_engine(effects, session.get_compact_answerer())
+        effects, view = session.compactor.get_effects(call)
+        result = run_engine(effects, session.compactor.get_compact_answerer())
         if self._abort_event.is_set():
             result = _as_cancelled(result)
-        return session.apply_result(result, view)
+        return session.compactor.apply_result(result, view)
 
     def _build_outcome(self, status: Literal["cancelled", "failed"], reason: str) -> Outcome:
         tokens = sum(self.session.get_message_sizes().values())
@@ -308,11 +308,11 @@ class TailHarness:
             answerer = self.session.answerer
             hook = self._build_tree_hook(target, options) if self._handlers.get("session_before_tree") else None
             if hook is not None:
-                self.session.answerer = replace(answerer, before_hooks=(*answerer.before_hooks, hook))
+                self.session.use_answerer(replace(answerer, before_hooks=(*answerer.before_hooks, hook)))
             try:
                 moved = navigate(self.session, target, options)
             finally:
-                self.session.answerer = answerer
+                self.session.use_answerer(answerer)
         if moved.status == "moved":
             self._notify_handlers(SessionTree(moved.leaf, old, moved.branch))
         return moved

@@ -107,7 +107,7 @@ def append_compaction(session: Session, result: CompactionResult, *, demand: Dem
     view = session.view
     call = Call(demand, to=1, model=session.model, has_before_hooks=True)
     effects = compact(view, policy, call, session.freeze_measures(view), now=get_current_time(), new_id=IDS.generate)
-    return session.apply_result(run_engine(effects, Answerer(before_hooks=(lambda _: answer,))), view)
+    return session.compactor.apply_result(run_engine(effects, Answerer(before_hooks=(lambda _: answer,))), view)
 
 
 def get_compaction_entry(session: Session, block: str) -> CompactionEntry:

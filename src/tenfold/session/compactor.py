@@ -1,0 +1,328 @@
+"""Runs the compactions of one conversation: the checks, what is prepared ahead, and appending the result.
+
+The lock is held for a whole compaction, the conversation's own lock only for short steps. So a compaction blocks no
+reader, and messages may be appended while a model writes.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.config.policy import Policy
+from tenfold.engine.background import Preparation
+from tenfold.engine.compact import Call, Effects, compact, preview, take_reading
+from tenfold.engine.drive import Answerer, run_engine
+from tenfold.engine.redo import RedoRequest, redo
+from tenfold.engine.tracing import trace_compaction
+from tenfold.errors import LostRace, UsageError
+from tenfold.events import CompactionStart, CompactionWarning, build_event
+from tenfold.meter.reading import Reading
+from tenfold.meter.windows import find_window
+from tenfold.plan.pipeline import Plan
+from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
+from tenfold.record.block import Block
+from tenfold.session.compaction_lock import CompactionLock
+from tenfold.session.conversation import Conversation
+from tenfold.store.archive import Archive, archive_result
+from tenfold.trigger.limits import Decision, Limits, Need
+from tenfold.view.fold import View
+
+_APPEND_TRIES = 5
+
+
+class Compactor:
+    """Compacts a conversation. `session.compactor` is for callers who drive the engine themselves."""
+
+    def __init__(self, conversation: Conversation, answerer: Answerer, archive: Archive | None) -> None:
+        """`archive`, if any, receives every batch before the Block that contains it is appended."""
+        self.answerer, self.archive = answerer, archive
+        self.lock = CompactionLock()
+        self.outcome: Outcome | None = None
+        self._conversation = conversation
+        self.preparation: Preparation | None = None
+        self._limits: tuple[tuple[object, int, int, int], Limits] | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force, with this compactor's model."""
+        return self._get_policy(None)
+
+    def use_answerer(self, answerer: Answerer) -> None:
+        """Takes another answerer for the compactions to come."""
+        self.answerer = answerer
+
+    def drop_preparation(self) -> None:
+        """Forgets what is being prepared: it was made for another branch or by another model."""
+        self.preparation = None
+
+    # -- the call, and what it is held against -------------------------------------------------------------------------
+
+    def build_call(self, *, to: int | None = None, window: int | None = None, floor: int = 0) -> Call:
+        """Builds a call with the session's model, window and calibration filled in; see `Session.build_call`."""
+        model = self._conversation.model
+        size = window if window is not None else (find_window(model) if model else None)
+        return Call(
+            "manual" if to is not None else "check",
+            to,
+            size,
+            model=model,
+            floor=floor,
+            calibration=self._conversation.calibration,
+            has_before_hooks=bool(self.answerer.before_hooks or self.answerer.listeners),
+        )
+
+    def take_reading(self, call: Call) -> Reading:
+        """Measures the view for a call."""
+        conversation = self._conversation
+        with conversation.lock:
+            return take_reading(conversation.view, self.policy, call, conversation.get_measures())
+
+    def get_need(self, call: Call) -> Need:
+        """Tells how badly the view needs a compaction, in the window of a check."""
+        reading, limits = self.take_reading_with_limits(call)
+        return limits.get_need(reading.tokens)
+
+    def take_reading_with_limits(self, call: Call) -> tuple[Reading, Limits]:
+        """Measures the view for a check. Returns the Reading and the limits it is compared with."""
+        assert call.window is not None
+        reading = self.take_reading(self.build_call(window=call.window, floor=call.floor))
+        trigger = self.policy.trigger
+        key = (trigger, call.window, call.output_reserve, reading.floor)
+        if self._limits is None or self._limits[0] != key:
+            limits = trigger.get_limits(call.window, output_reserve=call.output_reserve, floor=reading.floor)
+            self._limits = key, limits
+        return reading, self._limits[1]
+
+    def validate_call(self, call: Call) -> Call:
+        """Returns the call unchanged. Raises `UsageError` if it has an invalid target, or neither target nor window."""
+        if call.to is not None and (type(call.to) is not int or call.to < 1):
+            raise UsageError(f"a target is a whole number of tokens, at least 1, and not {call.to!r}")
+        if call.to is None and call.window is None:
+            model = self._conversation.model
+            what = f"the window of model {model!r} is not known" if model else "no model is named"
+            raise UsageError(
+                "neither a target nor a window: name a target (to=20_000, --to 20000, --to 10%) or a window "
+                f"(window=200_000, --window 200000); {what}"
+            )
+        return call
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def run(self, call: Call) -> Outcome:
+        """Runs a compaction to its end. The caller holds `lock`."""
+        prepared = self.defer_check(call) or self.adopt_preparation(call)
+        if prepared is not None:
+            return prepared
+        with trace_compaction(self._conversation.address.session, self.policy.name) as record:
+            effects, view = self.get_effects(call)
+            outcome = self.apply_result(run_engine(effects, self.get_compact_answerer()), view)
+            record(outcome)
+            return outcome
+
+    def run_check(self, call: Call) -> None:
+        """Runs the check of a request, and what it should prepare for later ones. The caller holds `lock`."""
+        self.keep_outcome(self.run(call))
+        self.prepare_ahead(call)
+
+    def keep_outcome(self, outcome: Outcome) -> None:
+        """Keeps the Outcome of the last check."""
+        self.outcome = outcome
+
+    def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
+        """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
+        conversation = self._conversation
+        with conversation.lock:
+            view = conversation.view
+            self._notify_warning(call)
+            if call.demand == "check" and call.to is None and call.window is not None:
+                call = replace(call, limits=self.take_reading_with_limits(call)[1])
+            return compact(
+                view,
+                self._get_policy(answerer),
+                call,
+                conversation.freeze_measures(view),
+                now=conversation.stamps.now(),
+                new_id=conversation.stamps.new_id,
+            ), view
+
+    def preview(self, call: Call, answerer: Answerer | None = None) -> tuple[Decision, Plan | None]:
+        """Returns what a compaction would decide and plan. Changes nothing and calls no model."""
+        conversation = self._conversation
+        with conversation.lock:
+            policy = self._get_policy(answerer)
+            return preview(conversation.view, policy, self.validate_call(call), conversation.get_measures())
+
+    def get_redo_effects(
+        self, block: str, request: RedoRequest, answerer: Answerer | None = None
+    ) -> tuple[Effects, View]:
+        """Returns the generator behind `redo` and the view it works on, for callers who drive it themselves."""
+        conversation = self._conversation
+        with conversation.lock:
+            view = conversation.view
+            newest = conversation.find_newest_block_id() or ""
+            if not newest.startswith(block):
+                what = newest or "and there is none"
+                raise UsageError(f"only the newest Block in force can be written again, {what}")
+            return redo(
+                view,
+                self._get_policy(answerer),
+                request,
+                conversation.freeze_measures(view),
+                now=conversation.stamps.now(),
+                new_id=conversation.stamps.new_id,
+            ), view
+
+    def _get_policy(self, answerer: Answerer | None) -> Policy:
+        return self._conversation.get_policy((answerer or self.answerer).model)
+
+    def get_redo_answerer(self, answerer: Answerer | None = None) -> Answerer:
+        """Returns the answerer for `redo`, which can read the session's entries when an Ask needs originals."""
+        answerer = answerer or self.answerer
+        if answerer.entry_reader is not None:
+            return answerer
+        return replace(answerer, entry_reader=self._conversation.read_entries)
+
+    def get_compact_answerer(self, answerer: Answerer | None = None) -> Answerer:
+        """Returns the answerer for a compaction: it tells its listeners of the start once no before-hook objects."""
+        base = answerer or self.answerer
+
+        def notify_start(consult: ConsultAsk) -> None:
+            base.notify(self._build_started_event(consult))
+
+        return replace(base, before_hooks=(*base.before_hooks, notify_start)) if base.listeners else base
+
+    # -- ahead of time -------------------------------------------------------------------------------------------------
+
+    def prepare_ahead(self, call: Call, answerer: Answerer | None = None) -> None:
+        """Starts the next compaction on a thread before the trigger fires, so that no call has to wait for it.
+
+        Does so only in the warning zone, if the policy prepares and a model writes the summaries.
+        """
+        answerer = answerer or self.answerer
+        policy = self.policy
+        if self.preparation is not None or not policy.can_prepare or answerer.model is None or call.window is None:
+            return
+        if answerer.before_hooks:  # hooks are asked when the trigger fires, and may want another summary
+            return
+        reading, limits = self.take_reading_with_limits(call)
+        if limits.get_need(reading.tokens) != "warn" or self._conversation.view.state.undone:
+            return
+        to = max(1, int((limits.target - reading.floor) / reading.slope))
+        effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
+        self.preparation = Preparation(lambda: (run_engine(effects, answerer), view))
+
+    def find_preparation(self, call: Call) -> Preparation | None:
+        """Returns the prepared compaction, finished or not, if this call uses it.
+
+        A call uses it when the trigger fires or when someone asks for a compaction.
+        """
+        if self.preparation is None or call.demand != "check":
+            return self.preparation
+        if call.window is None:
+            return None
+        return self.preparation if self.get_need(call) in ("soft", "hard") else None
+
+    def defer_check(self, call: Call) -> Outcome | None:
+        """Returns the Outcome of a check that need not wait for the compaction still being prepared.
+
+        Returns None if nothing is being prepared, or if the view has reached the hard limit.
+        """
+        preparation = self.find_preparation(call)
+        if preparation is None or preparation.is_done or call.demand != "check":
+            return None
+        reading, limits = self.take_reading_with_limits(call)
+        if limits.get_need(reading.tokens) == "hard":
+            return None
+        tokens, left = reading.tokens, limits.hard - reading.tokens
+        reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
+        return Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
+
+    def adopt_preparation(self, call: Call) -> Outcome | None:
+        """Appends the prepared Block and returns its Outcome.
+
+        Returns None if nothing was prepared for this call, or if the Block saves too little.
+        """
+        preparation = self.find_preparation(call)
+        if preparation is None:
+            return None
+        if call.window is not None:
+            reading, limits = self.take_reading_with_limits(call)
+            most = call.to if call.to is not None else limits.soft
+        else:
+            reading = self.take_reading(self.build_call())
+            most = call.to or 0
+        self.preparation = None
+        prepared = preparation.take_result()
+        if isinstance(prepared, Exception):
+            self.answerer.report_problem(
+                f"what was prepared ahead raised {type(prepared).__name__}: {prepared}; it was ignored"
+            )
+            return None
+        result, view = prepared
+        if isinstance(result.entry, Block):
+            saved = result.entry.tokens_before - result.entry.tokens_after
+            if reading.tokens - saved * reading.slope > most:
+                return None
+            plan = f"prepared ahead: Block {result.entry.id}, {saved:,} tokens less"
+            self.answerer.notify(self._build_started_event(ConsultAsk(plan, reading.estimate, result.outcome.target)))
+        outcome = self.apply_result(result, view)
+        return outcome if outcome.status == "compacted" else None
+
+    # -- the result ----------------------------------------------------------------------------------------------------
+
+    def apply_result(self, result: EngineResult, planned_view: View) -> Outcome:
+        """Appends the entry of an engine result, notifies hooks and listeners, and returns the final Outcome."""
+        outcome = self._append_result(result, planned_view)
+        is_repeated = outcome.status == "unsatisfiable" and result.entry is None  # the first time it was reported
+        event = build_event(self._conversation.address.session, outcome, self._conversation.stamps.now())
+        if event is not None and not is_repeated:
+            self.answerer.notify(event)
+        if outcome.status == "compacted" and isinstance(result.entry, Block):
+            self.answerer.run_after_hooks(outcome, result.entry)
+        return outcome
+
+    def _append_result(self, result: EngineResult, planned_view: View) -> Outcome:
+        """Appends the entry of an engine result and returns its Outcome with the message counts filled in.
+
+        If the log has grown meanwhile, a Block whose ranges are still in view is appended at the new leaf. Otherwise
+        nothing is written and the Outcome is `superseded`.
+        """
+        conversation = self._conversation
+        before = conversation.count_messages(planned_view)
+        is_fitting = isinstance(result.entry, Block) and conversation.can_append_block(result.entry)
+        if self.archive is not None and is_fitting:
+            result = archive_result(result, self.archive, conversation.address.session)
+        counted = replace(result.outcome, messages_before=before, messages_after=before)
+        if result.entry is None:
+            return counted
+        for _ in range(_APPEND_TRIES):
+            try:
+                if not conversation.append_result(result.entry):
+                    break
+            except LostRace:
+                conversation.refresh()
+                continue
+            is_block = isinstance(result.entry, Block)
+            return replace(
+                counted, messages_after=conversation.count_messages(conversation.view) if is_block else before
+            )
+        reason = "the conversation changed in the range while the summary was made; nothing was written"
+        unchanged = replace(counted, tokens_after=counted.tokens_before, block="", facts={})
+        return replace(unchanged, status="superseded", reason=reason)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def _build_started_event(self, consult: ConsultAsk) -> CompactionStart:
+        conversation = self._conversation
+        session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
+        return CompactionStart(session, policy, consult.tokens_before, consult.target, consult.plan, time)
+
+    def _notify_warning(self, call: Call) -> None:
+        """Notifies the listeners if a check finds the view in the warning zone."""
+        if not self.answerer.listeners or call.demand != "check" or call.window is None:
+            return
+        reading, limits = self.take_reading_with_limits(call)
+        if limits.get_need(reading.tokens) == "warn":
+            conversation = self._conversation
+            session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
+            self.answerer.notify(CompactionWarning(session, policy, reading.tokens, limits.soft, call.window, time))

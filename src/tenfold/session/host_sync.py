@@ -1,0 +1,118 @@
+"""Keeps the log in step with the message list that a host resends on every request.
+
+What it remembers from one request to the next only saves work: known messages are recognized by content.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.record.message import Message
+from tenfold.session.log_cursor import LogCursor
+from tenfold.session.requests import (
+    HostList,
+    Key,
+    find_carried_entries,
+    find_next_message,
+    match_list,
+    refresh_messages,
+)
+from tenfold.view.units import Unit, get_step_messages
+from tenfold.wire import DecodedHistory
+from tenfold.wire.fingerprint import fingerprint_message
+
+
+class HostSync:
+    """Matches a host's lists with the log of one cursor. Its owner holds the lock, as for the cursor."""
+
+    def __init__(self, cursor: LogCursor) -> None:
+        """Begins without a list: the first one is matched message by message."""
+        self._cursor = cursor
+        self._fingerprints: dict[int, bytes] = {}
+        self._last_list: HostList | None = None
+        self._compared: tuple[list[Unit] | None, list[Key] | None, int, int] = (None, None, 0, 0)
+        self.history = DecodedHistory()
+        self.overhead = 0
+
+    def forget(self) -> None:
+        """Forgets which entry stands where, after the cursor moved or was read again."""
+        self._fingerprints = {}
+
+    def keep_request(self, history: DecodedHistory) -> None:
+        """Keeps the decoded messages of a request for the next one, which mostly has the same ones."""
+        self.history = history
+
+    def keep_overhead(self, tokens: int) -> None:
+        """Keeps how many tokens the last request held besides its list, for the usage report that follows."""
+        self.overhead = tokens
+
+    def sync(self, messages: list[Message], *, is_floor_ignored: bool = False) -> HostList:
+        """Appends what of a list the log does not have yet, on a new branch if a known message was changed.
+
+        Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
+        whatever their text.
+        """
+        last, view = self._last_list, self._cursor.view
+        is_comparable = last is not None and last.view is view and last.is_floor_ignored == is_floor_ignored
+        if last is not None and is_comparable and last.is_extended_by(messages, self._get_fingerprint):
+            return self._append_new(messages, last)
+        match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
+        changed = find_next_message(view.path, match.position)
+        if changed is not None and self._branch_before(changed):
+            match = match_list(messages, self._cursor.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
+        matched = HostList(self._cursor.view, messages, list(match.keys), match.count, is_floor_ignored)
+        return self._append_new(messages, matched)
+
+    def _branch_before(self, changed: int) -> bool:
+        """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""
+        cursor = self._cursor
+        kept = find_carried_entries(cursor.view, changed)
+        cursor.rewind(changed - 1)
+        self._fingerprints = {position: key for position, key in self._fingerprints.items() if position < changed}
+        cursor.keep_usage(None)
+        cursor.append_copies(kept)
+        return bool(kept)
+
+    def _append_new(self, messages: list[Message], matched: HostList) -> HostList:
+        """Appends the messages after the matched ones, and keeps the list for the next request."""
+        cursor, start, count = self._cursor, self._cursor.view.length, matched.count
+        if count < len(messages):
+            cursor.append_messages(messages[count:], usage=None, run="")
+            matched.keys.extend((start + i, 0, -1) for i in range(len(messages) - count))
+        self._last_list = replace(matched, view=cursor.view, host_messages=messages, count=len(messages))
+        return self._last_list
+
+    def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:
+        """Returns the view with the host's newest version of each untouched message, None if the list is the view."""
+        if self._is_view(host_list):
+            return None
+        return refresh_messages(self._cursor.view.get_visible_messages(), host_list)
+
+    def _is_view(self, host_list: HostList) -> bool:
+        """Tells whether a list is exactly what the view shows. Goes on from where they last agreed."""
+        view = self._cursor.view
+        units, count = view.closed_units
+        last_units, last_keys, index, total = self._compared
+        if units is not last_units or host_list.keys is not last_keys or count < index:
+            index = total = 0
+        for unit in units[index:count]:
+            keys = [s.key for s in unit.visible_messages]
+            if host_list.keys[total : total + len(keys)] != keys:
+                break
+            index, total = index + 1, total + len(keys)
+        self._compared = (units, host_list.keys, index, total)
+        rest = [s.key for s in get_step_messages(view.open_step, closing=False)] if view.open_step is not None else []
+        is_complete = total + len(rest) == host_list.count
+        return is_complete and index == count and rest == host_list.keys[total : host_list.count]
+
+    def is_whole_history(self, host_list: HostList) -> bool:
+        """Tells whether a list is the whole history, with no message replaced by a summary or a stub."""
+        keys = host_list.keys[: host_list.count]
+        last = keys[-1][0] if keys else -1
+        return all(kind == -1 for _, _, kind in keys) and find_next_message(self._cursor.view.path, last) is None
+
+    def _get_fingerprint(self, position: int, message: Message) -> bytes:
+        key = self._fingerprints.get(position)
+        if key is None:
+            key = self._fingerprints[position] = fingerprint_message(message)
+        return key
