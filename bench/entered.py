@@ -47,16 +47,17 @@ def count_request(policy: str) -> Counter[tuple[str, str]]:
     """What one request enters that is compacted on its way."""
     request = {"model": "gpt-4o", "messages": json.loads(SOURCE.read_text(encoding="utf-8"))}
 
-    def send_request() -> None:
-        session = Session.create(
+    def open_session() -> Session:
+        return Session.create(
             SessionAddress(MemoryStore(), "s"), build_policy(policy, choose_counter("gpt-4o").counter)
         )
-        session.before_model(request, window=WINDOW)
-        assert session.outcome is not None
-        assert session.outcome.status == "compacted", session.outcome.reason
 
-    send_request()
-    return count_entered(send_request)
+    open_session().before_model(request, window=WINDOW)
+    session = open_session()
+    entered = count_entered(lambda: session.before_model(request, window=WINDOW))
+    assert session.outcome is not None
+    assert session.outcome.status == "compacted", session.outcome.reason
+    return entered
 
 
 def main() -> None:
