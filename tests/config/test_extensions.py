@@ -214,11 +214,11 @@ def test_a_package_publishes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_what_is_no_hook_is_said() -> None:
     extension = Extension("mine")
 
-    async def awaited(consult: ConsultAsk) -> None:
+    async def await_consult(consult: ConsultAsk) -> None:
         del consult
 
-    with pytest.raises(UsageError, match="awaited is a coroutine"):
-        extension.before(awaited)  # type: ignore[type-var]
+    with pytest.raises(UsageError, match="await_consult is a coroutine"):
+        extension.before(await_consult)  # type: ignore[type-var]
     with pytest.raises(UsageError, match="mine: no type of event: int; there are CompactionWarning"):
         extension.on(int)  # type: ignore[arg-type]
     assert set(EVENT_TYPES) == set(get_args(Event))

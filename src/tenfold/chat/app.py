@@ -217,7 +217,7 @@ class Chat(App[None]):
         if parts is None or parts[0].should_wait(parts[1]):
             self.queue.append(text)
             if self._queue_task is None or self._queue_task.done():
-                self._queue_task = self._start_background_task(self._process_queue())
+                self._queue_task = self._start_background_task(self._run_queued_prompts())
             self._draw_status()
         elif parts[0].name == "quit":
             self._start_background_task(self.action_quit())
@@ -238,7 +238,7 @@ class Chat(App[None]):
         if not task.cancelled() and (exc := task.exception()) is not None:
             self._add_line("trouble", describe_failure(exc))
 
-    async def _process_queue(self) -> None:
+    async def _run_queued_prompts(self) -> None:
         """Carries out the queued inputs, one after the other."""
         while self.queue:
             text = self.queue.popleft()

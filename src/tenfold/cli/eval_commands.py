@@ -84,7 +84,7 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("quality", epilog="Example: tenfold eval quality session.jsonl --methods tenfold,keep-last")
-def quality(  # noqa: PLR0913 - a parameter for each option
+def run_quality(  # noqa: PLR0913 - a parameter for each option
     files: FilesArgument,
     *,
     methods_: MethodsOption = ALL,
@@ -142,7 +142,7 @@ def quality(  # noqa: PLR0913 - a parameter for each option
 
 
 @app.command("replay", epilog="Example: tenfold eval replay session.jsonl --windows 100k --methods none,tenfold")
-def replaying(  # noqa: PLR0913 - a parameter for each option
+def run_replay(  # noqa: PLR0913 - a parameter for each option
     files: FilesArgument,
     *,
     methods_: Annotated[
@@ -194,7 +194,7 @@ def replaying(  # noqa: PLR0913 - a parameter for each option
 
 
 @app.command("speed", epilog="Example: tenfold eval speed session.jsonl --methods peers --lengths 100,10k")
-def speeding(  # noqa: PLR0913 - the options of a command
+def run_speed(  # noqa: PLR0913 - the options of a command
     files: FilesArgument,
     *,
     methods_: Annotated[
@@ -251,7 +251,7 @@ def speeding(  # noqa: PLR0913 - the options of a command
 
 
 @app.command("search", epilog="Example: tenfold eval search scenarios/ --methods tenfold,keep-last")
-def searching(
+def run_search(
     files: FilesArgument,
     *,
     methods_: MethodsOption = ALL,

@@ -80,7 +80,7 @@ def compact(
     if not case.decision.should_act:
         return case.refuse(case.decision.reason)
     plan = plan_case(case)
-    if not case.saves_enough(plan):
+    if not case.is_worth_a_block(plan):
         return case.refuse(case.explain_small_saving(plan))
     request = yield from consult_hooks(case, plan)
     if isinstance(request, EngineResult):
@@ -187,7 +187,7 @@ def recover_from_failure(case: CompactionCase, plan: Plan, request: FillRequest,
             )
             by_code = yield from fill_plan(plan, replace(request, settings=replace(settings, models=())))
             return plan, replace(by_code, notes=(note, *by_code.notes), spent=failed.spent)
-        if case.saves_enough(elided):
+        if case.is_worth_a_block(elided):
             kept = yield from fill_plan(elided, request)
             notes = (f"what was elided is kept without a summary: {failed.failure}",)
             return elided, replace(kept, notes=notes, spent=failed.spent)
@@ -385,7 +385,7 @@ class CompactionCase(Struct, frozen=True):
         overhead = {"counted by the provider beside the view": self.provider_overhead} if self.provider_overhead else {}
         return {**itemize_least(self.draft), **overhead}
 
-    def saves_enough(self, plan: Plan) -> bool:
+    def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save."""
         return bool(plan.changed_pieces) and plan.tokens_before - plan.tokens_after >= self.minimum_saving
 

@@ -23,7 +23,7 @@ from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, Substitute
 from tenfold.record.entry import BranchSummary, Entry
 from tenfold.record.message import Message, get_text
-from tenfold.session.compactor import Compactor
+from tenfold.session.compaction_runner import CompactionRunner
 from tenfold.session.conversation import Conversation, PolicyProvider
 from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import (
@@ -66,7 +66,7 @@ class Session(Conversation):
         entries get their ids and times from.
         """
         super().__init__(address, policy, model=model, stamps=stamps)
-        self.compactor = Compactor(self, answerer or Answerer(), archive)
+        self.compactor = CompactionRunner(self, answerer or Answerer(), archive)
 
     @classmethod
     def create(  # noqa: PLR0913 - those of the constructor, and the session's information

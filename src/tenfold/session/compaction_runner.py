@@ -30,7 +30,7 @@ from tenfold.view.fold import View
 _APPEND_TRIES = 5
 
 
-class Compactor:
+class CompactionRunner:
     """Compacts a conversation. `session.compactor` is for callers who drive the engine themselves."""
 
     def __init__(self, conversation: Conversation, answerer: Answerer, archive: Archive | None) -> None:

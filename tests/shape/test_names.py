@@ -1,0 +1,197 @@
+"""Names say what a thing is: functions are verbs, a class name means one thing, a file name stands once.
+
+The rules are those of the design page; each exception is listed with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenfold.config.presets import POLICIES
+from tests.shape import scan
+
+VERBS = frozenset(
+    """
+    abort add adopt advance answer append apply approve archive arrange ask assert assign attach average await batch
+    blank branch browse build cache calculate calibrate call canonicalize change check choose chunk clamp classify clean
+    clear climb clip close collapse collect combine compact compare complete compose compress compute condense connect
+    consult continue convert copy correct count create cut decide decode defer delete derive describe detect diff
+    dismiss divide draw drive drop dump edit elide emit empty encode end ensure enter escape estimate excerpt execute
+    expand expire explain export extend extract fail fence fill find fingerprint finish fit flatten flush fold forget
+    fork format forward freeze generate get group handle hash hide hold ignore import index inline insert inspect
+    install interpolate interpret invoke itemize iter iterate join judge keep kill label leave limit link list load
+    locate look make map mark mask match measure memoize mend merge migrate move name navigate normalize note notify
+    open overlay pair parse pick pin place plan plant play pool pop prepare prepend preview print probe prune purge put
+    qualify quote raise rank read rebuild recall receive record recover redact redo refine refresh refuse register
+    reject relax release remove render replace replay report request require rescue reserve reset resolve respond
+    restore resume retract revert rewind run sanitize scan schedule score scrub search select send serialize set settle
+    share shift shorten show skip slice soften sort splice split spread start stem store stream strip succeed suggest
+    sum summarize sync take time trace track transform translate trim truncate try undo unescape unfold unpack unpin
+    unquote update use validate verify wait walk watch wrap write
+""".split()
+)
+"""The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""
+LINKS = frozenset({"is", "has", "can", "should", "with", "without", "to", "as", "from"})
+"""First words of predicates, of copies with a change, and of conversions."""
+REGULAR_NON_PARTICIPLES = frozenset({"need", "feed", "seed", "embed", "exceed", "proceed", "speed", "succeed", "red"})
+IRREGULAR = frozenset(
+    """
+    begun bound brought built cut done drawn fed felt found given gone grown heard held kept known laid led left lent
+    lost made meant met paid put run said seen sent set shown shut sold spent split stood taken taught thought thrown
+    told torn understood woven written
+""".split()
+)
+"""Irregular participles. Those that are verbs as well (`cut`, `put`, `run`, `set`, `split`) are told apart by VERBS."""
+
+FUNCTIONS_ALLOWED: dict[str, str] = {
+    "before_model": "published: hosts call it before the model",
+    "after_model": "published: hosts call it after the model",
+    "before": "a decorator that registers a hook, as frameworks name it",
+    "after": "the same",
+    "on": "the same",
+    "main": "the entry point of a program",
+    "arun_engine": "the async form of run_engine, with the prefix that asyncio libraries use",
+    "aanswer": "the same, of answer",
+    "acompress": "the same, of a published design's compress",
+    "ahandle": "the same, of handle",
+    "after_model_request": "pydantic-ai calls it by this name",
+    "_root": "typer's callback: the command without a subcommand",
+    "survives": "a pytest fixture: it is read in a test's arguments",
+    "pytest_terminal_summary": "pytest calls it by this name",
+    "pipe_data_received": "asyncio calls it by this name",
+    "pipe_connection_lost": "the same",
+    "process_exited": "the same",
+    "model_dump": "the SDKs' objects have it under this name",
+    "_fatal_error": "textual calls it by this name",
+    "memory_read": "the model sees this tool name",
+    "consecutive_failures": "published by the design behind `clip`",
+    "context_window": "published by the design behind `threshold`",
+    "default_max_tokens": "the same",
+    "new": "the same",
+    "plugin_config": "the same",
+    "turn_count": "published by the design behind `blocks`",
+    "turn_msg_range": "the same",
+    "messages_for_range": "the same",
+}
+"""Function names that are no verb phrase, and why they stay."""
+CLASSES_ALLOWED = frozenset({"CompactionConfig", "CompactionResult", "CompactionSettings"})
+"""Classes that several published designs call alike; each has its own, in a package of its own."""
+
+
+def iterate_definitions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in ast.walk(scan.parse_file(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("property" in (text := ast.unparse(d)) or text.endswith(".setter") for d in node.decorator_list)
+
+
+def get_first_word(name: str) -> str:
+    return name.strip("_").split("_")[0]
+
+
+def is_bare_participle(name: str) -> bool:
+    word = name.strip("_")
+    if word in IRREGULAR:
+        return word not in VERBS
+    return word.endswith("ed") and "_" not in word and word not in REGULAR_NON_PARTICIPLES and word not in VERBS
+
+
+def is_verb_phrase(name: str) -> bool:
+    word = get_first_word(name)
+    return word in VERBS or word in LINKS or name.startswith(("action_", "on_", "test_"))
+
+
+def list_commands() -> set[str]:
+    """The functions that typer gets as commands, and the presets: they bear the name of what they are."""
+    out = set(POLICIES)
+    for path in scan.list_python_files("src/tenfold/cli"):
+        for node in ast.walk(scan.parse_file(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Call):  # app.command("undo")(undo)
+                out |= {ast.unparse(argument) for argument in node.args}
+    return out
+
+
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_no_function_is_a_bare_participle(folder: str) -> None:
+    found = [
+        f"{scan.get_relative_name(path)}: {node.name}"
+        for path in scan.list_python_files(folder)
+        for node in iterate_definitions(path)
+        if not isinstance(node, ast.ClassDef) and is_bare_participle(node.name) and not is_fixture(node)
+    ]
+    assert found == []
+
+
+def is_fixture(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("fixture" in ast.unparse(d) for d in node.decorator_list)
+
+
+def test_functions_are_verbs() -> None:
+    commands = list_commands()
+    found: list[str] = []
+    for path in scan.list_python_files("src"):
+        for node in iterate_definitions(path):
+            if isinstance(node, ast.ClassDef) or is_property(node) or node.name.startswith("__"):
+                continue
+            if not is_verb_phrase(node.name) and node.name not in FUNCTIONS_ALLOWED and node.name not in commands:
+                found.append(f"{scan.get_relative_name(path)}: {node.name}")
+    assert found == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in scan.list_python_files("src"):
+        for node in iterate_definitions(path):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(scan.get_relative_name(path))
+    assert {name: where for name, where in places.items() if len(where) > 1 and name not in CLASSES_ALLOWED} == {}
+    assert all(len(places[name]) > 1 for name in CLASSES_ALLOWED), "an exception is gone: take it off the list"
+
+
+def test_a_file_name_stands_once_and_does_not_repeat_its_folder() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in scan.list_python_files("src"):
+        if path.stem not in ("__init__", "__main__", "base"):
+            places[path.stem].append(scan.get_relative_name(path))
+            folder = path.parent.name
+            assert path.stem.rstrip("s") != folder.rstrip("s"), f"{path.parent.name}/{path.name} says it twice"
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_at_most_six_files_lie_beside_the_folders() -> None:
+    assert len(list((scan.ROOT / "src/tenfold").glob("*.py"))) <= 6
+
+
+def test_every_folder_says_what_it_is_for() -> None:
+    for path in (scan.ROOT / "src/tenfold").iterdir():
+        if path.is_dir() and path.name != "__pycache__":
+            doc = ast.get_docstring(scan.parse_file(path / "__init__.py")) or ""
+            assert len(doc) > 40, path.name
+
+
+def test_exceptions_are_still_needed() -> None:
+    names = {
+        node.name
+        for path in scan.list_python_files("src")
+        for node in iterate_definitions(path)
+        if not isinstance(node, ast.ClassDef)
+    }
+    assert set(FUNCTIONS_ALLOWED) - names == set(), "an exception is gone: take it off the list"
+    assert all(FUNCTIONS_ALLOWED.values())
+
+
+def test_the_rules_see_what_they_are_for() -> None:
+    assert [n for n in ("told", "_asked", "carried", "seed", "need", "_held", "run", "cut") if is_bare_participle(n)] == [
+        "told", "_asked", "carried", "_held"
+    ]  # fmt: skip
+    assert [n for n in ("find_cut", "_is_open", "sizes_of", "with_text", "session", "_read") if is_verb_phrase(n)] == [
+        "find_cut", "_is_open", "with_text", "_read"
+    ]  # fmt: skip
