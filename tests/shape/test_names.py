@@ -15,8 +15,7 @@ import pytest
 from tenfold.config.presets import POLICIES
 from tests.shape import scan
 
-VERBS = frozenset(
-    """
+_VERBS = """
     abort add adopt advance answer append apply approve archive arrange ask assert assign attach average await batch
     blank branch browse build cache calculate calibrate call canonicalize change check choose chunk clamp classify clean
     clear climb clip close collapse collect combine compact compare complete compose compress compute condense connect
@@ -33,19 +32,18 @@ VERBS = frozenset(
     share shift shorten show skip slice soften sort splice split spread start stem store stream strip succeed suggest
     sum summarize sync take time trace track transform translate trim truncate try undo unescape unfold unpack unpin
     unquote update use validate verify wait walk watch wrap write
-""".split()
-)
+"""
+VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""
 LINKS = frozenset({"is", "has", "can", "should", "with", "without", "to", "as", "from"})
 """First words of predicates, of copies with a change, and of conversions."""
 REGULAR_NON_PARTICIPLES = frozenset({"need", "feed", "seed", "embed", "exceed", "proceed", "speed", "succeed", "red"})
-IRREGULAR = frozenset(
-    """
+_IRREGULAR = """
     begun bound brought built cut done drawn fed felt found given gone grown heard held kept known laid led left lent
     lost made meant met paid put run said seen sent set shown shut sold spent split stood taken taught thought thrown
     told torn understood woven written
-""".split()
-)
+"""
+IRREGULAR = frozenset(_IRREGULAR.split())
 """Irregular participles. Those that are verbs as well (`cut`, `put`, `run`, `set`, `split`) are told apart by VERBS."""
 
 FUNCTIONS_ALLOWED: dict[str, str] = {
