@@ -25,11 +25,13 @@ def test_pages_speak_of_the_project_only(page: Path) -> None:
     assert MACHINE.findall(page.read_text("utf-8")) == []
 
 
-def test_the_architecture_page_names_every_part_of_the_source() -> None:
+def test_the_architecture_page_and_its_picture_name_every_part_of_the_source() -> None:
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    picture = (ROOT / "docs/architecture.svg").read_text("utf-8").split("</style>")[1]
     parts = sorted(path for path in (ROOT / "src" / "tenfold").iterdir() if not path.name.startswith(("_", "py.typed")))
     missing = [path.name for path in parts if f"`{path.name}{'/' if path.is_dir() else ''}`" not in page]
     assert missing == []
+    assert [path.stem for path in parts if not re.search(rf"\b{path.stem}\b", picture)] == []
 
 
 def test_make_help_names_every_target() -> None:
