@@ -25,11 +25,13 @@ _PARTS = (
 )
 _HEAD = """# Benchmarks
 
-What `make bench` printed on {date} on this machine: {machine}. Absolute times depend on the machine; each stands
-beside a named baseline of the same run. The recorded sessions are read from the folder that `TENFOLD_SESSIONS` names.
+These figures show what Tenfold costs and how well it meets its targets: how many tokens are left, how long a
+call waits, how far off a token count is. `make bench` printed them on {date} on this machine: {machine}.
+Absolute times depend on the machine, so each stands beside a named baseline of the same run.
+`TENFOLD_SESSIONS` names the folder from which the recorded sessions are read.
 
-The gold facts (tests/gold) were marked by reading, apart from the extractor. Their sessions are no held-out set: the
-figures are a check, and say less of other sessions.
+The gold facts (`tests/gold`) were marked by reading, without the extractor. Their sessions are not a held-out
+set, so these figures are a check and say less about other sessions.
 """
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,18 @@ def collect_blocks(kind: str) -> list[Any]:
     return found
 
 
+SESSIONS = ROOT / "examples" / "sessions"
+OWN_SESSIONS = {
+    "~/.claude/projects/*/*.jsonl": (".claude/projects/-home-me-shop/4f1e9b7c.jsonl", "pricing.claude-code.jsonl"),
+    "~/.codex/sessions/*/*/*/*.jsonl": (
+        ".codex/sessions/2026/11/24/rollout-2026-11-24-4f1e.jsonl",
+        "tracker.codex.jsonl",
+    ),
+    "~/.pi/agent/sessions/*/*.jsonl": (".pi/agent/sessions/--home-me-logs--/2026-11-24_4f1e.jsonl", "logs.pi.jsonl"),
+}
+"""Where three tools keep their sessions, as the README says it: a file there, and the example that stands in for it."""
+
+
 def get_readme_blocks(kind: str) -> list[str]:
     return [m["text"] for m in BLOCK.finditer((ROOT / "README.md").read_text("utf-8")) if m["kind"] == kind]
 
@@ -40,7 +53,7 @@ def get_readme_blocks(kind: str) -> list[str]:
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
-    messages = json.loads((ROOT / "examples" / "sessions" / "desk.openai-chat.json").read_text("utf-8"))
+    messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text("utf-8"))
     exec(compile(code, "example", "exec"), {"messages": messages})  # noqa: S102 - running the example is the test
 
 
@@ -55,6 +68,29 @@ def test_shell_runs(script: str, tmp_path: Path) -> None:
         command = [sys.executable, "-m", *words]
         ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=100)
         assert ran.returncode == 0, (line, ran.stderr)
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="the command needs a shell of POSIX")
+@pytest.mark.parametrize("pattern", OWN_SESSIONS)
+def test_the_first_command_compacts_the_longest_session_of_a_tool_and_leaves_its_file_alone(
+    pattern: str, tmp_path: Path
+) -> None:
+    (command,) = get_readme_blocks("sh")
+    assert next(iter(OWN_SESSIONS)) in command
+    assert pattern in (ROOT / "README.md").read_text("utf-8")
+    place, example = OWN_SESSIONS[pattern]
+    own = tmp_path / "home" / place
+    own.parent.mkdir(parents=True)
+    shutil.copyfile(SESSIONS / example, own)
+    own.with_name("shorter.jsonl").write_bytes(b"".join(own.read_bytes().splitlines(keepends=True)[:5]))
+    env = os.environ | {"HOME": str(tmp_path / "home"), "TENFOLD_STORE": str(tmp_path / "store.db")}
+    script = f'tenfold() {{ "{sys.executable}" -m tenfold "$@"; }}\n' + command.replace(
+        next(iter(OWN_SESSIONS)), pattern
+    )
+    ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(f"{own}\n  compacted: ")
+    assert own.read_bytes() == (SESSIONS / example).read_bytes()
 
 
 def test_the_output_shown_is_what_the_command_prints() -> None:
