@@ -13,7 +13,7 @@ from tenfold.formats.claude_code import ClaudeCode
 from tenfold.formats.codex import Codex
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.gemini_cli import GeminiCli
-from tenfold.formats.json_spans import decode_utf8, parse_document
+from tenfold.formats.json_items import decode_utf8, parse_document
 from tenfold.formats.message_list import MessageListFormat, find_messages
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
