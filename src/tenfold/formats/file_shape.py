@@ -46,8 +46,10 @@ def inspect_shape(head: bytes) -> FileShape:
         first, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
         first, end = None, 0
-    if (text[end:].strip() if first is not None else "\n{" in text) and (found := _parse_line_objects(data)):
-        return FileShape(lines=tuple(found))
+    has_lines = b"\n{" in data if first is None else text[end:].strip() != ""
+    lines = _parse_line_objects(data) if has_lines else ()
+    if lines or (has_lines and first is not None):
+        return FileShape(lines=lines)
     top = first if first is not None else _parse_cut_object(data)
     return FileShape(lines=(top,), members=top)
 
@@ -59,9 +61,9 @@ def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
         return None
 
 
-def _parse_line_objects(data: bytes) -> list[dict[str, Any]]:
+def _parse_line_objects(data: bytes) -> tuple[dict[str, Any], ...]:
     values = map(_parse_or_none, data.split(b"\n", _MAX_LINES)[:_MAX_LINES])
-    return [value for value in values if isinstance(value, dict)]
+    return tuple(value for value in values if isinstance(value, dict))
 
 
 def _parse_cut_object(data: bytes) -> dict[str, Any]:
