@@ -25,9 +25,11 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_to
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, NativeBytes, Origin, get_text
 from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRE_BY_FORMAT
 from tenfold.wire.splice import find_span
 
 FORMAT = "claude-code"
+_WIRE = WIRE_BY_FORMAT[FORMAT]
 _LINK_FIELDS = LinkFields("uuid", "parentUuid", 36)
 _MESSAGE_TYPES = ("user", "assistant")
 _OUTPUT_PREFIXES = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
@@ -115,7 +117,7 @@ class _ClaudeCodeParser:
         """Parses all sessions of the file."""
         spans = {i: span for i, line in enumerate(self.lines) if (span := _find_message(line)) is not None}
         raws = [self.lines[i].raw[start:end] for i, (start, end) in spans.items()]
-        messages = dict(zip(spans, decode_messages("anthropic", raws), strict=True))
+        messages = dict(zip(spans, decode_messages(_WIRE, raws), strict=True))
         for index, line in enumerate(self.lines):
             chain = self._find_chain(line)
             draft = self.drafts.setdefault(chain, SessionDraft(self._file))
@@ -255,7 +257,7 @@ def _parse_usage(value: dict[str, Any]) -> Usage | None:
 
 def _render_line(info: SessionInfo, piece: OutputPiece) -> bytes:
     """Renders a new line for messages that Tenfold wrote or changed, with ids that keep the chain intact."""
-    raw_messages = encode_messages("anthropic", piece.messages)
+    raw_messages = encode_messages(_WIRE, piece.messages)
     if not raw_messages:
         return b""
     message = _merge_messages(raw_messages)

@@ -23,6 +23,7 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_to
 from tenfold.record.entry import Usage
 from tenfold.record.message import NativeBytes
 from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRE_BY_FORMAT
 from tenfold.wire.openai_responses import NAME as RESPONSES
 
 LIST_KEYS = ("messages", "contents", "history", "input")
@@ -38,11 +39,11 @@ def find_messages(shape: FileShape) -> Sequence[Any]:
 
 
 class MessageListFormat(SessionFormat):
-    """A list of messages in one wire format. `shape_test` recognizes the files of this format."""
+    """A list of messages in the wire format of the session format `name`. `shape_test` recognizes its files."""
 
-    def __init__(self, name: str, wire: str, shape_test: ShapeTest) -> None:
+    def __init__(self, name: str, shape_test: ShapeTest) -> None:
         self.name = name
-        self._wire = wire
+        self._wire = WIRE_BY_FORMAT.get(name, name)
         self._shape_test = shape_test
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells

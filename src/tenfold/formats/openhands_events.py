@@ -20,16 +20,7 @@ from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, render_array
 from tenfold.formats.session_draft import SessionDraft, parse_token_count
 from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import (
-    Message,
-    NativeBytes,
-    Text,
-    ToolCall,
-    ToolResult,
-    get_text,
-    get_tool_calls,
-    get_tool_result,
-)
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
 
 FORMAT = "openhands-events"
@@ -142,38 +133,34 @@ def _add_action(draft: SessionDraft, item: JsonItem, call_ids: dict[object, str]
         draft.add_messages([Message("user", (text,), "human", native=native)])
     elif action in _MESSAGE_ACTIONS and not has_result:
         thought = args.get("final_thought") or args.get("content") or args.get("thought") or event.get("message") or ""
-        parts = (Text(str(thought)),) if thought else ()
-        draft.add_messages([Message("assistant", parts, "model", native=native)], _parse_usage(event))
+        texts = (Text(str(thought)),) if thought else ()
+        draft.add_messages([Message("assistant", texts, "model", native=native)], _parse_usage(event))
     else:
         call = _parse_call(event, args)
         call_ids[event.get("id")] = call_ids[call.id] = call.id
-        _add_tool_call(draft, event, call, native)
+        thought = "" if action == "think" else str(args.get("thought") or "")
+        parts = (Text(thought), call) if thought.strip() else (call,)
+        _add_call_message(draft, Message("assistant", parts, "model", native=native), _parse_usage(event))
 
 
-def _add_tool_call(draft: SessionDraft, event: dict[str, Any], call: ToolCall, native: NativeBytes) -> None:
-    args = event.get("args")
-    thought = str(args.get("thought") or "") if isinstance(args, dict) and event.get("action") != "think" else ""
-    parts = (Text(thought), call) if thought.strip() else (call,)
-    message = Message("assistant", parts, "model", native=native)
+def _add_call_message(draft: SessionDraft, message: Message, usage: Usage | None) -> None:
     newest = draft.newest_entry
-    if isinstance(newest, MessageEntry) and _is_same_answer(newest, native):
-        draft.extend_newest(message, _parse_usage(event))
+    if isinstance(newest, MessageEntry) and _is_same_answer(newest.message, message):
+        draft.extend_newest(message, usage)
     else:
-        draft.add_messages([message], _parse_usage(event))
+        draft.add_messages([message], usage)
 
 
-def _is_same_answer(previous: MessageEntry, native: NativeBytes) -> bool:
+def _is_same_answer(previous: Message, message: Message) -> bool:
     """Returns whether two consecutive actions come from one model response that called several tools."""
-    old = previous.message.native
-    if previous.message.role != "assistant" or old is None or not get_tool_calls(previous.message):
-        return False
-    return (response := _get_response_id(native.body)) != "" and response == _get_response_id(b"[" + old.body + b"]")
+    response = _get_response_id(message)
+    return bool(get_tool_calls(previous)) and response != "" and response == _get_response_id(previous)
 
 
-def _get_response_id(raw: bytes) -> str:
-    value = json.loads(raw)
-    match value[-1] if isinstance(value, list) else value:
-        case {"tool_call_metadata": {"model_response": {"id": str(response)}}}:
+def _get_response_id(message: Message) -> str:
+    assert message.native is not None
+    match json.loads(b"[" + message.native.body + b"]"):
+        case [*_, {"tool_call_metadata": {"model_response": {"id": str(response)}}}]:
             return response
     return ""
 
