@@ -34,8 +34,7 @@ def find_messages(shape: FileShape) -> Sequence[Any]:
     """Finds the messages in the shape of a file, wherever the file keeps them."""
     if shape.items:
         return shape.items
-    listed_under_key = next((shape.members[k] for k in LIST_KEYS if isinstance(shape.members.get(k), list)), None)
-    return listed_under_key if listed_under_key is not None else shape.lines
+    return next((shape.members[k] for k in LIST_KEYS if isinstance(shape.members.get(k), list)), shape.lines)
 
 
 class MessageListFormat(SessionFormat):
@@ -56,14 +55,16 @@ class MessageListFormat(SessionFormat):
         if len(shape.lines) > 1 or (shape.lines and not any(k in shape.lines[0] for k in LIST_KEYS)):
             return self._read_lines(data, file, skip_damaged=skip_damaged)
         top = parse_document(data, file)
-        if not isinstance(top, list | dict):
+        fields: dict[str, Any] = {}
+        key = ""
+        if isinstance(top, dict):
+            fields, key = top, next((k for k in LIST_KEYS if isinstance(top.get(k), list)), LIST_KEYS[0])
+        elif not isinstance(top, list):
             raise BadInput(f"{file}: neither a list of messages nor an object with one; is this the right --format?")
-        fields = top if isinstance(top, dict) else {}
-        key = next((k for k in LIST_KEYS if isinstance(fields.get(k), list)), LIST_KEYS[0]) if fields is top else ""
         array = parse_array(data, key, file)
         draft = SessionDraft(file, "element")
         self._add_items(draft, array.elements, file)
-        info = self._build_own_info(fields, file)
+        info = self._read_info(fields, file)
         return build_sessions([draft], [replace(info, prefix=array.before, suffix=array.after)])
 
     def _read_lines(self, data: bytes, file: str, *, skip_damaged: bool) -> list[ParsedSession]:
@@ -94,7 +95,7 @@ class MessageListFormat(SessionFormat):
             draft.start_item(item.number, source_id=_get_id(value, self._wire), timestamp=value.get("ts"))
             draft.add_messages(wrap_messages(decoded.messages, native), _parse_usage(value))
 
-    def _build_own_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+    def _read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
         session = top.get("sessionId") or top.get("scenarioId") or ""
         model = top.get("model")
         match top.get("response"):

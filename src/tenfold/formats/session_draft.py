@@ -213,7 +213,7 @@ class SessionDraft:
             self._keys_by_source[entry.source_id] = entry.id
 
 
-def compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, int], ...]:
+def _compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, int], ...]:
     """Computes the order of the entries' bytes in the file as runs of (session, first entry, count).
 
     Returns () if there is one session whose entries are in file order.
@@ -233,6 +233,6 @@ def compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, 
 
 def build_sessions(drafts: Sequence[SessionDraft], infos: Sequence[SessionInfo]) -> list[ParsedSession]:
     """Builds the finished sessions of one file. The first one holds the byte order of the entries."""
-    order = compute_byte_order(drafts)
+    order = _compute_byte_order(drafts)
     first = replace(infos[0], interleaving=order) if order else infos[0]
     return [draft.build_session(info) for draft, info in zip(drafts, [first, *infos[1:]], strict=True)]
