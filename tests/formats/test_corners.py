@@ -171,3 +171,25 @@ def test_a_file_that_is_no_list_is_refused(data: bytes) -> None:
 
 def test_nothing_written_is_nothing() -> None:
     assert render_sessions([]) == b""
+
+
+@pytest.mark.parametrize("data", [TAU2, EVENTS, GEMINI_SESSION, PI_1])
+def test_a_number_that_is_none_is_read_and_written_as_it_stands(data: bytes) -> None:
+    odd = data.replace(b": {", b': {"cost": NaN, ').replace(b", }", b"}")
+    assert odd.count(b"NaN") > 1
+    found = read_data(odd, file="f")
+    assert len(found[0].entries) == len(read_data(data, file="f")[0].entries)
+    assert render_sessions([(r.info, r.entries) for r in found]) == odd
+
+
+def test_an_answer_of_several_items_is_one_message_with_the_events_inside_it() -> None:
+    lines = [json.loads(line) for line in CODEX_NEW.splitlines()]
+    answer = {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": "one"}}
+    call = {"type": "response_item", "payload": {"type": "function_call", "call_id": "c", "name": "f", "arguments": ""}}
+    event = {"type": "event_msg", "payload": {"type": "agent_message"}}
+    data = render_lines(lines[0], answer, event, call, event)
+    entries = read_data(data, file="f")[0].entries
+    assert [type(e).__name__ for e in entries] == ["MessageEntry", "CustomEntry"]
+    message = get_message(entries[0])
+    assert message is not None
+    assert message.parts == (Text("one"), ToolCall("c", "f", ""))

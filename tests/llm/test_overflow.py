@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.llm.overflow import ERROR_PATTERNS, ErrorPattern, is_overflow, parse_sizes
-
-Sizes = tuple[int | None, int | None]
-NONE: Sizes = (None, None)
+from tenfold.llm.overflow import ERROR_PATTERNS, ErrorPattern, is_overflow
 
 LOOK_ALIKES: tuple[str, ...] = (
     "API Error (429 prompt is too long for now, please wait)",
@@ -56,221 +53,137 @@ LOOK_ALIKES: tuple[str, ...] = (
     ),
 )
 
-OVERFLOWS: tuple[tuple[str, Sizes], ...] = (
+OVERFLOWS: tuple[str, ...] = (
     (
-        (
-            '400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 218849 tokens '
-            '> 200000 maximum"},"request_id":"req_011CV"}'
-        ),
-        (218849, 200000),
+        '400 {"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 218849 tokens '
+        '> 200000 maximum"},"request_id":"req_011CV"}'
     ),
     (
-        (
-            '400 {"type":"error","error":{"message":"input length and `max_tokens` exceed context limit: \n     189136 '
-            '+ 20000 > 204648, decrease input length or `max_tokens` and try again"}}'
-        ),
-        (189136, 204648),
+        '400 {"type":"error","error":{"message":"input length and `max_tokens` exceed context limit: \n     189136 '
+        '+ 20000 > 204648, decrease input length or `max_tokens` and try again"}}'
     ),
-    ("{'error': {'type': 'request_too_large', 'message': 'Request exceeds the maximum size'}}", NONE),
-    ('{"type":"invalid_request_error","message":"Request size exceeds model context window"}', NONE),
-    ("Unhandled stop reason: model_context_window_exceeded", NONE),
-    ('{"error":{"type":"invalid_request_error","code":"context_length_exceeded","param":"input"}}', NONE),
-    ("Your input exceeds the context window of this model. Please adjust your input and try again.", NONE),
-    ("API Error: 400 Prompt exceeds maximum context length", NONE),
+    "{'error': {'type': 'request_too_large', 'message': 'Request exceeds the maximum size'}}",
+    '{"type":"invalid_request_error","message":"Request size exceeds model context window"}',
+    "Unhandled stop reason: model_context_window_exceeded",
+    '{"error":{"type":"invalid_request_error","code":"context_length_exceeded","param":"input"}}',
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "API Error: 400 Prompt exceeds maximum context length",
     (
-        (
-            "Error code: 400 - {'error': {'message': \"This model\\'s maximum context length is 128000 tokens. "
-            "However, your messages resulted in 202868 tokens (202767 in the messages, 101 in the functions). Please "
-            "reduce the length of the messages or functions.\", 'code': 'context_length_exceeded'}}"
-        ),
-        (202868, 128000),
+        "Error code: 400 - {'error': {'message': \"This model\\'s maximum context length is 128000 tokens. "
+        "However, your messages resulted in 202868 tokens (202767 in the messages, 101 in the functions). Please "
+        "reduce the length of the messages or functions.\", 'code': 'context_length_exceeded'}}"
     ),
     (
-        (
-            "This model's maximum context length is 8192 tokens. However, you requested 8213 tokens (6683 in the "
-            "messages, 730 in the functions, and 800 in the completion). Please reduce the length of the messages, "
-            "functions, or completion."
-        ),
-        (7413, 8192),
+        "This model's maximum context length is 8192 tokens. However, you requested 8213 tokens (6683 in the "
+        "messages, 730 in the functions, and 800 in the completion). Please reduce the length of the messages, "
+        "functions, or completion."
     ),
     (
-        (
-            "This endpoint's maximum context length is 131072 tokens. However, you requested about 138956 tokens (7884 "
-            "of "
-            'text input, 131072 in the output). Please reduce the length of either one, or use the "middle-out" '
-            "transform"
-            " to compress your prompt automatically."
-        ),
-        (7884, 131072),
+        "This endpoint's maximum context length is 131072 tokens. However, you requested about 138956 tokens (7884 "
+        "of "
+        'text input, 131072 in the output). Please reduce the length of either one, or use the "middle-out" '
+        "transform"
+        " to compress your prompt automatically."
     ),
     (
-        (
-            "400 This model's maximum context length is 262144 tokens. However, you requested 128000 output tokens and "
-            "your prompt contains at least 134145 input tokens, for a total of at least 262145 tokens. Please reduce "
-            "the length of the input prompt. (parameter=input_tokens, value=134145)"
-        ),
-        (134145, 262144),
+        "400 This model's maximum context length is 262144 tokens. However, you requested 128000 output tokens and "
+        "your prompt contains at least 134145 input tokens, for a total of at least 262145 tokens. Please reduce "
+        "the length of the input prompt. (parameter=input_tokens, value=134145)"
     ),
     (
-        (
-            "This model's maximum context length is 131072 tokens. However, you requested 351430 tokens. Please reduce "
-            "the length of the messages or completion."
-        ),
-        (351430, 131072),
+        "This model's maximum context length is 131072 tokens. However, you requested 351430 tokens. Please reduce "
+        "the length of the messages or completion."
     ),
-    ("The decoder prompt (length 21535) is longer than the maximum model length of 16384.", (21535, 16384)),
+    "The decoder prompt (length 21535) is longer than the maximum model length of 16384.",
     (
-        (
-            "ValueError: The prompt (total length 25938) is too long to fit into the model (context length 4096). Make "
-            "sure that `max_model_len` is no smaller than the number of text tokens plus multimodal tokens."
-        ),
-        (25938, 4096),
+        "ValueError: The prompt (total length 25938) is too long to fit into the model (context length 4096). Make "
+        "sure that `max_model_len` is no smaller than the number of text tokens plus multimodal tokens."
     ),
     (
-        (
-            "Bad Request: Requested token count exceeds the model's maximum context length of 202752 tokens. You "
-            "requested a total of 202941 tokens: 170941 tokens from the input messages and 32000 tokens for the "
-            "completion."
-        ),
-        (170941, 202752),
+        "Bad Request: Requested token count exceeds the model's maximum context length of 202752 tokens. You "
+        "requested a total of 202941 tokens: 170941 tokens from the input messages and 32000 tokens for the "
+        "completion."
     ),
-    ("The input (61709 tokens) is longer than the model\\'s context length (40960 tokens).", (61709, 40960)),
-    ("Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).", (160062, 59862)),
+    "The input (61709 tokens) is longer than the model\\'s context length (40960 tokens).",
+    "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).",
     (
-        (
-            "400 Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 289650 tokens. "
-            "Please reduce the length of the messages."
-        ),
-        (289650, 272000),
+        "400 Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 289650 tokens. "
+        "Please reduce the length of the messages."
     ),
     (
-        (
-            "Invalid 'messages[17].content': string too long. Expected a string with maximum length 1048576, but got a "
-            "string with length 1744259 instead."
-        ),
-        NONE,
+        "Invalid 'messages[17].content': string too long. Expected a string with maximum length 1048576, but got a "
+        "string with length 1744259 instead."
     ),
     (
-        (
-            '[{ "error": { "code": 400, "message": "The input token count (1200293) exceeds the maximum number of '
-            'tokens allowed (1048576).", "status": "INVALID_ARGUMENT" } }]'
-        ),
-        (1200293, 1048576),
+        '[{ "error": { "code": 400, "message": "The input token count (1200293) exceeds the maximum number of '
+        'tokens allowed (1048576).", "status": "INVALID_ARGUMENT" } }]'
     ),
-    ("{'error': {'message': 'Please reduce the length of the messages or completion.', 'param': 'messages'}}", NONE),
+    "{'error': {'message': 'Please reduce the length of the messages or completion.', 'param': 'messages'}}",
+    "400 Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000",
+    "413 status code (no body)",
+    "<html><head><title>Request Entity Too Large</title></head></html>",
+    '400 "This model\'s maximum prompt length is 131072 but the request contains 136973 tokens."',
+    "Prompt contains 66385 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+    "The model returned the following errors: Input is too long for requested model.",
     (
-        "400 Please reduce the length of the messages or completion. Current length is 42328 while limit is 40000",
-        (42328, 40000),
-    ),
-    ("413 status code (no body)", NONE),
-    ("<html><head><title>Request Entity Too Large</title></head></html>", NONE),
-    ('400 "This model\'s maximum prompt length is 131072 but the request contains 136973 tokens."', (136973, 131072)),
-    (
-        "Prompt contains 66385 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
-        (66385, 32768),
-    ),
-    ("The model returned the following errors: Input is too long for requested model.", NONE),
-    (
-        (
-            "ValidationException: 400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token "
-            "count: 9279 "
-        ),
-        (9279, 8192),
+        "ValidationException: 400 Bad Request: Too many input tokens. Max input tokens: 8192, request input token "
+        "count: 9279 "
     ),
     (
-        (
-            "An error occurred (ValidationException) when calling the InvokeModel operation: Malformed input request: "
-            "expected maxLength: 42000, actual: 46735, please reformat your input and try again."
-        ),
-        NONE,
+        "An error occurred (ValidationException) when calling the InvokeModel operation: Malformed input request: "
+        "expected maxLength: 42000, actual: 46735, please reformat your input and try again."
     ),
-    ("The model returned the following errors: too many total text bytes", NONE),
-    ("400 `prompt too long; exceeded max context length by 100918 tokens`", NONE),
-    ('ollama: unexpected status 400: {"error":"the input length exceeds the context length"}', NONE),
+    "The model returned the following errors: too many total text bytes",
+    "400 `prompt too long; exceeded max context length by 100918 tokens`",
+    'ollama: unexpected status 400: {"error":"the input length exceeds the context length"}',
+    "Error 400 request (131168 tokens) exceeds the available context size (131072 tokens), try increasing it",
     (
-        "Error 400 request (131168 tokens) exceeds the available context size (131072 tokens), try increasing it",
-        (131168, 131072),
+        '{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the '
+        "context size or enable context "
+        'shift","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192}}'
     ),
+    "ValueError: Requested tokens (2065) exceed context window of 1800",
     (
-        (
-            '{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the '
-            "context size or enable context "
-            'shift","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192}}'
-        ),
-        (14429, 8192),
-    ),
-    ("ValueError: Requested tokens (2065) exceed context window of 1800", (2065, 1800)),
-    (
-        (
-            'API Error: 400 {"error":"The number of tokens to keep from the initial prompt is greater than the context '
-            'length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length."}'
-        ),
-        (13055, 4096),
+        'API Error: 400 {"error":"The number of tokens to keep from the initial prompt is greater than the context '
+        'length (n_keep: 13055>= n_ctx: 4096). Try to load the model with a larger context length."}'
     ),
     (
-        (
-            "Trying to keep the first 10136 tokens when context the overflows. However, the model is loaded with "
-            "context length of only 7866 tokens, which is not enough."
-        ),
-        (10136, 7866),
+        "Trying to keep the first 10136 tokens when context the overflows. However, the model is loaded with "
+        "context length of only 7866 tokens, which is not enough."
     ),
-    ("Prompt tokens (9000) exceeds context size (8192)", (9000, 8192)),
+    "Prompt tokens (9000) exceeds context size (8192)",
     (
-        (
-            '400 {"error":{"message":"prompt token count of 140,000 exceeds the limit of 128,000",'
-            '"code":"model_max_prompt_tokens_exceeded"}}'
-        ),
-        (140000, 128000),
+        '400 {"error":{"message":"prompt token count of 140,000 exceeds the limit of 128,000",'
+        '"code":"model_max_prompt_tokens_exceeded"}}'
     ),
-    ("Oops, the token limit exceeded. Try to shorten your prompt or start a new conversation.", NONE),
-    ('{"error":{"code":"tokens_limit_reached"}}', NONE),
-    ("413 Request body too large for meta-llama-3-70b-instruct model. Max size: 8000 tokens.", (None, 8000)),
-    ("invalid params, context window exceeds limit (2013)", NONE),
+    "Oops, the token limit exceeded. Try to shorten your prompt or start a new conversation.",
+    '{"error":{"code":"tokens_limit_reached"}}',
+    "413 Request body too large for meta-llama-3-70b-instruct model. Max size: 8000 tokens.",
+    "invalid params, context window exceeds limit (2013)",
     (
-        (
-            "Error code: 400 - {'error': {'message': 'Invalid request: Your request exceeded model token limit: 262144 "
-            "(requested: 269030)', 'type': 'invalid_request_error'}}"
-        ),
-        (269030, 262144),
+        "Error code: 400 - {'error': {'message': 'Invalid request: Your request exceeded model token limit: 262144 "
+        "(requested: 269030)', 'type': 'invalid_request_error'}}"
     ),
-    ("tokens in request more than max tokens allowed", NONE),
-    ('Z.AI API error (400 Bad Request): {"error":{"code":"1261","message":"Prompt exceeds max length"}}', NONE),
+    "tokens in request more than max tokens allowed",
+    'Z.AI API error (400 Bad Request): {"error":{"code":"1261","message":"Prompt exceeds max length"}}',
     (
-        (
-            '{"error":{"code":"InvalidParameter","message":"Total tokens of image and text exceed max message tokens. '
-            'Request id: 0217","param":"","type":"BadRequest"}}'
-        ),
-        NONE,
+        '{"error":{"code":"InvalidParameter","message":"Total tokens of image and text exceed max message tokens. '
+        'Request id: 0217","param":"","type":"BadRequest"}}'
     ),
+    "{'code': 'InvalidParameter', 'message': 'Input length 203743 exceeds the maximum length 202752'}",
+    "400 <400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 983616]",
+    '{"code":20015,"message":"number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit."}',
+    '{"error":{"object":"error","message":"The prompt is too long: 40177, model maximum context length: 32767"}}',
     (
-        "{'code': 'InvalidParameter', 'message': 'Input length 203743 exceeds the maximum length 202752'}",
-        (203743, 202752),
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1000 `inputs` tokens "
+        "and 1024 `max_new_tokens`"
     ),
-    ("400 <400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 983616]", (None, 983616)),
+    "Input validation error: `inputs` must have less than 1024 tokens. Given: 1168.",
     (
-        '{"code":20015,"message":"number of input tokens (204703) has exceeded max_prompt_tokens (202752) limit."}',
-        (204703, 202752),
+        "CohereError: too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - "
+        "received 6354. Try using a shorter prompt or a smaller max_tokens value."
     ),
-    (
-        '{"error":{"object":"error","message":"The prompt is too long: 40177, model maximum context length: 32767"}}',
-        (40177, 32767),
-    ),
-    (
-        (
-            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 1512. Given: 1000 `inputs` tokens "
-            "and 1024 `max_new_tokens`"
-        ),
-        (1000, 1512),
-    ),
-    ("Input validation error: `inputs` must have less than 1024 tokens. Given: 1168.", (1168, 1024)),
-    (
-        (
-            "CohereError: too many tokens: total number of tokens (prompt and prediction) cannot exceed 2048 - "
-            "received 6354. Try using a shorter prompt or a smaller max_tokens value."
-        ),
-        (6354, 2048),
-    ),
-    ("litellm.ContextWindowExceededError: AnthropicError - the messages do not fit", NONE),
+    "litellm.ContextWindowExceededError: AnthropicError - the messages do not fit",
 )
 
 PLAIN = (
@@ -288,16 +201,14 @@ def get_row_names(rows: tuple[ErrorPattern, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"), list(zip(_OVERFLOW_ROWS, OVERFLOWS, strict=True)), ids=get_row_names(_OVERFLOW_ROWS)
+    ("row", "text"), list(zip(_OVERFLOW_ROWS, OVERFLOWS, strict=True)), ids=get_row_names(_OVERFLOW_ROWS)
 )
-def test_each_overflow_is_recognised_with_its_sizes(row: ErrorPattern, said: tuple[str, Sizes]) -> None:
-    text, expected = said
+def test_each_overflow_is_recognised(row: ErrorPattern, text: str) -> None:
     assert row.pattern.search(" ".join(text.split())), "the row's own text"
     assert is_overflow(text)
     assert is_overflow(text, status=400)
     assert is_overflow(f"litellm.BadRequestError: {text}\nReceived Model Group=m".upper()), "in another wrapping"
     assert not is_overflow(text, status=429)
-    assert parse_sizes(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -308,7 +219,6 @@ def test_each_look_alike_is_no_overflow_whatever_the_status(row: ErrorPattern, t
     assert not is_overflow(text)
     assert not is_overflow(text, status=413)
     assert not is_overflow(f"{text} (prompt is too long: 3 tokens > 2 maximum)"), "a look-alike wins"
-    assert parse_sizes(text) == NONE
 
 
 @pytest.mark.parametrize(
@@ -326,16 +236,15 @@ def test_a_413_is_one_without_a_word_from_the_provider(text: str) -> None:
 
 
 def test_other_wordings_of_known_rows() -> None:
-    assert parse_sizes(
+    assert is_overflow(
         "This model's maximum context length is 8191 tokens, however you requested 8238 tokens (8238 in your prompt; 0 "
         "for the completion). Please reduce your prompt; or completion length."
-    ) == (8238, 8191)
-    assert parse_sizes(
+    )
+    assert is_overflow(
         "'max_tokens' or 'max_completion_tokens' is too large: 64000. This model's maximum context length is 64001 "
         "tokens and your request has 24235 input tokens (64000 > 64001 - 24235)."
-    ) == (24235, 64001), "the prompt fits: it is the answer asked for that does not"
+    ), "the prompt fits: it is the answer asked for that does not"
     assert is_overflow("The input token count exceeds the maximum number of tokens allowed (1048576).")
-    assert parse_sizes("prompt is too long: " + "9" * 5000 + " tokens > 200000 maximum") == NONE, "no number of a model"
 
 
 def test_each_row_says_where_it_was_seen() -> None:
@@ -343,7 +252,6 @@ def test_each_row_says_where_it_was_seen() -> None:
     for row in ERROR_PATTERNS:
         assert re.fullmatch(rf"{issue}(, {issue})*|[A-Z][\w ]+: .+", row.evidence), row
         assert row.provider
-        assert set(row.pattern.groupindex) <= {"sent", "tools", "limit"}
     assert len({row.pattern.pattern for row in ERROR_PATTERNS}) == len(ERROR_PATTERNS)
 
 
@@ -351,11 +259,8 @@ def test_each_row_says_where_it_was_seen() -> None:
 def test_words_without_a_phrase_of_the_table_are_no_overflow(words: list[str]) -> None:
     text = " ".join(words)
     assert not is_overflow(text)
-    assert parse_sizes(text) == NONE
 
 
 @given(st.text(st.characters(exclude_categories=("L", "N", "Cs")), max_size=60), st.sampled_from(OVERFLOWS))
-def test_what_stands_around_a_text_changes_nothing(noise: str, said: tuple[str, Sizes]) -> None:
-    text, expected = said
+def test_what_stands_around_a_text_changes_nothing(noise: str, text: str) -> None:
     assert is_overflow(f"{noise} {text} {noise}")
-    assert parse_sizes(f"{noise} {text} {noise}") == expected

@@ -11,9 +11,8 @@ import msgspec
 from tenfold.cli.console import print_table, shorten_id, show
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
-from tenfold.record.block import MUST_KEEP, ModelCost
+from tenfold.record.block import MUST_KEEP, ModelCost, add_costs
 from tenfold.session import Session
-from tenfold.summarize.ladder import add_costs
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.trigger.limits import Decision
 

@@ -23,11 +23,11 @@ from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.plan.stages.condense import BATCHES, SUMMARY
 from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
-from tenfold.record.block import Block, BlockPart, Replacement, Substitute
+from tenfold.record.block import Block, BlockPart, Replacement, Substitute, add_costs
 from tenfold.record.entry import Attempt, get_message
 from tenfold.record.message import get_text
 from tenfold.summarize.fill import FillRequest, build_job, build_summary_message
-from tenfold.summarize.ladder import PROMPT_FIELDS, OnFailure, SummaryResult, SummarySettings, add_costs
+from tenfold.summarize.ladder import PROMPT_FIELDS, OnFailure, SummaryResult, SummarySettings
 from tenfold.summarize.visible_text import get_narrative, is_shown_again
 from tenfold.summarize.writer import WritingJob
 from tenfold.view.fold import View

@@ -63,6 +63,11 @@ class SessionFormat(Protocol):
         """Renders the session's own part of a file: `info.prefix`, the items, `info.suffix`."""
         ...
 
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds the info of a session that came from another format: the bytes around its items in a new file."""
+        ...
+
     def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders a whole file that holds only this session. Untouched entries keep their original bytes."""
-        ...
+        info = info if info.format == self.name else self.build_info(info.id)
+        return info.standalone_prefix + self.render_body(info, items) + info.standalone_suffix

@@ -13,27 +13,23 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.errors import UnknownRole
-from tenfold.formats.base import ExportItem, ParsedSession
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_lines import (
-    SKIP_HINT,
-    JsonLine,
-    add_damaged_line,
-    parse_lines,
-    sort_and_mark_damaged,
-    sort_parents_first,
-)
-from tenfold.formats.json_spans import find_member
+from tenfold.formats.json_items import JsonItem
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines
 from tenfold.formats.parent_links import LinkFields, link_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_micros, parse_token_count
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, NativeBytes, Origin, get_text
 from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRE_BY_FORMAT
+from tenfold.wire.splice import find_span
 
 FORMAT = "claude-code"
+_WIRE = WIRE_BY_FORMAT[FORMAT]
 _LINK_FIELDS = LinkFields("uuid", "parentUuid", 36)
 _MESSAGE_TYPES = ("user", "assistant")
 _OUTPUT_PREFIXES = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
@@ -48,7 +44,7 @@ _HARNESS_PREFIXES = (
 )
 
 
-def _get_ids(line: JsonLine) -> tuple[str, str | None]:
+def _get_ids(line: JsonItem) -> tuple[str, str | None]:
     value = line.value
     parent = value.get("parentUuid")
     if not parent and value.get("subtype") == "compact_boundary":
@@ -56,7 +52,7 @@ def _get_ids(line: JsonLine) -> tuple[str, str | None]:
     return str(value.get("uuid") or ""), parent if isinstance(parent, str) else None
 
 
-class ClaudeCode:
+class ClaudeCode(SessionFormat):
     """Reads and writes Claude Code sessions."""
 
     name = FORMAT
@@ -73,85 +69,74 @@ class ClaudeCode:
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the main session, then one session for each sidechain."""
-        before, parsed, after = parse_lines(data, file=file, skip_damaged=skip_damaged)
-        if skip_damaged:
-            parsed = [_check_role(line, file, skip_damaged=True) for line in parsed]
-        ordered = (
-            sort_and_mark_damaged(parsed, _get_ids, file=file)
-            if skip_damaged
-            else sort_parents_first(parsed, _get_ids, file=file, can_lack_parents=True)
-        )
-        if not skip_damaged:
-            for line in ordered:
-                _check_role(line, file, skip_damaged=False)
-        return _ClaudeCodeParser(ordered).parse_sessions(SessionInfo("", FORMAT, file, prefix=before, suffix=after))
+        source = LineFile(data, file=file, skip_damaged=skip_damaged)
+        source.lines = [_check_role(line, source) for line in source.lines]
+        source.sort_parents_first(_get_ids, can_lack_parents=True)
+        info = SessionInfo("", FORMAT, file, prefix=source.before, suffix=source.after)
+        return _ClaudeCodeParser(source.lines, file).parse_sessions(info)
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
-        output = link_pieces(
-            build_pieces(items, (FORMAT,)), _LINK_FIELDS, lambda piece, parent: _render_line(info, piece, parent)
-        )
-        return join_lines(info.prefix, output, info.suffix)
+        pieces = build_pieces(items, FORMAT)
+        return join_lines(info, link_pieces(pieces, _LINK_FIELDS, lambda piece: _render_line(info, piece)))
 
-    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders a session file with this one session or sidechain."""
-        if info.format != FORMAT:
-            info = SessionInfo(info.id, FORMAT, standalone_suffix=b"\n")
-        return info.standalone_prefix + self.render_body(info, items) + info.standalone_suffix
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds a file without a header."""
+        return SessionInfo(session_id, FORMAT, standalone_suffix=b"\n")
 
 
-def _check_role(line: JsonLine, file: str, *, skip_damaged: bool) -> JsonLine:
-    """Checks the role of a line's message. An unknown role is an error, or marks the line as damaged."""
+def _check_role(line: JsonItem, source: LineFile) -> JsonItem:
     value = line.value
     message = value.get("message")
     if value.get("type") not in _MESSAGE_TYPES or not isinstance(message, dict):
         return line
     role = message.get("role")
-    if role in ("user", "assistant", "system"):
-        return line
-    problem = f"line {line.number}: {role!r} is not a role of the claude-code format"
-    if not skip_damaged:
-        raise UnknownRole(f"{file}: {problem}; {SKIP_HINT}")
-    return JsonLine(line.number, line.lead, line.raw, line.text, {}, problem)
+    return line if role in ("user", "assistant", "system") else source.reject_role(line, role, FORMAT)
 
 
-class _MessageSlice(Struct, frozen=True):
-    """The bytes of a line's message, and the bytes before and after them in the line."""
+class _Place(Struct, frozen=True):
+    """Where a line stands: its sidechain, its index in the file's order of parents first, and its message's id."""
 
-    prefix: bytes
-    raw: bytes
-    suffix: bytes
+    chain: str = ""
+    index: int = -1
+    message_id: str = ""
 
 
 class _ClaudeCodeParser:
     """Parses one file. It keeps a draft for the main session and one for each sidechain."""
 
-    def __init__(self, lines: Sequence[JsonLine]) -> None:
+    def __init__(self, lines: Sequence[JsonItem], file: str) -> None:
         self.lines = lines
         self.drafts: dict[str, SessionDraft] = {}
-        self._chains: dict[str, str] = {}
-        self._previous: tuple[str, int, str] = ("", -1, "")
         self.title = self.session = self.model = ""
+        self._file = file
+        self._chains: dict[str, str] = {}
+        self._previous = _Place()
 
     def parse_sessions(self, info: SessionInfo) -> list[ParsedSession]:
         """Parses all sessions of the file."""
-        pairs = [(i, s) for i, line in enumerate(self.lines) if (s := _find_message_slice(line)) is not None]
-        messages = dict(
-            zip((i for i, _ in pairs), decode_messages("anthropic", [s.raw for _, s in pairs]), strict=True)
-        )
-        slices = dict(pairs)
+        spans = {i: span for i, line in enumerate(self.lines) if (span := _find_message(line)) is not None}
+        raws = [self.lines[i].raw[start:end] for i, (start, end) in spans.items()]
+        messages = dict(zip(spans, decode_messages(_WIRE, raws), strict=True))
         for index, line in enumerate(self.lines):
             chain = self._find_chain(line)
-            draft = self.drafts.setdefault(chain, SessionDraft())
-            draft.line_number = line.number
+            draft = self.drafts.setdefault(chain, SessionDraft(self._file))
+            own, parent = _get_ids(line)
+            draft.start_item(line.number, source_id=own, timestamp=line.value.get("timestamp"))
             self._note_metadata(line)
             if line.problem:
-                add_damaged_line(draft, line, FORMAT)
+                draft.add_damaged(line.problem, line.to_native(FORMAT))
             elif index in messages:
-                self._add_messages(draft, index, messages[index], slices[index])
+                start, end = spans[index]
+                native = NativeBytes(FORMAT, line.raw, line.lead, group=own or f"line{line.number}")
+                wrapped = wrap_messages(messages[index].messages, native, line.raw[:start], line.raw[end:])
+                self._add_messages(draft, index, [_with_true_origin(m, line.value) for m in wrapped])
+            elif own:
+                draft.set_parent(parent)
+                draft.add_custom(_get_kind(line), line.to_native(FORMAT))
             else:
-                self._add_custom(draft, line)
-            self._previous = (chain, index, _get_message_id(line))
+                draft.add_unlinked(_get_kind(line), line.to_native(FORMAT))
+            self._previous = _Place(chain, index, _get_message_id(line))
         return self._build_sessions(info)
 
     def _build_sessions(self, info: SessionInfo) -> list[ParsedSession]:
@@ -178,7 +163,7 @@ class _ClaudeCodeParser:
             )
         return build_sessions([self.drafts.get(n, SessionDraft()) for n in names], infos)
 
-    def _note_metadata(self, line: JsonLine) -> None:
+    def _note_metadata(self, line: JsonItem) -> None:
         value = line.value
         self.session = str(value.get("sessionId") or "") or self.session
         match value:
@@ -187,90 +172,57 @@ class _ClaudeCodeParser:
             case {"message": {"model": str(model)}} if model != "<synthetic>":
                 self.model = model
 
-    def _find_chain(self, line: JsonLine) -> str:
+    def _find_chain(self, line: JsonItem) -> str:
         """Finds the sidechain of a line. Its name is the agent's id or its first line's id; "" is the main session."""
         value = line.value
         if line.problem or value.get("isSidechain") is not True:
-            return self._previous[0] if not value.get("uuid") and self._previous[0] in self.drafts else ""
+            return self._previous.chain if not value.get("uuid") and self._previous.chain in self.drafts else ""
         own, parent = _get_ids(line)
         chain = str(value.get("agentId") or "") or self._chains.get(parent or "") or own
         self._chains[own] = chain
         return chain
 
-    def _add_messages(
-        self, draft: SessionDraft, index: int, messages: list[Message], message_slice: _MessageSlice
-    ) -> None:
+    def _add_messages(self, draft: SessionDraft, index: int, messages: Sequence[Message]) -> None:
         line = self.lines[index]
-        value = line.value
-        own, parent = _get_ids(line)
-        native = NativeBytes(FORMAT, line.raw, line.lead, group=own or f"line{line.number}")
-        wrapped_messages = [
-            _with_true_origin(m, value)
-            for m in wrap_messages(messages, native, message_slice.prefix, message_slice.suffix)
-        ]
-        if value.get("isCompactSummary") is True and draft.has_source(parent or ""):
-            draft.add_custom(
-                "compact_summary",
-                line.to_native(FORMAT),
-                parent_key=draft.resolve_parent(parent),
-                source_id=own,
-                time=parse_micros(value.get("timestamp")),
-            )
-            return
-        if len(wrapped_messages) == 1 and self._is_continuation(draft, index, parent):
-            draft.extend_last(wrapped_messages[0], source_id=own, usage=_parse_usage(value))
-            return
-        at = draft.resolve_parent(parent) if draft.entries else None
-        draft.add_messages(
-            wrapped_messages,
-            parent_key=at,
-            source_id=own,
-            time=parse_micros(value.get("timestamp")),
-            usage=_parse_usage(value),
-        )
+        parent = _get_ids(line)[1]
+        if line.value.get("isCompactSummary") is True and draft.has_source(parent or ""):
+            draft.set_parent(parent)
+            draft.add_custom("compact_summary", line.to_native(FORMAT))
+        elif len(messages) == 1 and self._is_continuation(draft, index, parent):
+            draft.extend_newest(messages[0], _parse_usage(line.value))
+        else:
+            draft.set_parent(parent)
+            draft.add_messages(messages, _parse_usage(line.value))
 
     def _is_continuation(self, draft: SessionDraft, index: int, parent: str | None) -> bool:
         """Returns whether a line continues the message of the line directly before it."""
-        chain, last_index, last_message_id = self._previous
+        previous, newest = self._previous, draft.newest_entry
         message_id = _get_message_id(self.lines[index])
-        last = draft.entries[-1] if draft.entries else None
         return (
             message_id != ""
-            and message_id == last_message_id
-            and last_index == index - 1
-            and self.drafts.get(chain) is draft
-            and self.lines[index].number > self.lines[last_index].number
-            and isinstance(last, MessageEntry)
-            and last.source_id == parent
-            and last.message.native is not None
-            and last.message.native.count == 1
+            and message_id == previous.message_id
+            and previous.index == index - 1
+            and self.drafts.get(previous.chain) is draft
+            and self.lines[index].number > self.lines[previous.index].number
+            and isinstance(newest, MessageEntry)
+            and newest.source_id == parent
+            and newest.message.native is not None
+            and newest.message.native.count == 1
         )
 
-    def _add_custom(self, draft: SessionDraft, line: JsonLine) -> None:
-        value = line.value
-        own, parent = _get_ids(line)
-        kind = str(value.get("type") or "unknown")
-        kind = f"{kind}:{value['subtype']}" if value.get("subtype") else kind
-        time = parse_micros(value.get("timestamp"))
-        if own:
-            at = draft.resolve_parent(parent) if draft.entries else None
-            draft.add_custom(kind, line.to_native(FORMAT), parent_key=at, source_id=own, time=time)
-        else:
-            draft.add_unlinked(kind, line.to_native(FORMAT), time=time)
+
+def _find_message(line: JsonItem) -> tuple[int, int] | None:
+    """Finds the start and end of the message in a line."""
+    has_message = line.value.get("type") in _MESSAGE_TYPES and isinstance(line.value.get("message"), dict)
+    return find_span(line.raw, "message") if has_message else None
 
 
-def _find_message_slice(line: JsonLine) -> _MessageSlice | None:
-    value = line.value
-    if value.get("type") not in _MESSAGE_TYPES or not isinstance(value.get("message"), dict):
-        return None
-    span = find_member(line.text, 0, "message")
-    if span is None:
-        return None
-    text = line.text
-    return _MessageSlice(text[: span.start].encode(), text[span.start : span.end].encode(), text[span.end :].encode())
+def _get_kind(line: JsonItem) -> str:
+    kind = str(line.value.get("type") or "unknown")
+    return f"{kind}:{line.value['subtype']}" if line.value.get("subtype") else kind
 
 
-def _get_message_id(line: JsonLine) -> str:
+def _get_message_id(line: JsonItem) -> str:
     match line.value:
         case {"type": "assistant", "message": {"id": str(own)}}:
             return own
@@ -303,15 +255,15 @@ def _parse_usage(value: dict[str, Any]) -> Usage | None:
     return None
 
 
-def _render_line(info: SessionInfo, piece: OutputPiece, parent: str) -> bytes:
+def _render_line(info: SessionInfo, piece: OutputPiece) -> bytes:
     """Renders a new line for messages that Tenfold wrote or changed, with ids that keep the chain intact."""
-    raw_messages = encode_messages("anthropic", piece.messages)
+    raw_messages = encode_messages(_WIRE, piece.messages)
     if not raw_messages:
         return b""
     message = _merge_messages(raw_messages)
     session, _, agent = (info.source_id or info.id).partition("/")
     line = {
-        "parentUuid": parent or None,
+        "parentUuid": piece.parent_id or None,
         "isSidechain": bool(agent),
         "sessionId": session,
         "type": message["role"],
@@ -320,7 +272,7 @@ def _render_line(info: SessionInfo, piece: OutputPiece, parent: str) -> bytes:
     }
     if agent:
         line["agentId"] = agent
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return dump_json(line, compact=True)
 
 
 def _merge_messages(raw_messages: Sequence[bytes]) -> dict[str, Any]:

@@ -10,21 +10,26 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
-from tenfold.formats.base import ExportItem, ParsedSession
-from tenfold.formats.envelopes import RESPONSES_WIRE, decode_messages, encode_messages, is_continuation, wrap_messages
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_lines import SKIP_HINT, JsonLine, add_damaged_line, parse_lines
-from tenfold.formats.json_spans import find_member
+from tenfold.formats.json_items import JsonItem
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.message_parts import dump_json
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_micros, parse_token_count
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, NativeBytes, Text, get_tool_result
 from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRE_BY_FORMAT
+from tenfold.wire.splice import find_span
 
 FORMAT = "codex"
+_WIRE = WIRE_BY_FORMAT[FORMAT]
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEM_TYPES = (
     "message",
@@ -39,7 +44,7 @@ _ITEM_TYPES = (
 )
 
 
-class Codex:
+class Codex(SessionFormat):
     """Reads and writes Codex rollout files of both layouts."""
 
     name = FORMAT
@@ -60,123 +65,137 @@ class Codex:
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the one session of the file."""
-        before, parsed, after = parse_lines(data, file=file, skip_damaged=skip_damaged)
-        header: dict[str, Any] = {}
-        if parsed and (parsed[0].value.get("type") == "session_meta" or _is_old_header(parsed[0].value)):
-            payload = parsed[0].value.get("payload")
-            header = payload if isinstance(payload, dict) else parsed[0].value
-            before += parsed[0].raw
-            parsed = parsed[1:]
-        parser = _CodexParser(file, skip_damaged=skip_damaged)
-        for line in parsed:
+        source = LineFile(data, file=file, skip_damaged=skip_damaged)
+        header = source.take_header(lambda value: value.get("type") == "session_meta" or _is_old_header(value))
+        payload = header.get("payload")
+        parser = _CodexParser(source)
+        for line in source.lines:
             parser.add_line(line)
-        parser.flush_events()
-        session_id = str(header.get("id") or "")
+        parser.flush()
+        session_id = str((payload if isinstance(payload, dict) else header).get("id") or "")
         info = SessionInfo(
-            session_id, FORMAT, file, "", parser.model, source_id=session_id, prefix=before, suffix=after
+            session_id, FORMAT, file, "", parser.model, source_id=session_id, prefix=source.before, suffix=source.after
         )
         return build_sessions([parser.draft], [info])
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
-        old = b'"session_meta"' not in info.prefix
-        output = render_pieces(build_pieces(items, (FORMAT,)), lambda piece, _: _render_lines(piece, is_old_layout=old))
-        return join_lines(info.prefix, output, info.suffix)
+        is_old_layout = b'"session_meta"' not in info.prefix
 
-    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders a rollout file. A session from another format gets a new header."""
-        if info.format != FORMAT:
-            meta = {"type": "session_meta", "payload": {"id": info.id}}
-            info = SessionInfo(info.id, FORMAT, prefix=json.dumps(meta, ensure_ascii=False).encode(), suffix=b"\n")
-        return self.render_body(info, items)
+        def render_lines(piece: OutputPiece) -> bytes:
+            raws = encode_messages(_WIRE, piece.messages)
+            return b"\n".join(
+                raw if is_old_layout else b'{"type":"response_item","payload":' + raw + b"}" for raw in raws
+            )
+
+        return join_lines(info, render_pieces(build_pieces(items, FORMAT), render_lines))
+
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds a new header."""
+        header = dump_json({"type": "session_meta", "payload": {"id": session_id}})
+        return SessionInfo(session_id, FORMAT, prefix=header, suffix=b"\n")
 
 
 def _is_old_header(value: dict[str, Any]) -> bool:
     return "type" not in value and "role" not in value and "id" in value and "timestamp" in value
 
 
-class _CodexParser:
-    """Parses one file. Event lines wait until it is clear whether the answer before them continues after them."""
+class _PendingLine(Struct, frozen=True):
+    """A line that waits: `line.raw[start:end]` is its Responses item. An event line has none."""
 
-    def __init__(self, file: str, *, skip_damaged: bool) -> None:
-        self.file = file
-        self.skip_damaged = skip_damaged
+    line: JsonItem
+    start: int = 0
+    end: int = 0
+
+    @property
+    def item(self) -> bytes:
+        return self.line.raw[self.start : self.end]
+
+
+class _CodexParser:
+    """Parses one file. Items and the event lines between them wait until it is clear which of them are one answer."""
+
+    def __init__(self, source: LineFile) -> None:
         self.draft = SessionDraft()
         self.model = ""
-        self._waiting_events: list[JsonLine] = []
+        self._source = source
+        self._pending: list[_PendingLine] = []
 
-    def add_line(self, line: JsonLine) -> None:
+    def add_line(self, line: JsonItem) -> None:
         """Adds the next line."""
         value = line.value
         kind = str(value.get("type") or value.get("record_type") or ("message" if "role" in value else "unknown"))
+        payload = value.get("payload")
         if line.problem:
-            self.flush_events()
-            self.draft.line_number = line.number
-            add_damaged_line(self.draft, line, FORMAT)
+            self.flush()
+            self.draft.start_item(line.number)
+            self.draft.add_damaged(line.problem, line.to_native(FORMAT))
         elif kind == "event_msg":
-            self._waiting_events.append(line)
-        elif kind == "response_item" and isinstance(value.get("payload"), dict):
-            self._add_item(line, value["payload"], "payload")
+            self._pending.append(_PendingLine(line))
+        elif kind == "response_item" and isinstance(payload, dict):
+            item_type = payload.get("type", "message")
+            span = find_span(line.raw, "payload")
+            if item_type in _ITEM_TYPES and span is not None:
+                self._add_item(_PendingLine(line, *span), payload)
+            else:
+                self.flush()
+                self._add_custom(line, f"response_item:{item_type}")
         elif kind in _ITEM_TYPES:
-            self._add_item(line, value, "")
+            self._add_item(_PendingLine(line, 0, len(line.raw)), value)
         else:
-            self.flush_events()
+            self.flush()
             self._add_custom(line, kind)
 
-    def flush_events(self) -> None:
-        """Adds the waiting event lines as entries of their own, because no answer continues after them."""
-        for line in self._waiting_events:
-            self._add_custom(line, "event_msg")
-        self._waiting_events = []
-
-    def _add_item(self, line: JsonLine, payload: dict[str, Any], key: str) -> None:
-        if payload.get("type", "message") not in _ITEM_TYPES:
-            self.flush_events()
-            self._add_custom(line, f"response_item:{payload.get('type')}")
-            return
-        span = find_member(line.text, 0, key) if key else None
-        raw = line.text[span.start : span.end].encode() if span is not None else line.raw
+    def _add_item(self, pending: _PendingLine, item: dict[str, Any]) -> None:
         try:
-            messages = [_unpack_output(m) for m in decode_messages(RESPONSES_WIRE, [raw])[0]]
-        except UnknownRole as exc:
-            problem = f"line {line.number}: {payload.get('role')!r} is not a role of the codex format"
-            if not self.skip_damaged:
-                raise UnknownRole(f"{self.file}: {problem}; {SKIP_HINT}") from exc
-            self.add_line(replace(line, value={}, problem=problem))
-            return
-        prefix = line.text[: span.start].encode() if span is not None else b""
-        suffix = line.text[span.end :].encode() if span is not None else b""
-        native = NativeBytes(FORMAT, line.raw, line.lead, group=f"line{line.number}")
-        wrapped_messages = wrap_messages(messages, native, prefix, suffix)
-        if is_continuation(self.draft, wrapped_messages):
-            lead = b"".join(w.lead + w.raw for w in self._waiting_events) + line.lead
-            joined = replace(wrapped_messages[0], native=replace(native, lead=lead, group=""))
-            usage = next((u for w in reversed(self._waiting_events) if (u := _parse_usage(w.value, self.model))), None)
-            self._waiting_events = []
-            self.draft.extend_last(joined, usage=usage)
-            return
-        self.flush_events()
-        self.draft.line_number = line.number
+            if item.get("type", "message") == "message":
+                list(decode_messages(_WIRE, [pending.item]))
+        except UnknownRole:
+            self.add_line(self._source.reject_role(pending.line, item.get("role"), FORMAT))
+        else:
+            self._pending.append(pending)
+
+    def flush(self) -> None:
+        """Adds the waiting lines: each message with the event lines inside it, and the other event lines."""
+        pending, self._pending = self._pending, []
+        places = [place for place, each in enumerate(pending) if each.end]
+        done = 0
+        for decoded in decode_messages(_WIRE, [pending[place].item for place in places]):
+            own, places = places[: decoded.item_count], places[decoded.item_count :]
+            self._add_events(pending[done : own[0]])
+            done = own[-1] + 1
+            self._add_messages(decoded.messages, pending[own[0] : done])
+        self._add_events(pending[done:])
+
+    def _add_events(self, events: Sequence[_PendingLine]) -> None:
+        for event in events:
+            self._add_custom(event.line, "event_msg")
+
+    def _add_messages(self, messages: Sequence[Message], pending: Sequence[_PendingLine]) -> None:
+        first = pending[0]
+        line = first.line
+        body = line.raw + b"".join(each.line.lead + each.line.raw for each in pending[1:])
+        native = NativeBytes(FORMAT, body, line.lead, group=f"line{line.number}")
+        usages = [usage for each in pending if (usage := _parse_usage(each.line.value, self.model)) is not None]
+        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"))
         self.draft.add_messages(
-            wrapped_messages, parent_key=self.draft.last_key, time=parse_micros(line.value.get("timestamp"))
+            wrap_messages(
+                [_unpack_output(m) for m in messages], native, line.raw[: first.start], line.raw[first.end :]
+            ),
+            usages[-1] if usages else None,
         )
 
-    def _add_custom(self, line: JsonLine, kind: str) -> None:
-        value, draft = line.value, self.draft
-        draft.line_number = line.number
-        time = parse_micros(value.get("timestamp"))
-        native = line.to_native(FORMAT)
-        payload = value.get("payload")
-        payload = payload if isinstance(payload, dict) else {}
-        if kind == "turn_context" and isinstance(payload.get("model"), str):
-            self.model = payload["model"]
-            draft.add_setting("model", self.model, native, parent_key=draft.last_key, source_id="", time=time)
-            return
-        name = f"{kind}:{payload['type']}" if kind == "event_msg" and "type" in payload else kind
-        draft.add_custom(name, native, parent_key=draft.last_key, time=time)
-        usage = _parse_usage(value, self.model)
-        if usage is not None:
-            draft.set_usage(usage)
+    def _add_custom(self, line: JsonItem, kind: str) -> None:
+        self.draft.start_item(line.number, timestamp=line.value.get("timestamp"))
+        match line.value.get("payload"):
+            case {"model": str(model)} if kind == "turn_context":
+                self.model = model
+                self.draft.add_setting("model", model, line.to_native(FORMAT))
+                return
+            case {"type": event_type} if kind == "event_msg":
+                kind = f"{kind}:{event_type}"
+        self.draft.add_custom(kind, line.to_native(FORMAT))
+        self.draft.set_usage(_parse_usage(line.value, self.model))
 
 
 def _unpack_output(message: Message) -> Message:
@@ -204,8 +223,3 @@ def _parse_usage(value: dict[str, Any], model: str) -> Usage | None:
             cached = parse_token_count(rest.get("cached_input_tokens"))
             return Usage(prompt, parse_token_count(rest.get("output_tokens")), cached, 0, model) if prompt > 0 else None
     return None
-
-
-def _render_lines(piece: OutputPiece, *, is_old_layout: bool) -> bytes:
-    raw_items = encode_messages(RESPONSES_WIRE, piece.messages)
-    return b"\n".join(raw if is_old_layout else b'{"type":"response_item","payload":' + raw + b"}" for raw in raw_items)

@@ -5,52 +5,28 @@ The wire formats decode and encode the messages; this module adds the bytes of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.formats.session_draft import SessionDraft
-from tenfold.record.entry import MessageEntry
-from tenfold.record.message import Message, NativeBytes, OpaquePart
-from tenfold.wire import WIRES
-
-RESPONSES_WIRE = "openai-responses"
-_SEPARATE_ITEMS = ("compaction", "compaction_summary", "compaction_trigger", "additional_tools")
+from tenfold.record.message import Message, NativeBytes
+from tenfold.wire import PROFILES, count_items, get_wire
 
 
-def decode_messages(wire: str, items: Sequence[bytes]) -> list[list[Message]]:
-    """Decodes native messages. Returns for each one the list of messages it holds.
+class DecodedMessage(Struct, frozen=True):
+    """A native message, which may consist of several items (an answer of OpenAI Responses), as `messages` of ours."""
 
-    Responses items are decoded one by one; `is_continuation` tells which of them belong to one answer.
-    """
-    if wire == RESPONSES_WIRE:
-        return [WIRES[wire].decode([item]) for item in items]
-    out: list[list[Message]] = []
-    messages = iter(WIRES[wire].decode(items))
-    for _ in items:
-        first = next(messages)
+    item_count: int
+    messages: list[Message]
+
+
+def decode_messages(wire: str, items: Sequence[bytes]) -> Iterator[DecodedMessage]:
+    """Decodes native messages in order. Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object."""
+    messages = iter(get_wire(wire).decode(items))
+    for first in messages:
         count = first.native.count if first.native is not None else 1
-        out.append([first, *(next(messages) for _ in range(count - 1))])
-    return out
-
-
-def is_continuation(draft: SessionDraft, messages: Sequence[Message]) -> bool:
-    """Returns whether a Responses item continues the answer that the draft ends with."""
-    last = draft.entries[-1] if draft.entries else None
-    if not isinstance(last, MessageEntry) or len(messages) != 1:
-        return False
-    old = last.message
-    is_single = old.native is not None and old.native.count == 1
-    return (
-        is_single
-        and old.role == messages[0].role == "assistant"
-        and not (_is_separate(old) or _is_separate(messages[0]))
-    )
-
-
-def _is_separate(message: Message) -> bool:
-    first = message.parts[0] if message.parts else None
-    return isinstance(first, OpaquePart) and first.kind in _SEPARATE_ITEMS
+        yield DecodedMessage(count_items(first), [first, *(next(messages) for _ in range(count - 1))])
 
 
 def wrap_messages(
@@ -90,8 +66,6 @@ def encode_messages(wire: str, messages: Sequence[Message]) -> list[bytes]:
     System messages become user messages if the wire format keeps them outside the list. Messages that the wire format
     would add at the beginning of a list are left out.
     """
-    has_system_field = wire in ("anthropic", "gemini")
-    plain = [
-        replace(m, native=None, role="user" if has_system_field and m.role == "system" else m.role) for m in messages
-    ]
-    return [item.raw for item in WIRES[wire].encode(plain).items if item.indices]
+    is_folded = PROFILES[wire].system_apart
+    plain = [replace(m, native=None, role="user" if is_folded and m.role == "system" else m.role) for m in messages]
+    return [item.raw for item in get_wire(wire).encode(plain).items if item.indices]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
 
-from tenfold.formats.json_spans import parse_members, parse_value
+from tenfold.wire.splice import iterate_members, slice_array
 
+_DECODER = json.JSONDecoder()
 _MAX_LINES = 20
 _MAX_ITEMS = 10_000
 
@@ -33,63 +35,37 @@ class FileShape(Struct, frozen=True):
 @lru_cache(maxsize=2)
 def inspect_shape(head: bytes) -> FileShape:
     """Returns the shape of a file, as far as the given bytes show it. Damage is ignored here; `read` reports it."""
-    text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-    if text.startswith("["):
-        return FileShape(items=tuple(_parse_first_items(text)))
-    if not text.startswith("{"):
+    data = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if data.startswith(b"["):
+        elements = map(_parse_or_none, slice_array(data, is_partial=True).items[:_MAX_ITEMS])
+        return FileShape(items=tuple(takewhile(lambda value: value is not None, elements)))
+    if not data.startswith(b"{"):
         return FileShape()
+    text = data.decode("utf-8", "replace")
     try:
-        first = parse_value(text, 0)
-    except ValueError:
-        first = None
-    if first is not None and text[first.end :].strip():
-        return FileShape(lines=tuple(_parse_line_objects(text)))
-    if first is None and "\n{" in text and (found := _parse_line_objects(text)):
-        return FileShape(lines=tuple(found))
-    top = {m.key: m.value for m in parse_members(text, 0)} if first is not None else _parse_cut_object(text)
+        first, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        first, end = None, 0
+    has_lines = b"\n{" in data if first is None else text[end:].strip() != ""
+    lines = _parse_line_objects(data) if has_lines else ()
+    if lines or (has_lines and first is not None):
+        return FileShape(lines=lines)
+    top = first if first is not None else _parse_cut_object(data)
     return FileShape(lines=(top,), members=top)
 
 
-def _parse_line_objects(text: str) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
-    for line in text.split("\n", _MAX_LINES)[:_MAX_LINES]:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            out.append(value)
-    return out
+def _parse_or_none(raw: bytes) -> Any:  # noqa: ANN401 - whatever the file holds
+    try:
+        return json.loads(raw.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
 
 
-def _parse_first_items(text: str) -> list[Any]:
-    out: list[Any] = []
-    at = 1
-    while len(out) < _MAX_ITEMS:
-        while text[at : at + 1] in {" ", "\t", "\r", "\n", ","} and at < len(text):
-            at += 1
-        try:
-            span = parse_value(text, at)
-        except ValueError:
-            break
-        out.append(span.value)
-        at = span.end
-    return out
+def _parse_line_objects(data: bytes) -> tuple[dict[str, Any], ...]:
+    values = map(_parse_or_none, data.split(b"\n", _MAX_LINES)[:_MAX_LINES])
+    return tuple(value for value in values if isinstance(value, dict))
 
 
-def _parse_cut_object(text: str) -> dict[str, Any]:
+def _parse_cut_object(data: bytes) -> dict[str, Any]:
     """Parses the complete members of an object that is cut off. The last key has the value None."""
-    out: dict[str, Any] = {}
-    at = 1
-    while True:
-        while text[at : at + 1] in {" ", "\t", "\r", "\n", ","} and at < len(text):
-            at += 1
-        try:
-            key = parse_value(text, at)
-            at = text.index(":", key.end) + 1
-            out[str(key.value)] = None
-            span = parse_value(text, at)
-        except ValueError:
-            return out
-        out[str(key.value)] = span.value
-        at = span.end
+    return {m.key: _parse_or_none(data[m.start : m.end]) for m in iterate_members(data)}

@@ -11,14 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tenfold.errors import BadInput, UnknownRole
-from tenfold.formats.base import ExportItem, ParsedSession
+from tenfold.errors import UnknownRole
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.json_arrays import ArrayElement, find_array, parse_array
-from tenfold.formats.json_spans import find_member, parse_arguments, parse_document
+from tenfold.formats.json_items import JsonItem, parse_array, parse_document
 from tenfold.formats.message_list import MessageListFormat
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_array, render_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_micros, parse_token_count
+from tenfold.formats.message_parts import dump_json, parse_call, parse_texts, render_call
+from tenfold.formats.output_pieces import OutputPiece, render_array
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import (
     Message,
@@ -26,7 +26,6 @@ from tenfold.record.message import (
     Part,
     Text,
     Thinking,
-    ToolCall,
     ToolResult,
     get_text,
     get_tool_calls,
@@ -49,10 +48,10 @@ def _has_records(shape: FileShape) -> bool:
     return "sessionId" in shape.members and "messages" in shape.members and "projectHash" in shape.members
 
 
-_CONTENTS_FORMAT = MessageListFormat(FORMAT, "gemini", _has_contents)
+_CONTENTS_FORMAT = MessageListFormat(FORMAT, _has_contents)
 
 
-class GeminiCli:
+class GeminiCli(SessionFormat):
     """Reads and writes Gemini CLI checkpoints, scenarios and session files."""
 
     name = FORMAT
@@ -66,14 +65,13 @@ class GeminiCli:
         """Parses the one session of the file."""
         if not _has_records(inspect_shape(data)):
             return _CONTENTS_FORMAT.read(data, file=file, skip_damaged=skip_damaged)
-        text, top = parse_document(data, file)
-        records = parse_array(text, find_array(text, top, "messages", file).start)
-        draft = SessionDraft()
+        top = parse_document(data, file)
+        records = parse_array(data, "messages", file)
+        draft = SessionDraft(file, "record")
         for element in records.elements:
-            draft.line_number = element.number
             _add_record(draft, element, file)
-        session = str(top.value.get("sessionId") or "")
-        title = str(top.value.get("summary") or "")
+        session = str(top.get("sessionId") or "")
+        title = str(top.get("summary") or "")
         return build_sessions(
             [draft],
             [SessionInfo(session, FORMAT, file, title, source_id=session, prefix=records.before, suffix=records.after)],
@@ -83,64 +81,45 @@ class GeminiCli:
         """Renders the session's document."""
         if b'"projectHash"' not in info.prefix + info.suffix:
             return _CONTENTS_FORMAT.render_body(info, items)
-        output = render_pieces(build_pieces(items, (FORMAT,)), lambda piece, _: _render_records(piece))
-        return join_array(info.prefix, output, info.suffix)
+        return render_array(info, items, FORMAT, _render_records)
 
-    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders a session file, or a contents array if the session came from another format."""
-        return self.render_body(info, items) if info.format == FORMAT else _CONTENTS_FORMAT.render_file(info, items)
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds a contents array."""
+        return _CONTENTS_FORMAT.build_info(session_id)
 
 
-def _add_record(draft: SessionDraft, element: ArrayElement, file: str) -> None:
-    value = element.get_object(file)
-    source, time = str(value.get("id") or ""), parse_micros(value.get("timestamp"))
-    if source and draft.has_source(source):
-        raise BadInput(f"{file}: record {element.number}: the id {source!r} was already used; remove one of the two")
-    native = element.to_native(FORMAT)
+def _add_record(draft: SessionDraft, record: JsonItem, file: str) -> None:
+    value = record.get_object(file)
+    source_id = str(value.get("id") or "")
+    draft.start_item(record.number, source_id=source_id, timestamp=value.get("timestamp"))
+    native = record.to_native(FORMAT)
     match value.get("type"):
         case "user":
-            parts = _parse_parts(value.get("content"))
-            text = parts[0].text if parts and isinstance(parts[0], Text) else ""
-            draft.add_messages(
-                [Message("user", parts, find_text_origin(text), native=native)],
-                parent_key=draft.last_key,
-                source_id=source,
-                time=time,
-            )
+            texts = parse_texts(value.get("content"))
+            origin = find_text_origin(texts[0].text if texts else "")
+            draft.add_messages([Message("user", texts, origin, native=native)])
         case "gemini":
-            draft.add_messages(
-                _parse_answer(element, value, source), parent_key=draft.last_key, source_id=source, time=time
-            )
-            _set_usage(draft, value)
-        case kind if kind in _NOTE_TYPES:
-            draft.add_custom(str(kind), native, parent_key=draft.last_key, source_id=source, time=time)
-        case role if "content" in value:
-            raise UnknownRole(f"{file}: record {element.number}: {role!r} is not a type of the gemini-cli format")
+            draft.add_messages(_parse_answer(record, value, source_id or f"{record.number}"))
+            draft.set_usage(_parse_usage(value))
+        case role if "content" in value and role not in _NOTE_TYPES:
+            raise UnknownRole(f"{file}: record {record.number}: {role!r} is not a type of the gemini-cli format")
         case kind:
-            draft.add_custom(str(kind or "unknown"), native, parent_key=draft.last_key, source_id=source, time=time)
+            draft.add_custom(str(kind or "unknown"), native)
 
 
-def _parse_parts(content: object) -> tuple[Part, ...]:
-    if isinstance(content, str):
-        return (Text(content),) if content else ()
-    parts = content if isinstance(content, list) else [content]
-    texts = [p if isinstance(p, str) else p.get("text") for p in parts if isinstance(p, str | dict)]
-    return tuple(Text(t) for t in texts if isinstance(t, str) and t)
-
-
-def _parse_answer(element: ArrayElement, value: dict[str, Any], source_id: str) -> list[Message]:
+def _parse_answer(record: JsonItem, value: dict[str, Any], group: str) -> list[Message]:
     """Parses an answer record to the answer and the tool results that the record holds inside its tool calls."""
     thoughts = [t for t in value.get("thoughts") or () if isinstance(t, dict)]
     thinking = tuple(Thinking(f"{t.get('subject', '')}: {t.get('description', '')}") for t in thoughts)
     calls = [c for c in value.get("toolCalls") or () if isinstance(c, dict)]
-    parts = (*thinking, *_parse_parts(value.get("content")), *map(_parse_call, calls))
-    span = find_member(element.text, 0, "toolCalls")
-    if span is None or all(_parse_result(call) is None for call in calls):
-        return [Message("assistant", parts, "model", native=element.to_native(FORMAT))]
-    inner = parse_array(element.text, span.start)
-    results = [(each, _parse_result(each.value) if isinstance(each.value, dict) else None) for each in inner.elements]
-    group, count = source_id or f"{element.number}", 1 + sum(result is not None for _, result in results)
-    answer = NativeBytes(FORMAT, inner.before, element.lead, group=group, index=0, count=count)
+    parsed_calls = [parse_call(c.get("id"), c.get("name"), c.get("args")) for c in calls]
+    parts: tuple[Part, ...] = (*thinking, *parse_texts(value.get("content")), *parsed_calls)
+    if all(_parse_result(call) is None for call in calls):
+        return [Message("assistant", parts, "model", native=record.to_native(FORMAT))]
+    inner = parse_array(record.raw, "toolCalls", "")
+    results = [(each, _parse_result(each.value)) for each in inner.elements]
+    count = 1 + sum(result is not None for _, result in results)
+    answer = NativeBytes(FORMAT, inner.before, record.lead, group=group, index=0, count=count)
     out = [Message("assistant", parts, "model", native=answer)]
     gap = b""
     for each, result in results:
@@ -157,36 +136,29 @@ def _parse_answer(element: ArrayElement, value: dict[str, Any], source_id: str) 
     return out
 
 
-def _parse_call(call: dict[str, Any]) -> ToolCall:
-    arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
-    return ToolCall(str(call.get("id") or ""), str(call.get("name") or ""), arguments)
-
-
-def _parse_result(call: dict[str, Any]) -> ToolResult | None:
-    result = call.get("result")
-    if result is None:
+def _parse_result(call: object) -> ToolResult | None:
+    result = call.get("result") if isinstance(call, dict) else None
+    if result is None or not isinstance(call, dict):
         return None
-    parts = result if isinstance(result, list) else [result]
-    texts = [_get_response_text(part) for part in parts]
+    texts = [_get_response_text(part) for part in (result if isinstance(result, list) else [result])]
     content = tuple(Text(t) for t in texts if t)
     return ToolResult(str(call.get("id") or ""), str(call.get("name") or ""), content, call.get("status") == "error")
 
 
 def _get_response_text(part: object) -> str:
     match part:
-        case {"functionResponse": {"response": {"output": str(text)}}} | {"text": str(text)}:
+        case {"functionResponse": {"response": {"output": str(text)}}} | {"text": str(text)} | str(text):
             return text
         case {"functionResponse": {"response": response}}:
             return json.dumps(response, ensure_ascii=False)
-    return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+    return json.dumps(part, ensure_ascii=False)
 
 
-def _set_usage(draft: SessionDraft, value: dict[str, Any]) -> None:
-    """Sets the record's usage on the answer, not on the tool results that follow it."""
+def _parse_usage(value: dict[str, Any]) -> Usage | None:
     match value.get("tokens"):
         case {"input": int(prompt), "output": int(output), **rest} if prompt > 0:
-            usage = Usage(prompt, output, parse_token_count(rest.get("cached")), 0, str(value.get("model") or ""))
-            draft.set_usage(usage)
+            return Usage(prompt, output, parse_token_count(rest.get("cached")), 0, str(value.get("model") or ""))
+    return None
 
 
 def _render_records(piece: OutputPiece) -> bytes:
@@ -201,9 +173,7 @@ def _render_records(piece: OutputPiece) -> bytes:
             record |= {
                 "type": "gemini",
                 "content": get_text(message),
-                "toolCalls": [
-                    {"id": c.id, "name": c.name, "args": parse_arguments(c.arguments)} for c in get_tool_calls(message)
-                ],
+                "toolCalls": [render_call(call, "args") for call in get_tool_calls(message)],
             }
         elif result is not None:
             record |= {"type": "gemini", "content": "", "toolCalls": []}
@@ -211,7 +181,7 @@ def _render_records(piece: OutputPiece) -> bytes:
         else:
             record |= {"type": "user", "content": get_text(message)}
         out.append(record)
-    return b",\n".join(json.dumps(r, ensure_ascii=False).encode("utf-8", "replace") for r in out)
+    return b",\n".join(map(dump_json, out))
 
 
 def _attach_result(record: dict[str, Any], result: ToolResult, text: str) -> None:

@@ -1,161 +1,126 @@
-"""Parses files with one JSON object per line: splits the lines, reports damaged ones, and sorts trees."""
+"""Reads files with one JSON object per line: splits the lines, reports damaged ones, and sorts trees."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from tenfold.errors import BadInput, DamagedLine
-from tenfold.formats.json_spans import parse_value
-from tenfold.formats.session_draft import SessionDraft
-from tenfold.record.message import NativeBytes
+from tenfold.errors import DamagedLine, UnknownRole
+from tenfold.formats.json_items import JsonItem, parse_json
+from tenfold.wire.splice import BOM
 
-SKIP_HINT = "fix the line, or pass --skip-damaged to read the file without it"
-
-
-class JsonLine(Struct, frozen=True):
-    """A line: `lead` is the line end and white space before it, `raw` its bytes. A damaged line has a `problem`."""
-
-    number: int
-    lead: bytes
-    raw: bytes
-    text: str
-    value: dict[str, Any]
-    problem: str = ""
-
-    def to_native(self, format: str) -> NativeBytes:
-        """Converts the line to the bytes that an entry keeps."""
-        return NativeBytes(format, self.raw, self.lead)
+_SKIP_HINT = "fix the line, or pass --skip-damaged to read the file without it"
+IdGetter = Callable[[JsonItem], tuple[str, str | None]]
+"""Returns a line's own id ("" if it has none) and its parent's id (or None)."""
 
 
-def parse_lines(data: bytes, *, file: str, skip_damaged: bool) -> tuple[bytes, list[JsonLine], bytes]:
-    """Parses all lines. Returns the bytes before the first line, the lines, and the bytes after the last one.
+class LineFile:
+    """The lines of a file, and the bytes `before` the first and `after` the last one.
 
-    Raises `DamagedLine` at the first line that is not a JSON object. With `skip_damaged` that line has its `problem`
-    set instead.
+    What is wrong with a line is raised as `DamagedLine`, or with `skip_damaged` kept as the line's `problem`.
     """
-    out: list[JsonLine] = []
-    lead, start, number = b"", 0, 0
-    before: bytes | None = None
-    size = len(data)
-    while start < size:
-        number += 1
-        line_end = data.find(b"\n", start)
-        end = size if line_end < 0 else line_end
-        unstripped = data[start:end]
-        raw = unstripped.strip(b" \t\r")
-        if raw.startswith(b"\xef\xbb\xbf") and not out:
-            raw = raw[3:]
-        if raw:
-            offset = start + unstripped.find(raw)
-            lead += data[start:offset]
-            if before is None:
-                before, lead = lead, b""
-            line = _parse_line(number, lead, raw, offset, is_last=line_end < 0)
-            if line.problem and not skip_damaged:
-                raise DamagedLine(f"{file}: {line.problem}; {SKIP_HINT}", line=number)
-            out.append(line)
-            lead = data[offset + len(raw) : end + 1]
-        else:
-            lead += data[start : end + 1]
-        start = end + 1
-    return before or b"", out, lead
 
+    def __init__(self, data: bytes, *, file: str, skip_damaged: bool) -> None:
+        self.skip_damaged = skip_damaged
+        self.before = b""
+        self.lines: list[JsonItem] = []
+        self._file = file
+        end = offset = 0
+        texts = data.split(b"\n")
+        for number, text in enumerate(texts, 1):
+            raw = text.strip(b" \t\r")
+            raw = raw if self.lines else raw.removeprefix(BOM)
+            if raw:
+                start = data.index(raw, offset)
+                lead = data[end:start]
+                if not self.lines:
+                    self.before, lead = lead, b""
+                self.lines.append(
+                    self._parse_line(JsonItem(number, lead, raw, {}), start, is_last=number == len(texts))
+                )
+                end = start + len(raw)
+            offset += len(text) + 1
+        self.after = data[end:]
 
-def _parse_line(number: int, lead: bytes, raw: bytes, offset: int, *, is_last: bool) -> JsonLine:
-    problem, text, value = "", "", {}
-    try:
-        text = raw.decode("utf-8")
-        span = parse_value(text, 0)
-        value = span.value
-        if span.end != len(text):
-            problem = f"line {number}, column {span.end + 1}: something follows the end of the JSON value"
-        elif not isinstance(value, dict):
-            problem = f"line {number} is not a JSON object"
-    except UnicodeDecodeError as exc:
-        problem = f"line {number}: byte {offset + exc.start} of the file (0x{raw[exc.start]:02x}) is not UTF-8"
-    except json.JSONDecodeError as exc:
-        cut = "; it is the last line and has no line end, so the file was probably cut off" if is_last else ""
-        problem = f"line {number}, column {exc.colno}: {exc.msg}{cut}"
-    return JsonLine(number, lead, raw, text, value if not problem else {}, problem)
-
-
-IdGetter = Callable[[JsonLine], tuple[str, str | None]]
-
-
-def sort_parents_first(
-    lines: Sequence[JsonLine], id_getter: IdGetter, *, file: str, can_lack_parents: bool
-) -> list[JsonLine]:
-    """Sorts lines so that parents come before children.
-
-    `id_getter` returns a line's own id ("" if it has none) and its parent's id (or None). Raises `BadInput` for an id
-    that is used twice, for a cycle, and, unless `can_lack_parents`, for a parent that is not in the file.
-    """
-    line_numbers: dict[str, int] = {}
-    ids = [id_getter(line) for line in lines]
-    for line, (own, _) in zip(lines, ids, strict=True):
-        if own and own in line_numbers:
-            raise DamagedLine(
-                f"{file}: line {line.number}: the id {own!r} was already used on line {line_numbers[own]}; {SKIP_HINT}",
-                line=line.number,
+    def _parse_line(self, line: JsonItem, start: int, *, is_last: bool) -> JsonItem:
+        try:
+            value = parse_json(line.raw)
+        except UnicodeDecodeError as exc:
+            byte = line.raw[exc.start]
+            return self.reject(
+                line, f"line {line.number}: byte {start + exc.start} of the file (0x{byte:02x}) is not UTF-8"
             )
-        if own:
-            line_numbers[own] = line.number
-    out: list[JsonLine] = []
-    placed: set[str] = set()
-    waiting: dict[str, list[tuple[JsonLine, str]]] = {}
-    for line, (own, parent) in zip(lines, ids, strict=True):
-        if parent and parent not in line_numbers and not can_lack_parents:
-            raise DamagedLine(
-                f"{file}: line {line.number}: the parent {parent!r} is not in the file; {SKIP_HINT}", line=line.number
-            )
-        if parent and parent in line_numbers and parent not in placed:
-            waiting.setdefault(parent, []).append((line, own))
-            continue
-        ready = [(line, own)]
-        while ready:
-            ready_line, ready_id = ready.pop()
-            out.append(ready_line)
-            placed.add(ready_id)
-            ready.extend(reversed(waiting.pop(ready_id, []) if ready_id else []))
-    if waiting:
-        first = min((line for group in waiting.values() for line, _ in group), key=lambda line: line.number)
-        raise BadInput(
-            f"{file}: line {first.number}: following the parent ids from here leads back here (a cycle); "
-            "the file cannot be read as a tree until that is repaired"
-        )
-    return out
+        except json.JSONDecodeError as exc:
+            cut = "; it is the last line and has no line end, so the file was probably cut off" if is_last else ""
+            return self.reject(line, f"line {line.number}, column {exc.colno}: {exc.msg}{cut}")
+        if not isinstance(value, dict):
+            return self.reject(line, f"line {line.number} is not a JSON object")
+        return replace(line, value=value)
 
+    def reject(self, line: JsonItem, problem: str) -> JsonItem:
+        """Returns the line marked as damaged. Raises `DamagedLine` unless damaged lines are skipped."""
+        if not self.skip_damaged:
+            raise DamagedLine(f"{self._file}: {problem}; {_SKIP_HINT}", line=line.number)
+        return replace(line, value={}, problem=problem)
 
-def sort_and_mark_damaged(lines: Sequence[JsonLine], id_getter: IdGetter, *, file: str) -> list[JsonLine]:
-    """Sorts lines as `sort_parents_first` does, but marks lines as damaged instead of raising.
+    def reject_role(self, line: JsonItem, role: object, format: str) -> JsonItem:
+        """Does the same for a line whose message has a role that the format does not define. Raises `UnknownRole`."""
+        problem = f"line {line.number}: {role!r} is not a role of the {format} format"
+        if not self.skip_damaged:
+            raise UnknownRole(f"{self._file}: {problem}; {_SKIP_HINT}")
+        return replace(line, value={}, problem=problem)
 
-    Lines are marked if their id was used before or if they are part of a cycle. A parent that is not in the file is
-    left for the format to handle.
-    """
-    used: set[str] = set()
-    parents: dict[str, str] = {}
-    unique: list[JsonLine] = []
-    for line in lines:
-        own, parent = id_getter(line)
-        if own and own in used:
-            unique.append(_mark_damaged(line, f"line {line.number}: the id {own!r} was already used"))
-            continue
-        used.add(own)
-        if own and parent:
-            parents[own] = parent
-        unique.append(line)
-    in_cycle = _find_cycles(parents)
-    out = [
-        _mark_damaged(line, f"line {line.number}: its parent ids form a cycle")
-        if id_getter(line)[0] in in_cycle
-        else line
-        for line in unique
-    ]
-    return sort_parents_first(out, id_getter, file=file, can_lack_parents=True)
+    def take_header(self, is_header: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Removes the first line if it is the file's header, and returns its value. Its bytes move to `before`."""
+        if not self.lines or not is_header(self.lines[0].value):
+            return {}
+        header = self.lines.pop(0)
+        self.before += header.raw
+        return dict(header.value)
+
+    def sort_parents_first(self, get_ids: IdGetter, *, can_lack_parents: bool) -> None:
+        """Sorts the lines so that parents come before children.
+
+        Rejects ids that are used twice, cycles, and, unless `can_lack_parents` or damaged lines are skipped, parents
+        that are not in the file.
+        """
+        self._reject_ids(get_ids, can_lack_parents=can_lack_parents or self.skip_damaged)
+        known = {own for own, _ in map(get_ids, self.lines)}
+        placed: set[str | None] = set()
+        waiting: dict[str, list[JsonItem]] = {}
+        out: list[JsonItem] = []
+        for line in self.lines:
+            parent = get_ids(line)[1]
+            if parent and parent in known and parent not in placed:
+                waiting.setdefault(parent, []).append(line)
+                continue
+            ready = [line]
+            while ready:
+                out.append(ready.pop())
+                own = get_ids(out[-1])[0]
+                placed.add(own)
+                ready.extend(reversed(waiting.pop(own, [])))
+        self.lines = out
+
+    def _reject_ids(self, get_ids: IdGetter, *, can_lack_parents: bool) -> None:
+        numbers: dict[str, int] = {}
+        for index, line in enumerate(self.lines):
+            own, _ = get_ids(line)
+            if own in numbers:
+                problem = f"line {line.number}: the id {own!r} was already used on line {numbers[own]}"
+                self.lines[index] = self.reject(line, problem)
+            elif own:
+                numbers[own] = line.number
+        ids = [get_ids(line) for line in self.lines]
+        in_cycle = _find_cycles({own: parent for own, parent in ids if own and parent})
+        for index, (line, (own, parent)) in enumerate(zip(self.lines, ids, strict=True)):
+            if own in in_cycle:
+                self.lines[index] = self.reject(line, f"line {line.number}: its parent ids form a cycle")
+            elif parent and parent not in numbers and not can_lack_parents:
+                self.reject(line, f"line {line.number}: the parent {parent!r} is not in the file")
 
 
 def _find_cycles(parents: dict[str, str]) -> set[str]:
@@ -173,13 +138,3 @@ def _find_cycles(parents: dict[str, str]) -> set[str]:
             in_cycle.update(walked[walked.index(current) :])
         done.update(path)
     return in_cycle
-
-
-def _mark_damaged(line: JsonLine, problem: str) -> JsonLine:
-    return JsonLine(line.number, line.lead, line.raw, line.text, {}, problem)
-
-
-def add_damaged_line(draft: SessionDraft, line: JsonLine, format: str) -> None:
-    """Keeps a damaged line's bytes as an entry without a message, and records the problem."""
-    draft.add_unlinked("damaged", line.to_native(format))
-    draft.problems.append(line.problem)

@@ -7,22 +7,24 @@ OpenHands requests, Gemini CLI checkpoints. See docs/formats/messages.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from msgspec.structs import replace
 
 from tenfold.errors import BadInput, UnknownRole
-from tenfold.formats.base import ExportItem, ParsedSession
-from tenfold.formats.envelopes import RESPONSES_WIRE, decode_messages, encode_messages, is_continuation, wrap_messages
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
+from tenfold.formats.envelopes import decode_messages, encode_messages, wrap_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
-from tenfold.formats.json_arrays import ArrayElement, find_array, parse_array
-from tenfold.formats.json_lines import JsonLine, add_damaged_line, parse_lines
-from tenfold.formats.json_spans import parse_document
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_array, join_lines, render_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_micros, parse_token_count
+from tenfold.formats.json_items import JsonItem, parse_array, parse_document
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_array, render_pieces
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
 from tenfold.record.message import NativeBytes
 from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRE_BY_FORMAT
+from tenfold.wire.openai_responses import NAME as RESPONSES
 
 LIST_KEYS = ("messages", "contents", "history", "input")
 ShapeTest = Callable[[FileShape], bool]
@@ -32,16 +34,15 @@ def find_messages(shape: FileShape) -> Sequence[Any]:
     """Finds the messages in the shape of a file, wherever the file keeps them."""
     if shape.items:
         return shape.items
-    listed_under_key = next((shape.members[k] for k in LIST_KEYS if isinstance(shape.members.get(k), list)), None)
-    return listed_under_key if listed_under_key is not None else shape.lines
+    return next((shape.members[k] for k in LIST_KEYS if isinstance(shape.members.get(k), list)), shape.lines)
 
 
-class MessageListFormat:
-    """A list of messages in one wire format. `shape_test` recognizes the files of this format."""
+class MessageListFormat(SessionFormat):
+    """A list of messages in the wire format of the session format `name`. `shape_test` recognizes its files."""
 
-    def __init__(self, name: str, wire: str, shape_test: ShapeTest) -> None:
+    def __init__(self, name: str, shape_test: ShapeTest) -> None:
         self.name = name
-        self._wire = wire
+        self._wire = WIRE_BY_FORMAT.get(name, name)
         self._shape_test = shape_test
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
@@ -53,62 +54,48 @@ class MessageListFormat:
         shape = inspect_shape(data)
         if len(shape.lines) > 1 or (shape.lines and not any(k in shape.lines[0] for k in LIST_KEYS)):
             return self._read_lines(data, file, skip_damaged=skip_damaged)
-        text, top = parse_document(data, file)
-        if isinstance(top.value, list):
-            start = top.start
-        elif isinstance(top.value, dict):
-            key = next((k for k in LIST_KEYS if isinstance(top.value.get(k), list)), LIST_KEYS[0])
-            start = find_array(text, top, key, file).start
-        else:
+        top = parse_document(data, file)
+        fields: dict[str, Any] = {}
+        key = ""
+        if isinstance(top, dict):
+            fields, key = top, next((k for k in LIST_KEYS if isinstance(top.get(k), list)), LIST_KEYS[0])
+        elif not isinstance(top, list):
             raise BadInput(f"{file}: neither a list of messages nor an object with one; is this the right --format?")
-        elements = parse_array(text, start)
-        draft = SessionDraft()
-        self._add_elements(draft, elements.elements, file)
-        info = self._build_info(top.value if isinstance(top.value, dict) else {}, file)
-        return build_sessions([draft], [replace(info, prefix=elements.before, suffix=elements.after)])
+        array = parse_array(data, key, file)
+        draft = SessionDraft(file, "element")
+        self._add_items(draft, array.elements, file)
+        info = self._read_info(fields, file)
+        return build_sessions([draft], [replace(info, prefix=array.before, suffix=array.after)])
 
     def _read_lines(self, data: bytes, file: str, *, skip_damaged: bool) -> list[ParsedSession]:
-        before, parsed, after = parse_lines(data, file=file, skip_damaged=skip_damaged)
-        draft = SessionDraft()
-        pending: list[ArrayElement] = []
-        for line in parsed:
-            if line.problem:
-                self._add_elements(draft, pending, file)
-                pending = []
-                draft.line_number = line.number
-                add_damaged_line(draft, line, self.name)
-            else:
-                pending.append(_to_element(line))
-        self._add_elements(draft, pending, file)
-        return build_sessions([draft], [SessionInfo("", self.name, file, prefix=before, suffix=after)])
+        source = LineFile(data, file=file, skip_damaged=skip_damaged)
+        draft = SessionDraft(file)
+        for is_damaged, lines in groupby(source.lines, lambda line: bool(line.problem)):
+            if not is_damaged:
+                self._add_items(draft, list(lines), file)
+                continue
+            for line in lines:
+                draft.start_item(line.number)
+                draft.add_damaged(line.problem, line.to_native(self.name))
+        return build_sessions([draft], [SessionInfo("", self.name, file, prefix=source.before, suffix=source.after)])
 
-    def _add_elements(self, draft: SessionDraft, elements: Sequence[ArrayElement], file: str) -> None:
-        objects = [slot.get_object(file) for slot in elements]
+    def _add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str) -> None:
+        objects = [item.get_object(file) for item in items]
         try:
-            message_lists = decode_messages(self._wire, [slot.raw for slot in elements])
+            decoded_messages = list(decode_messages(self._wire, [item.raw for item in items]))
         except UnknownRole as exc:
             raise UnknownRole(f"{file}: {exc}; correct it, or name another --format") from exc
-        for element, value, messages in zip(elements, objects, message_lists, strict=True):
-            draft.line_number = element.number
-            source = _get_id(value, self._wire)
-            if source and draft.has_source(source):
-                raise BadInput(
-                    f"{file}: element {element.number}: the id {source!r} was already used; remove one of the two"
-                )
-            native = NativeBytes(self.name, element.raw, element.lead, group=f"{element.number}")
-            wrapped_messages = wrap_messages(messages, native)
-            if self._wire == RESPONSES_WIRE and is_continuation(draft, wrapped_messages):
-                draft.extend_last(wrapped_messages[0], source_id=source)
-            else:
-                draft.add_messages(
-                    wrapped_messages,
-                    parent_key=draft.last_key,
-                    source_id=source,
-                    time=parse_micros(value.get("ts")),
-                    usage=_parse_usage(value),
-                )
+        place = 0
+        for decoded in decoded_messages:
+            item, value = items[place], objects[place]
+            others = items[place + 1 : place + decoded.item_count]
+            place += decoded.item_count
+            body = item.raw + b"".join(other.lead + other.raw for other in others)
+            native = NativeBytes(self.name, body, item.lead, group=f"{item.number}")
+            draft.start_item(item.number, source_id=_get_id(value, self._wire), timestamp=value.get("ts"))
+            draft.add_messages(wrap_messages(decoded.messages, native), _parse_usage(value))
 
-    def _build_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+    def _read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
         session = top.get("sessionId") or top.get("scenarioId") or ""
         model = top.get("model")
         match top.get("response"):
@@ -121,29 +108,23 @@ class MessageListFormat:
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the list with the bytes around it in its file."""
         is_array = info.prefix.rstrip().endswith(b"[")
-        glue = b",\n" if is_array else b"\n"
 
-        def render(piece: OutputPiece, _: str) -> bytes:
-            return glue.join(encode_messages(self._wire, piece.messages))
+        def render(piece: OutputPiece) -> bytes:
+            return (b",\n" if is_array else b"\n").join(encode_messages(self._wire, piece.messages))
 
-        output = render_pieces(build_pieces(items, (self.name,)), render)
-        return (join_array if is_array else join_lines)(info.prefix, output, info.suffix)
+        if is_array:
+            return render_array(info, items, self.name, render)
+        return join_lines(info, render_pieces(build_pieces(items, self.name), render))
 
-    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders a file with this conversation. It is an array if the session came from another format."""
-        if info.format != self.name:
-            info = SessionInfo(info.id, self.name, prefix=b"[", suffix=b"]\n")
-        return self.render_body(info, items)
-
-
-def _to_element(line: JsonLine) -> ArrayElement:
-    return ArrayElement(line.number, line.lead, line.raw, line.text, line.value)
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds an array."""
+        return SessionInfo(session_id, self.name, prefix=b"[", suffix=b"]\n")
 
 
 def _get_id(value: Mapping[str, Any], wire: str) -> str:
     """Returns the id of a message, or "". Responses items may repeat their ids, so those are ignored."""
     message_id = value.get("id")
-    return message_id if isinstance(message_id, str) and wire != RESPONSES_WIRE else ""
+    return message_id if isinstance(message_id, str) and wire != RESPONSES else ""
 
 
 def _parse_usage(value: Mapping[str, Any]) -> Usage | None:

@@ -12,25 +12,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tenfold.errors import BadInput, DamagedLine
-from tenfold.formats.base import ExportItem, ParsedSession
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_arrays import ArrayElement, JsonArray, find_array, parse_array
-from tenfold.formats.json_lines import SKIP_HINT, parse_lines
-from tenfold.formats.json_spans import parse_document, parse_value
-from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_array, render_pieces
-from tenfold.formats.session_draft import SessionDraft, parse_micros, parse_token_count
+from tenfold.formats.json_items import JsonArray, JsonItem, parse_array, parse_document
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.message_parts import dump_json
+from tenfold.formats.output_pieces import OutputPiece, render_array
+from tenfold.formats.session_draft import SessionDraft, parse_token_count
 from tenfold.record.entry import MessageEntry, Usage
-from tenfold.record.message import (
-    Message,
-    NativeBytes,
-    Text,
-    ToolCall,
-    ToolResult,
-    get_text,
-    get_tool_calls,
-    get_tool_result,
-)
+from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import SessionInfo
 
 FORMAT = "openhands-events"
@@ -42,7 +32,7 @@ def _is_event(value: object) -> bool:
     return isinstance(value, dict) and "source" in value and ("action" in value or "observation" in value)
 
 
-class OpenHandsEvents:
+class OpenHandsEvents(SessionFormat):
     """Reads and writes evaluation outputs (one instance per line) and single event lists."""
 
     name = FORMAT
@@ -57,72 +47,56 @@ class OpenHandsEvents:
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses one session for each instance."""
-        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-            text, top = parse_document(data, file)
-            return [_parse_session(parse_array(text, top.start), {}, SessionInfo("", file=file), ())]
+        source = LineFile(data, file=file, skip_damaged=True)
+        is_array = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        if is_array or (len(source.lines) > 1 and all(line.problem for line in source.lines)):
+            top = parse_document(data, file)
+            history = parse_array(data, "" if is_array else "history", file)
+            return [_parse_session(history, {} if is_array else top, SessionInfo("", file=file))]
+        source.skip_damaged = skip_damaged
         out: list[ParsedSession] = []
-        before, parsed, after = parse_lines(data, file=file, skip_damaged=True)
         problems: list[str] = []
-        gap = before
-        is_document = len(parsed) > 1 and all(line.problem for line in parsed)
-        if is_document:
-            text, top = parse_document(data, file)
-            return [
-                _parse_session(
-                    parse_array(text, find_array(text, top, "history", file).start),
-                    top.value,
-                    SessionInfo("", file=file),
-                    (),
-                )
-            ]
-        for line in parsed:
-            if line.problem and not skip_damaged:
-                raise DamagedLine(f"{file}: {line.problem}; {SKIP_HINT}", line=line.number)
+        gap = source.before
+        for line in source.lines:
             if line.problem:
+                source.reject(line, line.problem)
                 problems.append(line.problem)
                 gap += line.lead + line.raw
                 continue
-            history = find_array(line.text, parse_value(line.text, 0), "history", f"{file}, line {line.number}")
+            history = parse_array(line.raw, "history", f"{file}, line {line.number}")
             info = SessionInfo("", file=file, file_prefix=gap + line.lead, standalone_suffix=b"\n")
-            out.append(_parse_session(parse_array(line.text, history.start), line.value, info, tuple(problems)))
+            out.append(replace(_parse_session(history, line.value, info), problems=tuple(problems)))
             gap, problems = b"", []
         if out:
             last = out[-1]
-            out[-1] = replace(
-                last, info=replace(last.info, file_suffix=gap + after), problems=(*last.problems, *problems)
-            )
+            info = replace(last.info, file_suffix=gap + source.after)
+            out[-1] = replace(last, info=info, problems=(*last.problems, *problems))
         return out
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the instance's object."""
-        output = render_pieces(build_pieces(items, (FORMAT,)), lambda piece, _: _render_event(piece))
-        return join_array(info.prefix, output, info.suffix)
+        return render_array(info, items, FORMAT, _render_event)
 
-    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders a file with this one instance."""
-        if info.format != FORMAT:
-            start = json.dumps({"instance_id": info.id or "tenfold", "history": []}, ensure_ascii=False)
-            info = SessionInfo(info.id, prefix=start[:-2].encode(), suffix=b"]}", standalone_suffix=b"\n")
-        return info.standalone_prefix + self.render_body(info, items) + info.standalone_suffix
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds an instance on a line of its own."""
+        start = dump_json({"instance_id": session_id or "tenfold", "history": []})
+        return SessionInfo(session_id, prefix=start.removesuffix(b"]}"), suffix=b"]}", standalone_suffix=b"\n")
 
 
-def _parse_session(
-    history: JsonArray, top: dict[str, Any], info: SessionInfo, problems: tuple[str, ...]
-) -> ParsedSession:
-    draft = SessionDraft()
-    draft.problems.extend(problems)
-    events = [slot.get_object(info.file) for slot in history.elements]
-    _check_ids(events, info.file)
+def _parse_session(history: JsonArray, top: dict[str, Any], info: SessionInfo) -> ParsedSession:
+    draft = SessionDraft(info.file, "event")
+    events = [item.get_object(info.file) for item in history.elements]
     caused = {event.get("cause") for event in events if "observation" in event}
-    actions: dict[object, str] = {}
-    for slot, event in zip(history.elements, events, strict=True):
-        draft.line_number = slot.number
+    call_ids: dict[object, str] = {}
+    for item, event in zip(history.elements, events, strict=True):
+        source_id = str(event["id"]) if event.get("id") is not None else ""
+        draft.start_item(item.number, source_id=source_id, timestamp=event.get("timestamp"))
         if not _is_event(event):
-            draft.add_custom("unknown", slot.to_native(FORMAT), parent_key=draft.last_key, source_id=_get_source(event))
+            draft.add_custom("unknown", item.to_native(FORMAT))
         elif "observation" in event:
-            _add_observation(draft, slot, event, actions)
+            _add_observation(draft, item, call_ids)
         else:
-            _add_action(draft, slot, event, actions, caused)
+            _add_action(draft, item, call_ids, has_result=event.get("id") in caused)
     instance = str(top.get("instance_id") or top.get("id") or "")
     return draft.build_session(
         replace(
@@ -138,18 +112,6 @@ def _parse_session(
     )
 
 
-def _check_ids(events: Sequence[dict[str, Any]], file: str) -> None:
-    numbers: dict[object, int] = {}
-    for number, event in enumerate(events):
-        event_id = event.get("id")
-        if event_id is not None and event_id in numbers:
-            raise BadInput(
-                f"{file}: event {number}: the id {event_id!r} was already used by event {numbers[event_id]}; "
-                "remove one of the two and read the file again"
-            )
-        numbers[event_id] = number
-
-
 def _get_model(top: dict[str, Any]) -> str:
     match top.get("metadata"):
         case {"llm_config": {"model": str(model)}}:
@@ -157,72 +119,48 @@ def _get_model(top: dict[str, Any]) -> str:
     return ""
 
 
-def _get_source(event: dict[str, Any]) -> str:
-    return str(event["id"]) if event.get("id") is not None else ""
-
-
-def _add_action(
-    draft: SessionDraft,
-    element: ArrayElement,
-    event: dict[str, Any],
-    call_ids: dict[object, str],
-    observed_ids: set[object],
-) -> None:
+def _add_action(draft: SessionDraft, item: JsonItem, call_ids: dict[object, str], *, has_result: bool) -> None:
+    event, native = item.value, item.to_native(FORMAT)
     args = event.get("args")
     args = args if isinstance(args, dict) else {}
-    action, native = str(event.get("action") or "unknown"), element.to_native(FORMAT)
-    source, time, is_user = _get_source(event), parse_micros(event.get("timestamp")), event.get("source") == "user"
+    action, is_user = str(event.get("action") or "unknown"), event.get("source") == "user"
     text = Text(str(args.get("content") or event.get("message") or ""))
     if action == "system":
-        message = Message("system", (text,), "harness", native=native)
-        draft.add_messages([message], parent_key=draft.last_key, source_id=source, time=time)
+        draft.add_messages([Message("system", (text,), "harness", native=native)])
     elif action in _IGNORED_ACTIONS or (is_user and action not in _MESSAGE_ACTIONS):
-        draft.add_custom(f"action:{action}", native, parent_key=draft.last_key, source_id=source, time=time)
+        draft.add_custom(f"action:{action}", native)
     elif is_user:
-        draft.add_messages(
-            [Message("user", (text,), "human", native=native)], parent_key=draft.last_key, source_id=source, time=time
-        )
-    elif action in _MESSAGE_ACTIONS and event.get("id") not in observed_ids:
+        draft.add_messages([Message("user", (text,), "human", native=native)])
+    elif action in _MESSAGE_ACTIONS and not has_result:
         thought = args.get("final_thought") or args.get("content") or args.get("thought") or event.get("message") or ""
-        message = Message("assistant", (Text(str(thought)),) if thought else (), "model", native=native)
-        draft.add_messages([message], parent_key=draft.last_key, source_id=source, time=time, usage=_parse_usage(event))
+        texts = (Text(str(thought)),) if thought else ()
+        draft.add_messages([Message("assistant", texts, "model", native=native)], _parse_usage(event))
     else:
-        _add_tool_call(draft, event, args, native, call_ids)
+        call = _parse_call(event, args)
+        call_ids[event.get("id")] = call_ids[call.id] = call.id
+        thought = "" if action == "think" else str(args.get("thought") or "")
+        parts = (Text(thought), call) if thought.strip() else (call,)
+        _add_call_message(draft, Message("assistant", parts, "model", native=native), _parse_usage(event))
 
 
-def _add_tool_call(
-    draft: SessionDraft, event: dict[str, Any], args: dict[str, Any], native: NativeBytes, call_ids: dict[object, str]
-) -> None:
-    call = _parse_call(event, args)
-    call_ids[event.get("id")] = call_ids[call.id] = call.id
-    thought = str(args.get("thought") or "") if event.get("action") != "think" else ""
-    parts = (Text(thought), call) if thought.strip() else (call,)
-    message = Message("assistant", parts, "model", native=native)
-    before = draft.entries[-1] if draft.entries else None
-    if isinstance(before, MessageEntry) and _is_same_answer(before, native):
-        draft.extend_last(message, source_id=_get_source(event), usage=_parse_usage(event))
-        return
-    draft.add_messages(
-        [message],
-        parent_key=draft.last_key,
-        source_id=_get_source(event),
-        time=parse_micros(event.get("timestamp")),
-        usage=_parse_usage(event),
-    )
+def _add_call_message(draft: SessionDraft, message: Message, usage: Usage | None) -> None:
+    newest = draft.newest_entry
+    if isinstance(newest, MessageEntry) and _is_same_answer(newest.message, message):
+        draft.extend_newest(message, usage)
+    else:
+        draft.add_messages([message], usage)
 
 
-def _is_same_answer(previous: MessageEntry, native: NativeBytes) -> bool:
+def _is_same_answer(previous: Message, message: Message) -> bool:
     """Returns whether two consecutive actions come from one model response that called several tools."""
-    old = previous.message.native
-    if previous.message.role != "assistant" or old is None or not get_tool_calls(previous.message):
-        return False
-    return (response := _get_response_id(native.body)) != "" and response == _get_response_id(b"[" + old.body + b"]")
+    response = _get_response_id(message)
+    return bool(get_tool_calls(previous)) and response != "" and response == _get_response_id(previous)
 
 
-def _get_response_id(raw: bytes) -> str:
-    value = json.loads(raw)
-    match value[-1] if isinstance(value, list) else value:
-        case {"tool_call_metadata": {"model_response": {"id": str(response)}}}:
+def _get_response_id(message: Message) -> str:
+    assert message.native is not None
+    match json.loads(b"[" + message.native.body + b"]"):
+        case [*_, {"tool_call_metadata": {"model_response": {"id": str(response)}}}]:
             return response
     return ""
 
@@ -249,20 +187,17 @@ def _dump_arguments(args: dict[str, Any]) -> str:
     return json.dumps({k: v for k, v in args.items() if k != "thought"}, ensure_ascii=False)
 
 
-def _add_observation(
-    draft: SessionDraft, element: ArrayElement, event: dict[str, Any], call_ids: dict[object, str]
-) -> None:
-    kind, native = str(event.get("observation") or "unknown"), element.to_native(FORMAT)
-    source, time = _get_source(event), parse_micros(event.get("timestamp"))
+def _add_observation(draft: SessionDraft, item: JsonItem, call_ids: dict[object, str]) -> None:
+    event, native = item.value, item.to_native(FORMAT)
+    kind = str(event.get("observation") or "unknown")
     call = call_ids.get(event.get("cause")) or call_ids.get(_get_call_id(event))
     if call is None:
-        draft.add_custom(f"observation:{kind}", native, parent_key=draft.last_key, source_id=source, time=time)
+        draft.add_custom(f"observation:{kind}", native)
         return
     content = event.get("content")
     text = (Text(str(content)),) if content else ()
     failed = kind == "error" or event.get("success") is False
-    message = Message("tool", (ToolResult(call, content=text, is_error=failed),), "tool", native=native)
-    draft.add_messages([message], parent_key=draft.last_key, source_id=source, time=time)
+    draft.add_messages([Message("tool", (ToolResult(call, content=text, is_error=failed),), "tool", native=native)])
 
 
 def _get_call_id(event: dict[str, Any]) -> str | None:
@@ -299,13 +234,13 @@ def _render_event(piece: OutputPiece) -> bytes:
         }
     elif calls:
         events = [_build_call_event(c, text if i == 0 else "") for i, c in enumerate(calls)]
-        return b",".join(json.dumps(e, ensure_ascii=False).encode("utf-8", "replace") for e in events)
+        return b",".join(map(dump_json, events))
     elif message.role == "system":
         event |= {"source": "agent", "action": "system", "args": {"content": text}}
     else:
         source = "agent" if message.role == "assistant" else "user"
         event |= {"source": source, "message": text, "action": "message", "args": {"content": text}}
-    return json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
+    return dump_json(event)
 
 
 def _to_event_id(call: str) -> object:

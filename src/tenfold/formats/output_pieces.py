@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.formats.base import ExportItem, ReplacementMessage
 from tenfold.record.entry import BranchSummary, CustomEntry, MessageEntry, Setting, Tombstone
 from tenfold.record.message import Message, NativeBytes
+from tenfold.store.base import SessionInfo
 
 
 class OutputPiece(Struct, frozen=True):
@@ -21,6 +23,7 @@ class OutputPiece(Struct, frozen=True):
 
     `exact` says that these are the bytes of the original file. `source_id` is the foreign id of the piece. `is_orphan`
     says that its parent is not among the items. `messages` are what it is rendered from while `raw` is still empty.
+    `parent_id` is the foreign id of the piece before, in formats whose lines name their parents.
     """
 
     lead: bytes
@@ -29,9 +32,10 @@ class OutputPiece(Struct, frozen=True):
     source_id: str = ""
     is_orphan: bool = False
     messages: tuple[Message, ...] = ()
+    parent_id: str | None = None
 
 
-PieceRenderer = Callable[[OutputPiece, str], bytes]
+PieceRenderer = Callable[[OutputPiece], bytes]
 
 
 def get_native(item: ExportItem) -> NativeBytes | None:
@@ -49,12 +53,12 @@ def _get_item_message(item: ExportItem) -> Message | None:
     return None
 
 
-def build_pieces(items: Sequence[ExportItem], formats: Sequence[str]) -> list[OutputPiece]:
-    """Builds the pieces of the items, in order. Only bytes whose format is one of `formats` are kept."""
+def build_pieces(items: Sequence[ExportItem], format: str) -> list[OutputPiece]:
+    """Builds the pieces of the items, in order. Only bytes of this `format` are kept."""
     out: list[OutputPiece] = []
     present = {item.id for item in items if not isinstance(item, ReplacementMessage)}
-    for group in _group_items(items, formats):
-        natives = [n for n in map(get_native, group) if n is not None and n.format in formats]
+    for group in _group_items(items, format):
+        natives = [n for n in map(get_native, group) if n is not None and n.format == format]
         first = group[0]
         source = getattr(group[-1], "source_id", "")
         is_orphan = (
@@ -71,13 +75,13 @@ def build_pieces(items: Sequence[ExportItem], formats: Sequence[str]) -> list[Ou
     return out
 
 
-def _group_items(items: Iterable[ExportItem], formats: Sequence[str]) -> Iterable[list[ExportItem]]:
+def _group_items(items: Iterable[ExportItem], format: str) -> Iterable[list[ExportItem]]:
     """Groups consecutive items of one native message; every other item is a group of its own."""
     group: list[ExportItem] = []
     name, index = "", -1
     for item in items:
         native = get_native(item)
-        is_split = native is not None and native.count > 1 and native.format in formats
+        is_split = native is not None and native.count > 1 and native.format == format
         if group and is_split and native is not None and native.group == name and native.index > index:
             group.append(item)
             index = native.index
@@ -91,21 +95,15 @@ def _group_items(items: Iterable[ExportItem], formats: Sequence[str]) -> Iterabl
 
 
 def render_pieces(pieces: Sequence[OutputPiece], render: PieceRenderer) -> list[OutputPiece]:
-    """Renders the pieces that have no bytes yet. `render` receives the piece and the id of the piece before it."""
-    out: list[OutputPiece] = []
-    previous_id = ""
-    for piece in pieces:
-        raw = piece.raw or render(piece, previous_id)
-        if raw:
-            out.append(OutputPiece(piece.lead, raw, piece.exact, piece.source_id, piece.is_orphan, piece.messages))
-            previous_id = piece.source_id or previous_id
-    return out
+    """Renders the pieces that have no bytes yet, and leaves out those that have none then either."""
+    rendered = (piece if piece.raw else replace(piece, raw=render(piece)) for piece in pieces)
+    return [piece for piece in rendered if piece.raw]
 
 
-def join_lines(before: bytes, pieces: Sequence[OutputPiece], after: bytes) -> bytes:
-    """Joins pieces as lines. Each piece gets a line of its own, whatever was dropped before it."""
-    out = bytearray(before)
-    blank = not before.strip(b"\xef\xbb\xbf \t\r\n")
+def join_lines(info: SessionInfo, pieces: Sequence[OutputPiece]) -> bytes:
+    """Joins rendered pieces as lines. Each piece gets a line of its own, whatever was dropped before it."""
+    out = bytearray(info.prefix)
+    blank = not info.prefix.strip(b"\xef\xbb\xbf \t\r\n")
     for index, piece in enumerate(pieces):
         if index == 0 and blank:
             out += piece.raw
@@ -113,15 +111,19 @@ def join_lines(before: bytes, pieces: Sequence[OutputPiece], after: bytes) -> by
             out += piece.lead + piece.raw
         else:
             out += b"\n" + piece.raw
-    return bytes(out) + after
+    return bytes(out) + info.suffix
 
 
-def join_array(before: bytes, pieces: Sequence[OutputPiece], after: bytes) -> bytes:
-    """Joins pieces as array elements, with one comma between two and none before the first, whatever was dropped."""
+def render_array(info: SessionInfo, items: Sequence[ExportItem], format: str, render: PieceRenderer) -> bytes:
+    """Renders items as elements of the session's array.
+
+    There is one comma between two elements and none before the first, whatever was dropped.
+    """
+    pieces = render_pieces(build_pieces(items, format), render)
     usual = next((p.lead for p in pieces if b"," in p.lead), b", ")
-    out = [before]
+    out = [info.prefix]
     for index, piece in enumerate(pieces):
         comma = b"," in piece.lead
         first = piece.lead.replace(b",", b"", 1)
         out.append((first if index == 0 else piece.lead if comma else usual) + piece.raw)
-    return b"".join(out) + after
+    return b"".join(out) + info.suffix

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.formats.json_spans import parse_members
 from tenfold.formats.output_pieces import OutputPiece, PieceRenderer
+from tenfold.wire.splice import iterate_members
 
 
 class LinkFields(Struct, frozen=True):
@@ -45,7 +45,7 @@ def link_pieces(pieces: Sequence[OutputPiece], link_fields: LinkFields, render: 
 
     A parent id is set to the line before in two cases: the parent was dropped, or a new line that stands for nothing
     in the file was inserted between parent and child (`bypassed` is then the id of that parent). Nothing else in a
-    line changes. `render(piece, parent)` gets the piece with its new id as `source_id`.
+    line changes. `render` gets the piece with its new id as `source_id`.
     """
     exact = [_get_ids(p.raw, link_fields.id_key) if p.exact and _is_json(p.raw) else [] for p in pieces]
     used_ids = {i for ids in exact for i in ids}
@@ -54,13 +54,14 @@ def link_pieces(pieces: Sequence[OutputPiece], link_fields: LinkFields, render: 
     bypassed = ""
     for piece, ids in zip(pieces, exact, strict=True):
         if not piece.exact:
-            named = replace(piece, source_id=_choose_id(piece, used_ids, link_fields.id_length))
-            used_ids.add(named.source_id)
-            raw = render(named, previous_id)
+            new_id = _choose_id(piece, used_ids, link_fields.id_length)
+            named = replace(piece, source_id=new_id, parent_id=previous_id)
+            used_ids.add(new_id)
+            raw = render(named)
             if raw:
                 out.append(replace(named, raw=raw))
-                bypassed = "" if piece.source_id == named.source_id else bypassed or previous_id
-                previous_id = named.source_id
+                bypassed = "" if piece.source_id == new_id else bypassed or previous_id
+                previous_id = new_id
             continue
         raw = piece.raw
         if ids and (piece.is_orphan or bypassed):
@@ -79,8 +80,8 @@ def _is_json(raw: bytes) -> bool:
 
 
 def _set_parent(raw: bytes, key: str, previous_id: str, known_ids: set[str]) -> bytes:
-    text = raw.decode("utf-8")
-    span = next((m for m in parse_members(text, 0) if m.key == key), None)
-    if span is None or not isinstance(span.value, str) or span.value in known_ids:
+    span = next((m for m in iterate_members(raw) if m.key == key), None)
+    value = json.loads(raw[span.start : span.end]) if span is not None else None
+    if span is None or not isinstance(value, str) or value in known_ids:
         return raw
-    return (text[: span.start] + (json.dumps(previous_id) if previous_id else "null") + text[span.end :]).encode()
+    return raw[: span.start] + (json.dumps(previous_id) if previous_id else "null").encode() + raw[span.end :]

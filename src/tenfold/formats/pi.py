@@ -10,37 +10,43 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tenfold.errors import UnknownRole
-from tenfold.formats.base import ExportItem, ParsedSession
+from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.file_shape import inspect_shape
-from tenfold.formats.json_lines import (
-    SKIP_HINT,
-    JsonLine,
-    add_damaged_line,
-    parse_lines,
-    sort_and_mark_damaged,
-    sort_parents_first,
-)
-from tenfold.formats.json_spans import parse_arguments
+from tenfold.formats.json_items import JsonItem
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.message_parts import dump_json, render_call
 from tenfold.formats.output_pieces import OutputPiece, build_pieces, join_lines, render_pieces
 from tenfold.formats.parent_links import LinkFields, link_pieces
-from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_micros, parse_token_count
+from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_token_count
 from tenfold.record.entry import Usage
-from tenfold.record.message import Image, Message, OpaquePart, Part, Role, Status, Text, Thinking, ToolCall, ToolResult
+from tenfold.record.message import (
+    Image,
+    Message,
+    NativeBytes,
+    OpaquePart,
+    Part,
+    Role,
+    Status,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from tenfold.store.base import SessionInfo
 
 FORMAT = "pi"
 _LINK_FIELDS = LinkFields("id", "parentId", 8)
 _INJECTED_ROLES = ("custom", "hookMessage", "branchSummary", "compactionSummary")
+_ROLES = ("user", "assistant", "toolResult", "bashExecution", *_INJECTED_ROLES)
 
 
-def _get_ids(line: JsonLine) -> tuple[str, str | None]:
+def _get_ids(line: JsonItem) -> tuple[str, str | None]:
     if line.value.get("type") == "session":
         return "", None
     return str(line.value.get("id") or ""), line.value.get("parentId")
 
 
-class Pi:
+class Pi(SessionFormat):
     """Reads and writes pi sessions, header versions 1 to 3."""
 
     name = FORMAT
@@ -52,119 +58,100 @@ class Pi:
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the one session of the file."""
-        before, parsed, after = parse_lines(data, file=file, skip_damaged=skip_damaged)
-        header: dict[str, Any] = {}
-        if parsed and parsed[0].value.get("type") == "session":
-            header = parsed[0].value
-            before += parsed[0].raw
-            parsed = parsed[1:]
-        ordered = (
-            sort_and_mark_damaged(parsed, _get_ids, file=file)
-            if skip_damaged
-            else sort_parents_first(parsed, _get_ids, file=file, can_lack_parents=False)
-        )
-        draft = SessionDraft()
-        for line in ordered:
-            draft.line_number = line.number
-            if line.problem:
-                add_damaged_line(draft, line, FORMAT)
+        source = LineFile(data, file=file, skip_damaged=skip_damaged)
+        header = source.take_header(lambda value: value.get("type") == "session")
+        source.sort_parents_first(_get_ids, can_lack_parents=False)
+        draft = SessionDraft(file)
+        for line in source.lines:
+            own, parent = _get_ids(line)
+            draft.start_item(line.number, source_id=own, timestamp=line.value.get("timestamp"))
+            problem = line.problem or _find_unknown_role(line, source)
+            if problem:
+                draft.add_damaged(problem, line.to_native(FORMAT))
                 continue
-            try:
-                _add_line(draft, line, file)
-            except UnknownRole as exc:
-                if not skip_damaged:
-                    raise
-                draft.problems.append(str(exc))
-                draft.add_unlinked("damaged", line.to_native(FORMAT), source_id=_get_ids(line)[0])
+            if "parentId" in line.value:
+                draft.set_parent(parent)
+            _add_line(draft, line)
+        session_id = str(header.get("id") or "")
         info = SessionInfo(
-            str(header.get("id") or ""),
+            session_id,
             FORMAT,
             file,
             str(header.get("name") or ""),
             str(header.get("modelId") or ""),
-            source_id=str(header.get("id") or ""),
-            prefix=before,
-            suffix=after,
+            source_id=session_id,
+            prefix=source.before,
+            suffix=source.after,
         )
         return build_sessions([draft], [info])
 
     def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
         """Renders the session's lines."""
-        output = build_pieces(items, (FORMAT,))
-        if any(b'"parentId"' in p.raw for p in output if p.exact):
-            output = link_pieces(output, _LINK_FIELDS, _render_line)
-        else:
-            output = render_pieces(output, lambda piece, _: _render_line(piece, None))
-        return join_lines(info.prefix, output, info.suffix)
+        pieces = build_pieces(items, FORMAT)
+        if any(b'"parentId"' in piece.raw for piece in pieces):
+            return join_lines(info, link_pieces(pieces, _LINK_FIELDS, _render_line))
+        return join_lines(info, render_pieces(pieces, _render_line))
 
-    def render_file(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
-        """Renders a session file. A session from another format gets a new header."""
-        if info.format != FORMAT:
-            info = SessionInfo(info.id, prefix=_dump_json({"type": "session", "id": info.id, "cwd": ""}), suffix=b"\n")
-        return self.render_body(info, items)
+    def build_info(self, session_id: str) -> SessionInfo:
+        """Builds a new header."""
+        header = dump_json({"type": "session", "id": session_id, "cwd": ""}, compact=True)
+        return SessionInfo(session_id, prefix=header, suffix=b"\n")
 
 
-def _add_line(draft: SessionDraft, line: JsonLine, file: str) -> None:
+def _find_unknown_role(line: JsonItem, source: LineFile) -> str:
+    """Returns the problem of a line whose message has an unknown role, else "". Raises it unless lines are skipped."""
+    match line.value:
+        case {"type": "message", "message": {"role": str(role)}} if role in _ROLES:
+            return ""
+        case {"type": "message", "message": dict(message)}:
+            return source.reject_role(line, message.get("role"), FORMAT).problem
+    return ""
+
+
+def _add_line(draft: SessionDraft, line: JsonItem) -> None:
     value = line.value
-    own, parent = _get_ids(line)
-    at = draft.resolve_parent(parent) if "parentId" in value else draft.last_key
-    time = parse_micros(value.get("timestamp"))
     native = line.to_native(FORMAT)
     match value.get("type"):
         case "message" if isinstance(value.get("message"), dict):
-            _add_message(draft, line, file, at, time)
+            _add_message(draft, value["message"], native)
         case "custom_message":
-            message = Message("user", _parse_content(value.get("content")), "harness", native=native)
-            draft.add_messages([message], parent_key=at, source_id=own, time=time)
+            draft.add_messages([Message("user", _parse_content(value.get("content")), "harness", native=native)])
         case "branch_summary":
-            message = Message("user", (Text(str(value.get("summary") or "")),), "harness", native=native)
-            draft.add_branch(message, parent_key=at, left=str(value.get("fromId") or ""), source_id=own, time=time)
+            summary = Message("user", (Text(str(value.get("summary") or "")),), "harness", native=native)
+            draft.add_branch(summary, str(value.get("fromId") or ""))
         case "model_change":
-            model = f"{value.get('provider', '')}/{value.get('modelId', '')}"
-            draft.add_setting("model", model, native, parent_key=at, source_id=own, time=time)
+            draft.add_setting("model", f"{value.get('provider', '')}/{value.get('modelId', '')}", native)
         case "thinking_level_change":
-            draft.add_setting(
-                "thinking", str(value.get("thinkingLevel", "")), native, parent_key=at, source_id=own, time=time
-            )
+            draft.add_setting("thinking", str(value.get("thinkingLevel", "")), native)
         case kind:
-            draft.add_custom(str(kind or "unknown"), native, parent_key=at, source_id=own, time=time)
+            draft.add_custom(str(kind or "unknown"), native)
 
 
-def _add_message(draft: SessionDraft, line: JsonLine, file: str, parent_key: str | None, time: int | None) -> None:
-    own = _get_ids(line)[0]
-    fields: dict[str, Any] = line.value["message"]
-    native = line.to_native(FORMAT)
+def _add_message(draft: SessionDraft, fields: dict[str, Any], native: NativeBytes) -> None:
+    parts = _parse_content(fields.get("content"))
     usage = None
-    match fields.get("role"):
+    match fields["role"]:
         case "user":
-            message = Message("user", _parse_content(fields.get("content")), "human", native=native)
+            message = Message("user", parts, "human", native=native)
         case "assistant":
             reason = fields.get("stopReason")
-            status: Status = "aborted" if reason == "aborted" else "error" if reason == "error" else "ok"
-            message = Message("assistant", _parse_content(fields.get("content")), "model", status, native)
+            status: Status = reason if reason in ("aborted", "error") else "ok"
+            message = Message("assistant", parts, "model", status, native)
             usage = _parse_usage(fields)
         case "toolResult":
-            content = tuple(
-                p for p in _parse_content(fields.get("content")) if isinstance(p, Text | Image | OpaquePart)
-            )
-            result = ToolResult(
-                str(fields.get("toolCallId", "")),
-                str(fields.get("toolName", "")),
-                content,
-                fields.get("isError") is True,
-            )
+            content = tuple(p for p in parts if isinstance(p, Text | Image | OpaquePart))
+            call_id, name = str(fields.get("toolCallId", "")), str(fields.get("toolName", ""))
+            result = ToolResult(call_id, name, content, fields.get("isError") is True)
             message = Message("tool", (result,), "tool", native=native)
         case "bashExecution" if fields.get("excludeFromContext"):
-            draft.add_custom("bashExecution", native, parent_key=parent_key, source_id=own, time=time)
+            draft.add_custom("bashExecution", native)
             return
         case "bashExecution":
             message = Message("user", (Text(_render_bash(fields)),), "tool", native=native)
-        case role if role in _INJECTED_ROLES:
-            content_parts = _parse_content(fields.get("content") if "content" in fields else fields.get("summary"))
-            message = Message("user", content_parts, "harness", native=native)
-        case role:
-            raise UnknownRole(f"{file}: line {line.number}: {role!r} is not a role of the pi format; {SKIP_HINT}")
-    draft.add_messages([message], parent_key=parent_key, source_id=own, time=time, usage=usage)
+        case _:
+            injected = parts if "content" in fields else _parse_content(fields.get("summary"))
+            message = Message("user", injected, "harness", native=native)
+    draft.add_messages([message], usage)
 
 
 def _parse_content(value: object) -> tuple[Part, ...]:
@@ -175,19 +162,19 @@ def _parse_content(value: object) -> tuple[Part, ...]:
 
 def _parse_part(block: object) -> Part:
     if not isinstance(block, dict):
-        return OpaquePart("unknown", _dump_json(block))
+        return OpaquePart("unknown", dump_json(block, compact=True))
     match block:
         case {"type": "text", "text": str(text)}:
             return Text(text)
         case {"type": "thinking", "thinking": str(text)}:
             return Thinking(text, str(block.get("thinkingSignature") or ""))
         case {"type": "toolCall", "id": str(call), "name": str(name)}:
-            return ToolCall(call, name, _dump_json(block.get("arguments", {})).decode())
+            return ToolCall(call, name, dump_json(block.get("arguments", {}), compact=True).decode())
         case {"type": "image", "data": str(data)}:
             return Image(str(block.get("mimeType") or ""), data)
         case {"type": kind}:
-            return OpaquePart(str(kind), _dump_json(block))
-    return OpaquePart("unknown", _dump_json(block))
+            return OpaquePart(str(kind), dump_json(block, compact=True))
+    return OpaquePart("unknown", dump_json(block, compact=True))
 
 
 def _parse_usage(message: dict[str, Any]) -> Usage | None:
@@ -208,15 +195,11 @@ def _render_bash(execution: dict[str, Any]) -> str:
     return "\n".join(output_lines)
 
 
-def _dump_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-
-def _render_line(piece: OutputPiece, parent: str | None) -> bytes:
-    """Renders a pi line for a message that Tenfold wrote or changed. With `parent` None it has no ids (version 1)."""
+def _render_line(piece: OutputPiece) -> bytes:
+    """Renders a pi line for a message that Tenfold wrote or changed. In version 1 it has no ids."""
     line: dict[str, Any] = {"type": "message"}
-    if parent is not None:
-        line |= {"id": piece.source_id, "parentId": parent or None}
+    if piece.parent_id is not None:
+        line |= {"id": piece.source_id, "parentId": piece.parent_id or None}
     message = piece.messages[0]
     blocks = [block for part in message.parts for block in _render_blocks(part)]
     roles: dict[Role, str] = {"system": "user", "user": "user", "assistant": "assistant", "tool": "toolResult"}
@@ -228,7 +211,7 @@ def _render_line(piece: OutputPiece, parent: str | None) -> bytes:
         calls = any(isinstance(p, ToolCall) for p in message.parts)
         fields["stopReason"] = message.status if message.status != "ok" else "toolUse" if calls else "stop"
     line["message"] = fields
-    return _dump_json(line)
+    return dump_json(line, compact=True)
 
 
 def _render_blocks(part: Part) -> list[dict[str, Any]]:
@@ -239,9 +222,7 @@ def _render_blocks(part: Part) -> list[dict[str, Any]]:
             signed = {"thinkingSignature": part.signature} if part.signature else {}
             return [{"type": "thinking", "thinking": part.text, **signed}]
         case ToolCall():
-            return [
-                {"type": "toolCall", "id": part.id, "name": part.name, "arguments": parse_arguments(part.arguments)}
-            ]
+            return [{"type": "toolCall"} | render_call(part)]
         case ToolResult():
             return [block for inner in part.content for block in _render_blocks(inner)]
         case Image():

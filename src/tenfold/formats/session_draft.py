@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
+from tenfold.errors import BadInput
 from tenfold.formats.base import ParsedSession
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Usage
 from tenfold.record.message import Message, NativeBytes, get_tool_calls, get_tool_result
@@ -47,15 +48,19 @@ def parse_token_count(value: object) -> int:
 class SessionDraft:
     """The entries of one session while its file is being read.
 
-    Set `line_number` to the place in the file that the next entries come from. The `parent_key` of an entry is
-    `last_key` in formats without parent ids; in trees `resolve_parent` returns it for a foreign id.
+    Call `start_item` for each line or element; what is added then comes from there. `file` and `noun` name the place in
+    errors. An entry follows the newest one, unless `set_parent` said otherwise.
     """
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
+    def __init__(self, file: str = "", noun: str = "line") -> None:
         self.line_numbers: list[int] = []
-        self.problems: list[str] = []
-        self.line_number = 0
+        self._place = f"{file}: {noun}"
+        self._entries: list[Entry] = []
+        self._problems: list[str] = []
+        self._line_number = 0
+        self._source_id = ""
+        self._time: int | None = None
+        self._parent_key: str | None = None
         self._runs: dict[str | None, str] = {}
         self._tool_names: dict[str, str] = {}
         self._has_messages = False
@@ -63,92 +68,87 @@ class SessionDraft:
         self._unlinked_keys: dict[str | None, str] = {}
 
     @property
-    def last_key(self) -> str | None:
-        """The key of the newest entry."""
-        return self.entries[-1].id if self.entries else None
+    def newest_entry(self) -> Entry | None:
+        """The entry added last."""
+        return self._entries[-1] if self._entries else None
+
+    def start_item(self, line_number: int, *, source_id: str = "", timestamp: object = None) -> None:
+        """Starts the line or element with this number. `source_id` is its foreign id, "" if it has none.
+
+        Raises `BadInput` if an earlier one has the same id.
+        """
+        if source_id and source_id in self._keys_by_source:
+            raise BadInput(
+                f"{self._place} {line_number}: the id {source_id!r} was already used; remove one of the two and read "
+                "the file again"
+            )
+        self._line_number, self._source_id, self._time = line_number, source_id, parse_micros(timestamp)
+        self._parent_key = self._last_key
 
     def has_source(self, source_id: str) -> bool:
         """Returns whether an entry with that foreign id was added."""
         return source_id in self._keys_by_source
 
-    def find_parent_key(self, source_id: str | None) -> str | None:
-        """Finds the parent key for a foreign parent id: that entry, or the last unlinked entry added behind it."""
+    def set_parent(self, source_id: str | None) -> None:
+        """Sets the parent of the current line by its foreign id: that entry, or the last unlinked one behind it.
+
+        If there is no such entry in the file, the newest one is the parent. That is recorded as a problem, unless there
+        is no message yet: the first parent of a resumed session is in an earlier file.
+        """
+        if source_id and source_id not in self._keys_by_source:
+            if self._has_messages:
+                self._problems.append(
+                    f"line {self._line_number}: the parent {source_id!r} is not in the file; hung on the line before"
+                )
+            return
         key = self._keys_by_source.get(source_id) if source_id else None
         while key in self._unlinked_keys:
             key = self._unlinked_keys[key]
-        return key
+        self._parent_key = key
 
-    def resolve_parent(self, parent: str | None) -> str | None:
-        """Does the same as `find_parent_key`, but uses the newest entry if the parent is not in the file.
-
-        That is recorded as a problem, unless there is no message yet: the first parent of a resumed session is in an
-        earlier file.
-        """
-        if not parent or parent in self._keys_by_source:
-            return self.find_parent_key(parent)
-        if self._has_messages:
-            self.problems.append(
-                f"line {self.line_number}: the parent {parent!r} is not in the file; hung on the line before"
-            )
-        return self.last_key
-
-    def add_alias(self, source_id: str) -> None:
-        """Gives the newest entry a second foreign id."""
-        last = self.last_key
-        if source_id and last is not None:
-            self._keys_by_source[source_id] = last
-
-    def add_messages(
-        self,
-        messages: Sequence[Message],
-        *,
-        parent_key: str | None,
-        source_id: str = "",
-        time: int | None = None,
-        usage: Usage | None = None,
-    ) -> None:
+    def add_messages(self, messages: Sequence[Message], usage: Usage | None = None) -> None:
         """Adds the messages of one native message. All but the last get the foreign id `source_id#index`."""
         self._has_messages = True
         for index, message in enumerate(messages):
             is_last = index == len(messages) - 1
-            key = self._make_key()
-            run = key if message.role == "user" and message.origin == "human" else self._runs.get(parent_key, "")
-            foreign_id = source_id if is_last or not source_id else f"{source_id}#{index}"
+            key, run = self._make_key(), self._run
+            run = key if message.role == "user" and message.origin == "human" else run
+            foreign_id = self._source_id if is_last or not self._source_id else f"{self._source_id}#{index}"
+            named = self._with_tool_name(message)
             self._add_entry(
-                MessageEntry(
-                    key, parent_key, run, time, self._with_tool_name(message), usage if is_last else None, foreign_id
-                )
+                MessageEntry(key, self._parent_key, run, self._time, named, usage if is_last else None, foreign_id)
             )
-            parent_key = key
+            self._parent_key = key
 
-    def extend_last(self, message: Message, *, source_id: str = "", usage: Usage | None = None) -> None:
+    def extend_newest(self, message: Message, usage: Usage | None = None) -> None:
         """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly."""
-        last = self.entries[-1]
-        assert isinstance(last, MessageEntry)
-        old, new = last.message.native, message.native
+        newest = self._entries[-1]
+        assert isinstance(newest, MessageEntry)
+        old, new = newest.message.native, message.native
         assert old is not None
         assert new is not None
         native = replace(old, body=old.body + new.lead + new.body)
-        joined = replace(last.message, parts=(*last.message.parts, *self._with_tool_name(message).parts), native=native)
-        self.entries[-1] = replace(
-            last, message=joined, usage=usage or last.usage, source_id=source_id or last.source_id
+        parts = (*newest.message.parts, *self._with_tool_name(message).parts)
+        self._entries[-1] = replace(
+            newest,
+            message=replace(newest.message, parts=parts, native=native),
+            usage=usage or newest.usage,
+            source_id=self._source_id or newest.source_id,
         )
-        self.add_alias(source_id)
+        if self._source_id:
+            self._keys_by_source[self._source_id] = newest.id
 
-    def find_newest_answer(self) -> int | None:
-        """Finds the index of the newest model answer, if only the results of its tool calls follow it."""
-        for index in range(len(self.entries) - 1, -1, -1):
-            entry = self.entries[index]
+    def set_usage(self, usage: Usage | None) -> None:
+        """Sets the usage of the newest answer, if only the results of its tool calls follow it.
+
+        For files that report the usage on a later line. None changes nothing.
+        """
+        for index in range(len(self._entries) - 1, -1, -1):
+            entry = self._entries[index]
             if isinstance(entry, MessageEntry) and entry.message.role != "tool":
-                return index if entry.message.role == "assistant" else None
-        return None
-
-    def set_usage(self, usage: Usage) -> None:
-        """Sets the usage of the newest answer, for files that report it on a later line."""
-        index = self.find_newest_answer()
-        entry = self.entries[index] if index is not None else None
-        if index is not None and isinstance(entry, MessageEntry):
-            self.entries[index] = replace(entry, usage=usage)
+                if usage is not None and entry.message.role == "assistant":
+                    self._entries[index] = replace(entry, usage=usage)
+                return
 
     def _with_tool_name(self, message: Message) -> Message:
         """Returns the message with the tool's name on its result, for formats that give only the call's id."""
@@ -158,58 +158,62 @@ class SessionDraft:
             return message
         return replace(message, parts=(replace(result, name=self._tool_names[result.call_id]),))
 
-    def add_branch(
-        self, message: Message, *, parent_key: str | None, left: str, source_id: str, time: int | None
-    ) -> None:
+    def add_branch(self, message: Message, left: str) -> None:
         """Adds the summary of a branch that was left."""
         self._add_entry(
-            BranchSummary(self._make_key(), parent_key, self._runs.get(parent_key, ""), time, message, left, source_id)
+            BranchSummary(self._make_key(), self._parent_key, self._run, self._time, message, left, self._source_id)
         )
 
-    def add_setting(
-        self, key: str, value: str, native: NativeBytes, *, parent_key: str | None, source_id: str, time: int | None
-    ) -> None:
+    def add_setting(self, key: str, value: str, native: NativeBytes) -> None:
         """Adds a change of setting."""
         self._add_entry(
-            Setting(self._make_key(), parent_key, self._runs.get(parent_key, ""), time, key, value, native, source_id)
+            Setting(self._make_key(), self._parent_key, self._run, self._time, key, value, native, self._source_id)
         )
 
-    def add_custom(
-        self, kind: str, native: NativeBytes, *, parent_key: str | None, source_id: str = "", time: int | None = None
-    ) -> None:
+    def add_custom(self, kind: str, native: NativeBytes) -> None:
         """Adds an entry that is not a message. Use `add_unlinked` if only this line lacks a parent id."""
         self._add_entry(
-            CustomEntry(self._make_key(), parent_key, self._runs.get(parent_key, ""), time, kind, native, source_id)
+            CustomEntry(self._make_key(), self._parent_key, self._run, self._time, kind, native, self._source_id)
         )
 
-    def add_unlinked(self, kind: str, native: NativeBytes, *, time: int | None = None, source_id: str = "") -> None:
+    def add_unlinked(self, kind: str, native: NativeBytes) -> None:
         """Adds an entry without a parent id after the newest entry.
 
         Children of that newest entry then become children of the added one.
         """
-        parent_key = self.last_key
-        self.add_custom(kind, native, parent_key=parent_key, source_id=source_id, time=time)
-        last = self.last_key
-        if last is not None:
-            self._unlinked_keys[parent_key] = last
+        self._parent_key = before = self._last_key
+        self.add_custom(kind, native)
+        self._unlinked_keys[before] = self._entries[-1].id
+
+    def add_damaged(self, problem: str, native: NativeBytes) -> None:
+        """Keeps the bytes of a damaged line as an entry without a message, and records the problem."""
+        self.add_unlinked("damaged", native)
+        self._problems.append(problem)
 
     def build_session(self, info: SessionInfo) -> ParsedSession:
         """Builds the finished session."""
-        return ParsedSession(info, tuple(self.entries), tuple(self.problems))
+        return ParsedSession(info, tuple(self._entries), tuple(self._problems))
+
+    @property
+    def _last_key(self) -> str | None:
+        return self._entries[-1].id if self._entries else None
+
+    @property
+    def _run(self) -> str:
+        return self._runs.get(self._parent_key, "")
 
     def _make_key(self) -> str:
-        return f"e{len(self.entries)}"
+        return f"e{len(self._entries)}"
 
-    def _add_entry(self, entry: Entry) -> None:
-        self.entries.append(entry)
-        self.line_numbers.append(self.line_number)
+    def _add_entry(self, entry: MessageEntry | BranchSummary | Setting | CustomEntry) -> None:
+        self._entries.append(entry)
+        self.line_numbers.append(self._line_number)
         self._runs[entry.id] = entry.run
-        source = getattr(entry, "source_id", "")
-        if source:
-            self._keys_by_source[source] = entry.id
+        if entry.source_id:
+            self._keys_by_source[entry.source_id] = entry.id
 
 
-def compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, int], ...]:
+def _compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, int], ...]:
     """Computes the order of the entries' bytes in the file as runs of (session, first entry, count).
 
     Returns () if there is one session whose entries are in file order.
@@ -229,6 +233,6 @@ def compute_byte_order(drafts: Sequence[SessionDraft]) -> tuple[tuple[int, int, 
 
 def build_sessions(drafts: Sequence[SessionDraft], infos: Sequence[SessionInfo]) -> list[ParsedSession]:
     """Builds the finished sessions of one file. The first one holds the byte order of the entries."""
-    order = compute_byte_order(drafts)
+    order = _compute_byte_order(drafts)
     first = replace(infos[0], interleaving=order) if order else infos[0]
     return [draft.build_session(info) for draft, info in zip(drafts, [first, *infos[1:]], strict=True)]

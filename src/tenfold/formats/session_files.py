@@ -13,7 +13,7 @@ from tenfold.formats.claude_code import ClaudeCode
 from tenfold.formats.codex import Codex
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.gemini_cli import GeminiCli
-from tenfold.formats.json_spans import decode_utf8, parse_document
+from tenfold.formats.json_items import decode_utf8, parse_document
 from tenfold.formats.message_list import MessageListFormat, find_messages
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
@@ -40,7 +40,7 @@ class _PlainListFormat(MessageListFormat):
     """A plain list of messages in one wire format, in a file that is not in the format of any tool."""
 
     def __init__(self, wire: str) -> None:
-        super().__init__(wire, wire, self._is_this_wire)
+        super().__init__(wire, self._is_this_wire)
 
     def can_read(self, head: bytes, name: str) -> bool:
         """Looks for messages of this wire format in a file that is not in the format of any tool."""
@@ -63,9 +63,9 @@ _TOOL_FORMATS: tuple[SessionFormat, ...] = (
     SweAgent(),
     Tau2(),
     OpenHandsEvents(),
-    MessageListFormat("openhands-requests", "openai-chat", _is_request_log),
+    MessageListFormat("openhands-requests", _is_request_log),
     GeminiCli(),
-    MessageListFormat("cline", "anthropic", _is_cline),
+    MessageListFormat("cline", _is_cline),
 )
 _ALL_FORMATS: tuple[SessionFormat, ...] = (*_TOOL_FORMATS, *map(_PlainListFormat, WIRES))
 FORMATS: Mapping[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}

@@ -135,14 +135,17 @@ PROVIDERS = "anthropic, openai, openai-chat, openai-responses, google, groq, ope
 
 def _build_provider_factory(base_url: str) -> Callable[[str], Provider[Any]]:
     def build_provider(provider: str) -> Provider[Any]:
-        kind: Callable[..., Provider[Any]] = infer_provider_class(provider)
+        kind: Any = infer_provider_class(provider)
         parameters = signature(kind).parameters
-        if "base_url" in parameters:
-            return kind(base_url=base_url)
-        if "openai_client" in parameters:  # OpenRouter and others that speak OpenAI's API at one address
-            instance = kind()
-            instance.client.base_url = base_url
-            return instance
+        argument = next((name for name in ("base_url", "api_base") if name in parameters), "")
+        redirected: Provider[Any]
+        if argument:
+            redirected = kind(**{argument: base_url})
+            return redirected
+        if "openai_client" in parameters:  # OpenRouter and others have their address as a property of the class
+            redirected = type("Redirected", (kind,), {"base_url": base_url})()
+            if redirected.client.base_url == redirected.client.with_options(base_url=base_url).base_url:
+                return redirected
         raise UsageError(f"{provider} takes no base URL; `openai:MODEL` with one reaches any other server")
 
     return build_provider

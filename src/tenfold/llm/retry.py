@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.summarize.ladder import add_costs
+from tenfold.record.block import add_costs
 
 
 class RetryRule(Struct, frozen=True):

@@ -130,6 +130,19 @@ class ModelCost(Struct, frozen=True, omit_defaults=True):
     price: float | None = None
 
 
+def add_costs(before: ModelCost, after: ModelCost) -> ModelCost:
+    """Adds the costs of two groups of model calls. The price is unknown if one of them is."""
+    prices = (before.price if before.calls else 0.0, after.price)
+    price = None if None in prices else sum(price for price in prices if price is not None)
+    return ModelCost(
+        calls=before.calls + max(after.calls, 1),
+        input_tokens=before.input_tokens + after.input_tokens,
+        output_tokens=before.output_tokens + after.output_tokens,
+        model=after.model or before.model,
+        price=price,
+    )
+
+
 class Slot(Struct, frozen=True, array_like=True):
     """Names the `index`-th batch of the Block at position `block`, or of the Block itself if that is `OWN_BLOCK`."""
 

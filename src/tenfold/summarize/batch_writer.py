@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from tenfold.facts.parse import get_text_before_facts
 from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.block import OWN_BLOCK, Batch, KeptOriginal, ModelCost, Rung, Slot
+from tenfold.record.block import OWN_BLOCK, Batch, KeptOriginal, ModelCost, Rung, Slot, add_costs
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.summarize.batches import escape_archive_marks, fit_archive, list_top_batches, parse_archive, render_archive
-from tenfold.summarize.ladder import SummaryResult, add_costs
+from tenfold.summarize.ladder import SummaryResult
 from tenfold.summarize.write import SummaryTask, clean_text, write_summary
 from tenfold.summarize.writer import WritingGenerator, WritingJob
 from tenfold.view.units import Unit

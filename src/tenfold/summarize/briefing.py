@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tenfold.facts.section import Count
 from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
 from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.block import ModelCost, Rung, Substitute
+from tenfold.record.block import ModelCost, Rung, Substitute, add_costs
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.summarize.check import (
     FATAL_KINDS,
@@ -27,7 +27,7 @@ from tenfold.summarize.check import (
     trim_middle,
 )
 from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
-from tenfold.summarize.ladder import SummaryResult, add_costs
+from tenfold.summarize.ladder import SummaryResult
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.write import clean_text
 from tenfold.summarize.writer import WritingGenerator, WritingJob

@@ -21,11 +21,11 @@ from tenfold.plan.pipeline import Plan
 from tenfold.plan.stages.condense import BATCHES, SUMMARY
 from tenfold.plan.stages.elide import render_expand_hint
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute
+from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute, add_costs
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
 from tenfold.summarize.check import trim_end
-from tenfold.summarize.ladder import SummaryResult, SummarySettings, add_costs
+from tenfold.summarize.ladder import SummaryResult, SummarySettings
 from tenfold.summarize.visible_text import (
     NEW_BLOCK_ID,
     Count,

@@ -147,16 +147,3 @@ def is_worth_trying(step: LadderStep, error: str) -> bool:
         return True
     lowered = error.lower()
     return any(phrase in lowered for phrase in SIZE_PHRASES)
-
-
-def add_costs(before: ModelCost, after: ModelCost) -> ModelCost:
-    """Adds the costs of two lots of model calls. The price is unknown if one of them is."""
-    prices = (before.price if before.calls else 0.0, after.price)
-    price = None if None in prices else sum(price for price in prices if price is not None)
-    return ModelCost(
-        calls=before.calls + max(after.calls, 1),
-        input_tokens=before.input_tokens + after.input_tokens,
-        output_tokens=before.output_tokens + after.output_tokens,
-        model=after.model or before.model,
-        price=price,
-    )

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.section import Count
-from tenfold.record.block import Fact, FactKind, Rung
+from tenfold.record.block import Fact, FactKind, Rung, add_costs
 from tenfold.record.message import Message
-from tenfold.summarize.ladder import SummaryResult, add_costs
+from tenfold.summarize.ladder import SummaryResult
 from tenfold.summarize.write import SummaryTask, clean_text, write_summary
 from tenfold.summarize.writer import WritingGenerator, WritingJob, run_together
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.facts.section import TITLE, Count
 from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.block import Fact, ModelCost, Rung
+from tenfold.record.block import Fact, ModelCost, Rung, add_costs
 from tenfold.record.message import Message
 from tenfold.summarize.check import (
     FATAL_KINDS,
@@ -29,7 +29,7 @@ from tenfold.summarize.check import (
     trim_middle,
 )
 from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
-from tenfold.summarize.ladder import LadderStep, SummaryResult, SummarySettings, add_costs, is_worth_trying, list_steps
+from tenfold.summarize.ladder import LadderStep, SummaryResult, SummarySettings, is_worth_trying, list_steps
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.summarize.transcript import render_transcript, split_messages

@@ -6,7 +6,7 @@ This module knows JSON, but nothing about messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -20,14 +20,15 @@ Fields = dict[str, Raw]
 BOM = b"\xef\xbb\xbf"
 _OPEN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\[[ \t\r\n]*")
 _GAP = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}"]|[^][{}",: \t\r\n]+', re.DOTALL)
 _COLON = re.compile(rb"[ \t\r\n]*:")
-_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-_HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
-_LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
 _ARRAY_DECODER = msgspec.json.Decoder(list[Raw])
 _OBJECT_DECODER: msgspec.json.Decoder[Fields] = msgspec.json.Decoder(Fields)
 _STRING_DECODER = msgspec.json.Decoder(str)
+_QUOTE = ord('"')
 
 
 class Slices(Struct, frozen=True):
@@ -38,53 +39,92 @@ class Slices(Struct, frozen=True):
     end: bytes
 
 
-def slice_array(data: bytes) -> Slices:
-    """Cuts a JSON array into exact slices. Raises `BadInput`, with the decoder's position, if it is not an array."""
+class Member(Struct, frozen=True):
+    """An element of a JSON array, or a value of an object under its `key`: `data[start:end]` of the sliced bytes.
+
+    `end` is -1 if the data ends before the value does.
+    """
+
+    key: str
+    start: int
+    end: int
+
+
+def slice_array(data: bytes, *, is_partial: bool = False) -> Slices:
+    """Cuts a JSON array into exact slices. Raises `BadInput`, with the decoder's position, if it is not an array.
+
+    With `is_partial` it may be cut off, or hold what JSON lacks (`NaN`): whole elements are sliced, the rest is `end`.
+    """
     bare = data.removeprefix(BOM)
     raws = _decode_leniently(_ARRAY_DECODER, bare)
-    if raws is None:
+    if raws is not None:
+        bounds = _locate_elements(data, raws)
+    elif is_partial:
+        bounds = [(m.start, m.end) for m in iterate_members(data)]
+    else:
         raise BadInput(f"not a JSON array: {_explain_failure(bare)}; pass the list of messages itself, as UTF-8 JSON")
+    leads: list[bytes] = []
+    position = 0
+    for start, end in bounds:
+        leads.append(data[position:start])
+        position = end
+    return Slices(tuple(leads), tuple([data[start:end] for start, end in bounds]), data[position:])
+
+
+def _locate_elements(data: bytes, raws: Sequence[Raw]) -> list[tuple[int, int]]:
     opening = _OPEN.match(data)
     assert opening is not None
-    leads: list[bytes] = []
-    items: list[bytes] = []
-    lead, position = opening.group(), opening.end()
+    bounds: list[tuple[int, int]] = []
+    start = opening.end()
     for raw in raws:
-        leads.append(lead)
-        start, position = position, position + len(memoryview(raw))
-        items.append(data[start:position])
-        gap = _GAP.match(data, position)
-        if gap is not None:
-            lead, position = gap.group(), gap.end()
-    return Slices(tuple(leads), tuple(items), data[position:] if raws else data)
+        end = start + len(memoryview(raw))
+        bounds.append((start, end))
+        gap = _GAP.match(data, end)
+        start = gap.end() if gap is not None else end
+    return bounds
 
 
 def _explain_failure(data: bytes) -> str:
     try:
         _ARRAY_DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         return str(exc)
     return "it cannot be read"
 
 
-def find_span(data: bytes, key: str) -> tuple[int, int] | None:
-    """Finds the start and end of the array or object under `key` of the JSON object `data`. None if there is none."""
-    depth, start, bounds = 0, -1, None
-    is_wanted = False
+def iterate_members(data: bytes) -> Iterator[Member]:
+    """Yields the members of the JSON array or object that `data` begins with, in order, as far as it goes.
+
+    Nothing is validated. If an object is cut off inside a value, the last member is that value.
+    """
+    depth, start, key = 0, -1, ""
     for token in _TOKEN.finditer(data):
         first = data[token.start()]
-        if first == 0x22:
-            if depth == 1 and _COLON.match(data, token.end()):
-                is_wanted = parse_string(token.group()) == key
-        elif first in b"[{":
-            if depth == 1 and is_wanted:
-                start = token.start()
+        if first in b"[{":
+            start = token.start() if depth == 1 else start
             depth += 1
-        else:
+        elif first in b"]}":
             depth -= 1
-            if depth == 1 and start >= 0:
-                bounds, start, is_wanted = (start, token.end()), -1, False
-    return bounds
+            if depth == 0:
+                return
+            if depth == 1:
+                yield Member(key, start, token.end())
+                key = ""
+        elif token.group() == b'"':
+            break
+        elif depth == 1 and first == _QUOTE and _COLON.match(data, token.end()):
+            key = parse_string(token.group()) or ""
+        elif depth == 1:
+            yield Member(key, *token.span())
+            key = ""
+    if key:
+        yield Member(key, len(data), -1)
+
+
+def find_span(data: bytes, key: str) -> tuple[int, int] | None:
+    """Finds the start and end of the array or object under `key` of the JSON object `data`. None if there is none."""
+    named = [m for m in iterate_members(data) if m.key == key and data[m.start : m.start + 1] in (b"[", b"{")]
+    return (named[-1].start, named[-1].end) if named else None
 
 
 def parse_object(data: bytes | Raw) -> Fields | None:
@@ -133,27 +173,16 @@ def build_array(values: Iterable[bytes]) -> bytes:
 def _decode_leniently(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
     try:
         return decoder.decode(data)
-    except (msgspec.ValidationError, UnicodeDecodeError):
+    except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return None
     except msgspec.DecodeError:
-        softened = _replace_lone_surrogates(bytes(data))
+        softened = replace_lone_surrogates(bytes(data))
     try:
         return decoder.decode(softened)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
-def _replace_lone_surrogates(data: bytes) -> bytes:
+def replace_lone_surrogates(data: bytes) -> bytes:
     """Replaces every lone half of a surrogate pair by U+FFFD. The length stays the same."""
-
-    def soften(match: re.Match[bytes]) -> bytes:
-        code = int(match.group(1) or b"0", 16)
-        if 0xD800 <= code < 0xDC00:
-            after = data[match.end() : match.end() + 6]
-            return match.group() if _LOW.fullmatch(after) else b"\\ufffd"
-        if 0xDC00 <= code < 0xE000:
-            before = data[max(0, match.start() - 6) : match.start()]
-            return match.group() if _HIGH.fullmatch(before) else b"\\ufffd"
-        return match.group()
-
-    return _ESCAPE.sub(soften, data)
+    return _ESCAPE.sub(lambda escape: b"\\ufffd" if escape.group(1) else escape.group(), data)

@@ -17,8 +17,7 @@ from typing import cast
 from msgspec import Struct
 
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import ModelCost
-from tenfold.summarize.ladder import add_costs
+from tenfold.record.block import ModelCost, add_costs
 
 AskGenerator = Generator[Ask, Answer, object]
 PendingAsk = tuple[Ask, Future[Answer]]
