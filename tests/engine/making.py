@@ -19,7 +19,7 @@ from tenfold.record.block import Block, ModelCost
 from tenfold.record.entry import Attempt, Entry, MessageEntry
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.ladder import OnFailure, SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.view.fold import View
@@ -98,7 +98,7 @@ def open_session(
     messages: Sequence[Message] = (), using: Policy | None = None, *, answerer: Answerer | None = None, model: str = ""
 ) -> Session:
     session = Session.create(
-        SessionAddress(MemoryStore(), "s"), using or build_policy(), model=model, answerer=answerer
+        SessionAddress(SqliteStore(":memory:"), "s"), using or build_policy(), model=model, answerer=answerer
     )
     session.append(*messages)
     return session

@@ -11,7 +11,7 @@ from tenfold.recall.search import search_store
 from tenfold.recall.tools import HIT_LIMIT, SEARCH, SEARCH_BUDGET, RecallTools
 from tenfold.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 SAID = (
     "The database listens on port 6432, and the queue on 7001.",
@@ -25,7 +25,9 @@ SAID = (
 
 @pytest.fixture
 def talk() -> Session:
-    made = Session.create(SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter))
+    made = Session.create(
+        SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
+    )
     for text in SAID:
         made.append(Message("user", (Text(text),), "human"))
     return made

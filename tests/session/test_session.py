@@ -15,7 +15,6 @@ from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Text
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tests.engine import making
 from tests.engine.making import (
@@ -112,7 +111,7 @@ def test_what_is_hidden_is_found_and_read_back_exactly() -> None:
 
 
 def test_an_entry_of_another_session_is_not_read() -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     mine, other = (Session.create(SessionAddress(store, name), build_policy()) for name in ("mine", "other"))
     (entry,) = other.append(make_user_message("a secret"))
     with pytest.raises(NotFoundError, match="in this session"):
@@ -172,7 +171,7 @@ def test_a_lost_race_leaves_no_sizes_behind() -> None:
 
     session = open_session([make_user_message("go")])
     good = session.address.store
-    session._head.store = Full()
+    session._head.store = Full(":memory:")
     with pytest.raises(UnwritableStore):
         session.append(make_user_message("word " * 5_000))
     session._head.store = good
@@ -181,7 +180,7 @@ def test_a_lost_race_leaves_no_sizes_behind() -> None:
     assert session.take_reading(window=1_000) == reopen_session(session).take_reading(window=1_000)
 
 
-class Full(MemoryStore):
+class Full(SqliteStore):
     """A store whose disk is full."""
 
     def append(self, *_: object, **__: object) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from tenfold.store import sqlite_schema, sqlite_search
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tenfold.store.stemmer import stem
 from tenfold.store.terms import MAX_TERMS, PASSAGE_LENGTH, extract_terms, get_plain_text, parse_question, split_passages
@@ -197,23 +196,6 @@ def test_calls_are_read_as_a_reader_sees_them(store: Store) -> None:
     log.call("edit_file", "{no json", "failed")
     assert get_plain_text(log.entries[2]) == "edit_file\n{no json"
     assert [hit.position for hit in store.search_passages(NS, "edited lamps", limit=1)] == [0]
-
-
-def test_both_stores_answer_alike(tmp_path: Path) -> None:
-    memory, on_disk = MemoryStore(), SqliteStore(tmp_path / "store.db")
-    for store in (memory, on_disk):
-        log = Growing(store)
-        log.say(*TEXTS, *(f"message {n} of the deployment on day {n % 7}" for n in range(300)), *TEXTS[:3])
-        log.compact(0, 3, "summary: the parser of headers, the deployment that failed")
-        log.call("run", '{"command": "deploy --day 3"}', "deployed\n" * 300)
-        Growing(store, "other", first=5_000).say("Deploying elsewhere", "a parser of its own")
-    for words in ("who deploys on which day", "parsers", "\u7aef\u53e3", "the message of day 3", "summary of headers"):
-        for session in (None, "s", "other"):
-            for limit in (1, 5, 40):
-                asked = [store.search_passages(NS, words, session=session, limit=limit) for store in (memory, on_disk)]
-                assert asked[0] == asked[1]
-    assert memory.search_passages(NS, "who deploys on which day") != memory.search_passages(NS, "parsers")
-    on_disk.close()
 
 
 def test_a_purged_text_answers_no_more(store: Store, log: Growing) -> None:

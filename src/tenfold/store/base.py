@@ -1,4 +1,4 @@
-"""The contract of every store. The memory store and the SQLite store keep it, and one test suite checks both.
+"""The contract of a store, which `sqlite.SqliteStore` keeps.
 
 A session is a tree of entries. A head is a named leaf of that tree. The `position` of an entry is its depth on its
 path, and the root has position 0. Every call takes the namespace (the tenant) first. Stores are synchronous and safe to
@@ -17,6 +17,8 @@ from tenfold.view.fold import Snapshot
 
 DEFAULT_NAMESPACE = "default"
 MAIN = "main"
+MEMORY_LOCATION = ":memory:"
+"""The path of a store that keeps nothing on disk."""
 
 
 class SessionInfo(

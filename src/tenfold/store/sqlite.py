@@ -1,4 +1,4 @@
-"""The SQLite store: one file, safe for several threads and processes. Opening a head costs O(view).
+"""The SQLite store: one file or none, safe for several threads and processes. Opening a head costs O(view).
 
 The `sqlite_*` modules do the work. This module only decides in which transaction it runs.
 """
@@ -13,8 +13,8 @@ from tenfold.errors import StoreError
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge, sqlite_search, sqlite_verify
-from tenfold.store.base import MAIN, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
-from tenfold.store.sqlite_connections import ConnectionPool
+from tenfold.store.base import MAIN, MEMORY_LOCATION, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
+from tenfold.store.sqlite_connections import ConnectionPool, MemoryConnection
 from tenfold.store.sqlite_paths import check_range, decode_info, encode_info, find_entry_row, find_session_id
 from tenfold.store.validation import build_ambiguous_id_error, build_unknown_entry_error, check_limit
 from tenfold.view.fold import Snapshot
@@ -46,13 +46,16 @@ _SELECT_COUNTS = (
 class SqliteStore:
     """A store in one SQLite file. The file is created with mode 0600 if it does not exist.
 
+    The path `:memory:` gives a store that keeps nothing on disk and is gone when it is closed.
+
     `busy_seconds` is how long a write waits for the write of another process before it raises `StoreError`. Opening
     raises `NewerStore`, `UnwritableStore` or `StoreError`. A file without write permission is opened for reading only.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0) -> None:
         self.path = os.fspath(path)
-        self._connections = ConnectionPool(self.path, busy_seconds=busy_seconds)
+        in_memory = self.path == MEMORY_LOCATION
+        self._connections = MemoryConnection() if in_memory else ConnectionPool(self.path, busy_seconds=busy_seconds)
         self._chains = sqlite_paths.ChainCache()
 
     def create(self, namespace: str, info: SessionInfo) -> None:
