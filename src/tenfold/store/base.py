@@ -175,20 +175,12 @@ class Store(Protocol):
         """Reads the token counts stored for those positions, with None where there is none."""
         ...
 
-    def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
-        """Stores token counts by entry id, for entries that were appended without them."""
-        ...
-
     def read_entries(self, namespace: str, session: str) -> list[Entry]:
         """Reads every entry of the session, on all branches, in the order of appending."""
         ...
 
     def locate(self, namespace: str, entry: str) -> LocatedEntry:
         """Finds an entry by its id or by an unambiguous beginning of the id. Raises `NotFoundError`."""
-        ...
-
-    def read_source_ids(self, namespace: str, session: str) -> dict[str, str]:
-        """Reads the ids that entries had in the file they came from, each mapped to the id of its entry."""
         ...
 
     def read_heads(self, namespace: str, session: str) -> dict[str, str]:

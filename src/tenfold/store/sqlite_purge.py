@@ -15,7 +15,7 @@ import msgspec
 from tenfold.errors import RecordError
 from tenfold.record.block import Block
 from tenfold.record.codec import decode_entry, encode_entry
-from tenfold.record.entry import BranchSummary, Entry
+from tenfold.record.entry import BranchSummary, Entry, get_kind
 from tenfold.store import purge
 from tenfold.store.sqlite_paths import ChainCache, EntryRow, decode_info, encode_info, find_entry_row
 from tenfold.store.sqlite_schema import INDEXED_MARK
@@ -86,7 +86,7 @@ def _replace_entry(db: sqlite3.Connection, seq: int, old: Entry, new: Entry) -> 
     rows = remove_entry(db, seq, old)
     db.execute(
         "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
-        (body, build_rewritten_hashes(before, kept or b"", body), type(new).__struct_config__.tag, seq),
+        (body, build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
     )
     restore_entry(db, seq, new)
     return rows
