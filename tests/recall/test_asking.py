@@ -62,7 +62,7 @@ def test_no_more_than_were_asked_for_and_none_twice(talk: Session) -> None:
 def test_a_single_word_that_is_found_is_taken_as_it_stands(talk: Session) -> None:
     assert [hit.position for hit in talk.search("ertific")] == [5, 1], "a part of a word, where every index is blind"
     assert [hit.position for hit in talk.search("deployed")] == [1]
-    assert [hit.position for hit in talk.search("deploying")][:2] == [5, 1], "nobody said it, so its stem counts"
+    assert next(hit.position for hit in talk.search("deploying")) == 1, "nobody said it, so its stem counts"
 
 
 def test_a_models_search_is_bounded_and_says_where_each_hit_stands(talk: Session) -> None:

@@ -9,8 +9,10 @@ import pytest
 from tenfold.record.entry import CustomEntry, Entry
 from tenfold.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
 from tenfold.store.base import Store
+from tenfold.store.entry_text import get_searchable_text
+from tenfold.store.search_index import INDEX_LIMIT
 from tenfold.store.sqlite import SqliteStore
-from tenfold.store.word_search import INDEX_LIMIT, POOL_SIZE, SNIPPET_LENGTH, get_searchable_text
+from tenfold.store.word_search import POOL_SIZE, SNIPPET_LENGTH
 from tests.store.build import NS, Growing, make_entry_id
 
 TEXTS = (
@@ -86,7 +88,7 @@ STRANGE = ("\x00", "\ud800", '"""', "'", "a" * 5_000, "(" * 300, "col:x", "- -",
 
 @pytest.mark.parametrize("words", STRANGE)
 def test_no_words_raise(store: Store, log: Growing, words: str) -> None:
-    hits = store.search(NS, words)
+    hits = [*store.search(NS, words), *store.search_passages(NS, words)]
     assert all(0 <= h.position < len(log.entries) for h in hits)
 
 

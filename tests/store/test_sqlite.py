@@ -198,6 +198,7 @@ def try_calls(path: Path) -> list[str]:
     calls: list[Callable[[], object]] = [
         lambda: store.open(NS, "s").length,
         lambda: len(store.search(NS, "readable words")),
+        lambda: len(store.search_passages(NS, "what did readable mean")),
         lambda: store.create(NS, SessionInfo("new")),
         lambda: store.purge(NS, "s", None, now=1),
         lambda: len(store.verify(NS)),
@@ -234,10 +235,10 @@ def test_a_read_only_store_can_be_read_and_says_what_to_do(
     folder.chmod(0o555)
     before = path.read_bytes()
     lines = run_as_nobody(path)
-    assert lines[:3] == ["opened", "2", "1"]
-    for line in lines[3:5]:
+    assert lines[:4] == ["opened", "2", "1", "2"]
+    for line in lines[4:6]:
         assert line.startswith(f"UnwritableStore the store {path} is read-only: change its permissions, or name")
-    assert lines[5] == "0"
+    assert lines[6] == "0"
     assert path.read_bytes() == before
     folder.chmod(0o755)
 

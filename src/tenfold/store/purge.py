@@ -18,7 +18,7 @@ from tenfold.record.block import Batch, Block, Fact, Replacement, ShownItem, Sub
 from tenfold.record.codec import hash_body
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.store.word_search import fold_case, get_searchable_text
+from tenfold.store.entry_text import fold_case, get_searchable_text
 
 PURGED_TEXT = "[removed by purge]"
 """Stands in place of purged text."""

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 
 from tenfold.errors import NotFoundError, StoreError, UsageError
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
-from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge, sqlite_search
+from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge
 from tenfold.store.base import MAIN, MEMORY_LOCATION, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
+from tenfold.store.passages import search_passages
+from tenfold.store.search_index import find_sessions, has_unindexed, index_entries
 from tenfold.store.sqlite_connections import ConnectionPool, MemoryConnection
 from tenfold.store.sqlite_paths import check_range, decode_info, encode_info, find_entry_row, find_session_id
 from tenfold.store.verify import verify_namespace
+from tenfold.store.word_search import search_words
 from tenfold.view.fold import Snapshot
 
 _UPSERT_SESSION = (
@@ -140,31 +144,28 @@ class SqliteStore:
         if limit < 1:
             raise UsageError(f"a limit of {limit} entries never comes to an end: give at least 1")
         with self._connections.read() as db:
-            if not sqlite_search.has_unindexed(db):
+            if not has_unindexed(db):
                 return 0
         with self._connections.write() as db:
-            return sqlite_search.index_entries(db, limit)
+            return index_entries(db, limit)
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search`. If the index cannot be written, entries missing from it are scanned."""
-        self._update_index()
-        with self._connections.read() as db:
-            if session is not None:
-                find_session_id(db, namespace, session)
-            return sqlite_search.search_words(db, namespace, words, session, limit)
+        with self._read_indexed() as db:
+            return search_words(db, words, find_sessions(db, namespace, session), limit)
 
     def search_passages(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search_passages`. If the index cannot be written, entries missing from it are read."""
-        self._update_index()
-        with self._connections.read() as db:
-            if session is not None:
-                find_session_id(db, namespace, session)
-            return sqlite_search.search_passages(db, namespace, words, session, limit)
+        with self._read_indexed() as db:
+            return search_passages(db, words, find_sessions(db, namespace, session), limit)
 
-    def _update_index(self) -> None:
+    @contextlib.contextmanager
+    def _read_indexed(self) -> Iterator[sqlite3.Connection]:
         with contextlib.suppress(StoreError):
             while self.index():
                 pass
+        with self._connections.read() as db:
+            yield db
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
         """See `Store.purge`. A reader at work may keep the old bytes in the write-ahead log until it finishes."""

@@ -131,7 +131,6 @@ class MemoryConnection:
         self._lock = threading.RLock()
         self._db = _connect(MEMORY_LOCATION)
         self._finalizer = weakref.finalize(self, self._db.close)
-        self._db.execute("PRAGMA temp_store=MEMORY")
         migrate(self._db, MEMORY_LOCATION)
 
     @contextlib.contextmanager
@@ -161,9 +160,11 @@ class MemoryConnection:
 
 
 def _connect(address: str, *, timeout: float = 0.0) -> sqlite3.Connection:
-    return sqlite3.connect(
+    db = sqlite3.connect(
         address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
+    db.execute("PRAGMA temp_store=MEMORY")  # what a search or a sort needs for a moment is written to no file
+    return db
 
 
 @contextlib.contextmanager
