@@ -150,7 +150,7 @@ def _rank(scored: _Scored) -> tuple[float, int]:
 
 
 def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[_Scored]]:
-    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out terms that none holds."""
+    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others."""
     late = list_late_passages(db, sessions)
     late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
     found: dict[str, list[_Scored]] = {}
