@@ -28,7 +28,6 @@ from tenfold.record.ask import Outcome
 from tenfold.record.entry import Entry, get_message
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 from tests.gold import score
@@ -63,7 +62,7 @@ def compact_file(path: Path) -> list[CorpusResult]:
     """Compacts every session of a file and checks what must hold."""
     recorded = read_file(path)
     counter = choose_counter(None).counter
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     ids = import_sessions(recorded, store, "bench", counter)
     data = path.read_bytes()
     whole = (

@@ -19,7 +19,7 @@ import tenfold
 from tenfold.config.settings import build_policy
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 SOURCE = Path(__file__).resolve().parents[1] / "examples/sessions/desk.openai-chat.json"
 PACKAGE = str(Path(tenfold.__file__).parent)
@@ -49,7 +49,7 @@ def count_request(policy: str) -> Counter[tuple[str, str]]:
 
     def open_session() -> Session:
         return Session.create(
-            SessionAddress(MemoryStore(), "s"), build_policy(policy, choose_counter("gpt-4o").counter)
+            SessionAddress(SqliteStore(":memory:"), "s"), build_policy(policy, choose_counter("gpt-4o").counter)
         )
 
     open_session().before_model(request, window=WINDOW)

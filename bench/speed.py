@@ -24,7 +24,6 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 
 SEED = 7
@@ -78,7 +77,7 @@ def print_turns() -> None:
             for history in (1_000, 10_000, 100_000):
                 rng = random.Random(SEED)
                 made = create_session(
-                    MemoryStore() if name == "memory" else SqliteStore(Path(folder) / f"{history}.db")
+                    SqliteStore(":memory:") if name == "memory" else SqliteStore(Path(folder) / f"{history}.db")
                 )
                 batch = [build_message(rng, i) for i in range(history)]
                 for start in range(0, history, 5_000):

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from tenfold.agent.factory import AgentOptions, open_agent
 from tenfold.chat.app import Chat
 from tenfold.chat.widgets import ChatTranscript, Prompt, Rows, StatusLine, TranscriptItem
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ROOT / "examples" / "projects" / "pricing"
@@ -67,7 +67,9 @@ async def draw_pictures(folder: Path) -> None:
         shutil.copytree(PROJECT, project)
         wanted = AgentOptions(project, model="demonstration", window=WINDOW)
         chat = Chat(
-            lambda ui: open_agent(MemoryStore(), wanted, ui.approve, extensions=(ui.extension,), report=ui.report)
+            lambda ui: open_agent(
+                SqliteStore(":memory:"), wanted, ui.approve, extensions=(ui.extension,), report=ui.report
+            )
         )
         async with chat.run_test(size=SIZE) as pilot:
             chat.query_one(Prompt).cursor_blink = False

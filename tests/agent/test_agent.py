@@ -22,7 +22,6 @@ from tenfold.record.ask import Answer, ConsultAsk
 from tenfold.record.block import Block
 from tenfold.record.message import get_text, get_tool_calls
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tests.agent.working import DONE, Provider, look
 from tests.llm.loopback import Got, Served, get_base_url
@@ -33,7 +32,7 @@ TASK = "Please look at every part. Never touch lib/old.py."
 
 
 def make_session(policy: str = "tenfold", *, answerer: Answerer | None = None) -> Session:
-    place = SessionAddress(MemoryStore(), "s")
+    place = SessionAddress(SqliteStore(":memory:"), "s")
     return Session.create(place, build_policy(policy, choose_counter("gpt-4o").counter), answerer=answerer)
 
 

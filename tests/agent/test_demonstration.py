@@ -25,7 +25,7 @@ from tenfold.agent.runtime import RESUME_PROMPT
 from tenfold.config.presets import POLICIES
 from tenfold.record.block import Block
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire.marks import render_summary
 
 TOOLS = ("list_files", "search_files", "read_file", "write_file", "run_command", "recall_search", "compact")
@@ -46,7 +46,7 @@ def make_agent(root: Path, *, yes: bool = True, policy: str = "tenfold", window:
         del line, kind
         return yes
 
-    return open_agent(MemoryStore(), AgentOptions(root, DEMONSTRATION, policy=policy, window=window), approve)
+    return open_agent(SqliteStore(":memory:"), AgentOptions(root, DEMONSTRATION, policy=policy, window=window), approve)
 
 
 def get_call_names(made: Agent) -> list[str]:

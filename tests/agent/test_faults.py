@@ -33,7 +33,7 @@ from tenfold.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.record.block import Block
 from tenfold.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.view.units import NO_RESULT
 from tests.agent.killed import open_session
 from tests.agent.test_long_runs import get_blocks, make_look_tool, stream_prompt
@@ -71,7 +71,7 @@ def make_agent(
 
 
 def make_session(policy: Policy | Callable[[], Policy], answerer: Answerer | None = None) -> Session:
-    return Session.create(SessionAddress(MemoryStore(), "s"), policy, answerer=answerer)
+    return Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, answerer=answerer)
 
 
 def make_answerer(provider: Provider, *, report: Callable[[str], None] | None = None) -> Answerer:

@@ -20,7 +20,7 @@ from tenfold.meter.counters import choose_counter
 from tenfold.record.block import Block
 from tenfold.record.message import get_tool_calls, get_tool_result
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.agent.working import CLIENTS, DONE, RULE, TASK, Provider, build_settings
 from tests.llm.conftest import SECRET
 from tests.llm.loopback import Got, get_base_url
@@ -124,7 +124,7 @@ def test_three_hundred_steps(policy: str, window: int, client: str, form: str) -
             came_back.append(done)
         assert "c2tpcF90aG91Z2h0" not in request, "no placeholder of a signature"
 
-    place = SessionAddress(MemoryStore(), "s")
+    place = SessionAddress(SqliteStore(":memory:"), "s")
     memory = Session.create(place, build_policy(policy, choose_counter("claude").counter))
     with Provider(
         STEPS, window, also=watch_request, per=per, says=says, thinks=True, several=SEVERAL, kept=1

@@ -27,7 +27,7 @@ from tenfold.llm.provider import open_client
 from tenfold.meter.counters import choose_counter
 from tenfold.meter.windows import find_window
 from tenfold.record.ask import Outcome
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.llm.loopback import ANSWERS, Got, Loopback, Served, get_base_url
 from tests.shape.scan import ROOT
 
@@ -65,9 +65,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_any_key_it_is_the_demonstration_in_a_small_window(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     del bare
-    made = open_agent(MemoryStore(), AgentOptions(tmp_path), refuse)
+    made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path), refuse)
     assert (made.model.model_name, made.window) == (DEMONSTRATION, DEMONSTRATION_WINDOW)
-    assert open_agent(MemoryStore(), AgentOptions(tmp_path, window=9_000), refuse).window == 9_000
+    assert open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, window=9_000), refuse).window == 9_000
 
 
 @pytest.mark.parametrize("row", PROVIDER_KEYS, ids=lambda row: row.variable)
@@ -99,7 +99,7 @@ def test_the_first_key_of_the_table_wins_and_an_asked_model_before_it(tmp_path: 
 )
 def test_what_cannot_be_opened_says_what_to_do(bare: pytest.MonkeyPatch, wanted: AgentOptions, told: str) -> None:
     bare.setenv("OPENAI_API_KEY", "none")
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     with pytest.raises(UsageError, match=told):
         open_agent(store, wanted, refuse)
     assert store.list_sessions("default") == [], "nothing is left behind"
@@ -107,13 +107,13 @@ def test_what_cannot_be_opened_says_what_to_do(bare: pytest.MonkeyPatch, wanted:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no such folder"):
-        open_agent(MemoryStore(), AgentOptions(tmp_path / "nope", DEMONSTRATION), refuse)
+        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path / "nope", DEMONSTRATION), refuse)
 
 
 def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     made = open_agent(
-        MemoryStore(), AgentOptions(tmp_path, "mine", "http://127.0.0.1:9/v1"), refuse, report=said.append
+        SqliteStore(":memory:"), AgentOptions(tmp_path, "mine", "http://127.0.0.1:9/v1"), refuse, report=said.append
     )
     assert made.window is None
     assert "openai:mine is not known" in said[0]
@@ -122,7 +122,7 @@ def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ANSWERS)
 def test_it_is_told_of_its_folder_and_offered_its_tools(tmp_path: Path, model: str) -> None:
     with Loopback("Fine.") as loopback:
-        made = open_agent(MemoryStore(), AgentOptions(tmp_path, model, get_base_url(model, loopback)), refuse)
+        made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, model, get_base_url(model, loopback)), refuse)
         assert asyncio.run(made.invoke("Hello")) == "Fine."
         (got,) = loopback.requests
     assert f"the folder '{tmp_path.name}'" in got.prompt
@@ -135,7 +135,7 @@ def test_it_is_told_of_its_folder_and_offered_its_tools(tmp_path: Path, model: s
 
 
 def test_a_session_goes_on_with_the_model_it_was_recorded_with(tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     first = open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
     asked = open_agent(store, AgentOptions(tmp_path, session="last"), refuse)
     assert asked.session.address.session == first.session.address.session
@@ -150,7 +150,7 @@ def test_a_recorded_model_whose_key_is_gone_is_told_of_and_another_goes_on(
     bare: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     bare.setenv("OPENAI_API_KEY", "none")
     open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
     bare.delenv("OPENAI_API_KEY")
@@ -162,7 +162,7 @@ def test_a_recorded_model_whose_key_is_gone_is_told_of_and_another_goes_on(
 def test_a_session_begun_as_a_demonstration_takes_the_key_that_is_there_now(
     bare: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     first = open_agent(store, AgentOptions(tmp_path), refuse)
     asyncio.run(first.invoke("What is this?"))
     bare.setenv("OPENAI_API_KEY", "none")
@@ -173,8 +173,8 @@ def test_a_session_begun_as_a_demonstration_takes_the_key_that_is_there_now(
 
 def test_a_session_that_is_not_there_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="holds no session yet"):
-        open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION, session="last"), refuse)
-    store = MemoryStore()
+        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION, session="last"), refuse)
+    store = SqliteStore(":memory:")
     open_agent(store, AgentOptions(tmp_path, DEMONSTRATION), refuse)
     with pytest.raises(NotFoundError, match="`tenfold sessions` lists them"):
         open_agent(store, AgentOptions(tmp_path, DEMONSTRATION, session="zz"), refuse)
@@ -182,7 +182,7 @@ def test_a_session_that_is_not_there_names_the_next_step(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("file", ["pricing.claude-code.jsonl", "logs.pi.jsonl"])
 def test_a_session_of_another_tool_goes_on_and_is_not_taken_for_a_rewrite(tmp_path: Path, file: str) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     import_sessions(
         read_file(ROOT / "examples" / "sessions" / file), store, "default", choose_counter(DEMONSTRATION).counter
     )
@@ -200,7 +200,7 @@ def test_the_settings_are_read_live_and_an_unusable_edit_leaves_the_last_good_on
     tmp_path: Path, settings: Path
 ) -> None:
     said: list[str] = []
-    made = open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION), refuse, report=said.append)
+    made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION), refuse, report=said.append)
     assert made.session.policy.name == "tenfold"
     settings.write_text('[tenfold]\npolicy = "tiers"\n')
     assert made.session.policy.name == "tiers"
@@ -213,7 +213,9 @@ def test_the_settings_are_read_live_and_an_unusable_edit_leaves_the_last_good_on
 def test_an_asked_policy_comes_before_the_settings(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\npolicy = "tiers"\n')
     assert (
-        open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION, policy="clip"), refuse).session.policy.name
+        open_agent(
+            SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION, policy="clip"), refuse
+        ).session.policy.name
         == "clip"
     )
 
@@ -225,7 +227,7 @@ def test_extensions_of_the_settings_and_given_ones_are_told(tmp_path: Path, sett
     given.on(RunEnd)(told.append)
     heard.clear()
     asyncio.run(
-        open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION), refuse, extensions=(given,)).invoke(
+        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION), refuse, extensions=(given,)).invoke(
             "What is this?"
         )
     )
@@ -252,7 +254,7 @@ def outgrow_window(wanted: AgentOptions) -> tuple[list[Outcome], Agent]:
     done: list[Outcome] = []
     listener = Extension("outgrown")
     listener.on(CompactionEnd)(lambda event: done.append(event.outcome))
-    made = open_agent(MemoryStore(), wanted, refuse, extensions=(listener,))
+    made = open_agent(SqliteStore(":memory:"), wanted, refuse, extensions=(listener,))
     fill_window(made)
     assert done
     return done, made
@@ -283,14 +285,17 @@ def test_the_settings_models_come_before_it(tmp_path: Path, settings: Path, monk
 def test_a_model_of_the_settings_without_its_key_is_an_error_at_once(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nmodel = "groq:llama-3.3-70b-versatile"\n')
     with pytest.raises(UsageError, match="GROQ_API_KEY"):
-        open_agent(MemoryStore(), AgentOptions(tmp_path, OPENAI), refuse)
+        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, OPENAI), refuse)
 
 
 def test_auto_chooses_by_the_agents_model(tmp_path: Path, settings: Path) -> None:
     settings.write_text('[tenfold]\nmodel = "auto"\n')
-    made = open_agent(MemoryStore(), AgentOptions(tmp_path, "openai:gpt-4o"), refuse)
+    made = open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, "openai:gpt-4o"), refuse)
     assert made.session.policy.summary.models == ("openai:gpt-4o-mini", "openai:gpt-4o")
-    assert open_agent(MemoryStore(), AgentOptions(tmp_path, DEMONSTRATION), refuse).session.policy.summary.models == ()
+    assert (
+        open_agent(SqliteStore(":memory:"), AgentOptions(tmp_path, DEMONSTRATION), refuse).session.policy.summary.models
+        == ()
+    )
 
 
 def test_the_demonstration_is_summarized_by_code_alone(tmp_path: Path) -> None:
@@ -318,7 +323,7 @@ def test_a_change_of_the_model_is_recorded_and_it_writes_the_summaries_too(tmp_p
 
 
 def test_a_change_that_cannot_be_changes_nothing(tmp_path: Path) -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     made = open_agent(store, AgentOptions(tmp_path, OPENAI), refuse)
     with pytest.raises(UsageError, match="GROQ_API_KEY"):
         change_model(made, "groq:llama-3.3-70b-versatile")

@@ -40,7 +40,7 @@ from tenfold.record.entry import Attempt, MessageEntry
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress, Stamps
 from tenfold.store.ids import ContentIdGenerator
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 from tests import sessions
 from tests.laws.recorded import get_path
@@ -85,7 +85,7 @@ def record(name: str, session: ParsedSession, policy: str, way: str) -> str:
     if way == "list":
         return record_list(session, policy)
     model = QuotingModel()
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     place = SessionAddress(store, "s")
     counter = choose_counter(session.info.model or None).counter
     chosen = build_policy(policy, counter)

@@ -19,7 +19,7 @@ from tenfold.chat.screens import PAUSE_SECONDS, QuestionScreen
 from tenfold.chat.widgets import MAX_ITEMS, ChatTranscript, Prompt, QueueNotice, Rows, StatusLine, TranscriptItem
 from tenfold.record.message import get_text
 from tenfold.session import Session
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.chat.recorded import create_session
 
 SECRET = "sk-test-0123456789abcdefghij"  # noqa: S105 - shaped as a key, so that masking has something to find
@@ -54,7 +54,7 @@ async def fail_stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIte
 
 def make_chat(answering: Answering, session: Session | None = None) -> Chat:
     """The program over a model that answers so."""
-    made = session or create_session(MemoryStore())
+    made = session or create_session(SqliteStore(":memory:"))
 
     def open_agent(ui: Chat) -> Agent:
         model = FunctionModel(stream_function=answering, model_name="scripted")
@@ -232,7 +232,7 @@ def test_the_transcript_stays_bounded_and_the_tree_is_quick_for_long_sessions() 
         await pilot.press("escape")
         await wait_until(pilot, lambda: not chat.screen.query(Rows), "it is closed")
 
-    drive_chat(lambda: make_chat(Held("ok"), create_session(MemoryStore(), *words)), play_scenario)
+    drive_chat(lambda: make_chat(Held("ok"), create_session(SqliteStore(":memory:"), *words)), play_scenario)
 
 
 def test_newlines_and_pastes_stay_in_the_input_without_control_sequences() -> None:

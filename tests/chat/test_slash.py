@@ -16,7 +16,7 @@ from tenfold.errors import UsageError
 from tenfold.record.entry import BranchSummary
 from tenfold.record.message import get_text
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.text.terminal_safe import sanitize
 from tests.chat.recorded import create_session, make_agent, store_session
 
@@ -195,7 +195,7 @@ def test_what_waits_for_an_idle_agent() -> None:
 
 
 def test_a_tree_of_a_long_session_is_rows_and_nothing_recursive() -> None:
-    session = create_session(MemoryStore(), *("word" for _ in range(6_000)))
+    session = create_session(SqliteStore(":memory:"), *("word" for _ in range(6_000)))
     rows = build_rows(session)
     assert len(rows) == 3_001
     assert rows[-1].kind == "here"

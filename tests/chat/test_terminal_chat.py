@@ -12,7 +12,6 @@ from tenfold.chat.app import AgentOptions
 from tenfold.chat.app import run_chat as program
 from tenfold.cli.main import run
 from tenfold.errors import NotFoundError
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tests.chat.recorded import create_session
 from tests.chat.terminal import CTRL_D, ENTER, ESCAPE, THE_END, UP, Terminal
@@ -189,4 +188,4 @@ def test_without_a_terminal_it_says_what_to_do(capsys: pytest.CaptureFixture[str
 
 def test_what_cannot_be_opened_is_said_before_the_screen_is_taken(home: Path) -> None:
     with pytest.raises(NotFoundError, match="the store holds no session yet"):
-        program(MemoryStore(), AgentOptions(home, session="nowhere"))
+        program(SqliteStore(":memory:"), AgentOptions(home, session="nowhere"))

@@ -29,7 +29,7 @@ from tenfold.events import (
 )
 from tenfold.record.ask import Outcome
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.chat.recorded import create_session, make_agent, store_session
 
 
@@ -99,7 +99,7 @@ def test_the_newest_part_of_a_session_is_shown_with_its_calls_and_compactions(tm
 
 
 def test_an_open_call_a_broken_answer_and_long_words_are_shown_as_what_they_are() -> None:
-    session = create_session(MemoryStore(), "x" * 9_000)
+    session = create_session(SqliteStore(":memory:"), "x" * 9_000)
     asked = ToolCall("c1", "look", '{"path": "a"}')
     session.append(Message("assistant", (Text("I look."), asked), "model"))
     session.append(Message("tool", (ToolResult("c1", "look", (Text("gone"),), is_error=True),), "tool"))
@@ -114,7 +114,7 @@ def test_an_open_call_a_broken_answer_and_long_words_are_shown_as_what_they_are(
         ("call", "look → no result"),
         ("note", "the answer broke off here"),
     ]
-    assert build_history(create_session(MemoryStore())) == []
+    assert build_history(create_session(SqliteStore(":memory:"))) == []
 
 
 @pytest.mark.parametrize("width", range(8, 200, 7))
@@ -137,7 +137,7 @@ def test_each_level_looks_different_with_colours_and_without() -> None:
 
 
 def test_the_fill_goes_through_the_limits_of_the_policy() -> None:
-    session = create_session(MemoryStore(), "word " * 4_000)
+    session = create_session(SqliteStore(":memory:"), "word " * 4_000)
     agent = Agent(build_demonstration(), session=session, window=100_000)
     tokens = session.take_reading(window=100_000).tokens
     levels = []

@@ -30,7 +30,7 @@ from tenfold.events import (
 )
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import get_text
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.agent.bench import posix
 from tests.agent.test_workbench_commands import is_gone
 from tests.cli.conftest import Cli, Ran
@@ -368,7 +368,7 @@ def test_a_text_that_is_interrupted_is_printed_and_kept_as_far_as_it_came(
         return await running
 
     lines, wanted = JsonLines(frozenset()), AgentOptions(folder, "demonstration")
-    agent = open_agent(MemoryStore(), wanted, lines.approve)
+    agent = open_agent(SqliteStore(":memory:"), wanted, lines.approve)
     assert asyncio.run(interrupt_run()) == 130
     printed = check_lines([json.loads(line) for line in capsys.readouterr().out.splitlines()])
     assert filter_lines(printed, "text") == [{"event": "text", "text": "One two", "partial": True}]

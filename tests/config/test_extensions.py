@@ -36,7 +36,7 @@ from tenfold.record.block import Block
 from tenfold.record.message import Message, Text, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.session.branches import BranchOptions, navigate
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.agent.test_agent import TASK, make_agent
 from tests.agent.working import DONE, Provider, look
 from tests.sessions import ROOT
@@ -47,7 +47,10 @@ WHEN_NAMED.on()(HEARD.append)
 
 
 def make_session(answerer: Answerer) -> Session:
-    place, policy = SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
+    place, policy = (
+        SessionAddress(SqliteStore(":memory:"), "s"),
+        build_policy("tenfold", choose_counter("gpt-4o").counter),
+    )
     made = Session.create(place, policy, answerer=answerer)
     for n in range(20):
         made.append(Message("user", (Text(f"question {n} " + "words " * 300),), "human"))

@@ -17,7 +17,7 @@ from tenfold.errors import UsageError
 from tenfold.meter.counters import CharacterCounter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.archive import Archive, ArchiveRecord
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.engine.making import get_blocks, make_work
 from tests.shape.scan import ROOT
 
@@ -37,7 +37,7 @@ def printed() -> dict[str, Any]:
 def test_the_printed_policy_acts_at_its_own_size_and_counts_its_own_way(printed: dict[str, Any]) -> None:
     policy = printed["policy"]
     assert isinstance(policy, Policy)
-    session = Session.create(SessionAddress(MemoryStore(), "s"), policy)
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy)
     while session.take_reading(window=1_000_000).tokens * 10 < 10_000 * 8:
         session.append(*make_work(10, words=40))
         assert session.compact(window=1_000_000).status == "nothing"
@@ -59,7 +59,7 @@ def test_the_printed_archive_gets_every_batch(printed: dict[str, Any]) -> None:
     kept: dict[str, ArchiveRecord] = shelf.kept
     assert isinstance(shelf, Archive)
     session = Session.create(
-        SessionAddress(MemoryStore(), "s"), build_policy("clip", CharacterCounter()), archive=shelf
+        SessionAddress(SqliteStore(":memory:"), "s"), build_policy("clip", CharacterCounter()), archive=shelf
     )
     session.append(*make_work(40))
     assert session.compact(to=4_000).status == "compacted"
@@ -83,7 +83,7 @@ def test_an_archive_is_named_in_the_settings_and_the_command_uses_it(installed: 
         assert config.load_archive("tenfold") is None
         with pytest.raises(UsageError, match="no package publishes 'nobody' among the archives"):
             config.load_archive("other")
-        store = MemoryStore()
+        store = SqliteStore(":memory:")
         Session.create(SessionAddress(store, "s"), config.build_policy(CharacterCounter())).append(*make_work(40))
         (row,) = store.list_sessions("default")
         session = open_session(store, row, config=config)

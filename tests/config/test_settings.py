@@ -26,7 +26,7 @@ from tenfold.errors import BadInput, UsageError
 from tenfold.meter.counters import CharacterCounter
 from tenfold.plan.draft import Draft, Goal
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.trigger.limits import FillTrigger, Limits
 from tests.engine.making import make_work
 from tests.shape.scan import ROOT
@@ -194,7 +194,7 @@ def test_a_change_in_the_file_applies_at_the_next_check(tmp_path: Path) -> None:
     path = write_settings(tmp_path, "[tenfold]\nauto = false\n")
     told: list[str] = []
     session = Session.create(
-        SessionAddress(MemoryStore(), "s"), LivePolicy(COUNTER, path, environ={}, report=told.append)
+        SessionAddress(SqliteStore(":memory:"), "s"), LivePolicy(COUNTER, path, environ={}, report=told.append)
     )
     session.append(*make_work(40))
     small = sum(session.get_message_sizes().values()) + 100
@@ -220,7 +220,7 @@ def test_a_provider_callback_is_asked_at_every_check() -> None:
         asked.append(1)
         return next(policies, build_policy("tenfold", COUNTER))
 
-    session = Session.create(SessionAddress(MemoryStore(), "s"), provide_policy, answerer=Answerer())
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), provide_policy, answerer=Answerer())
     before = len(asked)
     session.append(*make_work(4))
     session.compact(window=1_000_000)

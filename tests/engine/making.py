@@ -19,7 +19,7 @@ from tenfold.record.block import Block, ModelCost
 from tenfold.record.entry import Attempt, Entry, MessageEntry
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.session import Session, SessionAddress, Stamps
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.ladder import OnFailure, SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.view.fold import View
@@ -102,7 +102,7 @@ def open_session(
     model: str = "",
     stamps: Stamps | None = None,
 ) -> Session:
-    address = SessionAddress(MemoryStore(), "s")
+    address = SessionAddress(SqliteStore(":memory:"), "s")
     session = Session.create(address, using or build_policy(), model=model, answerer=answerer, stamps=stamps)
     session.append(*messages)
     return session

@@ -20,7 +20,7 @@ from tenfold.record.ask import Answer, EngineResult, SummaryAsk
 from tenfold.record.block import Block
 from tenfold.record.entry import Attempt, Entry, Retraction, get_message
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
@@ -47,14 +47,14 @@ class Desk(Struct, frozen=True):
 
     log: Log
     policy: Policy
-    store: MemoryStore
+    store: SqliteStore
     sizes: TokenCache
     series: str = "0000"
 
     @classmethod
     def from_log(cls, log: Log, policy: Policy) -> Desk:
         """A desk for a path that begins at its root."""
-        store = MemoryStore()
+        store = SqliteStore(":memory:")
         store.create(DEFAULT_NAMESPACE, SessionInfo(SESSION))
         if log:
             store.append(DEFAULT_NAMESPACE, SESSION, log, expected=None)

@@ -19,7 +19,7 @@ from tenfold.record.entry import Entry, MessageEntry, get_message
 from tenfold.record.message import Message, Part, Text, ToolResult
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.ladder import OnFailure, SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
 from tests.laws import checks, strategies
@@ -72,7 +72,7 @@ def make_policy(*, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder
 
 def open_session(log: Sequence[Entry], using: Policy | None = None, answerer: Answerer | None = None) -> Session:
     """A session of its own store that holds this log."""
-    place = SessionAddress(MemoryStore(), "law")
+    place = SessionAddress(SqliteStore(":memory:"), "law")
     place.store.create(DEFAULT_NAMESPACE, SessionInfo("law"))
     if log:
         place.store.append(DEFAULT_NAMESPACE, "law", log, expected=None)

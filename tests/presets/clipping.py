@@ -16,7 +16,7 @@ from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.archive import Archive
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batches import list_top_batches
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
@@ -41,7 +41,7 @@ def make_session(
     archive: Archive | None = None,
 ) -> Session:
     """A session under the preset; the model echoes unless one is given."""
-    place = SessionAddress(store or MemoryStore(), name)
+    place = SessionAddress(store or SqliteStore(":memory:"), name)
     return Session.create(place, using or build_policy(), answerer=Answerer(model=model or Echo()), archive=archive)
 
 

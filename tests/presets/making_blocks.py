@@ -10,7 +10,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.record.block import Block
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.engine.making import (
     COUNTER,
     FILLER,
@@ -45,7 +45,7 @@ def make_session(
 ) -> Session:
     """A session with these runs, named run-1, run-2 and so on."""
     session = Session.create(
-        SessionAddress(MemoryStore(), "s"), using or blocks(COUNTER), model=model, answerer=answerer
+        SessionAddress(SqliteStore(":memory:"), "s"), using or blocks(COUNTER), model=model, answerer=answerer
     )
     for number, messages in enumerate(runs, start=1):
         session.append(*messages, run=f"run-{number}")

@@ -19,7 +19,7 @@ from tenfold.record.block import Block, ModelCost, Replacement
 from tenfold.record.entry import Attempt, Entry, MessageEntry, get_message
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.structure import STRUCTURES
 from tenfold.view.fold import View
@@ -127,7 +127,9 @@ def make_session(
     """A session under the preset whose summaries `model` writes."""
     writer = model if isinstance(model, Structured) else Structured()
     session = Session.create(
-        SessionAddress(MemoryStore(), "s"), using or build_preset(), answerer=answerer or Answerer(model=writer)
+        SessionAddress(SqliteStore(":memory:"), "s"),
+        using or build_preset(),
+        answerer=answerer or Answerer(model=writer),
     )
     session.append(*messages)
     return session

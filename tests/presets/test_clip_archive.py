@@ -16,7 +16,7 @@ from tenfold.record.block import Batch
 from tenfold.record.entry import get_message
 from tenfold.record.message import get_text
 from tenfold.store.archive import Archive, ArchiveRecord, LogArchive
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter, find_full_level
 from tenfold.summarize.batches import (
     fit_archive,
@@ -396,7 +396,7 @@ def test_an_empty_summary_is_never_archived(text: str) -> None:
 @pytest.mark.spec("clip.X3", "clip.17")
 def test_batches_and_block_are_one_append_so_undo_and_reopening_agree() -> None:
     """Would catch archive, deletion and insertion as separate writes, with a crash between them."""
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     session = make_session(store=store)
     run_rounds(session, 3)
     standing = get_archive(session)

@@ -25,7 +25,6 @@ from tenfold.record.message import Message, Text, get_text
 from tenfold.session import AsyncSession, Session
 from tenfold.session.stateless import compact
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.batches import format_time, list_top_batches, parse_archive
@@ -210,7 +209,7 @@ def test_times_that_the_log_does_not_hold_are_said_to_be_unknown() -> None:
         time = 1_700_000_000_000_000 + number if number % 4 else None
         log.append(MessageEntry(f"e{number:03d}", parent, "", time, message))
         parent = log[-1].id
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     store.create(DEFAULT_NAMESPACE, SessionInfo("conv"))
     store.append(DEFAULT_NAMESPACE, "conv", log, expected=None)
     session = make_session(build_policy(chunk_size=4), store=store)
@@ -230,7 +229,7 @@ def test_purge_reaches_the_batches(kind: str, tmp_path: object) -> None:
             told = "The code word is zanzibarium." if "zanzibarium" in ask.prompt else "They went on."
             return Answer(text=told)
 
-    store = MemoryStore() if kind == "memory" else SqliteStore(f"{tmp_path}/log.db")
+    store = SqliteStore(":memory:") if kind == "memory" else SqliteStore(f"{tmp_path}/log.db")
     session = make_session(build_policy(chunk_size=6), model=Tells(), store=store)
     (secret,) = session.append(Message("user", (Text("remember zanzibarium " + "please " * 50),), "human"))
     run_rounds(session, 3)

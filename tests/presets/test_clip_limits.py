@@ -10,7 +10,7 @@ from tenfold.config.presets.clip import clip
 from tenfold.designs import clip as design
 from tenfold.designs.clip import CompactionConfig, SummaryBatch
 from tenfold.errors import BadInput, UsageError
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.laws.conversations import Echo
 from tests.presets.clipping import COUNTER
 
@@ -44,7 +44,7 @@ def test_a_prompt_that_shows_the_model_no_messages_is_an_error() -> None:
         clip(COUNTER, prompt="You are {persona}. Known: {existing_summary}")
 
 
-class Breaks(MemoryStore):
+class Breaks(SqliteStore):
     """A user's store that fails once it is `full`, with an error of its own."""
 
     full = False
@@ -58,7 +58,7 @@ class Breaks(MemoryStore):
 @pytest.mark.spec("clip.19")
 def test_compress_never_raises_whatever_a_store_raises_or_a_host_brings() -> None:
     """Never throws: any error, also one of a user's own store, is `failed` with the list that was given."""
-    store = Breaks()
+    store = Breaks(":memory:")
     made = design.create_compactor(model=Echo(), store=store)
     assert made.compress(GIVEN[:8], "conv").batches_created == 1
     store.full = True

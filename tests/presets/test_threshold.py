@@ -22,7 +22,7 @@ from tenfold.plan.stages.whole_conversation import extract_request, is_continuat
 from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, fit_messages, write_fallback
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
@@ -459,7 +459,7 @@ def test_recorded_sessions_compact_twice_keep_their_request_and_stay_valid(sessi
 
 @pytest.mark.spec("threshold.20")
 def test_a_guard_over_a_store_goes_on_where_another_stopped() -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     contents = [{"role": "user", "content": make_text(1_500, n)} for n in range(20)]
     requests = []
     for _ in range(2):

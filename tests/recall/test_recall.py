@@ -15,16 +15,16 @@ from tenfold.recall.expand import expand
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tests.shape.scan import ROOT
 
 FILE = ROOT / "examples" / "sessions" / "logs.pi.jsonl"
 
 
 @pytest.fixture
-def twice() -> tuple[MemoryStore, Session]:
+def twice() -> tuple[SqliteStore, Session]:
     """A recorded session, compacted to a third and then to a tenth."""
-    store, counter = MemoryStore(), choose_counter(None).counter
+    store, counter = SqliteStore(":memory:"), choose_counter(None).counter
     (id_,) = import_sessions(read_file(Path(FILE)), store, DEFAULT_NAMESPACE, counter)
     one = Session(SessionAddress(store, id_), get_preset("tenfold")(counter))
     for share in (3, 12):
@@ -36,7 +36,7 @@ def get_newest_id(one: Session) -> str:
     return one.view.path.get_entry(one.view.state.live_blocks[-1]).id
 
 
-def test_all_the_way_down_are_exactly_the_covered_originals(twice: tuple[MemoryStore, Session]) -> None:
+def test_all_the_way_down_are_exactly_the_covered_originals(twice: tuple[SqliteStore, Session]) -> None:
     _, one = twice
     lines = one.expand(get_newest_id(one), deep=True)
     assert [line.position for line in lines] == sorted({line.position for line in lines})
@@ -50,7 +50,7 @@ def test_all_the_way_down_are_exactly_the_covered_originals(twice: tuple[MemoryS
     assert messages <= in_view | behind
 
 
-def test_one_level_down_stands_what_was_in_view_before(twice: tuple[MemoryStore, Session]) -> None:
+def test_one_level_down_stands_what_was_in_view_before(twice: tuple[SqliteStore, Session]) -> None:
     _, one = twice
     lines = one.expand(get_newest_id(one))
     before = one.view.path
@@ -61,7 +61,7 @@ def test_one_level_down_stands_what_was_in_view_before(twice: tuple[MemoryStore,
     assert any(not line.original for line in lines)
 
 
-def test_an_entry_is_given_by_the_beginning_of_its_id(twice: tuple[MemoryStore, Session]) -> None:
+def test_an_entry_is_given_by_the_beginning_of_its_id(twice: tuple[SqliteStore, Session]) -> None:
     store, one = twice
     entry = one.view.path.get_entry(5)
     (line,) = expand(store, DEFAULT_NAMESPACE, entry.id[:18])
@@ -70,7 +70,7 @@ def test_an_entry_is_given_by_the_beginning_of_its_id(twice: tuple[MemoryStore, 
         expand(store, DEFAULT_NAMESPACE, "ffff")
 
 
-def test_answers_stay_under_their_cap_and_say_what_is_missing(twice: tuple[MemoryStore, Session]) -> None:
+def test_answers_stay_under_their_cap_and_say_what_is_missing(twice: tuple[SqliteStore, Session]) -> None:
     store, one = twice
     count = choose_counter(None).counter.count
     tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=count, cap=300)
@@ -81,7 +81,7 @@ def test_answers_stay_under_their_cap_and_say_what_is_missing(twice: tuple[Memor
     assert "[part " not in small
 
 
-def test_wrong_calls_are_answered_not_raised(twice: tuple[MemoryStore, Session]) -> None:
+def test_wrong_calls_are_answered_not_raised(twice: tuple[SqliteStore, Session]) -> None:
     store, one = twice
     tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
     assert "there is no tool" in tools.handle("recall_everything", {})
@@ -91,7 +91,7 @@ def test_wrong_calls_are_answered_not_raised(twice: tuple[MemoryStore, Session])
     assert "nothing in this conversation holds" in tools.handle(SEARCH, {"words": "xyzzy plugh"})
 
 
-def test_another_sessions_entries_are_out_of_reach(twice: tuple[MemoryStore, Session]) -> None:
+def test_another_sessions_entries_are_out_of_reach(twice: tuple[SqliteStore, Session]) -> None:
     store, one = twice
     counter = choose_counter(None).counter
     (other,) = import_sessions(
@@ -105,7 +105,7 @@ def test_another_sessions_entries_are_out_of_reach(twice: tuple[MemoryStore, Ses
 
 
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "gemini"])
-def test_schemas_are_as_each_wire_wants_them(twice: tuple[MemoryStore, Session], wire: str) -> None:
+def test_schemas_are_as_each_wire_wants_them(twice: tuple[SqliteStore, Session], wire: str) -> None:
     store, one = twice
     tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
     schemas = tools.build_schemas(wire)

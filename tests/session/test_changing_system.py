@@ -16,14 +16,16 @@ from tenfold.config.settings import build_policy
 from tenfold.meter.counters import choose_counter
 from tenfold.record.block import Block
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 WINDOW = 8_000
 TURNS = 50
 
 
 def create_session() -> Session:
-    return Session.create(SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter))
+    return Session.create(
+        SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
+    )
 
 
 def get_blocks(log: Session) -> list[Block]:

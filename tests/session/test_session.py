@@ -16,7 +16,6 @@ from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Text
 from tenfold.session import AsyncSession, Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tests.engine import making
 from tests.engine.making import (
@@ -113,7 +112,7 @@ def test_what_is_hidden_is_found_and_read_back_exactly() -> None:
 
 
 def test_an_entry_of_another_session_is_not_read() -> None:
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     mine, other = (Session.create(SessionAddress(store, name), build_policy()) for name in ("mine", "other"))
     (entry,) = other.append(make_user_message("a secret"))
     with pytest.raises(NotFoundError, match="in this session"):
@@ -171,7 +170,7 @@ def test_two_sessions_on_one_file_lose_nothing(tmp_path: Path) -> None:
 def test_a_lost_race_leaves_no_sizes_behind() -> None:
     """The position is given again, to another message: its size must be its own."""
 
-    store = SometimesFull()
+    store = SometimesFull(":memory:")
     session = Session.create(SessionAddress(store, "s"), build_policy())
     session.append(make_user_message("go"))
     store.is_full = True
@@ -183,7 +182,7 @@ def test_a_lost_race_leaves_no_sizes_behind() -> None:
     assert session.take_reading(window=1_000) == reopen_session(session).take_reading(window=1_000)
 
 
-class SometimesFull(MemoryStore):
+class SometimesFull(SqliteStore):
     """A store whose disk is full while `is_full`."""
 
     is_full = False

@@ -45,18 +45,17 @@ class Growing:
         self.number += 1
         return make_entry_id(self.number)
 
-    def say(self, *texts: str) -> list[MessageEntry]:
-        """Appends plain user messages in one call."""
-        return self.tell([make_message(t) for t in texts])
+    def say(self, *texts: str, counts: Sequence[int] = ()) -> list[MessageEntry]:
+        """Appends plain user messages in one call, with their token counts by "chars4"."""
+        return self.tell([make_message(t) for t in texts], counts=counts)
 
-    def tell(self, messages: Sequence[Message], source: str = "") -> list[MessageEntry]:
+    def tell(self, messages: Sequence[Message], counts: Sequence[int] = ()) -> list[MessageEntry]:
         """Appends messages in one call."""
         new: list[MessageEntry] = []
         for each in messages:
             parent = new[-1].id if new else self.leaf
-            foreign = source and f"{source}{len(new)}"
-            new.append(MessageEntry(self.make_id(), parent, "run", START + self.number, each, source_id=foreign))
-        self._append(new)
+            new.append(MessageEntry(self.make_id(), parent, "run", START + self.number, each))
+        self._append(new, counts=counts)
         return new
 
     def call(self, name: str, arguments: str, output: str) -> list[MessageEntry]:
@@ -118,7 +117,7 @@ class Growing:
         """The leaf that the store believes this head has."""
         return self.store.read_heads(self.namespace, self.session).get(self.head)
 
-    def _append(self, new: Sequence[Entry], *, snapshot: bool = False) -> None:
+    def _append(self, new: Sequence[Entry], *, snapshot: bool = False, counts: Sequence[int] = ()) -> None:
         view = self.view
         for entry in new:
             view.path.append(entry)
@@ -130,6 +129,7 @@ class Growing:
             expected=self.get_expected_leaf(),
             head=self.head,
             snapshot=view.to_snapshot() if snapshot else None,
+            counts={"chars4": counts} if counts else None,
         )
         self.view = view
         self.entries.extend(new)

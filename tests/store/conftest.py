@@ -1,4 +1,4 @@
-"""Every store, one suite."""
+"""A store in memory and one in a file, one suite."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    made: Store = SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
     yield made
     made.close()
 

@@ -119,7 +119,6 @@ def test_unknown_things_are_not_found(store: Store) -> None:
         lambda: store.read_range(NS, "s", leaf, 0, 1),
         lambda: store.read_range(NS, "s", leaf, -1, 0),
         lambda: store.read_counts(NS, "s", "no such id", "chars4", 0, 0),
-        lambda: store.add_counts(NS, "s", "chars4", {foreign: 1}),
         lambda: store.purge(NS, "s", foreign, now=1),
         lambda: store.search(NS, "word", session="nowhere"),
     ):
@@ -230,13 +229,10 @@ def test_a_snapshot_shortens_the_opening(store: Store) -> None:
 
 def test_counts_belong_to_entry_and_counter(store: Store) -> None:
     log = Growing(store)
-    one, two, three = log.say("one", "two", "three")
+    *_, three = log.say("one", "two", "three")
     store.append(NS, "s", [make_entry(50, three.id)], expected=three.id, counts={"chars4": [4], "o200k": [5]})
     leaf = make_entry_id(50)
     assert store.read_counts(NS, "s", leaf, "chars4", 0, 3) == [None, None, None, 4]
-    store.add_counts(NS, "s", "chars4", {one.id: 1, two.id: 2})
-    store.add_counts(NS, "s", "chars4", {one.id: 11})
-    assert store.read_counts(NS, "s", leaf, "chars4", 0, 3) == [11, 2, None, 4]
     assert store.read_counts(NS, "s", leaf, "o200k", 2, 3) == [None, 5]
     assert store.read_counts(NS, "s", leaf, "never used", 0, 1) == [None, None]
 
@@ -273,13 +269,6 @@ def test_times_that_are_not_known_stay_unknown(store: Store) -> None:
         expected=make_entry_id(2),
     )
     assert (store.list_sessions(NS)[0].first_time, store.list_sessions(NS)[0].last_time) == (7, 7)
-
-
-def test_foreign_ids_lead_to_entries(store: Store) -> None:
-    log = Growing(store)
-    a, b = log.tell([make_message("a"), make_message("b")], source="x")
-    log.say("without")
-    assert store.read_source_ids(NS, "s") == {"x0": a.id, "x1": b.id}
 
 
 def test_an_entry_is_found_by_the_beginning_of_its_id(store: Store) -> None:

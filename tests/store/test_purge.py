@@ -36,9 +36,8 @@ def render_entry(entry: Entry) -> str:
 
 def test_a_tombstone_stands_where_the_entry_was(store: Store) -> None:
     log = Growing(store)
-    log.say("first", f"the password is {SECRET}", "third")
+    log.say("first", f"the password is {SECRET}", "third", counts=[3, 9, 2])
     old = log.entries[1]
-    store.add_counts(NS, "s", "chars4", {old.id: 9, log.entries[0].id: 3})
     assert store.purge(NS, "s", old.id, now=WHEN) >= 2
     stone = store.locate(NS, old.id).entry
     assert isinstance(stone, Tombstone)
@@ -52,13 +51,6 @@ def test_a_tombstone_stands_where_the_entry_was(store: Store) -> None:
     assert store.verify(NS) == []
     with pytest.raises(UsageError, match="purged already"):
         store.purge(NS, "s", old.id, now=WHEN)
-
-
-def test_the_foreign_id_stays_so_that_an_import_does_not_bring_it_back(store: Store) -> None:
-    log = Growing(store)
-    one = log.tell([make_message("x")], source="line")[0]
-    store.purge(NS, "s", one.id, now=WHEN)
-    assert store.read_source_ids(NS, "s") == {"line0": one.id}
 
 
 def test_steps_keep_their_shape(store: Store) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
 from tenfold.record.entry import CustomEntry, Entry
 from tenfold.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.entry_text import get_searchable_text
+from tenfold.store.search_index import INDEX_LIMIT
 from tenfold.store.sqlite import SqliteStore
-from tenfold.store.word_search import INDEX_LIMIT, POOL_SIZE, SNIPPET_LENGTH, get_searchable_text
+from tenfold.store.word_search import POOL_SIZE, SNIPPET_LENGTH
 from tests.store.build import NS, Growing, make_entry_id
 
 TEXTS = (
@@ -88,7 +88,7 @@ STRANGE = ("\x00", "\ud800", '"""', "'", "a" * 5_000, "(" * 300, "col:x", "- -",
 
 @pytest.mark.parametrize("words", STRANGE)
 def test_no_words_raise(store: Store, log: Growing, words: str) -> None:
-    hits = store.search(NS, words)
+    hits = [*store.search(NS, words), *store.search_passages(NS, words)]
     assert all(0 <= h.position < len(log.entries) for h in hits)
 
 
@@ -180,17 +180,6 @@ def test_many_matches_give_the_newest(store: Store) -> None:
     hits = store.search(NS, "common", limit=5)
     assert [h.position for h in hits] == [3 * POOL_SIZE - 1 - i for i in range(5)]
     assert find_positions(store, '"text 0003"') == {3}
-
-
-def test_both_stores_answer_alike(tmp_path: Path) -> None:
-    memory, sqlite = MemoryStore(), SqliteStore(tmp_path / "store.db")
-    for store in (memory, sqlite):
-        log = Growing(store)
-        log.say(*TEXTS, *TEXTS[:4])
-        log.compact(0, 3, "summary: tokenizer, header, id")
-    for words in ("tokenizer", "id", "密码", "the", '"trailing commas"', "a", "e i"):
-        assert memory.search(NS, words) == sqlite.search(NS, words)
-    sqlite.close()
 
 
 def test_indexing_goes_in_bounded_steps(sqlite: SqliteStore) -> None:

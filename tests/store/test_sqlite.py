@@ -1,7 +1,8 @@
-"""What only a file can do: permissions, other processes, other versions, a full disk, damage."""
+"""What only a file can do (permissions, other processes, other versions, a full disk, damage), and only memory."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import stat
@@ -16,9 +17,9 @@ import pytest
 from tenfold.errors import LostRace, NewerStore, StoreError, TenfoldError, UnwritableStore
 from tenfold.store import sqlite_schema
 from tenfold.store.base import MAIN, SessionInfo
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.location import FILE_NAME, get_default_location, open_store
 from tenfold.store.sqlite import SqliteStore
+from tenfold.store.sqlite_connections import MemoryConnection
 from tests.store.build import NS, Growing, make_entry_id, make_message
 
 ROOT = Path(__file__).parents[2]
@@ -197,6 +198,7 @@ def try_calls(path: Path) -> list[str]:
     calls: list[Callable[[], object]] = [
         lambda: store.open(NS, "s").length,
         lambda: len(store.search(NS, "readable words")),
+        lambda: len(store.search_passages(NS, "what did readable mean")),
         lambda: store.create(NS, SessionInfo("new")),
         lambda: store.purge(NS, "s", None, now=1),
         lambda: len(store.verify(NS)),
@@ -233,10 +235,10 @@ def test_a_read_only_store_can_be_read_and_says_what_to_do(
     folder.chmod(0o555)
     before = path.read_bytes()
     lines = run_as_nobody(path)
-    assert lines[:3] == ["opened", "2", "1"]
-    for line in lines[3:5]:
+    assert lines[:4] == ["opened", "2", "1", "2"]
+    for line in lines[4:6]:
         assert line.startswith(f"UnwritableStore the store {path} is read-only: change its permissions, or name")
-    assert lines[5] == "0"
+    assert lines[6] == "0"
     assert path.read_bytes() == before
     folder.chmod(0o755)
 
@@ -402,6 +404,49 @@ def test_a_fork_opens_connections_of_its_own(sqlite: SqliteStore) -> None:
     assert sqlite.verify(NS) == []
 
 
+def test_memory_touches_no_file_and_is_gone_when_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = SqliteStore(":memory:")
+    Growing(store).say("one", "two")
+    assert store.search(NS, "two")
+    assert list(tmp_path.iterdir()) == []
+    store.close()
+    with pytest.raises(StoreError, match="is closed, and what it held is gone: make a new one"):
+        store.read_entries(NS, "s")
+    again = SqliteStore(":memory:")
+    assert again.list_sessions(NS) == []
+
+
+def test_a_memory_store_is_freed_with_its_last_reference() -> None:
+    store = SqliteStore(":memory:")
+    connection = store._connections
+    assert isinstance(connection, MemoryConnection)
+    finalizer = connection._finalizer
+    del store, connection
+    gc.collect()
+    assert not finalizer.alive
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+def test_a_forked_process_has_a_memory_store_of_its_own() -> None:
+    store = SqliteStore(":memory:")
+    log = Growing(store)
+    log.say("one")
+    child = os.fork()
+    if child == 0:
+        ok = 1
+        try:
+            twin = log.fork(1, MAIN)
+            twin.say("from the child")
+            ok = int(store.read_entries(NS, "s") != twin.entries)
+        finally:
+            os._exit(ok)
+    assert os.waitpid(child, 0)[1] == 0
+    log.say("from the parent")
+    assert store.read_entries(NS, "s") == log.entries
+    assert store.verify(NS) == []
+
+
 def test_a_huge_entry_is_stored_and_found(sqlite: SqliteStore) -> None:
     log = Growing(sqlite)
     log.say("before", "padding " * 1_300_000 + "needle", "after")
@@ -411,7 +456,9 @@ def test_a_huge_entry_is_stored_and_found(sqlite: SqliteStore) -> None:
 
 
 def test_the_place_of_the_store(tmp_path: Path) -> None:
-    assert isinstance(open_store(":memory:"), MemoryStore)
+    memory = open_store(":memory:")
+    assert isinstance(memory, SqliteStore)
+    assert memory.path == ":memory:"
     store = open_store(tmp_path / "x.db")
     assert isinstance(store, SqliteStore)
     store.close()

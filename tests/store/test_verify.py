@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tenfold.store.sqlite_paths import decode_snapshot, encode_snapshot
 from tenfold.view.fold import Snapshot
@@ -171,15 +170,3 @@ def test_a_tombstone_that_was_tampered_with_is_named(sqlite: SqliteStore) -> Non
     with sqlite._connections.write() as db:
         db.execute("UPDATE entry SET body = replace(body, 'removed', 'changed') WHERE seq = 3")
     assert [p.entry for p in sqlite.verify(NS)] == [log.entries[2].id]
-
-
-def test_memory_verifies_its_snapshots_too() -> None:
-    store = MemoryStore()
-    log = Growing(store)
-    log.say("a", "b", "c")
-    log.compact(0, 1, "sum")
-    seg = store._namespaces[NS]["s"].segments[0]
-    seg.snapshots[3] = Snapshot(4, (), (), ())
-    assert [p.entry for p in store.verify(NS)] == [log.entries[3].id]
-    seg.entries[1].hash = b"x" * 32
-    assert [p.entry for p in store.verify(NS)] == [log.entries[1].id, log.entries[2].id]

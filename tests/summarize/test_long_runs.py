@@ -16,7 +16,6 @@ from tenfold.facts.todos import parse_text_list
 from tenfold.facts.tool_calls import interpret_call
 from tenfold.facts.tool_results import judge_result
 from tenfold.record.message import ToolCall
-from tenfold.store.stemmer import stem
 from tenfold.summarize.check import find_claims
 from tenfold.summarize.split_writer import without_footer
 from tenfold.text.excerpts import is_prose
@@ -86,10 +85,6 @@ def test_a_summary_with_many_lists_of_files_that_do_not_end() -> None:
     assert without_footer(f"text{lists}\n</read-files> end") == "text end"
     lines = "\n" * 1_000_000
     assert without_footer(f"text{lines}end") == f"text{lines}end"
-
-
-def test_the_stem_of_an_endless_word() -> None:
-    assert stem("a" * 300_000 + "e") == "a" * 300_000 + "e"
 
 
 def test_a_section_of_facts_with_an_endless_item() -> None:

@@ -18,7 +18,7 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.session.stateless import compact
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 from tenfold.wire.marks import extract_summary_text, find_summary_mark
 from tests import sessions
@@ -130,7 +130,7 @@ def test_an_older_summary_keeps_its_text_and_undo_gives_its_section_back() -> No
 def test_what_the_target_has_left_goes_to_the_facts(name: str, target: int) -> None:
     recorded = max(sessions.read(sessions.ROOT / "examples" / "sessions" / name), key=lambda each: len(each.entries))
     session = Session.create(
-        SessionAddress(MemoryStore(), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
+        SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
     )
     session.append(*(m for entry in get_path(recorded) if (m := get_message(entry)) is not None))
     outcome = session.compact(to=target)

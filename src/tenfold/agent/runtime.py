@@ -36,7 +36,7 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.ids import IDS, get_current_time
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.text.redaction import redact
 from tenfold.view.units import is_visible
 
@@ -93,7 +93,7 @@ class Agent:
     def _create_session(self, model: Model | str) -> Session:
         answerer = Answerer(model=ProviderModel(model)) if isinstance(model, str) else Answerer()
         counter = choose_counter(self.model.model_name).counter
-        address = SessionAddress(MemoryStore(), IDS.generate())
+        address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
         return Session.create(address, build_policy("tenfold", counter), model=self.model.model_name, answerer=answerer)
 
     @property

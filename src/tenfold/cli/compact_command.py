@@ -36,9 +36,9 @@ from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session
-from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
-from tenfold.store.location import MEMORY_LOCATION, get_default_location
+from tenfold.store.base import MEMORY_LOCATION, Store
+from tenfold.store.location import get_default_location
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 
 CompareOption = Annotated[
@@ -202,7 +202,7 @@ def _compact_file(
 
 def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], source: SourceFile) -> Store:
     """Copies what the store knows of these sessions into memory, so that a preview changes nothing."""
-    memory_store = MemoryStore()
+    memory_store = SqliteStore(":memory:")
     source_ids = {each.info.source_id or each.info.id for each in recorded}
     for row in store.list_sessions(NAMESPACE):
         entries = store.read_entries(NAMESPACE, row.info.id)

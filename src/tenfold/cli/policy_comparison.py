@@ -18,7 +18,7 @@ from tenfold.formats import ParsedSession
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import CharacterCounter, choose_counter
 from tenfold.record.block import MUST_KEEP
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.wire import WIRES
 
@@ -73,7 +73,7 @@ def _compact_sources(
 ) -> Iterator[SessionOutcome]:
     """Compacts the sessions of a file with one policy, in a store in memory that is dropped afterwards."""
     counter = choose_counter(choose_agent_model(recorded, arguments) or None).counter
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     ids = import_sessions(recorded, store, NAMESPACE, counter)
     rows = {row.info.id: row for row in store.list_sessions(NAMESPACE)}
     for id_ in ids:

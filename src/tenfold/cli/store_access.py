@@ -15,8 +15,8 @@ from tenfold.cli.summary_models import SummaryModels
 from tenfold.config.settings import DEFAULT_CONFIG, Config
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
-from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
-from tenfold.store.location import MEMORY_LOCATION, get_default_location, open_store
+from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
+from tenfold.store.location import get_default_location, open_store
 
 NAMESPACE = DEFAULT_NAMESPACE
 NO_MODELS = SummaryModels()

@@ -30,7 +30,7 @@ from tenfold.evals.methods import MethodResult
 from tenfold.recall.tools import SEARCH_BUDGET, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
@@ -237,7 +237,7 @@ def _get_last_text(message: ChatMessage) -> str:
 
 def build_search(case: Case) -> TextSearch:
     """Returns a function that searches the past as a model would, through Tenfold's own search tool."""
-    place = SessionAddress(MemoryStore(), IDS.generate())
+    place = SessionAddress(SqliteStore(":memory:"), IDS.generate())
     session = Session.create(place, build_policy("tenfold", get_counter()), model=MODEL)
     session.append(*WIRES["openai-chat"].decode([msgspec.json.encode(m) for m in case.past]))
     tools = RecallTools(place.store, place.namespace, place.session, count=get_counter().count)

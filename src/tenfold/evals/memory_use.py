@@ -18,7 +18,6 @@ from tenfold.config.presets import get_preset
 from tenfold.evals.methods import UnableError
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 
@@ -71,7 +70,9 @@ def measure_in_child(mode: str, messages: int, *arguments: str) -> MemoryUse:
 
 def hold_session(file: Path) -> None:
     """Appends the messages of a file to an in-memory session."""
-    session = Session.create(SessionAddress(MemoryStore(), "s"), get_preset("tenfold")(choose_counter(None).counter))
+    session = Session.create(
+        SessionAddress(SqliteStore(":memory:"), "s"), get_preset("tenfold")(choose_counter(None).counter)
+    )
     with file.open("rb") as lines:
         batch: list[bytes] = []
         for line in lines:

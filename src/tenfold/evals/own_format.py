@@ -21,7 +21,7 @@ from tenfold.evals.validity import Gate, GateFailure
 from tenfold.record.message import Message, OpaquePart, Part, Text, Thinking, ToolCall
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.view import rules
 from tenfold.wire import PROFILES, WIRE_BY_FORMAT, WIRES
 
@@ -69,7 +69,9 @@ def compact_messages(past: Sequence[Message], policy: str, budget: int) -> list[
     """Returns the view of these messages, compacted to the budget by code alone."""
     chosen = build_policy(policy, get_counter())
     chosen = replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
-    session = Session.create(SessionAddress(MemoryStore(), IDS.generate()), chosen, model=MODEL, answerer=Answerer())
+    session = Session.create(
+        SessionAddress(SqliteStore(":memory:"), IDS.generate()), chosen, model=MODEL, answerer=Answerer()
+    )
     session.append(*past)
     session.compact(session.build_call(to=budget))
     return session.view.get_messages()

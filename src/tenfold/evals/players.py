@@ -29,7 +29,7 @@ from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.view.units import VisibleMessage
 from tenfold.wire import WIRES
 
@@ -148,7 +148,7 @@ class PolicyPlayer:
     def __init__(self, recording: Recording, window: int, *, policy: str, model: StandInModel | None = None) -> None:
         """Creates the session. `model` writes the summaries; without it they are written by code."""
         self._recording, self._window, self._model = recording, window, model
-        place = SessionAddress(MemoryStore(), IDS.generate())
+        place = SessionAddress(SqliteStore(":memory:"), IDS.generate())
         answerer = Answerer(model=model)
         self._keys: dict[tuple[int, int, int], bytes] = {}
         self._session = Session.create(place, build_policy(policy, get_counter()), model=MODEL, answerer=answerer)

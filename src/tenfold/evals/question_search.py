@@ -22,7 +22,7 @@ from tenfold.evals.cases import EvalSession, get_counter, get_message_text, read
 from tenfold.evals.tables import Table
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 
 DEPTHS = (1, 5, 10)
@@ -161,7 +161,9 @@ def build_table(scores: Sequence[EvidenceHits]) -> Table:
 def _build_tenfold_search(texts: Sequence[str]) -> IndexSearch:
     """Returns Tenfold's own search, as used by `tenfold search` and the recall tool."""
     items = [msgspec.json.encode({"role": "user", "content": text}) for text in texts]
-    session = Session.create(SessionAddress(MemoryStore(), IDS.generate()), build_policy("tenfold", get_counter()))
+    session = Session.create(
+        SessionAddress(SqliteStore(":memory:"), IDS.generate()), build_policy("tenfold", get_counter())
+    )
     session.append(*WIRES["openai-chat"].decode(items))
 
     def search(query: str, limit: int) -> list[int]:

@@ -30,7 +30,6 @@ from tenfold.evals.methods import UnableError
 from tenfold.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, Store
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
@@ -211,13 +210,16 @@ def time_turns(history: LongHistory, messages: int) -> list[Measurement]:
     known, new = decode_messages(past), [decode_messages(step) for step in steps]
     out: list[Measurement] = []
     with tempfile.TemporaryDirectory() as folder:
-        for method, store in (("tenfold", MemoryStore()), ("tenfold, SQLite", SqliteStore(Path(folder) / "s.db"))):
+        for method, store in (
+            ("tenfold", SqliteStore(":memory:")),
+            ("tenfold, SQLite", SqliteStore(Path(folder) / "s.db")),
+        ):
             with closing(store):
                 durations = _time_steps(_build_append_turn(_fill_session(store, known)), new)
             out.append(_summarize_turns(method, "append", messages, durations))
-    durations = _time_steps(_build_sync_turn(_fill_session(MemoryStore(), known), known), new)
+    durations = _time_steps(_build_sync_turn(_fill_session(SqliteStore(":memory:"), known), known), new)
     out.append(_summarize_turns("tenfold", "sync", messages, durations))
-    durations = _time_steps(_build_request_turn(_fill_session(MemoryStore(), known), past), steps)
+    durations = _time_steps(_build_request_turn(_fill_session(SqliteStore(":memory:"), known), past), steps)
     out.append(_summarize_turns("tenfold", "request", messages, durations))
     return out
 
@@ -300,7 +302,7 @@ def _check_idle(session: Session) -> None:
 
 def time_compaction(history: LongHistory, messages: int) -> list[Measurement]:
     """Times the compaction to a tenth of a history in memory whose tokens are already counted."""
-    filled = _fill_session(MemoryStore(), decode_messages(history.build_history(messages)[0]))
+    filled = _fill_session(SqliteStore(":memory:"), decode_messages(history.build_history(messages)[0]))
     before = filled.count_uncompacted()
     start = time.perf_counter()
     outcome = filled.compact(to=max(1, before // 10))

@@ -24,7 +24,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 
 SUMMARY_TEXT = "The parts were read one after the other; each holds code, commands and their output. Nothing is open."
 
@@ -71,7 +71,7 @@ def measure_waits(text: str, run: TimedRun, *, has_model: bool, is_prepared: boo
     reply = ScriptedReply(SUMMARY_TEXT, delay=run.summary_seconds)
     answerer = Answerer(model=ScriptedModel([reply], sleep=time.sleep, repeat=True) if has_model else None)
     memory = TimedMemory(
-        Session.create(SessionAddress(MemoryStore(), "s"), policy, answerer=answerer), window=run.window
+        Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, answerer=answerer), window=run.window
     )
     calls = 0
 

@@ -142,3 +142,8 @@ def get_message(entry: Entry) -> Message | None:
     if isinstance(entry, Tombstone):
         return entry.message
     return None
+
+
+def get_kind(entry: Entry) -> str:
+    """Returns the name of the entry's kind as it is stored, such as "said" for a message."""
+    return str(type(entry).__struct_config__.tag)

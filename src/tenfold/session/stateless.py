@@ -24,7 +24,7 @@ from tenfold.session.facade import Session
 from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES, EncodedList, detect_wire, to_json_bytes
 
 P = ParamSpec("P")
@@ -87,7 +87,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     counter = choose_counter(model).counter
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, counter)
     chosen = msgspec.structs.replace(chosen, stages=chosen.in_memory_stages or chosen.stages)
-    store = MemoryStore()
+    store = SqliteStore(":memory:")
     address = SessionAddress(store, IDS.generate())
     arguments = repr((wire, to, window, model, chosen.name, output_reserve, recall)).encode()
     ids = ContentIdGenerator(b"\0".join((arguments, *items)))  # the same list gives the same bytes: caches hold

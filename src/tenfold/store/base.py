@@ -1,4 +1,4 @@
-"""The contract of every store. The memory store and the SQLite store keep it, and one test suite checks both.
+"""The contract of a store, which `sqlite.SqliteStore` keeps.
 
 A session is a tree of entries. A head is a named leaf of that tree. The `position` of an entry is its depth on its
 path, and the root has position 0. Every call takes the namespace (the tenant) first. Stores are synchronous and safe to
@@ -17,6 +17,8 @@ from tenfold.view.fold import Snapshot
 
 DEFAULT_NAMESPACE = "default"
 MAIN = "main"
+MEMORY_LOCATION = ":memory:"
+"""The path of a store that keeps nothing on disk."""
 
 
 class SessionInfo(
@@ -173,20 +175,12 @@ class Store(Protocol):
         """Reads the token counts stored for those positions, with None where there is none."""
         ...
 
-    def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
-        """Stores token counts by entry id, for entries that were appended without them."""
-        ...
-
     def read_entries(self, namespace: str, session: str) -> list[Entry]:
         """Reads every entry of the session, on all branches, in the order of appending."""
         ...
 
     def locate(self, namespace: str, entry: str) -> LocatedEntry:
         """Finds an entry by its id or by an unambiguous beginning of the id. Raises `NotFoundError`."""
-        ...
-
-    def read_source_ids(self, namespace: str, session: str) -> dict[str, str]:
-        """Reads the ids that entries had in the file they came from, each mapped to the id of its entry."""
         ...
 
     def read_heads(self, namespace: str, session: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Opens the store, by default in the user's data folder.
 
-The address alone decides which of the two stores is opened. `TENFOLD_STORE` is read at every call, and the disk is not
-touched until a store is opened.
+`TENFOLD_STORE` is read at every call, and the disk is not touched until a store is opened.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from collections.abc import Mapping
 import platformdirs
 
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
 from tenfold.store.sqlite import SqliteStore
 
-MEMORY_LOCATION = ":memory:"
 STORE_VARIABLE = "TENFOLD_STORE"
 FILE_NAME = "tenfold.db"
 
@@ -31,5 +28,4 @@ def open_store(location: str | os.PathLike[str] | None = None) -> Store:
     `:memory:` is a store that keeps nothing on disk. Raises `NewerStore`, `UnwritableStore` or `StoreError`, each with
     the path and the next step.
     """
-    where = os.fspath(location) if location is not None else get_default_location()
-    return MemoryStore() if where == MEMORY_LOCATION else SqliteStore(where)
+    return SqliteStore(get_default_location() if location is None else location)

@@ -1,34 +1,43 @@
 """Answers a question from the store: finds the passages that match it, and chooses which lines of them to show.
 
-Both stores nominate passages with an index of terms. This module then ranks them and builds the snippets. The key of a
-passage is made of its entry's place in the order of appending and its number within the entry.
+FTS5 finds the passages that hold a term and says how much they speak of it (BM25). Here the terms are put together, and
+the hits are made.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from tenfold.record.entry import Entry
 from tenfold.store.base import Hit
-from tenfold.store.terms import collect_terms, extract_terms, get_plain_text, split_passages
-from tenfold.store.word_search import K1, SNIPPET_LENGTH, B, sanitize_excerpt
+from tenfold.store.entry_text import get_plain_text, sanitize_excerpt
+from tenfold.store.search_index import (
+    StoredEntry,
+    build_passage_key,
+    find_passages,
+    list_late_passages,
+    read_stored_entries,
+    split_passage_key,
+)
+from tenfold.store.sqlite_schema import TOKENIZER
+from tenfold.store.terms import build_index_text, parse_question, split_passages
+from tenfold.store.word_search import SNIPPET_LENGTH
 
 NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
-_KEY_SHIFT = 12
 _POOL_SIZE = 64
-"""Passages that are read and ranked, at least."""
+"""Passages that are ranked, at least."""
 _HITS_PER_EXTRA = 2
 """One passage more for as many hits: lines of the next best passages of an entry that is shown in any case."""
 _COVERAGE_BONUS = 3
-"""How much what speaks of all that was asked counts above what repeats a little of it: up to four times as much. One
-search away stood, with the view: at 0 0.967 of what sessions used next, at 1 0.969, at 3 0.970, at 10 0.971."""
+"""How much what speaks of all that was asked counts above what repeats a little of it: up to four times as much."""
 _LINE_LENGTH = 200
 """Characters of a line that are shown or left out together."""
 _FOLLOWER_SHARE = 0.1
@@ -42,189 +51,215 @@ NEXT_MESSAGE = " [next message] "
 """Stands in a hit before what was said right after it: a question and its answer, a call and its output."""
 _SPACE = re.compile(r"\s+")
 _LINES = re.compile(rf"\S(?:[^\n]{{0,{_LINE_LENGTH - 2}}}(?=\s|\Z)|[^\n]{{0,{_LINE_LENGTH - 1}}})")
+_CREATE_SCRATCH = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.scratch USING fts5(text, content='', tokenize=\"{TOKENIZER}\")"
+)
+_FILL_SCRATCH = "INSERT INTO scratch (rowid, text) SELECT key, value FROM json_each(?)"
+_SELECT_SCRATCH = "SELECT rowid, bm25(scratch) FROM scratch WHERE scratch MATCH ? ORDER BY rowid DESC"
+_CLEAR_SCRATCH = "INSERT INTO scratch (scratch) VALUES ('delete-all')"
+_COUNT_ENTRIES = "SELECT ifnull(sum(entries), 0) FROM head WHERE session IN (SELECT value FROM json_each(?))"
+_SELECT_FOLLOWERS = (
+    "SELECT e.seq, n.seq, n.session FROM entry e JOIN entry n ON n.seg = e.seg AND n.pos = e.pos + 1"
+    " WHERE e.seq IN (SELECT value FROM json_each(?))"
+)
 
-
-class StoredEntry(Struct, frozen=True):
-    """An entry as a store read it. `order` grows with the time of appending."""
-
-    order: int
-    session: str
-    position: int
-    kind: str
-    entry: Entry
+_Scored = tuple[int, float]
+"""The key of a passage, or the number of a text, and its score."""
 
 
 class _Passage(Struct, frozen=True):
-    """A passage with the score of its terms."""
+    """A passage of an entry that is about to be shown."""
 
-    key: int
-    score: float
     source: StoredEntry
     text: str
     start: int
     stop: int
+    score: float = 0.0
 
 
 class _SnippetLine(Struct, frozen=True):
     """A line of a passage that may be shown in the hit of an `entry`. `order` sorts the lines of a hit."""
 
-    weight: float
     entry: str
     order: tuple[int, int, int]
     text: str
+    passage_score: float
 
 
-def list_passage_terms(order: int, entry: Entry) -> Iterator[tuple[int, set[str]]]:
-    """Yields the key and the terms of each passage of an entry."""
-    text = get_plain_text(entry)
-    for number, (start, stop) in enumerate(split_passages(text)):
-        found = collect_terms(text[start:stop])
-        if found:
-            yield (order << _KEY_SHIFT) | number, found
+class _PassageReader:
+    """Reads passages by their keys, and each entry only once. `followers` leads from an entry to the one after it."""
+
+    def __init__(self, db: sqlite3.Connection, sessions: Mapping[int, str], pool: Iterable[_Scored]) -> None:
+        self._db, self._sessions = db, sessions
+        self._entries: dict[int, tuple[StoredEntry, str, list[tuple[int, int]]] | None] = {}
+        seqs = json.dumps([split_passage_key(key)[0] for key, _ in pool])
+        rows = db.execute(_SELECT_FOLLOWERS, (seqs,))
+        self.followers = {seq: build_passage_key(session, follower) for seq, follower, session in rows}
+
+    def read(self, key: int, score: float = 0.0) -> _Passage | None:
+        """Reads a passage. None if its entry is damaged or has no text there."""
+        seq, number = split_passage_key(key)
+        if seq not in self._entries:
+            source = next(read_stored_entries(self._db, (seq,), self._sessions), None)
+            text = get_plain_text(source.entry) if source else ""
+            self._entries[seq] = (source, text, split_passages(text)) if source else None
+        found = self._entries[seq]
+        if found is None or number >= len(found[2]):
+            return None
+        source, text, places = found
+        start, stop = places[number]
+        return None if text[start:stop].isspace() else _Passage(source, text, start, stop, score)
 
 
-def find_best_hits(
-    keys_by_term: Mapping[str, Sequence[int]],
-    read: Callable[[Sequence[int]], Iterable[StoredEntry]],
-    *,
-    total: int,
-    limit: int,
-) -> list[Hit]:
-    """Finds the best hits for the terms of a question.
+def search_passages(db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int) -> list[Hit]:
+    """Finds the best hits for a question. Does not move the watermark.
 
-    `keys_by_term` holds the newest passages that contain each term. `total` is the number of passages, or of entries if
-    there are very many passages. The rarity of their terms nominates passages. These are read and ranked by BM25.
-    Passages that contain more of the terms count more, equal ones are sorted newest first, and repeated text is shown
-    once. The message after a hit gets a share of its score.
+    A passage counts by the terms it holds, by their rarity and by how much it speaks of them. Those that hold more of
+    the terms count more, equal ones are sorted newest first, and repeated text is shown once. The message after a hit
+    gets a share of its score.
 
     A hit shows the lines of its best passages that match the question best: `SNIPPET_LENGTH` characters per hit on
     average, and more for a better hit. If short hits leave characters over, the next message follows behind
     `NEXT_MESSAGE`.
     """
-    rarity = _compute_rarity(keys_by_term, total)
-    nominated: dict[int, float] = {}
-    for term, places in keys_by_term.items():
-        for key in places:
-            nominated[key] = nominated.get(key, 0.0) + rarity[term]
-    best = [key for _, key in nlargest(max(_POOL_SIZE, 4 * limit), zip(nominated.values(), nominated, strict=True))]
-    sources = {source.order: source for source in read(sorted({key >> _KEY_SHIFT for key in best}))}
-    pool = _score_passages([(key, sources[key >> _KEY_SHIFT]) for key in best if key >> _KEY_SHIFT in sources], rarity)
-    follows = read(sorted({passage.source.order + 1 for passage in pool}))
-    after = {source.entry.parent: source for source in follows}
-    chosen = _choose_passages(_raise_followers(pool, after), limit)
-    texts = _build_snippets(chosen, after, rarity, limit * SNIPPET_LENGTH)
+    found = _find_terms(db, parse_question(words), sessions)
+    held = Counter(key for rows in found.values() for key, _ in rows)
+    total = max(len(held), int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0]))
+    rarity = {term: math.log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5)) for term, rows in found.items()}
+    scores = dict.fromkeys(held, 0.0)
+    for term, rows in found.items():
+        for key, weight in rows:
+            scores[key] += rarity[term] * weight
+    scored = ((key, score * (1 + _COVERAGE_BONUS * held[key] / len(rarity))) for key, score in scores.items())
+    pool = nlargest(max(_POOL_SIZE, 4 * limit), scored, key=_rank)
+    reader = _PassageReader(db, sessions, pool)
+    chosen = _choose_passages(reader, _raise_followers(reader, pool), limit)
+    lines = _weigh_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
+    texts = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
     hits: dict[str, Hit] = {}
     for passage in chosen:
-        entry, source = passage.source.entry.id, passage.source
-        if entry not in hits:
-            score = round(passage.score, 2)
-            hits[entry] = Hit(source.session, entry, source.position, source.kind, texts.get(entry, ""), score)
+        source, id_ = passage.source, passage.source.entry.id
+        score = round(passage.score, 2)
+        hits.setdefault(id_, Hit(source.session, id_, source.position, source.kind, texts.get(id_, ""), score))
     return list(hits.values())
 
 
-def _compute_rarity(keys_by_term: Mapping[str, Sequence[int]], total: int) -> dict[str, float]:
-    most = max(total, len(set[int]().union(*keys_by_term.values())))
-    return {
-        term: math.log(1 + (most - len(keys) + 0.5) / (len(keys) + 0.5)) for term, keys in keys_by_term.items() if keys
-    }
+def _rank(scored: _Scored) -> tuple[float, int]:
+    key, score = scored
+    return round(score, 6), key
 
 
-def _score_passages(nominated: Sequence[tuple[int, StoredEntry]], rarity: Mapping[str, float]) -> list[_Passage]:
-    """Scores the passages against their mean length, and sorts them by score and then newest first."""
-    cut: dict[int, tuple[str, list[tuple[int, int]]]] = {}
-    read: list[tuple[int, StoredEntry, tuple[int, int], list[str]]] = []
-    for key, source in nominated:
-        if source.order not in cut:
-            text = get_plain_text(source.entry)
-            cut[source.order] = text, split_passages(text)
-        text, places = cut[source.order]
-        number = key - (source.order << _KEY_SHIFT)
-        if number < len(places):
-            start, stop = places[number]
-            read.append((key, source, (start, stop), list(extract_terms(text[start:stop]))))
-    mean = max(1.0, sum(len(held) for *_, held in read) / max(1, len(read)))
-    out: list[_Passage] = []
-    for key, source, (start, stop), held in read:
-        norm = K1 * (1 - B + B * len(held) / mean)
-        often = {term: n for term in rarity if (n := held.count(term))}
-        score = sum(rarity[term] * n * (K1 + 1) / (n + norm) for term, n in often.items())
-        score *= 1 + _COVERAGE_BONUS * len(often) / max(1, len(rarity))
-        out.append(_Passage(key, score, source, cut[source.order][0], start, stop))
-    out.sort(key=_rank_passage)
-    return out
+def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[_Scored]]:
+    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others."""
+    late = list_late_passages(db, sessions)
+    late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
+    found: dict[str, list[_Scored]] = {}
+    for term in terms if sessions else ():
+        rows = [(late[number][0], score) for number, score in late_matches.get(term, ())]
+        rows = _normalize(rows) + _normalize(find_passages(db, term, sessions, NEWEST_LIMIT))
+        if rows:
+            found[term] = rows
+    return found
 
 
-def _rank_passage(passage: _Passage) -> tuple[float, int]:
-    return -round(passage.score, 6), -passage.key
+def _normalize(rows: list[_Scored]) -> list[_Scored]:
+    """Scales FTS5's scores of a term to 1 on average. What is left is frequency and length, without the rarity.
 
-
-def _raise_followers(pool: Sequence[_Passage], after: Mapping[str | None, StoredEntry]) -> list[_Passage]:
-    """Raises the scores of the messages that follow the hits.
-
-    `after` holds the next entries by the id of the entry before.
+    FTS5 takes the rarity from the whole store, and it is next to 0 for a term that more than half of the passages hold.
     """
-    best: dict[str, _Passage] = {}
-    for passage in pool:
-        best.setdefault(passage.source.entry.id, passage)
-    raised: dict[int, _Passage] = {passage.key: passage for passage in pool}
-    for entry, before in best.items():
-        next_one = _get_first_passage(after.get(entry))
-        if next_one is None:
-            continue
-        own = best.get(next_one.source.entry.id, next_one)
-        raised[own.key] = replace(own, score=own.score + _FOLLOWER_SHARE * before.score)
-    return sorted(raised.values(), key=_rank_passage)
+    mean = sum(score for _, score in rows) / max(1, len(rows))
+    return [(key, score / mean) for key, score in rows]
 
 
-def _get_first_passage(source: StoredEntry | None) -> _Passage | None:
-    """Returns an entry's first passage, with a score of 0."""
-    text = get_plain_text(source.entry) if source is not None else ""
-    if source is None or not text.strip():
-        return None
-    start, stop = split_passages(text)[0]
-    return _Passage(source.order << _KEY_SHIFT, 0.0, source, text, start, stop)
+def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[_Scored]]:
+    """Returns for each term the numbers of the texts that hold it, and FTS5's `bm25()`, as the index would."""
+    db.execute(_CREATE_SCRATCH)
+    try:
+        db.execute(_FILL_SCRATCH, (json.dumps(texts),))
+        return {term: db.execute(_SELECT_SCRATCH, (f'"{term}"',)).fetchall() for term in terms}
+    finally:
+        db.execute(_CLEAR_SCRATCH)
 
 
-def _choose_passages(pool: Sequence[_Passage], limit: int) -> list[_Passage]:
+def _raise_followers(reader: _PassageReader, pool: Sequence[_Scored]) -> list[_Scored]:
+    """Raises the scores of the messages that follow the hits, and sorts anew."""
+    best: dict[int, _Scored] = {}
+    for key, score in pool:
+        best.setdefault(split_passage_key(key)[0], (key, score))
+    raised = dict(pool)
+    for seq, (_, score) in best.items():
+        first = reader.followers.get(seq)
+        if first is not None:
+            key, own = best.get(split_passage_key(first)[0], (first, 0.0))
+            raised[key] = own + _FOLLOWER_SHARE * score
+    return sorted(raised.items(), key=_rank, reverse=True)
+
+
+def _choose_passages(reader: _PassageReader, ranked: Sequence[_Scored], limit: int) -> list[_Passage]:
     """Chooses the best `limit` passages, and more from the same entries if they rank next."""
     said: set[str] = set()
-    entries: set[str] = set()
+    seqs: set[int] = set()
     out: list[_Passage] = []
-    for passage in pool:
-        text = passage.text[passage.start : passage.stop].strip()
-        if text in said or (len(out) >= limit and passage.source.entry.id not in entries):
+    for key, score in ranked:
+        seq, _ = split_passage_key(key)
+        passage = reader.read(key, score) if len(out) < limit or seq in seqs else None
+        text = passage.text[passage.start : passage.stop].strip() if passage else ""
+        if passage is None or text in said:
             continue
         said.add(text)
-        entries.add(passage.source.entry.id)
+        seqs.add(seq)
         out.append(passage)
         if len(out) >= limit + limit // _HITS_PER_EXTRA:
             break
     return out
 
 
-def _build_snippets(
-    selection: Sequence[_Passage], after: Mapping[str | None, StoredEntry], rarity: Mapping[str, float], budget: int
-) -> dict[str, str]:
-    """Builds the snippet of each entry within the budget of characters.
+def _split_lines(passage: _Passage, entry: str = "") -> Iterator[_SnippetLine]:
+    """Splits a passage into lines, to be shown in the hit of its own entry or of the one before it."""
+    text = sanitize_excerpt(passage.text, passage.start, passage.stop)
+    pieces = (clean for match in _LINES.finditer(text) if (clean := _SPACE.sub(" ", match.group()).strip()))
+    for number, piece in enumerate(pieces):
+        order = (passage.source.order, passage.start, number)
+        yield _SnippetLine(entry or passage.source.entry.id, order, piece, passage.score)
+
+
+def _weigh_lines(
+    db: sqlite3.Connection, lines: Sequence[_SnippetLine], rarity: Mapping[str, float]
+) -> list[_SnippetLine]:
+    """Sorts the lines by the rarity of the terms that they and the lines near them hold."""
+    rarities = [0.0] * len(lines)
+    for term, rows in _match_texts(db, [build_index_text(line.text) for line in lines], rarity).items():
+        for number, _ in rows:
+            rarities[number] += rarity[term]
+    weights: list[float] = []
+    for number, line in enumerate(lines):
+        weight = _PASSAGE_SHARE * line.passage_score
+        for share, near in zip(_NEIGHBOR_SHARES, range(number - 2, number + 3), strict=True):
+            if 0 <= near < len(lines) and lines[near].order[:2] == line.order[:2]:
+                weight += share * rarities[near]
+        weights.append(weight)
+    order = sorted(range(len(lines)), key=lambda number: -weights[number])
+    return [lines[number] for number in order]
+
+
+def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetLine], budget: int) -> dict[str, str]:
+    """Builds the snippet of each entry within the budget of characters. `lines` are sorted, the best first.
 
     Each entry gets its best line first. Then come the best lines of all, and then the beginnings of the next messages.
     """
-    lines = sorted(
-        (line for p in selection for line in _split_lines(p, rarity, p.source.entry.id)), key=lambda li: -li.weight
-    )
     first = {line.entry: line for line in reversed(lines)}
-    taken = {id(line): line for line in first.values()}
+    taken = {line.order: line for line in first.values()}
     said = {line.text for line in taken.values()}
     budget -= sum(len(line.text) for line in taken.values())
     for line in lines:
         if line.text not in said and len(line.text) <= budget:
-            taken[id(line)] = line
+            taken[line.order] = line
             said.add(line.text)
             budget -= len(line.text) + 1
-    for line in _list_following_lines(selection, after):
+    for line in following:
         if len(line.text) > budget:
             break
-        taken[id(line)] = line
+        taken[line.order] = line
         budget -= len(line.text) + 1
     out: dict[str, str] = {}
     last: dict[str, tuple[int, int, int]] = {}
@@ -236,29 +271,17 @@ def _build_snippets(
     return out
 
 
-def _list_following_lines(
-    selection: Sequence[_Passage], after: Mapping[str | None, StoredEntry]
-) -> Iterator[_SnippetLine]:
+def _list_following_lines(reader: _PassageReader, chosen: Sequence[_Passage]) -> Iterator[_SnippetLine]:
     """Yields the lines that follow each shown entry, for the best entry first, unless they are shown anyway."""
-    entries = dict.fromkeys(passage.source.entry.id for passage in selection)
-    for entry in entries:
-        follows = _get_first_passage(after.get(entry))
-        if follows is not None and follows.source.entry.id not in entries:
-            yield from _split_lines(follows, {}, entry)
+    entries = {passage.source.order: passage.source.entry.id for passage in chosen}
+    for seq, id_ in entries.items():
+        key = reader.followers.get(seq)
+        follows = reader.read(key) if key is not None else None
+        if follows is not None and follows.source.order not in entries:
+            yield from _split_lines(follows, id_)
 
 
 def _get_separator(previous: tuple[int, int, int], current: tuple[int, int, int]) -> str:
     if previous[0] != current[0]:
         return NEXT_MESSAGE
     return " " if previous == (*current[:2], current[2] - 1) else " ... "
-
-
-def _split_lines(passage: _Passage, rarity: Mapping[str, float], entry: str) -> Iterator[_SnippetLine]:
-    text = sanitize_excerpt(passage.text, passage.start, passage.stop)
-    pieces = [clean for match in _LINES.finditer(text) if (clean := _SPACE.sub(" ", match.group()).strip())]
-    weights = [sum(rarity[term] for term in collect_terms(piece) if term in rarity) for piece in pieces]
-    for number, piece in enumerate(pieces):
-        near = weights[max(0, number - 2) : number + 3]
-        shares = _NEIGHBOR_SHARES[max(0, 2 - number) : max(0, 2 - number) + len(near)]
-        weight = sum(share * each for share, each in zip(shares, near, strict=True)) + _PASSAGE_SHARE * passage.score
-        yield _SnippetLine(weight, entry, (passage.source.order, passage.start, number), piece)

@@ -16,9 +16,9 @@ from msgspec import Struct
 from tenfold.errors import UsageError
 from tenfold.record.block import Batch, Block, Fact, Replacement, ShownItem, Substitute
 from tenfold.record.codec import hash_body
-from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone
+from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.store.word_search import fold_case, get_searchable_text
+from tenfold.store.entry_text import fold_case, get_searchable_text
 
 PURGED_TEXT = "[removed by purge]"
 """Stands in place of purged text."""
@@ -55,8 +55,7 @@ def build_tombstone(entry: Entry, body: bytes, now: int) -> Tombstone:
                 f"entry {entry.id} is a {type(entry).__name__}, which other entries build on; purge the originals it "
                 "quotes instead, or the whole session"
             )
-    kind = str(type(entry).__struct_config__.tag)
-    return Tombstone(entry.id, entry.parent, entry.run, entry.time, kind, hash_body(body), now, message)
+    return Tombstone(entry.id, entry.parent, entry.run, entry.time, get_kind(entry), hash_body(body), now, message)
 
 
 def blank_message(message: Message) -> Message:

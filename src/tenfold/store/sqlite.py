@@ -1,4 +1,4 @@
-"""The SQLite store: one file, safe for several threads and processes. Opening a head costs O(view).
+"""The SQLite store: one file or none, safe for several threads and processes. Opening a head costs O(view).
 
 The `sqlite_*` modules do the work. This module only decides in which transaction it runs.
 """
@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 
-from tenfold.errors import StoreError
+from tenfold.errors import NotFoundError, StoreError, UsageError
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
-from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge, sqlite_search, sqlite_verify
-from tenfold.store.base import MAIN, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
-from tenfold.store.sqlite_connections import ConnectionPool
+from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge
+from tenfold.store.base import MAIN, MEMORY_LOCATION, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
+from tenfold.store.passages import search_passages
+from tenfold.store.search_index import find_sessions, has_unindexed, index_entries
+from tenfold.store.sqlite_connections import ConnectionPool, MemoryConnection
 from tenfold.store.sqlite_paths import check_range, decode_info, encode_info, find_entry_row, find_session_id
-from tenfold.store.validation import build_ambiguous_id_error, build_unknown_entry_error, check_limit
+from tenfold.store.verify import verify_namespace
+from tenfold.store.word_search import search_words
 from tenfold.view.fold import Snapshot
 
 _UPSERT_SESSION = (
@@ -30,9 +34,6 @@ _SELECT_SESSIONS = (
 )
 _SELECT_HEADS = "SELECT h.name, e.id FROM head h JOIN entry e ON e.seq = h.leaf WHERE h.session = ? ORDER BY h.name"
 _SELECT_ENTRIES = "SELECT body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) ORDER BY seq"
-_SELECT_SOURCE_IDS = (
-    "SELECT source, id FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?) AND source != '' ORDER BY seq"
-)
 _FIND_ENTRY = (
     "SELECT s.name, e.pos, e.body, e.id FROM namespace n JOIN entry e ON e.ns = n.id AND e.id >= ?2 AND e.id < ?3"
     " JOIN session s ON s.id = e.session WHERE n.name = ?1 ORDER BY e.id LIMIT 2"
@@ -46,13 +47,16 @@ _SELECT_COUNTS = (
 class SqliteStore:
     """A store in one SQLite file. The file is created with mode 0600 if it does not exist.
 
+    The path `:memory:` gives a store that keeps nothing on disk and is gone when it is closed.
+
     `busy_seconds` is how long a write waits for the write of another process before it raises `StoreError`. Opening
     raises `NewerStore`, `UnwritableStore` or `StoreError`. A file without write permission is opened for reading only.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = 10.0) -> None:
         self.path = os.fspath(path)
-        self._connections = ConnectionPool(self.path, busy_seconds=busy_seconds)
+        in_memory = self.path == MEMORY_LOCATION
+        self._connections = MemoryConnection() if in_memory else ConnectionPool(self.path, busy_seconds=busy_seconds)
         self._chains = sqlite_paths.ChainCache()
 
     def create(self, namespace: str, info: SessionInfo) -> None:
@@ -110,13 +114,6 @@ class SqliteStore:
             ranges = self._chains.get_chain(db, leaf_row.segment).split_range(first, last)
             return [row[0] for seg, low, high in ranges for row in db.execute(_SELECT_COUNTS, (number, seg, low, high))]
 
-    def add_counts(self, namespace: str, session: str, counter: str, counts: Mapping[str, int]) -> None:
-        """See `Store.add_counts`."""
-        with self._connections.write() as db:
-            sid = find_session_id(db, namespace, session)
-            rows = [(find_entry_row(db, sid, entry).seq, n) for entry, n in counts.items()]
-            sqlite_append.store_counts(db, counter, rows)
-
     def read_entries(self, namespace: str, session: str) -> list[Entry]:
         """See `Store.read_entries`."""
         with self._connections.read() as db:
@@ -129,15 +126,13 @@ class SqliteStore:
         with self._connections.read() as db:
             rows = db.execute(_FIND_ENTRY, (namespace, entry, entry + "\U0010ffff")).fetchall() if entry else []
         if not rows:
-            raise build_unknown_entry_error(namespace, entry)
+            raise NotFoundError(
+                f"no entry {entry or '(empty id)'} in namespace {namespace}: `tenfold search` finds entries"
+            )
         if len(rows) > 1 and rows[0][3] != entry:
-            raise build_ambiguous_id_error(entry, rows[0][3], rows[1][3])
+            first, second = rows[0][3], rows[1][3]
+            raise NotFoundError(f"several entries begin with {entry}, {first} and {second} among them: give more of it")
         return LocatedEntry(rows[0][0], rows[0][1], decode_entry(rows[0][2]))
-
-    def read_source_ids(self, namespace: str, session: str) -> dict[str, str]:
-        """See `Store.read_source_ids`."""
-        with self._connections.read() as db:
-            return dict(db.execute(_SELECT_SOURCE_IDS, (find_session_id(db, namespace, session),)))
 
     def read_heads(self, namespace: str, session: str) -> dict[str, str]:
         """See `Store.read_heads`."""
@@ -146,32 +141,31 @@ class SqliteStore:
 
     def index(self, *, limit: int = 2_000) -> int:
         """See `Store.index`."""
+        if limit < 1:
+            raise UsageError(f"a limit of {limit} entries never comes to an end: give at least 1")
         with self._connections.read() as db:
-            if not sqlite_search.has_unindexed(db):
+            if not has_unindexed(db):
                 return 0
         with self._connections.write() as db:
-            return sqlite_search.index_entries(db, check_limit(limit))
+            return index_entries(db, limit)
 
     def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search`. If the index cannot be written, entries missing from it are scanned."""
-        self._update_index()
-        with self._connections.read() as db:
-            if session is not None:
-                find_session_id(db, namespace, session)
-            return sqlite_search.search_words(db, namespace, words, session, limit)
+        with self._read_indexed() as db:
+            return search_words(db, words, find_sessions(db, namespace, session), limit)
 
     def search_passages(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
         """See `Store.search_passages`. If the index cannot be written, entries missing from it are read."""
-        self._update_index()
-        with self._connections.read() as db:
-            if session is not None:
-                find_session_id(db, namespace, session)
-            return sqlite_search.search_passages(db, namespace, words, session, limit)
+        with self._read_indexed() as db:
+            return search_passages(db, words, find_sessions(db, namespace, session), limit)
 
-    def _update_index(self) -> None:
+    @contextlib.contextmanager
+    def _read_indexed(self) -> Iterator[sqlite3.Connection]:
         with contextlib.suppress(StoreError):
             while self.index():
                 pass
+        with self._connections.read() as db:
+            yield db
 
     def purge(self, namespace: str, session: str, entry: str | None, *, now: int) -> int:
         """See `Store.purge`. A reader at work may keep the old bytes in the write-ahead log until it finishes."""
@@ -187,7 +181,7 @@ class SqliteStore:
     def verify(self, namespace: str) -> list[Problem]:
         """See `Store.verify`."""
         with self._connections.read() as db:
-            return sqlite_verify.verify_namespace(db, self._chains, namespace)
+            return verify_namespace(db, self._chains, namespace)
 
     def close(self) -> None:
         """See `Store.close`."""

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from tenfold.errors import BadInput
+from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
 from tenfold.record.block import Block
 from tenfold.record.codec import compute_chain_hash, encode_entry
-from tenfold.record.entry import Entry
-from tenfold.store.sqlite_paths import encode_snapshot
-from tenfold.store.validation import (
-    build_duplicate_error,
-    build_lost_race_error,
-    build_missing_parent_error,
-    build_unknown_session_error,
-    check_counts,
-    check_snapshot,
-    get_source_id,
-)
+from tenfold.record.entry import Entry, get_kind
+from tenfold.store.sqlite_paths import build_unknown_session_error, encode_snapshot
 from tenfold.view.fold import Snapshot
 
 _SELECT_HEAD = (
@@ -32,7 +23,7 @@ _SELECT_HEAD = (
 )
 _INSERT_ENTRY = (
     "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, body, seq, counter, n)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"
 )
 _MOVE_HEAD = (
     "UPDATE head SET leaf = ?3, entries = entries + ?4, blocks = blocks + ?5,"
@@ -77,9 +68,16 @@ def build_request(
     snapshot: Snapshot | None,
     counts: Mapping[str, Sequence[int]] | None,
 ) -> AppendRequest:
-    """Checks and encodes the arguments of an append. Raises `UsageError` if the counts do not match the entries."""
-    counts_by_counter = check_counts(entries, counts)
-    return AppendRequest(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts_by_counter)
+    """Checks and encodes the arguments of an append.
+
+    Raises `UsageError` if there are no entries, or if a counter does not give exactly one count per entry.
+    """
+    if not entries:
+        raise UsageError("append needs at least one entry")
+    for counter, values in (counts or {}).items():
+        if len(values) != len(entries):
+            raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
+    return AppendRequest(entries, [encode_entry(e) for e in entries], expected, head, snapshot, counts or {})
 
 
 def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
@@ -90,9 +88,12 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
         raise build_unknown_session_error(namespace, session)
     ns, sid, seq, counter, leaf, seg, pos, digest, last_position, old_leaf = row
     if leaf != request.expected:
-        raise build_lost_race_error(request.head, request.expected, leaf)
+        raise LostRace(
+            f"head {request.head} is at {leaf or 'no entry'}, not at {request.expected or 'no entry'}: another writer "
+            "moved it; nothing was written: open the session again and retry"
+        )
     if counter is None and first:
-        counter = get_counter_id(db, first)
+        counter = _get_counter_id(db, first)
     state = _AppendState(ns, sid, counter, [], {}, {})
     if leaf is not None:
         state.positions[leaf] = _TreePosition(seg, pos, digest)
@@ -106,10 +107,16 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
     except sqlite3.IntegrityError as exc:
         raise _find_duplicate(db, ns, seq, request.entries) from exc
     for name in others:
-        store_counts(db, name, enumerate(request.counts[name], seq + 1))
+        number = _get_counter_id(db, name)
+        rows = [(number, at, count) for at, count in enumerate(request.counts[name], seq + 1)]
+        db.executemany("INSERT INTO count VALUES (?, ?, ?)", rows)
     leaf_seq = seq + len(state.rows)
     if request.snapshot is not None:
-        check_snapshot(request.snapshot, last.position)
+        if request.snapshot.length != last.position + 1:
+            raise UsageError(
+                f"the snapshot folds {request.snapshot.length} entries, but the last entry appended is number "
+                f"{last.position + 1} on its path: take the snapshot of the view that includes it"
+            )
         db.execute(
             "INSERT INTO manifest VALUES (?, ?, ?, ?)",
             (leaf_seq, last.segment, last.position, encode_snapshot(request.snapshot)),
@@ -121,8 +128,7 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
     db.execute(statement, (sid, request.head, leaf_seq, *stats))
 
 
-def get_counter_id(db: sqlite3.Connection, name: str) -> int:
-    """Returns the row id of a counter, and creates the row when the counter is new."""
+def _get_counter_id(db: sqlite3.Connection, name: str) -> int:
     row = db.execute("SELECT id FROM counter WHERE name = ?", (name,)).fetchone()
     if row is None:
         return int(db.execute("INSERT INTO counter (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
@@ -133,7 +139,7 @@ def _place_entry(
     db: sqlite3.Connection, state: _AppendState, entry: Entry, body: bytes, seq: int, count: int | None
 ) -> None:
     if entry.id in state.positions:
-        raise build_duplicate_error(entry.id)
+        raise _build_duplicate_error(entry.id)
     if entry.parent is None:
         seg, pos, before = _create_segment(db, state.session_id, None, 0), 0, b""
     else:
@@ -152,24 +158,8 @@ def _place_entry(
     digest = compute_chain_hash(before, entry, body)
     state.last_positions[seg] = pos
     state.positions[entry.id] = _TreePosition(seg, pos, digest)
-    kind = type(entry).__struct_config__.tag
-    source = get_source_id(entry)
-    state.rows.append(
-        (
-            state.namespace_id,
-            state.session_id,
-            seg,
-            pos,
-            kind,
-            entry.id,
-            source,
-            digest,
-            body,
-            seq,
-            state.counter_id,
-            count,
-        )
-    )
+    place = (state.namespace_id, state.session_id, seg, pos)
+    state.rows.append((*place, get_kind(entry), entry.id, digest, body, seq, state.counter_id, count))
 
 
 def _find_parent(db: sqlite3.Connection, state: _AppendState, entry: Entry) -> _TreePosition:
@@ -178,7 +168,9 @@ def _find_parent(db: sqlite3.Connection, state: _AppendState, entry: Entry) -> _
         (state.namespace_id, entry.parent, state.session_id),
     ).fetchone()
     if row is None:
-        raise build_missing_parent_error(entry)
+        raise NotFoundError(
+            f"entry {entry.id} names the parent {entry.parent}, which is not in this session: append parents first"
+        )
     return _TreePosition(*row)
 
 
@@ -189,16 +181,12 @@ def _create_segment(db: sqlite3.Connection, session: int, parent: int | None, st
     return int(row[0])
 
 
-def store_counts(db: sqlite3.Connection, name: str, counts: Iterable[tuple[int, int]]) -> None:
-    """Stores counts as (row number of an entry, tokens). They replace earlier counts by the same counter."""
-    counter = get_counter_id(db, name)
-    for seq, n in counts:
-        if not db.execute("UPDATE entry SET n = ? WHERE seq = ? AND counter = ?", (n, seq, counter)).rowcount:
-            db.execute("INSERT OR REPLACE INTO count VALUES (?, ?, ?)", (counter, seq, n))
-
-
 def _find_duplicate(db: sqlite3.Connection, ns: int, last_seq: int, entries: Sequence[Entry]) -> BadInput:
     # Some rows of this call may already be in the table. Rows that were there before it have numbers up to `before`.
     query = "SELECT 1 FROM entry WHERE ns = ? AND id = ? AND seq <= ?"
     duplicates = (e.id for e in entries if db.execute(query, (ns, e.id, last_seq)).fetchone())
-    return build_duplicate_error(next(duplicates, entries[-1].id))
+    return _build_duplicate_error(next(duplicates, entries[-1].id))
+
+
+def _build_duplicate_error(entry: str) -> BadInput:
+    return BadInput(f"entry {entry} is stored already: nothing was written; give each entry an id of its own")

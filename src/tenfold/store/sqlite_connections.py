@@ -1,7 +1,8 @@
-"""Connections to one SQLite file: creates it with mode 0600, migrates it, and translates SQLite's errors.
+"""Connections to one SQLite database, in a file or in memory, and the translation of SQLite's errors.
 
-Each thread that is in a call has a connection of its own, in write-ahead mode, so readers never wait for a writer. This
-module knows nothing of entries.
+A file is created with mode 0600. Each thread that is in a call has a connection of its own to it, in write-ahead mode,
+so readers never wait for a writer. A database in memory has one connection, which the threads use in turn. This module
+knows nothing of entries.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import contextlib
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 from tenfold.errors import StoreError, TenfoldError, UnwritableStore
+from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.sqlite_schema import migrate
 
 _CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
@@ -61,14 +64,8 @@ class ConnectionPool:
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """Lends a connection inside a write transaction, which is rolled back if anything is raised."""
-        with self.read() as db, self._write_lock:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
+        with self.read() as db, self._write_lock, _run_transaction(db):
+            yield db
 
     def empty_wal(self) -> None:
         """Moves the write-ahead log into the file and empties it, so that purged bytes are in neither."""
@@ -106,14 +103,7 @@ class ConnectionPool:
             return self._open(address + "&immutable=1")
 
     def _open(self, address: str) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            address,
-            uri=True,
-            timeout=self.busy_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-        )
+        db = _connect(address, timeout=self.busy_seconds)
         try:
             db.execute("PRAGMA synchronous=NORMAL")
             db.execute("PRAGMA secure_delete=ON")
@@ -131,7 +121,64 @@ class ConnectionPool:
             self._idle_connections.append(db)
 
 
-def translate_error(error: sqlite3.Error, path: str, busy_seconds: float) -> TenfoldError:
+class MemoryConnection:
+    """Lends the only connection to a database in memory, to one thread at a time.
+
+    The database is gone when this object is. A forked process has a copy of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._db = _connect(MEMORY_LOCATION)
+        self._finalizer = weakref.finalize(self, self._db.close)
+        migrate(self._db, MEMORY_LOCATION)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Lends the connection. Errors of SQLite are raised as `StoreError`."""
+        with self._lock:
+            if not self._finalizer.alive:
+                raise StoreError("the store in memory is closed, and what it held is gone: make a new one")
+            try:
+                yield self._db
+            except sqlite3.Error as exc:
+                raise translate_error(exc, MEMORY_LOCATION) from exc
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Lends the connection inside a write transaction, which is rolled back if anything is raised."""
+        with self.read() as db, _run_transaction(db):
+            yield db
+
+    def empty_wal(self) -> None:
+        """Does nothing, since a database in memory has no write-ahead log."""
+
+    def close(self) -> None:
+        """Frees the database."""
+        with self._lock:
+            self._finalizer()
+
+
+def _connect(address: str, *, timeout: float = 0.0) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    db.execute("PRAGMA temp_store=MEMORY")  # what a search or a sort needs for a moment is written to no file
+    return db
+
+
+@contextlib.contextmanager
+def _run_transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def translate_error(error: sqlite3.Error, path: str, busy_seconds: float = 0.0) -> TenfoldError:
     """Translates an error of SQLite into one that names the file and the next step."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):

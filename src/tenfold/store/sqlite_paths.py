@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.errors import NotFoundError, RecordError, StoreError
+from tenfold.record.block import Block, BlockPart, KeptOriginal
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store.base import HeadState, SessionInfo
-from tenfold.store.validation import build_unknown_session_error, read_snapshot_entries
 from tenfold.view.fold import Snapshot
 
 _CACHE_LIMIT = 256
@@ -78,6 +78,11 @@ class ChainCache:
         return chain
 
 
+def build_unknown_session_error(namespace: str, session: str) -> NotFoundError:
+    """Builds the error for a session that is not in the store."""
+    return NotFoundError(f"no session {session} in namespace {namespace}: `tenfold sessions` lists those there are")
+
+
 def find_session_id(db: sqlite3.Connection, namespace: str, session: str) -> int:
     """Returns the row id of a session. Raises `NotFoundError`."""
     row = db.execute(
@@ -121,9 +126,7 @@ def read_head(db: sqlite3.Connection, chains: ChainCache, session: int, head: st
             after, snapshot = snapshot_row[0] + 1, decode_snapshot(snapshot_row[1])
             break
     entries = read_range(db, chain, after, leaf.position) if after <= leaf.position else []
-    snapshot_entries = (
-        read_snapshot_entries(snapshot, lambda positions: _read_positions(db, chain, positions)) if snapshot else {}
-    )
+    snapshot_entries = _read_snapshot_entries(db, chain, snapshot) if snapshot else {}
     return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries)
 
 
@@ -139,9 +142,24 @@ def read_range(db: sqlite3.Connection, chain: SegmentChain, first: int, last: in
     return out
 
 
-def _read_positions(db: sqlite3.Connection, chain: SegmentChain, positions: list[int]) -> dict[int, Entry]:
+def _read_snapshot_entries(db: sqlite3.Connection, chain: SegmentChain, snapshot: Snapshot) -> dict[int, Entry]:
+    """Reads the entries that a snapshot refers to: what it names, and the originals that its Blocks show again."""
+    positions: set[int] = set()
+    for ref in snapshot.range_refs:
+        positions.update((ref.block,) if isinstance(ref, BlockPart) else range(ref.first, ref.last + 1))
+    entries = _read_positions(db, chain, positions)
+    repeated: set[int] = set()
+    for ref in snapshot.range_refs:
+        block = entries.get(ref.block) if isinstance(ref, BlockPart) else None
+        if isinstance(block, Block) and isinstance(ref, BlockPart):
+            shown = block.replacements[ref.index].shown_items
+            repeated.update(item.position for item in shown if isinstance(item, KeptOriginal))
+    return {**entries, **_read_positions(db, chain, repeated - positions)}
+
+
+def _read_positions(db: sqlite3.Connection, chain: SegmentChain, positions: set[int]) -> dict[int, Entry]:
     by_seg: dict[int, list[int]] = {}
-    for position in positions:
+    for position in sorted(positions):
         by_seg.setdefault(chain.find_segment(position), []).append(position)
     out: dict[int, Entry] = {}
     for seg, wanted in by_seg.items():

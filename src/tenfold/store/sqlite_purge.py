@@ -15,11 +15,11 @@ import msgspec
 from tenfold.errors import RecordError
 from tenfold.record.block import Block
 from tenfold.record.codec import decode_entry, encode_entry
-from tenfold.record.entry import BranchSummary, Entry
+from tenfold.record.entry import BranchSummary, Entry, get_kind
 from tenfold.store import purge
+from tenfold.store.search_index import clear_indexes, merge_indexes, remove_entry, restore_entry
 from tenfold.store.sqlite_paths import ChainCache, EntryRow, decode_info, encode_info, find_entry_row
 from tenfold.store.sqlite_schema import INDEXED_MARK
-from tenfold.store.sqlite_search import clear_indexes, merge_indexes, remove_entry, restore_entry
 from tenfold.store.verify import build_rewritten_hashes
 
 _SELECT_ENTRIES = "SELECT seq, body FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
@@ -42,7 +42,7 @@ def purge_session(db: sqlite3.Connection, session: int) -> int:
         clear_indexes(db)  # indexing again what remains is less work
     for seq, body in db.execute(_SELECT_ENTRIES, (session,)).fetchall() if rest >= touched else ():
         with contextlib.suppress(RecordError):  # a body that cannot be read was never indexed
-            remove_entry(db, seq, decode_entry(body))
+            remove_entry(db, session, seq, decode_entry(body))
     for statement in _DELETE_SESSION:
         db.execute(statement, (session,))
     # SQLite reuses row numbers above the last entry. They must count as not indexed.
@@ -68,27 +68,27 @@ def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry:
         row.position,
         purge.find_distinctive_pieces(old, (e for _, e in quoting), _list_other_entries(db, session, row.seq)),
     )
-    touched = 1 + _replace_entry(db, row.seq, old, tombstone)
+    touched = 1 + _replace_entry(db, session, row.seq, old, tombstone)
     touched += _delete_counts(db, row.seq)
     for seq, each in quoting:
         clean = purge.scrub_entry(each, purged)
         if clean is not each:
-            touched += 1 + _replace_entry(db, seq, each, clean)
+            touched += 1 + _replace_entry(db, session, seq, each, clean)
             _delete_counts(db, seq)
     touched += _clear_title(db, session, old)
     merge_indexes(db)
     return touched
 
 
-def _replace_entry(db: sqlite3.Connection, seq: int, old: Entry, new: Entry) -> int:
+def _replace_entry(db: sqlite3.Connection, session: int, seq: int, old: Entry, new: Entry) -> int:
     before, kept = db.execute("SELECT body, rewritten FROM entry WHERE seq = ?", (seq,)).fetchone()
     body = encode_entry(new)
-    rows = remove_entry(db, seq, old)
+    rows = remove_entry(db, session, seq, old)
     db.execute(
         "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
-        (body, build_rewritten_hashes(before, kept or b"", body), type(new).__struct_config__.tag, seq),
+        (body, build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
     )
-    restore_entry(db, seq, new)
+    restore_entry(db, session, seq, new)
     return rows
 
 

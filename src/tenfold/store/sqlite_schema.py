@@ -15,9 +15,11 @@ from tenfold.errors import NewerStore, StoreError, UnwritableStore
 
 APPLICATION_ID = 0x54464C44  # "TFLD", in the file's header
 INDEXED_MARK = "indexed"
-"""Names the mark that holds the last indexed entry. To change what `word_search.get_indexed_text` or
-`passages.list_passage_terms` return, add a migration that empties both indexes and resets this mark, because an entry
-can only be removed from an index with the very text that was put in."""
+"""Names the mark that holds the last indexed entry. To change what `entry_text` or `terms.build_index_text` give, add a
+migration that empties both indexes and resets this mark, because an entry can only be removed from an index with the
+very text that was put in."""
+TOKENIZER = "porter unicode61 tokenchars '_'"
+"""How FTS5 makes terms of a passage: words and whole identifiers, without case and accents, cut to their stems."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -69,6 +71,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             "CREATE VIRTUAL TABLE passages USING fts5(text, content='', detail=none, columnsize=0,"
             " tokenize=\"ascii tokenchars '_'\")"
         ),
+        "INSERT INTO words (words) VALUES ('delete-all')",
+        "DELETE FROM rest",
+        "UPDATE mark SET value = 0 WHERE name = 'indexed'",
+    ),
+    (
+        # FTS5 itself makes the terms and ranks, for which it needs the offsets and sizes. All is indexed again.
+        "DROP TABLE passages",
+        "CREATE VIRTUAL TABLE passages USING fts5(text, content='', tokenize=\"porter unicode61 tokenchars '_'\")",
         "INSERT INTO words (words) VALUES ('delete-all')",
         "DELETE FROM rest",
         "UPDATE mark SET value = 0 WHERE name = 'indexed'",

@@ -1,147 +1,192 @@
-"""Checks that stored entries are intact: hashes every entry again and compares every snapshot with the fold.
+"""Verifies a store: hashes every entry again, compares every snapshot with the fold, and checks the derived tables.
 
-The checks are pure functions of the rows that a store hands in. The stores decide what to read. Damage is reported as
-`Problem`s and never raised, so that one broken row does not hide the others.
+Damage is reported as `Problem`s and never raised, so that one broken row does not hide the others.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import sqlite3
 
 from msgspec import Struct
 
 from tenfold.errors import RecordError
 from tenfold.record.block import BlockPart
 from tenfold.record.codec import compute_chain_hash, decode_entry, hash_body
-from tenfold.record.entry import Entry, Tombstone
+from tenfold.record.entry import Entry, Tombstone, get_kind
 from tenfold.store.base import Problem
+from tenfold.store.sqlite_paths import ChainCache, decode_info, decode_snapshot
 from tenfold.view.fold import Snapshot, View
 from tenfold.view.path import Path
 
-RESTORE_ADVICE = "restore the store from a backup, or export what is readable with `tenfold export --original`"
+_RESTORE_ADVICE = "restore the store from a backup, or export what is readable with `tenfold export --original`"
 _REBUILD_ADVICE = "the entries are intact: run `tenfold purge` on the session and import its file again"
+_SELECT_SESSIONS = (
+    "SELECT s.id, s.name, (SELECT ifnull(sum(entries), 0) FROM head WHERE session = s.id), s.info"
+    " FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? ORDER BY s.id"
+)
+# Damage can turn a blob into text that is not UTF-8. The cast lets it through, and then its hash is found wrong.
+_SELECT_ROWS = (
+    "SELECT id, pos, kind, ifnull(CAST(hash AS BLOB), x''), ifnull(CAST(body AS BLOB), x''),"
+    " ifnull(CAST(rewritten AS BLOB), x'') FROM entry WHERE seg = ? ORDER BY pos"
+)
+_SELECT_SEGMENTS = (
+    "SELECT g.id, g.start, g.parent, p.id, p.hash FROM seg g LEFT JOIN entry p ON p.seg = g.parent"
+    " AND p.pos = g.start - 1 WHERE g.session = ? ORDER BY g.id"
+)
+_SELECT_SNAPSHOTS = (
+    "SELECT m.seg, m.pos, m.body, e.id FROM seg g JOIN manifest m ON m.seg = g.id"
+    " LEFT JOIN entry e ON e.seg = m.seg AND e.pos = m.pos WHERE g.session = ?"
+)
+_COUNT_ENTRIES = "SELECT count(*) FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?"
+_SELECT_LOST_HEADS = (
+    "SELECT h.name FROM head h LEFT JOIN entry e ON e.seq = h.leaf WHERE h.session = ? AND e.seq IS NULL"
+)
+_HASH_LENGTH = 32
 
 
-class StoredRow(Struct, frozen=True):
-    """One stored entry as a row. `rewritten_hashes` is empty unless `purge` replaced the body.
-
-    Then it holds the hash of the first body followed by the hash of the present one.
-    """
+class _StoredRow(Struct, frozen=True):
+    """One stored entry. `rewritten_hashes` is empty unless `purge` replaced the body."""
 
     id: str
     position: int
     kind: str
     hash: bytes
     body: bytes
-    rewritten_hashes: bytes = b""
-
-
-class StoredSegment(Struct, frozen=True):
-    """The rows of one segment. They begin at position `start` and follow the entry `parent_id`.
-
-    `parent_hash` is the hash of that entry.
-    """
-
-    session: str
-    start: int
-    parent_id: str | None
-    parent_hash: bytes
-    rows: Iterable[StoredRow]
-
-
-class SegmentCheck(Struct):
-    """The result of checking a segment: its readable entries by position, and the problems found."""
-
-    entries: dict[int, Entry]
-    problems: list[Problem]
+    rewritten_hashes: bytes
 
 
 def build_rewritten_hashes(old: bytes, previous: bytes, body: bytes) -> bytes:
-    """Builds what a store keeps beside a body that `purge` replaced.
+    """Builds what is kept beside a body that `purge` replaced: the hashes of the first body and of the present one.
 
-    `previous` is what it already kept, if anything.
+    `previous` is what was kept already, if anything.
     """
-    return (previous[:32] or hash_body(old)) + hash_body(body)
+    return (previous[:_HASH_LENGTH] or hash_body(old)) + hash_body(body)
 
 
-def check_rows(segment: StoredSegment) -> SegmentCheck:
-    """Hashes the rows of a segment again.
-
-    Each row is hashed on the stored hash of its parent, so one flipped byte is one problem.
-    """
-    result = SegmentCheck({}, [])
-    parent, before, position = segment.parent_id, segment.parent_hash, segment.start
-    for row in segment.rows:
-        if row.position != position:
-            what = f"entries at positions {position}..{row.position - 1} are missing; {RESTORE_ADVICE}"
-            result.problems.append(Problem(segment.session, row.id, what))
-            parent = None
-        else:
-            entry = _check_row(segment.session, row, before, result.problems)
-            if entry is not None:
-                result.entries[row.position] = entry
-                if entry.parent != parent:
-                    what = f"its parent is {entry.parent}, but it is stored after {parent}; {RESTORE_ADVICE}"
-                    result.problems.append(Problem(segment.session, row.id, what))
-        parent, before, position = row.id, row.hash, row.position + 1
-    return result
-
-
-def check_snapshots(session: str, entries: list[Entry], snapshots: Mapping[int, Snapshot]) -> list[Problem]:
-    """Folds the path once from the root and compares each snapshot with the fold.
-
-    `snapshots` are given by the position they are stored under.
-    """
-    problems: list[Problem] = []
-    path = Path()
-    view = View.from_path(path)
-    for position in sorted(snapshots):
-        view = _extend_view(view, entries[view.length : position + 1])
-        stored, folded = snapshots[position], view.to_snapshot(snapshots[position].meter_state)
-        if stored != folded:
-            where = _describe_difference(stored, folded)
-            problems.append(
-                Problem(
-                    session,
-                    entries[position].id,
-                    f"its snapshot is not the fold of the log ({where}); {_REBUILD_ADVICE}",
-                )
-            )
+def verify_namespace(db: sqlite3.Connection, chains: ChainCache, namespace: str) -> list[Problem]:
+    """Returns everything that is wrong with the file and with the sessions of the namespace."""
+    problems = [
+        Problem("", "", f"the file is damaged: {row[0]}; {_RESTORE_ADVICE}")
+        for row in db.execute("PRAGMA quick_check(20)")
+        if row[0] != "ok"
+    ]
+    try:
+        for session, name, appended, info in db.execute(_SELECT_SESSIONS, (namespace,)).fetchall():
+            problems += _SessionCheck(db, chains, session, name).run(appended, info)
+    except sqlite3.DatabaseError as exc:
+        problems.append(Problem("", "", f"the file cannot be read further: {exc}; {_RESTORE_ADVICE}"))
     return problems
 
 
-def _extend_view(view: View, entries: list[Entry]) -> View:
-    for entry in entries:
-        view.path.append(entry)
-    return view.extend(entries)
+class _SessionCheck:
+    """The check of one session: the readable entries by segment and position, and the problems found so far."""
+
+    def __init__(self, db: sqlite3.Connection, chains: ChainCache, session: int, name: str) -> None:
+        self._db, self._chains, self._session, self._name = db, chains, session, name
+        self._entries: dict[tuple[int, int], Entry] = {}
+        self._problems: list[Problem] = []
+
+    def run(self, appended: int, info: bytes) -> list[Problem]:
+        """Returns the problems. `appended` is the number of entries that were appended."""
+        for seg, start, parent, parent_id, before in self._db.execute(_SELECT_SEGMENTS, (self._session,)).fetchall():
+            if parent is not None and parent_id is None:
+                self._report("", f"the entry at position {start - 1}, from which a branch starts, is missing")
+            else:
+                self._check_segment(seg, start, parent_id, before or b"")
+        snapshots = self._read_snapshots()
+        if not self._problems:  # folding damaged entries would only repeat them
+            self._check_snapshots(snapshots)
+        self._check_totals_and_heads(appended)
+        try:
+            decode_info(info)
+        except RecordError as exc:
+            self._report("", str(exc), advice="")
+        return self._problems
+
+    def _report(self, entry: str, what: str, *, advice: str = _RESTORE_ADVICE) -> None:
+        self._problems.append(Problem(self._name, entry, f"{what}; {advice}" if advice else what))
+
+    def _check_segment(self, seg: int, start: int, parent: str | None, before: bytes) -> None:
+        """Hashes each row of a segment again, on the stored hash of its parent: one flipped byte is one problem."""
+        position = start
+        for values in self._db.execute(_SELECT_ROWS, (seg,)):
+            row = _StoredRow(*values)
+            if row.position != position:
+                self._report(row.id, f"entries at positions {position}..{row.position - 1} are missing")
+            else:
+                entry = self._check_row(row, before)
+                if entry is not None:
+                    self._entries[seg, row.position] = entry
+                    if entry.parent != parent:
+                        self._report(row.id, f"its parent is {entry.parent}, but it is stored after {parent}")
+            parent, before, position = row.id, row.hash, row.position + 1
+
+    def _check_row(self, row: _StoredRow, parent_hash: bytes) -> Entry | None:
+        try:
+            entry = decode_entry(row.body)
+        except RecordError as exc:
+            self._report(row.id, f"cannot be read: {exc}")
+            return None
+        if not _has_valid_hash(row, entry, parent_hash):
+            self._report(row.id, "its bytes are not those that were appended")
+            return None
+        if entry.id != row.id or row.kind != get_kind(entry):
+            self._report(row.id, f"it is stored as {row.kind} {row.id}, but its record says otherwise")
+            return None
+        return entry
+
+    def _read_snapshots(self) -> dict[tuple[int, int], Snapshot]:
+        found: dict[tuple[int, int], Snapshot] = {}
+        for seg, pos, body, entry in self._db.execute(_SELECT_SNAPSHOTS, (self._session,)):
+            try:
+                found[seg, pos] = decode_snapshot(body)
+            except RecordError as exc:
+                self._report(entry or "", f"its snapshot cannot be read: {exc}")
+            if entry is None:
+                self._report("", f"the entry under the snapshot at position {pos} is missing")
+        return found
+
+    def _check_snapshots(self, snapshots: dict[tuple[int, int], Snapshot]) -> None:
+        """Folds the longest path that ends in a snapshot once, for every snapshot on it, until none is left."""
+        while snapshots:
+            last_seg, leaf = max(snapshots, key=lambda place: (place[1], place[0]))
+            places: list[tuple[int, int]] = []
+            for seg, first, last in self._chains.get_chain(self._db, last_seg).split_range(0, leaf):
+                places += [(seg, position) for position in range(first, last + 1)]
+            view = View.from_path(Path())
+            for place in [each for each in places if each in snapshots]:
+                new = [self._entries[each] for each in places[view.length : place[1] + 1]]
+                for entry in new:
+                    view.path.append(entry)
+                view = view.extend(new)
+                difference = _describe_difference(snapshots.pop(place), view)
+                if difference:
+                    what = f"its snapshot is not the fold of the log ({difference})"
+                    self._report(self._entries[place].id, what, advice=_REBUILD_ADVICE)
+
+    def _check_totals_and_heads(self, appended: int) -> None:
+        """Compares the number of entries and the heads, since nothing else shows that the newest entry is missing."""
+        count = int(self._db.execute(_COUNT_ENTRIES, (self._session,)).fetchone()[0])
+        if count != appended:
+            self._report("", f"{appended} entries were appended, but {count} are stored")
+        for (head,) in self._db.execute(_SELECT_LOST_HEADS, (self._session,)):
+            self._report("", f"the entry at head {head} is missing")
 
 
-def _check_row(session: str, row: StoredRow, parent_hash: bytes, problems: list[Problem]) -> Entry | None:
-    try:
-        entry = decode_entry(row.body)
-    except RecordError as exc:
-        problems.append(Problem(session, row.id, f"cannot be read: {exc}; {RESTORE_ADVICE}"))
-        return None
-    if not _has_valid_hash(row, entry, parent_hash):
-        problems.append(Problem(session, row.id, f"its bytes are not those that were appended; {RESTORE_ADVICE}"))
-        return None
-    if entry.id != row.id or row.kind != type(entry).__struct_config__.tag:
-        what = f"it is stored as {row.kind} {row.id}, but its record says otherwise; {RESTORE_ADVICE}"
-        problems.append(Problem(session, row.id, what))
-        return None
-    return entry
-
-
-def _has_valid_hash(row: StoredRow, entry: Entry, parent_hash: bytes) -> bool:
+def _has_valid_hash(row: _StoredRow, entry: Entry, parent_hash: bytes) -> bool:
     if not row.rewritten_hashes:
         return compute_chain_hash(parent_hash, entry, row.body) == row.hash
-    first, present = row.rewritten_hashes[:32], row.rewritten_hashes[32:]
+    first, present = row.rewritten_hashes[:_HASH_LENGTH], row.rewritten_hashes[_HASH_LENGTH:]
     kept = not isinstance(entry, Tombstone) or entry.body_hash == first
     return kept and hash_body(row.body) == present and hashlib.sha256(parent_hash + first).digest() == row.hash
 
 
-def _describe_difference(stored: Snapshot, folded: Snapshot) -> str:
+def _describe_difference(stored: Snapshot, view: View) -> str:
+    """Says how a snapshot differs from the fold, or returns an empty string."""
+    folded = view.to_snapshot(stored.meter_state)
+    if stored == folded:
+        return ""
     if stored.length != folded.length:
         return f"it counts {stored.length} entries, the log {folded.length}"
     if stored.live_blocks != folded.live_blocks:

@@ -40,7 +40,7 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.visible_text import is_shown_again
 from tenfold.view.fold import View
 from tenfold.view.units import Unit, get_step_messages, scan_entries
@@ -59,7 +59,7 @@ def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list
     if sum(measure_messages(messages, policy.counter)) <= budget:
         return list(messages)
     session = Session.create(
-        SessionAddress(MemoryStore(), IDS.generate()), replace(policy, stages=policy.in_memory_stages)
+        SessionAddress(SqliteStore(":memory:"), IDS.generate()), replace(policy, stages=policy.in_memory_stages)
     )
     session.append(*messages)
     session.compact(to=max(1, budget))

@@ -35,7 +35,7 @@ from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.archive import Archive, LogArchive, await_value
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.batch_writer import BatchWriter, UnitMessages, split_chunks
 from tenfold.summarize.batches import (
     format_batch,
@@ -275,7 +275,7 @@ def create_compactor(
     config = config or CompactionConfig()
     patience = RetryRule(first_pause=config.backoff_base_ms / 1_000)
     compactor = Compactor(
-        config, Answerer(model=model, retry_rule=patience), store or MemoryStore(), window=window, wire=wire
+        config, Answerer(model=model, retry_rule=patience), store or SqliteStore(":memory:"), window=window, wire=wire
     )
     compactor.archive = archive
     return compactor

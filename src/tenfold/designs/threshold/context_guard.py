@@ -35,7 +35,7 @@ from tenfold.record.message import Document, Image, Message, Text, Thinking, Too
 from tenfold.session import Session, SessionAddress
 from tenfold.session.requests import read_request
 from tenfold.store.base import Store
-from tenfold.store.in_memory import MemoryStore
+from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.visible_text import get_narrative
@@ -175,7 +175,7 @@ class Strategy:
     def rescue(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a shorter request without using the store, for when the store cannot be written."""
         session = Session.create(
-            SessionAddress(MemoryStore(), "rescue"), self.policy, answerer=Answerer(model=self._llm)
+            SessionAddress(SqliteStore(":memory:"), "rescue"), self.policy, answerer=Answerer(model=self._llm)
         )
         return session.before_model(request, window=self.get_window(str(request.get("model") or "")))
 
@@ -206,7 +206,7 @@ class ContextGuard:
     def __init__(self, registry: Registry | None = None, *, store: Store | None = None) -> None:
         """`store` holds the conversations; by default they are in memory."""
         self._registry = registry or BuiltinRegistry()
-        self._store = store or MemoryStore()
+        self._store = store or SqliteStore(":memory:")
         self.strategies: dict[str, Strategy] = {}
 
     def add(
