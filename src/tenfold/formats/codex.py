@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession
-from tenfold.formats.envelopes import RESPONSES_WIRE, decode_messages, encode_messages, is_continuation, wrap_messages
+from tenfold.formats.envelopes import decode_messages, encode_messages, is_continuation, wrap_messages
 from tenfold.formats.file_shape import inspect_shape
 from tenfold.formats.json_lines import SKIP_HINT, JsonLine, add_damaged_line, parse_lines
 from tenfold.formats.json_spans import find_member
@@ -25,6 +25,7 @@ from tenfold.record.message import Message, NativeBytes, Text, get_tool_result
 from tenfold.store.base import SessionInfo
 
 FORMAT = "codex"
+_WIRE = "openai-responses"
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEM_TYPES = (
     "message",
@@ -137,7 +138,7 @@ class _CodexParser:
         span = find_member(line.text, 0, key) if key else None
         raw = line.text[span.start : span.end].encode() if span is not None else line.raw
         try:
-            messages = [_unpack_output(m) for m in decode_messages(RESPONSES_WIRE, [raw])[0]]
+            messages = [_unpack_output(m) for m in decode_messages(_WIRE, [raw])[0]]
         except UnknownRole as exc:
             problem = f"line {line.number}: {payload.get('role')!r} is not a role of the codex format"
             if not self.skip_damaged:
@@ -148,7 +149,7 @@ class _CodexParser:
         suffix = line.text[span.end :].encode() if span is not None else b""
         native = NativeBytes(FORMAT, line.raw, line.lead, group=f"line{line.number}")
         wrapped_messages = wrap_messages(messages, native, prefix, suffix)
-        if is_continuation(self.draft, wrapped_messages):
+        if is_continuation(_WIRE, self.draft, wrapped_messages):
             lead = b"".join(w.lead + w.raw for w in self._waiting_events) + line.lead
             joined = replace(wrapped_messages[0], native=replace(native, lead=lead, group=""))
             usage = next((u for w in reversed(self._waiting_events) if (u := _parse_usage(w.value, self.model))), None)
@@ -207,5 +208,5 @@ def _parse_usage(value: dict[str, Any], model: str) -> Usage | None:
 
 
 def _render_lines(piece: OutputPiece, *, is_old_layout: bool) -> bytes:
-    raw_items = encode_messages(RESPONSES_WIRE, piece.messages)
+    raw_items = encode_messages(_WIRE, piece.messages)
     return b"\n".join(raw if is_old_layout else b'{"type":"response_item","payload":' + raw + b"}" for raw in raw_items)

@@ -12,18 +12,15 @@ from msgspec.structs import replace
 from tenfold.formats.session_draft import SessionDraft
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import Message, NativeBytes, OpaquePart
-from tenfold.wire import WIRES
-
-RESPONSES_WIRE = "openai-responses"
-_SEPARATE_ITEMS = ("compaction", "compaction_summary", "compaction_trigger", "additional_tools")
+from tenfold.wire import WIRES, Profile
 
 
 def decode_messages(wire: str, items: Sequence[bytes]) -> list[list[Message]]:
     """Decodes native messages. Returns for each one the list of messages it holds.
 
-    Responses items are decoded one by one; `is_continuation` tells which of them belong to one answer.
+    Items of a wire that splits answers are decoded one by one; `is_continuation` tells which belong to one answer.
     """
-    if wire == RESPONSES_WIRE:
+    if WIRES[wire].profile.splits_answers:
         return [WIRES[wire].decode([item]) for item in items]
     out: list[list[Message]] = []
     messages = iter(WIRES[wire].decode(items))
@@ -34,23 +31,24 @@ def decode_messages(wire: str, items: Sequence[bytes]) -> list[list[Message]]:
     return out
 
 
-def is_continuation(draft: SessionDraft, messages: Sequence[Message]) -> bool:
-    """Returns whether a Responses item continues the answer that the draft ends with."""
+def is_continuation(wire: str, draft: SessionDraft, messages: Sequence[Message]) -> bool:
+    """Returns whether an item continues the answer that the draft ends with, in a wire that splits answers."""
+    profile = WIRES[wire].profile
     last = draft.entries[-1] if draft.entries else None
-    if not isinstance(last, MessageEntry) or len(messages) != 1:
+    if not profile.splits_answers or not isinstance(last, MessageEntry) or len(messages) != 1:
         return False
     old = last.message
     is_single = old.native is not None and old.native.count == 1
     return (
         is_single
         and old.role == messages[0].role == "assistant"
-        and not (_is_separate(old) or _is_separate(messages[0]))
+        and not any(_is_standalone(message, profile) for message in (old, messages[0]))
     )
 
 
-def _is_separate(message: Message) -> bool:
+def _is_standalone(message: Message, profile: Profile) -> bool:
     first = message.parts[0] if message.parts else None
-    return isinstance(first, OpaquePart) and first.kind in _SEPARATE_ITEMS
+    return isinstance(first, OpaquePart) and first.kind in profile.standalone_kinds
 
 
 def wrap_messages(
@@ -90,8 +88,8 @@ def encode_messages(wire: str, messages: Sequence[Message]) -> list[bytes]:
     System messages become user messages if the wire format keeps them outside the list. Messages that the wire format
     would add at the beginning of a list are left out.
     """
-    has_system_field = wire in ("anthropic", "gemini")
+    has_separate_system = WIRES[wire].profile.has_separate_system
     plain = [
-        replace(m, native=None, role="user" if has_system_field and m.role == "system" else m.role) for m in messages
+        replace(m, native=None, role="user" if has_separate_system and m.role == "system" else m.role) for m in messages
     ]
     return [item.raw for item in WIRES[wire].encode(plain).items if item.indices]

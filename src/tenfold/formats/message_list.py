@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tenfold.errors import BadInput, UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession
-from tenfold.formats.envelopes import RESPONSES_WIRE, decode_messages, encode_messages, is_continuation, wrap_messages
+from tenfold.formats.envelopes import decode_messages, encode_messages, is_continuation, wrap_messages
 from tenfold.formats.file_shape import FileShape, inspect_shape
 from tenfold.formats.json_arrays import ArrayElement, find_array, parse_array
 from tenfold.formats.json_lines import JsonLine, add_damaged_line, parse_lines
@@ -23,6 +23,7 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_mi
 from tenfold.record.entry import Usage
 from tenfold.record.message import NativeBytes
 from tenfold.store.base import SessionInfo
+from tenfold.wire import WIRES
 
 LIST_KEYS = ("messages", "contents", "history", "input")
 ShapeTest = Callable[[FileShape], bool]
@@ -97,7 +98,7 @@ class MessageListFormat:
                 )
             native = NativeBytes(self.name, element.raw, element.lead, group=f"{element.number}")
             wrapped_messages = wrap_messages(messages, native)
-            if self._wire == RESPONSES_WIRE and is_continuation(draft, wrapped_messages):
+            if is_continuation(self._wire, draft, wrapped_messages):
                 draft.extend_last(wrapped_messages[0], source_id=source)
             else:
                 draft.add_messages(
@@ -141,9 +142,9 @@ def _to_element(line: JsonLine) -> ArrayElement:
 
 
 def _get_id(value: Mapping[str, Any], wire: str) -> str:
-    """Returns the id of a message, or "". Responses items may repeat their ids, so those are ignored."""
+    """Returns the id of a message, or "". The items of a split answer may repeat their ids, so those are ignored."""
     message_id = value.get("id")
-    return message_id if isinstance(message_id, str) and wire != RESPONSES_WIRE else ""
+    return message_id if isinstance(message_id, str) and not WIRES[wire].profile.splits_answers else ""
 
 
 def _parse_usage(value: Mapping[str, Any]) -> Usage | None:

@@ -6,7 +6,8 @@ A user message that mixes tool results, text of the harness and text of a person
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import assert_never
+from functools import partial
+from typing import Any, assert_never
 
 from msgspec import Raw
 
@@ -15,7 +16,6 @@ from tenfold.record.message import (
     Document,
     Image,
     Message,
-    NativeBytes,
     OpaquePart,
     Part,
     Role,
@@ -23,146 +23,179 @@ from tenfold.record.message import (
     Thinking,
     ToolCall,
     ToolResult,
-    get_text,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedItem, EncodedList, Ledger, ToolNames
-from tenfold.wire.marks import OPENING_STUB, SummaryConfirmer, find_origin, render_system_note
-from tenfold.wire.media import render_placeholder
-from tenfold.wire.profiles import COMPACTION_TYPES
+from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger, ToolNames
+from tenfold.wire.encoding import collect_blocks, encode_list, fold_system, wrap_blocks
+from tenfold.wire.marks import SummaryConfirmer, find_origin
+from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.segments import (
     Chunk,
+    ContentPart,
     EncodingBatch,
-    batch_messages,
-    build_envelope,
-    extract_blocks,
-    parse_fields,
-    split_message,
+    NativeMessage,
+    decode_parts,
+    parse_list,
+    split_content,
 )
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "anthropic"
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_OWN_BLOCKS = frozenset(
+    {
+        "tool_use",
+        "tool_result",
+        "thinking",
+        "redacted_thinking",
+        "image",
+        "document",
+        "server_tool_use",
+        "compaction",
+        "search_result",
+        "container_upload",
+        "mcp_tool_use",
+        "mcp_tool_result",
+    }
+)
+"""The content blocks that no other wire has."""
+
+
+# -- profile -----------------------------------------------------------------------------------------------------------
+
+
+def _recognize_message(shape: NativeShape) -> bool:
+    is_chat = "tool_calls" in shape.fields or shape.role in ("tool", "function")
+    return not is_chat and not _OWN_BLOCKS.isdisjoint(shape.block_kinds)
+
+
+def _build_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
+    return {"name": name, "description": description, "input_schema": parameters}
+
+
+def _add_system(request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    system = request.get("system") or []
+    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
+    return {**request, "system": [*blocks, *({"type": "text", "text": text} for text in texts)]}
+
+
+PROFILE = Profile(
+    wire=NAME,
+    opens_with_assistant=False,
+    consecutive_roles=True,
+    midlist_system="before_assistant",
+    results="next_message",
+    reasoning_needs_successor=True,
+    empty_text=False,
+    empty_message=False,
+    ids_optional=False,
+    id_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    native_compaction="in_answer",
+    compaction_types=frozenset({"compaction"}),
+    evidence={
+        "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
+        "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",
+        "midlist_system": "refused by most models (`role 'system' is not supported on this model`, "
+        "anthropics/claude-code#61412); newer ones want it before an assistant message or last (#73821)",
+        "results": "`tool_use` ids were found without `tool_result` blocks immediately after "
+        "(anthropics/claude-code#8210, OpenHands/OpenHands#7512)",
+        "reasoning_needs_successor": "the last block of an assistant message cannot be `thinking`; edited ones refused",
+        "empty_text": "`text content blocks must be non-empty` (anthropics/claude-code#59812), "
+        "and `must contain non-whitespace text` (TheValkyrja/Anthropic2Vertex#5)",
+        "empty_message": "messages must have non-empty content, except the optional final assistant message",
+        "id_pattern": "tool_use.id must match ^[a-zA-Z0-9_-]+$",
+        "native_compaction": "all content blocks prior to the `compaction` block are dropped by the API; it is to be "
+        "sent back as it came, and with null content it is a failed one and does nothing "
+        "(platform.claude.com/docs/en/build-with-claude/compaction; anthropic SDK, BetaCompactionBlockParam)",
+    },
+    request=RequestFields(
+        overhead_fields=("system", "tools"),
+        output_fields=("max_tokens", "max_completion_tokens"),  # the second in requests to routers
+        own_fields=("system", "anthropic_version"),
+        model_word="claude",
+        foreign_roles=frozenset({"system", "developer", "tool"}),
+    ),
+    usage=(
+        UsageFields(
+            prompt=("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+            output="output_tokens",
+            cache_read="cache_read_input_tokens",
+            cache_write="cache_creation_input_tokens",
+            absent=("prompt_tokens", "input_tokens_details"),
+        ),
+    ),
+    recognize_message=_recognize_message,
+    build_tool=_build_tool,
+    add_system=_add_system,
+    session_formats=frozenset({"claude-code", "cline"}),
+)
 
 
 class Anthropic:
     """The Anthropic Messages wire."""
 
     name = NAME
+    profile = PROFILE
 
     def decode(
         self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
     ) -> list[Message]:
         """See `Wire.decode`."""
-        out: list[Message] = []
         names = ToolNames(prefix)
-        for index, raw in enumerate(items, prefix.item_count):
-            out.extend(
-                _decode_message(raw, index, NativeBytes(NAME, raw, lead=b"," if index else b""), (names, confirm))
-            )
-        return out
+        return [m for each in parse_list(items, NAME, prefix) for m in _decode_message(each, names, confirm)]
 
     def encode(self, messages: Sequence[Message]) -> EncodedList:
         """See `Wire.encode`."""
-        ledger = Ledger(NAME, messages)
-        messages = ledger.add_missing_calls(messages)
-        items: list[EncodedItem] = []
-        system: list[str] = []
-        for batch in batch_messages(messages, NAME, join_results=True):
-            first = messages[batch.indices[0]]
-            if batch.exact is not None:
-                for index in batch.indices:
-                    ledger.register_message(messages[index])
-                _add_opening_stub(items, first.role, ledger, batch)
-                items.append(EncodedItem(batch.exact, batch.indices, exact=True))
-            elif first.role == "system" and not items:
-                system.extend([text] if (text := get_text(first)).strip() else [])
-            else:
-                raw = _render_message(messages, batch, ledger)
-                if raw is not None:
-                    _add_opening_stub(items, first.role, ledger, batch)
-                    items.append(EncodedItem(raw, batch.indices, exact=False))
-        return ledger.finish(items, system)
-
-
-def _add_opening_stub(items: list[EncodedItem], role: Role, ledger: Ledger, batch: EncodingBatch) -> None:
-    if items or role != "assistant" or ledger.profile.opens_with_assistant:
-        return
-    ledger.note("opening_stub", batch.indices[0], "the list would open with an assistant message")
-    items.append(EncodedItem(build_object(("role", b'"user"'), ("content", quote(OPENING_STUB))), (), exact=False))
+        return encode_list(messages, PROFILE, _render_message)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode_message(
-    raw: bytes, index: int, native: NativeBytes, context: tuple[ToolNames, SummaryConfirmer | None]
-) -> list[Message]:
-    fields = parse_fields(raw, index)
-    name = splice.parse_string(fields.get("role")) or ""
+def _decode_message(message: NativeMessage, names: ToolNames, confirm: SummaryConfirmer | None) -> list[Message]:
+    name = message.get_text("role")
     role = _ROLES.get(name)
     if role is None:
-        raise UnknownRole(f"message {index} has role {name!r}; an Anthropic message has one of {', '.join(_ROLES)}")
-    content = fields.get("content")
-    text = splice.parse_string(content)
-    if text is not None:
-        parts: tuple[Part, ...] = (Text(text),) if text else ()
-        return [Message(role, parts, find_origin(role, text, context[1]), native=native)]
-    chunks = [_decode_chunk(b, role, context) for b in splice.parse_array(content) or ()]
-    return split_message(raw, "content", native, chunks or [Chunk(role, find_origin(role, ""), ())])
+        raise UnknownRole(
+            f"message {message.index} has role {name!r}; an Anthropic message has one of {', '.join(_ROLES)}"
+        )
+    decode_block = partial(_decode_chunk, role=role, names=names, confirm=confirm)
+    return split_content(message, role, decode_block, partial(find_origin, role, confirm=confirm))
 
 
-def _decode_chunk(block: Raw, role: Role, context: tuple[ToolNames, SummaryConfirmer | None]) -> Chunk:
-    names, confirm = context
-    fields = splice.parse_object(block)
-    kind = splice.parse_string(fields.get("type")) if fields is not None else None
-    if fields is None or kind is None:
+def _decode_chunk(block: Raw, *, role: Role, names: ToolNames, confirm: SummaryConfirmer | None) -> Chunk:
+    fields = splice.parse_object(block) or {}
+    kind = splice.parse_string(fields.get("type"))
+    if kind is None:
         return Chunk(role, find_origin(role, ""), (OpaquePart("", bytes(block)),))
-    if (
-        kind == "tool_result"
-        and role == "user"
-        and (call := splice.parse_string(fields.get("tool_use_id"))) is not None
-    ):
-        name = (
-            known_name
-            if (known_name := names.get_name(call)) is not None
-            else splice.parse_string(fields.get("name")) or ""
-        )
-        result = ToolResult(
-            call, name, _decode_result_content(fields.get("content")), splice.is_true(fields.get("is_error"))
-        )
-        return Chunk("tool", "tool", (result,))
+    if kind == "tool_result" and role == "user":
+        call_id = splice.parse_string(fields.get("tool_use_id"))
+        if call_id is not None:
+            name = names.get_name(call_id)
+            name = name if name is not None else splice.parse_string(fields.get("name")) or ""
+            content = decode_parts(fields.get("content"), _decode_result_block)
+            return Chunk("tool", "tool", (ToolResult(call_id, name, content, splice.is_true(fields.get("is_error"))),))
     decode = _READERS.get((role, kind)) or _READERS.get(("", kind))
     part = decode(fields) if decode is not None else None
     if isinstance(part, ToolCall):
         names.add_calls((part,))
     if part is None:
-        is_compaction = (
-            role == "assistant"
-            and kind in COMPACTION_TYPES[NAME]
-            and splice.parse_string(fields.get("content")) is not None
-        )
-        part = OpaquePart(
-            kind, bytes(block), NAME if is_compaction else ""
-        )  # null content: it failed and has no effect
+        is_compaction = role == "assistant" and kind in PROFILE.compaction_types
+        has_effect = splice.parse_string(fields.get("content")) is not None  # null content: it failed
+        part = OpaquePart(kind, bytes(block), NAME if is_compaction and has_effect else "")
     text = part.text if isinstance(part, Text) else ""
     return Chunk(role, find_origin(role, text, confirm), (part,))
 
 
-def _decode_result_content(raw: Raw | None) -> tuple[Text | Image | Document | OpaquePart, ...]:
-    text = splice.parse_string(raw)
-    if text is not None:
-        return (Text(text),) if text else ()
-    out: list[Text | Image | Document | OpaquePart] = []
-    for block in splice.parse_array(raw) or ():
-        fields = splice.parse_object(block)
-        kind = (splice.parse_string(fields.get("type")) if fields is not None else None) or ""
-        decode = _READERS.get(("", kind))
-        part = decode(fields) if decode is not None and fields is not None else None
-        if fields is not None and not kind and (result := splice.parse_string(fields.get("result"))) is not None:
-            part = Text(result)  # Cline writes its results as untyped objects
-        out.append(part if isinstance(part, Text | Image | Document) else OpaquePart(kind, bytes(block)))
-    return tuple(out)
+def _decode_result_block(block: Raw) -> ContentPart:
+    fields = splice.parse_object(block) or {}
+    kind = splice.parse_string(fields.get("type")) or ""
+    result = splice.parse_string(fields.get("result"))
+    if not kind and result is not None:
+        return Text(result)  # Cline writes its results as untyped objects
+    decode = _READERS.get(("", kind))
+    part = decode(fields) if decode is not None else None
+    return part if isinstance(part, Text | Image | Document) else OpaquePart(kind, bytes(block))
 
 
 def _decode_text(fields: Fields) -> Part | None:
@@ -226,45 +259,23 @@ _READERS: Mapping[tuple[str, str], Callable[[Fields], Part | None]] = {
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> bytes | None:
-    order = sorted(batch.indices, key=lambda i: messages[i].role != "tool")
-    results = [i for i in order if messages[i].role == "tool"]
-    for index in results[1:]:
-        ledger.note("results_joined", index, "results of one step are sent in one message")
-    content: list[bytes] = []
-    natives: list[NativeBytes] = []
-    for index in order:
-        message = messages[index]
-        raw_blocks = (
-            extract_blocks(message, "content") if message.native is not None and message.native.format == NAME else None
-        )
-        if raw_blocks is not None and message.native is not None:
-            natives.append(message.native)
-            ledger.register_message(message)
-        content.extend(raw_blocks if raw_blocks is not None else _render_blocks(message, index, ledger))
-    first = messages[batch.indices[0]]
-    if not content:
-        ledger.note("empty_message_dropped", batch.indices[0], f"nothing is left of this {first.role} message")
-        return None
-    role = "assistant" if first.role == "assistant" else "user"
-    before, after, lost = build_envelope(natives, role, "content")
-    if lost:
-        ledger.note("envelope_dropped", batch.indices[0], "fields beside role and content of a partly replaced message")
-    only_block = splice.parse_object(content[0]) if not natives and len(content) == 1 else None
-    if (
-        only_block is not None
-        and set(only_block) == {"type", "text"}
-        and splice.parse_string(only_block["type"]) == "text"
-    ):
-        return build_object(("role", quote(role)), ("content", bytes(only_block["text"])))
-    return before + b",".join(content) + after
+def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> list[bytes]:
+    collected = collect_blocks(messages, batch, ledger, "content", _render_blocks)
+    if not collected.blocks:
+        return []
+    index = batch.indices[0]
+    role = "assistant" if messages[index].role == "assistant" else "user"
+    if len(collected.blocks) == 1 and not collected.natives:
+        only_block = splice.parse_object(collected.blocks[0]) or {}
+        if set(only_block) == {"type", "text"} and splice.parse_string(only_block["type"]) == "text":
+            return [build_object(("role", quote(role)), ("content", bytes(only_block["text"])))]
+    return [wrap_blocks(collected, role, "content", index, ledger)]
 
 
 def _render_blocks(message: Message, index: int, ledger: Ledger) -> list[bytes]:
     if message.role == "system":
-        ledger.note("system_folded", index, "a later system message is sent inside a user message")
-        text = get_text(message)
-        return [_render_text(render_system_note(text))] if text.strip() else []
+        text = fold_system(message, index, ledger)
+        return [_render_text(text)] if text else []
     out: list[bytes] = []
     foreign = ledger.is_foreign(message)
     for part in message.parts:
@@ -273,10 +284,10 @@ def _render_blocks(message: Message, index: int, ledger: Ledger) -> list[bytes]:
                 if text.strip():
                     out.append(_render_text(text))
                 else:
-                    ledger.note("empty_text_dropped", index, "the provider refuses empty text blocks")
+                    ledger.note_empty_text(index)
             case Thinking(text, signature):
                 if foreign or not signature:
-                    ledger.note("thinking_dropped" if text else "signature_dropped", index, "not this provider's")
+                    ledger.note_lost_thinking(part, index, "not this provider's")
                 else:
                     out.append(
                         build_object(
@@ -314,7 +325,7 @@ def _render_result(part: ToolResult, index: int, ledger: Ledger, *, foreign: boo
             if piece.text.strip():
                 inner.append(_render_text(piece.text))
             elif len(part.content) > 1:
-                ledger.note("empty_text_dropped", index, "the provider refuses empty text blocks")
+                ledger.note_empty_text(index)
         else:
             inner.extend(_render_attachment(piece, index, ledger, foreign=foreign))
     if len(part.content) == 1 and isinstance(part.content[0], Text):
@@ -338,8 +349,7 @@ def _render_attachment(
         elif part.url:
             source = build_object(("type", b'"url"'), ("url", quote(part.url)))
         else:
-            ledger.note("image_dropped", index, "the image has neither data nor address")
-            return [_render_text(render_placeholder(part))]
+            return [_render_text(ledger.replace_by_placeholder(part, index))]
         return [build_object(("type", b'"image"'), ("source", source))]
     return [_render_document(part, index, ledger)]
 
@@ -352,7 +362,6 @@ def _render_document(part: Document, index: int, ledger: Ledger) -> bytes:
     elif part.url:
         source = build_object(("type", b'"url"'), ("url", quote(part.url)))
     else:
-        ledger.note("document_dropped", index, f"a document of type {part.media_type or 'unknown'} cannot be sent")
-        return _render_text(render_placeholder(part))
+        return _render_text(ledger.replace_by_placeholder(part, index))
     title = (("title", quote(part.name)),) if part.name else ()
     return build_object(("type", b'"document"'), ("source", source), *title)

@@ -15,9 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.message import (
+    Document,
+    Image,
     Message,
     OpaquePart,
     Part,
+    Thinking,
     ToolCall,
     get_tool_calls,
     get_tool_result,
@@ -25,7 +28,8 @@ from tenfold.record.message import (
 )
 from tenfold.wire import splice
 from tenfold.wire.marks import SummaryConfirmer
-from tenfold.wire.profiles import MADE_ID_PREFIX, PROFILES, WIRE_BY_FORMAT, Profile
+from tenfold.wire.media import inline_document, render_placeholder
+from tenfold.wire.profiles import MADE_ID_PREFIX, Profile
 
 AdjustmentKind = Literal[
     "opening_stub",
@@ -119,6 +123,7 @@ class Wire(Protocol):
     """One provider's message format. Get one from `WIRES`."""
 
     name: str
+    profile: Profile
 
     def decode(
         self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
@@ -137,20 +142,42 @@ class Wire(Protocol):
 class Ledger:
     """Collects the Adjustments of one encoding, and maps call ids to ids that the wire accepts."""
 
-    def __init__(self, wire: str, messages: Sequence[Message]) -> None:
-        self.profile: Profile = PROFILES[wire]
-        self.wire = wire
+    def __init__(self, profile: Profile, messages: Sequence[Message]) -> None:
+        self.profile, self.wire = profile, profile.wire
         self.adjustments: list[Adjustment] = []
         self._unanswered_ids: dict[str, list[str]] = {}
         self._latest_ids: dict[str, str] = {}
         self._used_ids: set[str] = set()
-        formats = (WIRE_BY_FORMAT.get(m.native.format, m.native.format) for m in messages if m.native is not None)
-        self._source_wire = next(formats, "")
+        source_format = next((m.native.format for m in messages if m.native is not None), "")
+        self._is_source_own = profile.is_own_format(source_format)
+        self._is_source_foreign = bool(source_format) and not self._is_source_own
         self._tool_names = {c.id: c.name for m in messages for c in get_tool_calls(m)}
 
     def note(self, kind: AdjustmentKind, index: int, note: str) -> None:
         """Records one loss or insertion."""
         self.adjustments.append(Adjustment(kind, index, note))
+
+    def note_lost_thinking(self, part: Thinking, index: int, reason: str) -> None:
+        """Records that a thinking part is not sent."""
+        self.note("thinking_dropped" if part.text else "signature_dropped", index, reason)
+
+    def note_empty_text(self, index: int) -> None:
+        """Records that an empty text is not sent."""
+        self.note("empty_text_dropped", index, "an empty text part")
+
+    def replace_by_placeholder(self, part: Image | Document, index: int, reason: str = "") -> str:
+        """Records that an image or document cannot be sent, and returns the text to send in its place."""
+        if isinstance(part, Image):
+            self.note("image_dropped", index, reason or "the image has neither data nor address")
+        else:
+            reason = reason or f"a document of type {part.media_type or 'unknown'} cannot be sent"
+            self.note("document_dropped", index, reason)
+        return render_placeholder(part)
+
+    def replace_by_text(self, part: Document, index: int) -> str:
+        """Records that a document is sent as text, and returns that text."""
+        self.note("document_as_text", index, f"document {part.name or part.media_type or 'without a name'}")
+        return inline_document(part)
 
     def is_foreign(self, message: Message) -> bool:
         """Whether the signatures and opaque parts of a message belong to another provider.
@@ -158,8 +185,8 @@ class Ledger:
         A message without native bytes was made by us. It counts as one of the wire that the list came from.
         """
         if message.native is None:
-            return self._source_wire not in ("", self.wire)
-        return WIRE_BY_FORMAT.get(message.native.format, message.native.format) != self.wire
+            return self._is_source_foreign
+        return not self.profile.is_own_format(message.native.format)
 
     def should_drop(self, part: OpaquePart, index: int, *, foreign: bool) -> bool:
         """Whether a part is another provider's and left out, which is recorded. `foreign`: its message is another's."""
@@ -207,7 +234,7 @@ class Ledger:
         if self.profile.ids_optional and (not original_id or original_id.startswith(MADE_ID_PREFIX)):
             return ""
         is_valid = re.fullmatch(self.profile.id_pattern, original_id) is not None and original_id not in self._used_ids
-        if is_valid or self._source_wire == self.wire:
+        if is_valid or self._is_source_own:
             if original_id.startswith(MADE_ID_PREFIX):
                 self.note("id_made", index, f"the call of {call.name} had no id; it is sent as {original_id}")
             sent_id = original_id

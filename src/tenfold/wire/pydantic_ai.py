@@ -14,32 +14,24 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
-from tenfold.record.message import (
-    Document,
-    Image,
-    Message,
-    NativeBytes,
-    OpaquePart,
-    Part,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.wire import splice
-from tenfold.wire.base import EncodedItem, EncodedList, Ledger
+from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger
+from tenfold.wire.encoding import encode_list
 from tenfold.wire.marks import SummaryConfirmer, find_origin
-from tenfold.wire.media import inline_document, render_placeholder
+from tenfold.wire.profiles import Profile
 from tenfold.wire.segments import (
     Chunk,
+    ContentPart,
     EncodingBatch,
-    batch_messages,
+    NativeMessage,
+    decode_parts,
     extract_blocks,
-    parse_fields,
+    parse_list,
     split_message,
     strip_container_end,
 )
-from tenfold.wire.splice import Fields, build_array, build_object, quote
+from tenfold.wire.splice import build_array, build_object, quote
 
 NAME = "pydantic-ai"
 _PARTS_KEY = "parts"
@@ -47,56 +39,59 @@ _UNFINISHED_STATES = ("interrupted", "incomplete")
 """The states of a response that was not finished."""
 
 
+PROFILE = Profile(
+    wire=NAME,
+    opens_with_assistant=True,
+    consecutive_roles=True,
+    midlist_system="accepted",
+    results="anywhere",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=True,
+    ids_optional=False,
+    id_pattern=r".{1,128}",
+    evidence={
+        "results": "it writes each provider's form itself; the results of a step stand in the next request "
+        "(`_agent_graph.py`: one ModelRequest with all ToolReturnParts)",
+        "midlist_system": "a SystemPromptPart may stand in any request",
+    },
+)
+
+
 class PydanticAI:
     """The wire between a pydantic-ai agent and its models."""
 
     name = NAME
+    profile = PROFILE
 
-    def decode(self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None) -> list[Message]:
+    def decode(
+        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
+    ) -> list[Message]:
         """See `Wire.decode`."""
-        out: list[Message] = []
-        for index, raw in enumerate(items):
-            fields = parse_fields(raw, index)
-            native = NativeBytes(NAME, raw, lead=b"," if index else b"")
-            match splice.parse_string(fields.get("kind")):
-                case "response":
-                    out.append(_decode_response(fields, native))
-                case "request":
-                    chunks = [
-                        _decode_request_part(part, confirm) for part in splice.parse_array(fields.get(_PARTS_KEY)) or ()
-                    ]
-                    out.extend(split_message(raw, _PARTS_KEY, native, chunks or [Chunk("user", "harness", ())]))
-                case other:
-                    raise UnknownRole(
-                        f"message {index} is of kind {other!r}; one of pydantic-ai is a request or a response"
-                    )
-        return out
+        return [m for each in parse_list(items, NAME, prefix) for m in _decode_message(each, confirm)]
 
     def encode(self, messages: Sequence[Message]) -> EncodedList:
         """See `Wire.encode`."""
-        ledger = Ledger(NAME, messages)
-        messages = ledger.add_missing_calls(messages)
-        items: list[EncodedItem] = []
-        for batch in batch_messages(messages, NAME, join_results=False):
-            if batch.exact is not None:
-                for index in batch.indices:
-                    ledger.register_message(messages[index])
-            raw = _render_message(messages, batch, ledger) if batch.exact is None else batch.exact
-            if raw is not None:
-                items.append(EncodedItem(raw, batch.indices, exact=batch.exact is not None))
-        return ledger.finish(items)
+        return encode_list(messages, PROFILE, _render_message)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode_response(fields: Fields, native: NativeBytes) -> Message:
-    parts = tuple(_decode_response_part(part) for part in splice.parse_array(fields.get(_PARTS_KEY)) or ())
-    return Message("assistant", parts, "model", "aborted" if _is_unfinished(fields) else "ok", native)
-
-
-def _is_unfinished(fields: Fields) -> bool:
-    return splice.parse_string(fields.get("state")) in _UNFINISHED_STATES
+def _decode_message(message: NativeMessage, confirm: SummaryConfirmer | None) -> list[Message]:
+    native, raw_parts = message.native, splice.parse_array(message.fields.get(_PARTS_KEY)) or ()
+    match splice.parse_string(message.fields.get("kind")):
+        case "response":
+            is_unfinished = message.get_text("state") in _UNFINISHED_STATES
+            parts = tuple(map(_decode_response_part, raw_parts))
+            return [Message("assistant", parts, "model", "aborted" if is_unfinished else "ok", native)]
+        case "request":
+            chunks = [_decode_request_part(part, confirm) for part in raw_parts]
+            return split_message(native, _PARTS_KEY, chunks or [Chunk("user", "harness", ())])
+        case other:
+            raise UnknownRole(
+                f"message {message.index} is of kind {other!r}; one of pydantic-ai is a request or a response"
+            )
 
 
 def _decode_response_part(raw: Raw) -> Part:
@@ -147,21 +142,17 @@ def _decode_request_part(raw: Raw, confirm: SummaryConfirmer | None) -> Chunk:
     return Chunk("user", "harness", (OpaquePart(kind, bytes(raw)),))
 
 
-def _decode_output(raw: Raw | None) -> tuple[Text | Image | Document | OpaquePart, ...]:
-    text = splice.parse_string(raw)
-    if text is not None:
-        return (Text(text),) if text else ()
+def _decode_output(raw: Raw | None) -> tuple[ContentPart, ...]:
     if raw is None or bytes(raw) == b"null":
         return ()
-    items = splice.parse_array(raw)
-    if items is not None and any(isinstance(_decode_content(item), Image | Document) for item in items):
-        return tuple(_decode_content(item) for item in items)
-    if items is None and isinstance(only := _decode_content(raw), Image | Document):
-        return (only,)
+    content = (_decode_content(raw),) if splice.is_object(bytes(raw)) else decode_parts(raw, _decode_content)
+    is_text = splice.parse_string(raw) is not None
+    if is_text or any(isinstance(part, Image | Document) for part in content):
+        return content
     return (Text(bytes(raw).decode("utf-8", "replace")),)
 
 
-def _decode_content(raw: Raw) -> Text | Image | Document | OpaquePart:
+def _decode_content(raw: Raw) -> ContentPart:
     text = splice.parse_string(raw)
     if text is not None:
         return Text(text)
@@ -179,23 +170,22 @@ def _decode_content(raw: Raw) -> Text | Image | Document | OpaquePart:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> bytes | None:
+def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> list[bytes]:
     index = batch.indices[0]
-    first = messages[index]
-    natives = [n for i in batch.indices if (n := messages[i].native) is not None and n.format == NAME and n.group]
-    if len(natives) == len(batch.indices):
+    message = messages[index]
+    natives = [n for i in batch.indices if (n := messages[i].native) is not None and n.format == NAME]
+    if natives:
         head = next((n.head for n in natives if n.index == 0), b'{"parts":[')
         tail = next((strip_container_end(n.tail) for n in natives if n.index == n.count - 1), b'],"kind":"request"}')
-        return head + b",".join(b for i in batch.indices for b in extract_blocks(messages[i], _PARTS_KEY) or ()) + tail
-    parts = _render_prompt(first, index, ledger)
+        blocks = [block for i in batch.indices for block in extract_blocks(messages[i], _PARTS_KEY) or ()]
+        return [head + b",".join(blocks) + tail]
+    parts = _render_prompt(message, index, ledger)
     if not parts:
-        ledger.note("empty_message_dropped", index, f"nothing is left of this {first.role} message")
-        return None
-    if first.role != "assistant":
-        return build_object((_PARTS_KEY, build_array(parts)), ("kind", b'"request"'))
-    return build_object(
-        (_PARTS_KEY, build_array(parts)), ("model_name", b'""'), ("kind", b'"response"')
-    )  # it joins answers without one
+        return []
+    if message.role != "assistant":
+        return [build_object((_PARTS_KEY, build_array(parts)), ("kind", b'"request"'))]
+    # without a model's name, pydantic-ai would join the answer to the one before it
+    return [build_object((_PARTS_KEY, build_array(parts)), ("model_name", b'""'), ("kind", b'"response"'))]
 
 
 def _render_prompt(message: Message, index: int, ledger: Ledger) -> list[bytes]:
@@ -222,13 +212,13 @@ def _render_parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
         match part:
             case Text(text):
                 if not text:
-                    ledger.note("empty_text_dropped", index, "an empty text part")
+                    ledger.note_empty_text(index)
                     continue
                 kind = _TEXT_KINDS.get(message.role, b'"user-prompt"')
                 out.append(build_object(("content", quote(text)), ("part_kind", kind)))
             case Thinking(text, signature):
                 if foreign:
-                    ledger.note("thinking_dropped" if text else "signature_dropped", index, "another provider's")
+                    ledger.note_lost_thinking(part, index, "not this provider's")
                     continue
                 signature_field = (("signature", quote(signature)),) if signature else ()
                 out.append(build_object(("content", quote(text)), *signature_field, ("part_kind", b'"thinking"')))
@@ -272,12 +262,11 @@ def _render_result(result: ToolResult, index: int, ledger: Ledger, *, foreign: b
 
 def _render_media(part: Image | Document, index: int, ledger: Ledger) -> bytes:
     if isinstance(part, Document) and part.text:
-        ledger.note("document_as_text", index, f"document {part.name or part.media_type or 'without a name'}")
-        return quote(inline_document(part))
-    is_image = isinstance(part, Image)
+        return quote(ledger.replace_by_text(part, index))
     if part.url:
-        return build_object(("url", quote(part.url)), ("kind", b'"image-url"' if is_image else b'"document-url"'))
+        return build_object(
+            ("url", quote(part.url)), ("kind", b'"image-url"' if isinstance(part, Image) else b'"document-url"')
+        )
     if part.data:
         return build_object(("data", quote(part.data)), ("media_type", quote(part.media_type)), ("kind", b'"binary"'))
-    ledger.note("image_dropped" if is_image else "document_dropped", index, "nothing of it is there to be sent")
-    return quote(render_placeholder(part))
+    return quote(ledger.replace_by_placeholder(part, index))

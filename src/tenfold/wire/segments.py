@@ -1,20 +1,25 @@
 """Splits a native message into several of ours, and finds which messages are still one untouched native message.
 
 The messages split from one native message are a group. Their bytes, `head + body + tail` of each in turn, are the
-native message.
+native message. Decoders use the first half of this module, `encoding` the second.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tenfold.errors import BadInput
-from tenfold.record.message import Message, NativeBytes, Origin, Part, Role
+from tenfold.record.message import Document, Image, Message, NativeBytes, OpaquePart, Origin, Part, Role, Text
 from tenfold.wire import splice
+from tenfold.wire.base import NO_PREFIX, DecodedPrefix
+from tenfold.wire.splice import Fields
+
+ContentPart = Text | Image | Document | OpaquePart
+"""The parts of which a content consists: those of a prompt and of a tool result."""
 
 
 class Chunk(Struct, frozen=True):
@@ -33,8 +38,30 @@ class EncodingBatch(Struct, frozen=True):
     exact: bytes | None
 
 
-def parse_fields(raw: bytes, index: int) -> splice.Fields:
-    """Parses the fields of a native message. Raises `BadInput`, with its index, if it is not a JSON object."""
+class NativeMessage(Struct, frozen=True):
+    """One native message of a list: its index, its fields as raw JSON, and its bytes."""
+
+    index: int
+    fields: Fields
+    native: NativeBytes
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the message."""
+        return self.native.body
+
+    def get_text(self, key: str) -> str:
+        """Returns the text under a key, "" if there is none."""
+        return splice.parse_string(self.fields.get(key)) or ""
+
+
+def parse_list(items: Sequence[bytes], wire: str, prefix: DecodedPrefix = NO_PREFIX) -> Iterator[NativeMessage]:
+    """Parses native messages one by one. Raises `BadInput`, with its index, for one that is not a JSON object."""
+    for index, raw in enumerate(items, prefix.item_count):
+        yield NativeMessage(index, _parse_fields(raw, index), NativeBytes(wire, raw, lead=b"," if index else b""))
+
+
+def _parse_fields(raw: bytes, index: int) -> Fields:
     fields = splice.parse_object(raw)
     if fields is not None:
         return fields
@@ -47,12 +74,36 @@ def parse_fields(raw: bytes, index: int) -> splice.Fields:
     )
 
 
-def split_message(raw: bytes, key: str, native: NativeBytes, chunks: Sequence[Chunk]) -> list[Message]:
+def decode_parts(raw: Raw | None, decode_block: Callable[[Raw], ContentPart]) -> tuple[ContentPart, ...]:
+    """Decodes a content that is a text or an array of blocks. An empty text is no part."""
+    text = splice.parse_string(raw)
+    if text is not None:
+        return (Text(text),) if text else ()
+    return tuple(decode_block(block) for block in splice.parse_array(raw) or ())
+
+
+def split_content(
+    message: NativeMessage, role: Role, decode_block: Callable[[Raw], Chunk], get_origin: Callable[[str], Origin]
+) -> list[Message]:
+    """Turns a message with a text or an array of blocks under `content` into messages. See `split_message`.
+
+    `get_origin` returns the origin of a text.
+    """
+    content = message.fields.get("content")
+    text = splice.parse_string(content)
+    blocks = splice.parse_array(content) if text is None else None
+    if blocks is None:
+        return [Message(role, (Text(text),) if text else (), get_origin(text or ""), native=message.native)]
+    chunks = [decode_block(block) for block in blocks]
+    return split_message(message.native, "content", chunks or [Chunk(role, get_origin(""), ())])
+
+
+def split_message(native: NativeBytes, key: str, chunks: Sequence[Chunk]) -> list[Message]:
     """Turns a native message into one of ours, or into several if its blocks differ in role or origin.
 
-    `chunks` (at least one) are the elements of the array under `key`. `native` gives the format and the lead.
+    `chunks` (at least one) are the elements of the array under `key`.
     """
-    runs = _find_runs(chunks)
+    raw, runs = native.body, _find_runs(chunks)
     where = splice.find_span(raw, key) if len(runs) > 1 else None
     if where is None:
         parts = tuple(p for c in chunks for p in c.parts)
