@@ -9,9 +9,9 @@ from typing import get_args
 from tenfold.view.rules import RULES
 from tenfold.wire import WIRES, AdjustmentKind
 from tenfold.wire.marks import HARNESS_PATTERNS, TOOL_OUTPUT_PATTERNS
-from tenfold.wire.pydantic_ai import PydanticAI
+from tenfold.wire.pydantic_ai import PROFILE
 
-PROFILES = {wire.name: wire.profile for wire in (*WIRES.values(), PydanticAI())}
+PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
 RULES_OF_PROFILES = (
     "opens_with_assistant", "consecutive_roles", "midlist_system", "has_separate_system", "results",
     "reasoning_needs_successor", "empty_text", "empty_message", "ids_optional", "native_compaction",

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
-from tenfold.wire.base import Adjustment, AdjustmentKind, EncodedItem, EncodedList, Wire
+from tenfold.wire.base import Adjustment, AdjustmentKind, EncodedItem, EncodedList
 from tenfold.wire.container import count_items, decode_bytes, encode_bytes
 from tenfold.wire.decoded_history import DecodedHistory
+from tenfold.wire.encoding import Wire
 from tenfold.wire.marks import (
     SummaryConfirmer,
     SummaryMark,

@@ -5,7 +5,7 @@ A user message that mixes tool results, text of the harness and text of a person
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -25,39 +25,19 @@ from tenfold.record.message import (
     ToolResult,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger, ToolNames
-from tenfold.wire.encoding import collect_blocks, encode_list, fold_system, wrap_blocks
+from tenfold.wire.base import DecodedPrefix, OutgoingMessage, ToolNames
+from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
 from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
-from tenfold.wire.segments import (
-    Chunk,
-    ContentPart,
-    EncodingBatch,
-    NativeMessage,
-    decode_parts,
-    parse_list,
-    split_content,
-)
+from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "anthropic"
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
-_OWN_BLOCKS = frozenset(
-    {
-        "tool_use",
-        "tool_result",
-        "thinking",
-        "redacted_thinking",
-        "image",
-        "document",
-        "server_tool_use",
-        "compaction",
-        "search_result",
-        "container_upload",
-        "mcp_tool_use",
-        "mcp_tool_result",
-    }
-)
+_OWN_BLOCKS = frozenset({
+    "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use", "compaction",
+    "search_result", "container_upload", "mcp_tool_use", "mcp_tool_result",
+})  # fmt: skip
 """The content blocks that no other wire has."""
 
 
@@ -131,25 +111,15 @@ PROFILE = Profile(
 )
 
 
-class Anthropic:
-    """The Anthropic Messages wire."""
-
-    name = NAME
-    profile = PROFILE
-
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """See `Wire.decode`."""
-        names = ToolNames(prefix)
-        return [m for each in parse_list(items, NAME, prefix) for m in _decode_message(each, names, confirm)]
-
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """See `Wire.encode`."""
-        return encode_list(messages, PROFILE, _render_message)
-
-
 # -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+def _decode(
+    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
+) -> Iterator[Message]:
+    names = ToolNames(prefix)
+    for native in natives:
+        yield from _decode_message(native, names, confirm)
 
 
 def _decode_message(message: NativeMessage, names: ToolNames, confirm: SummaryConfirmer | None) -> list[Message]:
@@ -259,109 +229,89 @@ _READERS: Mapping[tuple[str, str], Callable[[Fields], Part | None]] = {
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> list[bytes]:
-    collected = collect_blocks(messages, batch, ledger, "content", _render_blocks)
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    collected = collect_blocks(batch, "content", _render_blocks)
     if not collected.blocks:
         return []
-    index = batch.indices[0]
-    role = "assistant" if messages[index].role == "assistant" else "user"
+    role = "assistant" if batch[0].message.role == "assistant" else "user"
     if len(collected.blocks) == 1 and not collected.natives:
         only_block = splice.parse_object(collected.blocks[0]) or {}
         if set(only_block) == {"type", "text"} and splice.parse_string(only_block["type"]) == "text":
-            return [build_object(("role", quote(role)), ("content", bytes(only_block["text"])))]
-    return [wrap_blocks(collected, role, "content", index, ledger)]
+            return [build_object(role=quote(role), content=bytes(only_block["text"]))]
+    return [wrap_blocks(collected, role, "content", batch[0])]
 
 
-def _render_blocks(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    if message.role == "system":
-        text = fold_system(message, index, ledger)
+def _render_blocks(outgoing: OutgoingMessage) -> list[bytes]:
+    if outgoing.message.role == "system":
+        text = fold_system(outgoing)
         return [_render_text(text)] if text else []
-    out: list[bytes] = []
-    foreign = ledger.is_foreign(message)
-    for part in message.parts:
-        match part:
-            case Text(text):
-                if text.strip():
-                    out.append(_render_text(text))
-                else:
-                    ledger.note_empty_text(index)
-            case Thinking(text, signature):
-                if foreign or not signature:
-                    ledger.note_lost_thinking(part, index, "not this provider's")
-                else:
-                    out.append(
-                        build_object(
-                            ("type", b'"thinking"'), ("thinking", quote(text)), ("signature", quote(signature))
-                        )
-                    )
-            case ToolCall():
-                call = quote(ledger.assign_call_id(part, index))
-                out.append(
-                    build_object(
-                        ("type", b'"tool_use"'),
-                        ("id", call),
-                        ("name", quote(part.name)),
-                        ("input", ledger.render_arguments(part, index)),
-                    )
-                )
-            case ToolResult():
-                out.append(_render_result(part, index, ledger, foreign=foreign))
-            case Image() | Document() | OpaquePart():
-                out.extend(_render_attachment(part, index, ledger, foreign=foreign))
-            case _:
-                assert_never(part)
-    return out
+    return [block for part in outgoing.message.parts for block in _render_part(part, outgoing)]
+
+
+def _render_part(part: Part, outgoing: OutgoingMessage) -> list[bytes]:
+    match part:
+        case Text(text):
+            if text.strip():
+                return [_render_text(text)]
+            outgoing.note_empty_text()
+        case Thinking(text, signature):
+            if signature and not outgoing.is_foreign:
+                return [build_object(type=b'"thinking"', thinking=quote(text), signature=quote(signature))]
+            outgoing.note_lost_thinking(part, "not this provider's")
+        case ToolCall(_, name):
+            call_id, arguments = quote(outgoing.assign_call_id(part)), outgoing.render_arguments(part)
+            return [build_object(type=b'"tool_use"', id=call_id, name=quote(name), input=arguments)]
+        case ToolResult():
+            return [_render_result(part, outgoing)]
+        case Image():
+            return [_render_image(part, outgoing)]
+        case Document():
+            return [_render_document(part, outgoing)]
+        case OpaquePart():
+            return outgoing.render_opaque(part)
+        case _:
+            assert_never(part)
+    return []
 
 
 def _render_text(text: str) -> bytes:
-    return build_object(("type", b'"text"'), ("text", quote(text)))
+    return build_object(type=b'"text"', text=quote(text))
 
 
-def _render_result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
-    fields = [("type", b'"tool_result"'), ("tool_use_id", quote(ledger.assign_result_id(part.call_id)))]
-    inner: list[bytes] = []
-    for piece in part.content:
-        if isinstance(piece, Text):
-            if piece.text.strip():
-                inner.append(_render_text(piece.text))
-            elif len(part.content) > 1:
-                ledger.note_empty_text(index)
-        else:
-            inner.extend(_render_attachment(piece, index, ledger, foreign=foreign))
-    if len(part.content) == 1 and isinstance(part.content[0], Text):
-        fields.append(("content", quote(part.content[0].text)))
-    elif inner:
-        fields.append(("content", build_array(inner)))
-    if part.is_error:
-        fields.append(("is_error", b"true"))
-    return build_object(*fields)
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
+    fields = {"type": b'"tool_result"', "tool_use_id": quote(outgoing.ledger.assign_result_id(result))}
+    if len(result.content) == 1 and isinstance(result.content[0], Text):
+        fields["content"] = quote(result.content[0].text)
+    elif blocks := [block for part in result.content for block in _render_part(part, outgoing)]:
+        fields["content"] = build_array(blocks)
+    if result.is_error:
+        fields["is_error"] = b"true"
+    return build_object(**fields)
 
 
-def _render_attachment(
-    part: Image | Document | OpaquePart, index: int, ledger: Ledger, *, foreign: bool
-) -> list[bytes]:
-    if isinstance(part, OpaquePart):
-        return [] if ledger.should_drop(part, index, foreign=foreign) else [part.raw]
-    if isinstance(part, Image):
-        if part.data:
-            media = quote(part.media_type or "image/png")
-            source = build_object(("type", b'"base64"'), ("media_type", media), ("data", quote(part.data)))
-        elif part.url:
-            source = build_object(("type", b'"url"'), ("url", quote(part.url)))
-        else:
-            return [_render_text(ledger.replace_by_placeholder(part, index))]
-        return [build_object(("type", b'"image"'), ("source", source))]
-    return [_render_document(part, index, ledger)]
-
-
-def _render_document(part: Document, index: int, ledger: Ledger) -> bytes:
-    if part.text:
-        source = build_object(("type", b'"text"'), ("media_type", b'"text/plain"'), ("data", quote(part.text)))
-    elif part.data and part.media_type == "application/pdf":
-        source = build_object(("type", b'"base64"'), ("media_type", b'"application/pdf"'), ("data", quote(part.data)))
+def _render_image(part: Image, outgoing: OutgoingMessage) -> bytes:
+    if part.data:
+        media = quote(part.media_type or "image/png")
+        source = build_object(type=b'"base64"', media_type=media, data=quote(part.data))
     elif part.url:
-        source = build_object(("type", b'"url"'), ("url", quote(part.url)))
+        source = build_object(type=b'"url"', url=quote(part.url))
     else:
-        return _render_text(ledger.replace_by_placeholder(part, index))
-    title = (("title", quote(part.name)),) if part.name else ()
-    return build_object(("type", b'"document"'), ("source", source), *title)
+        return _render_text(outgoing.replace_by_placeholder(part))
+    return build_object(type=b'"image"', source=source)
+
+
+def _render_document(part: Document, outgoing: OutgoingMessage) -> bytes:
+    if part.text:
+        source = build_object(type=b'"text"', media_type=b'"text/plain"', data=quote(part.text))
+    elif part.data and part.media_type == "application/pdf":
+        source = build_object(type=b'"base64"', media_type=b'"application/pdf"', data=quote(part.data))
+    elif part.url:
+        source = build_object(type=b'"url"', url=quote(part.url))
+    else:
+        return _render_text(outgoing.replace_by_placeholder(part))
+    title = {"title": quote(part.name)} if part.name else {}
+    return build_object(type=b'"document"', source=source, **title)
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The Anthropic Messages wire."""

@@ -7,7 +7,7 @@ They are never sent back.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec import Raw, Struct
@@ -27,12 +27,12 @@ from tenfold.record.message import (
     get_tool_calls,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger
-from tenfold.wire.encoding import collect_blocks, encode_list, fold_system, wrap_blocks
+from tenfold.wire.base import DecodedPrefix, OutgoingMessage
+from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
 from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
-from tenfold.wire.segments import Chunk, ContentPart, EncodingBatch, NativeMessage, parse_list, split_message
+from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, split_message
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
@@ -136,24 +136,6 @@ PROFILE = Profile(
 )
 
 
-class Gemini:
-    """The Gemini `contents` wire."""
-
-    name = NAME
-    profile = PROFILE
-
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """See `Wire.decode`."""
-        pairing = _CallPairing(prefix)
-        return [m for each in parse_list(items, NAME, prefix) for m in _decode_content(each, pairing, confirm)]
-
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """See `Wire.encode`."""
-        return encode_list(messages, PROFILE, _render_message)
-
-
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
@@ -166,7 +148,7 @@ class _OpenCall(Struct):
 class _CallPairing:
     """Gives ids to calls and finds the call of each response: by its id, or else by name and order."""
 
-    def __init__(self, prefix: DecodedPrefix = NO_PREFIX) -> None:
+    def __init__(self, prefix: DecodedPrefix) -> None:
         self._prefix = prefix
         self._open_calls: list[_OpenCall] | None = None
         self._is_step_new = True
@@ -223,6 +205,14 @@ def _get_field(fields: Fields, key: str) -> Raw | None:
 def _get_object(fields: Fields, key: str) -> Fields | None:
     value = _get_field(fields, key)
     return splice.parse_object(value) if value is not None else None
+
+
+def _decode(
+    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
+) -> Iterator[Message]:
+    pairing = _CallPairing(prefix)
+    for native in natives:
+        yield from _decode_content(native, pairing, confirm)
 
 
 def _decode_content(message: NativeMessage, pairing: _CallPairing, confirm: SummaryConfirmer | None) -> list[Message]:
@@ -303,39 +293,37 @@ def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> list[bytes]:
-    collected = collect_blocks(messages, batch, ledger, "parts", _render_parts)
-    role = "model" if messages[batch.indices[0]].role == "assistant" else "user"
-    return [wrap_blocks(collected, role, "parts", batch.indices[0], ledger)] if collected.blocks else []
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    collected = collect_blocks(batch, "parts", _render_parts)
+    role = "model" if batch[0].message.role == "assistant" else "user"
+    return [wrap_blocks(collected, role, "parts", batch[0])] if collected.blocks else []
 
 
-def _render_parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    if message.role == "system":
-        text = fold_system(message, index, ledger)
-        return [build_object(("text", quote(text)))] if text else []
+def _render_parts(outgoing: OutgoingMessage) -> list[bytes]:
+    if outgoing.message.role == "system":
+        text = fold_system(outgoing)
+        return [build_object(text=quote(text))] if text else []
     out: list[bytes] = []
-    foreign = ledger.is_foreign(message)
-    for part, signature in _pair_signatures(message, index, ledger, foreign=foreign):
-        signature_field = (("thoughtSignature", quote(signature)),) if signature else ()
+    for part, signature in _pair_signatures(outgoing):
+        signature_field = {"thoughtSignature": quote(signature)} if signature else {}
         if isinstance(part, Thinking):
-            out.append(build_object(("text", quote(part.text)), ("thought", b"true"), *signature_field))
+            out.append(build_object(text=quote(part.text), thought=b"true", **signature_field))
         elif isinstance(part, OpaquePart):
-            if not ledger.should_drop(part, index, foreign=foreign):
-                out.append(part.raw)
+            out.extend(outgoing.render_opaque(part))
         elif part == Text("") and not signature:
-            ledger.note_empty_text(index)
+            outgoing.note_empty_text()
         else:
-            out.append(build_object(*_render_part_fields(part, index, ledger, foreign=foreign), *signature_field))
+            out.append(build_object(**_render_part_fields(part, outgoing), **signature_field))
     return out
 
 
-def _pair_signatures(message: Message, index: int, ledger: Ledger, *, foreign: bool) -> list[tuple[Part, str]]:
+def _pair_signatures(outgoing: OutgoingMessage) -> list[tuple[Part, str]]:
     """Returns each part with its signature. The decoder turned a part's signature into a thinking part before it."""
     out: list[tuple[Part, str]] = []
     pending = ""
-    for part in message.parts:
-        if isinstance(part, Thinking) and foreign:
-            ledger.note_lost_thinking(part, index, "not this provider's")
+    for part in outgoing.message.parts:
+        if isinstance(part, Thinking) and outgoing.is_foreign:
+            outgoing.note_lost_thinking(part, "not this provider's")
         elif isinstance(part, Thinking) and part.text:
             out.append((part, part.signature))
         elif isinstance(part, Thinking):
@@ -350,61 +338,57 @@ def _pair_signatures(message: Message, index: int, ledger: Ledger, *, foreign: b
     return [*out, (Text(""), pending)] if pending else out
 
 
-def _render_part_fields(part: Part, index: int, ledger: Ledger, *, foreign: bool) -> tuple[tuple[str, bytes], ...]:
+def _render_part_fields(part: Part, outgoing: OutgoingMessage) -> dict[str, bytes]:
     match part:
         case Text(text):
-            return (("text", quote(text)),)
-        case ToolCall():
-            call_id = ledger.assign_call_id(part, index)
-            id_field = (("id", quote(call_id)),) if call_id else ()
-            return (
-                (
-                    "functionCall",
-                    build_object(*id_field, ("name", quote(part.name)), ("args", ledger.render_arguments(part, index))),
-                ),
-            )
+            return {"text": quote(text)}
+        case ToolCall(_, name):
+            call_id = outgoing.assign_call_id(part)
+            id_field = {"id": quote(call_id)} if call_id else {}
+            return {"functionCall": build_object(**id_field, name=quote(name), args=outgoing.render_arguments(part))}
         case ToolResult():
-            return (("functionResponse", _render_result(part, index, ledger, foreign=foreign)),)
+            return {"functionResponse": _render_result(part, outgoing)}
         case Image() | Document():
-            return _render_blob(part, index, ledger)
+            return _render_blob(part, outgoing)
         case Thinking() | OpaquePart():
-            return ()
+            return {}
         case _:
             assert_never(part)
 
 
-def _render_blob(part: Image | Document, index: int, ledger: Ledger) -> tuple[tuple[str, bytes], ...]:
-    fallback = "image/png" if isinstance(part, Image) else "application/octet-stream"
-    media = quote(part.media_type or fallback)
+def _render_blob(part: Image | Document, outgoing: OutgoingMessage) -> dict[str, bytes]:
+    media = quote(part.media_type or ("image/png" if isinstance(part, Image) else "application/octet-stream"))
     if part.data:
-        return (("inlineData", build_object(("mimeType", media), ("data", quote(part.data)))),)
+        return {"inlineData": build_object(mimeType=media, data=quote(part.data))}
     if part.url:
-        return (("fileData", build_object(("mimeType", media), ("fileUri", quote(part.url)))),)
+        return {"fileData": build_object(mimeType=media, fileUri=quote(part.url))}
     if isinstance(part, Document) and part.text:
-        return (("text", quote(ledger.replace_by_text(part, index))),)
-    return (("text", quote(ledger.replace_by_placeholder(part, index))),)
+        return {"text": quote(outgoing.replace_by_text(part))}
+    return {"text": quote(outgoing.replace_by_placeholder(part))}
 
 
-def _render_result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
     texts: list[str] = []
     media: list[bytes] = []
-    for piece in part.content:
-        if isinstance(piece, Text):
-            texts.append(piece.text)
-        elif isinstance(piece, OpaquePart):
-            if not ledger.should_drop(piece, index, foreign=foreign):
-                media.append(piece.raw)
-        elif piece.data or piece.url:
-            media.append(build_object(*_render_blob(piece, index, ledger)))
-        elif isinstance(piece, Document) and piece.text:
-            ledger.note("document_as_text", index, "a response carries text and data")
-            texts.append(piece.text)
+    for part in result.content:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, OpaquePart):
+            media.extend(outgoing.render_opaque(part))
+        elif part.data or part.url:
+            media.append(build_object(**_render_blob(part, outgoing)))
+        elif isinstance(part, Document) and part.text:
+            outgoing.note("document_as_text", "a response carries text and data")
+            texts.append(part.text)
         else:
-            texts.append(ledger.replace_by_placeholder(piece, index))
-    call_id = ledger.assign_result_id(part.call_id)
-    id_field = (("id", quote(call_id)),) if call_id else ()
-    body = build_object(("error" if part.is_error else "output", quote("\n".join(texts))))
-    media_field = (("parts", build_array(media)),) if media else ()
-    return build_object(
-        *id_field, ("name", quote(ledger.get_tool_name(part.call_id, part.name))), ("response", body), *media_field
-    )
+            texts.append(outgoing.replace_by_placeholder(part))
+    call_id = outgoing.ledger.assign_result_id(result)
+    id_field = {"id": quote(call_id)} if call_id else {}
+    name = quote(outgoing.ledger.find_tool_name(result))
+    body = build_object(**{"error" if result.is_error else "output": quote("\n".join(texts))})
+    media_field = {"parts": build_array(media)} if media else {}
+    return build_object(**id_field, name=name, response=body, **media_field)
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The Gemini `contents` wire."""

@@ -5,7 +5,7 @@ Each tool result is a separate message that holds only text, so images and error
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -24,30 +24,25 @@ from tenfold.record.message import (
     Thinking,
     ToolCall,
     ToolResult,
+    get_tool_result,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger, ToolNames
-from tenfold.wire.encoding import encode_list
+from tenfold.wire.base import DecodedPrefix, OutgoingMessage, ToolNames
+from tenfold.wire.encoding import Wire
 from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.media import to_document, to_image, to_url
 from tenfold.wire.openai_content import (
     RESPONSES_PARTS,
     RenderedPart,
-    add_error_flag,
     rejoin_message,
     render_content,
     render_file_fields,
+    render_parts,
+    render_prompt,
+    render_result_parts,
 )
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
-from tenfold.wire.segments import (
-    Chunk,
-    ContentPart,
-    EncodingBatch,
-    NativeMessage,
-    decode_parts,
-    parse_list,
-    split_content,
-)
+from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-chat"
@@ -115,25 +110,15 @@ PROFILE = Profile(
 )
 
 
-class OpenAIChat:
-    """The OpenAI Chat Completions wire."""
-
-    name = NAME
-    profile = PROFILE
-
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """See `Wire.decode`."""
-        names = ToolNames(prefix)
-        return [m for each in parse_list(items, NAME, prefix) for m in _decode_message(each, names, confirm)]
-
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """See `Wire.encode`."""
-        return encode_list(messages, PROFILE, _render_message)
-
-
 # -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+def _decode(
+    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
+) -> Iterator[Message]:
+    names = ToolNames(prefix)
+    for native in natives:
+        yield from _decode_message(native, names, confirm)
 
 
 def _decode_message(message: NativeMessage, names: ToolNames, confirm: SummaryConfirmer | None) -> list[Message]:
@@ -211,101 +196,78 @@ def _decode_call(raw: Raw) -> ToolCall | OpaquePart:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> list[bytes]:
-    rejoined = rejoin_message(messages, batch, ledger)
-    if rejoined is not None:
-        return rejoined
-    index = batch.indices[0]
-    message = messages[index]
-    if message.role == "assistant":
-        return _render_assistant(message, index, ledger)
-    if message.role == "tool":
-        return [_render_tool(message, index, ledger)]
-    parts = _render_parts(message, index, ledger)
-    return [build_object(("role", quote(message.role)), ("content", render_content(parts, "text")))] if parts else []
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    first = batch[0]
+    if first.message.role == "assistant":
+        return _render_assistant(first)
+    result = get_tool_result(first.message)
+    if result is not None:
+        return [_render_result(result, first)]
+    return rejoin_message(batch) or render_prompt(first, _render_part, "text")
 
 
-def _render_parts(message: Message, index: int, ledger: Ledger) -> list[RenderedPart]:
-    out: list[RenderedPart] = []
-    foreign = ledger.is_foreign(message)
-    for part in message.parts:
-        match part:
-            case Text(text):
-                if text:
-                    out.append(part)
-                else:
-                    ledger.note_empty_text(index)
-            case Image():
-                out.append(_render_image(part, index, ledger, is_user_message=message.role == "user"))
-            case Document():
-                out.append(_render_document(part, index, ledger, is_user_message=message.role == "user"))
-            case Thinking():
-                ledger.note_lost_thinking(part, index, "this wire has no place for it")
-            case OpaquePart(kind, raw):
-                if ledger.should_drop(part, index, foreign=foreign):
-                    continue
-                if kind not in _SIBLING_FIELDS and not kind.startswith("tool_calls."):
-                    out.append(raw)
-            case ToolCall() | ToolResult():
-                continue
-            case _:
-                assert_never(part)
-    return out
+def _render_part(part: Part, outgoing: OutgoingMessage) -> list[RenderedPart]:
+    match part:
+        case Text():
+            return [part]
+        case Image():
+            return [_render_image(part, outgoing)]
+        case Document():
+            return [_render_document(part, outgoing)]
+        case Thinking():
+            outgoing.note_lost_thinking(part, "this wire has no place for it")
+        case OpaquePart(kind):
+            is_sibling = kind in _SIBLING_FIELDS or kind.startswith("tool_calls.")
+            raws = outgoing.render_opaque(part)
+            return [] if is_sibling and outgoing.message.role != "tool" else [*raws]
+        case ToolCall() | ToolResult():
+            pass
+        case _:
+            assert_never(part)
+    return []
 
 
-def _render_image(part: Image, index: int, ledger: Ledger, *, is_user_message: bool) -> RenderedPart:
-    if is_user_message and (part.data or part.url):
-        url = build_object(("url", quote(to_url(part))))
-        return build_object(("type", b'"image_url"'), ("image_url", url))
-    return Text(ledger.replace_by_placeholder(part, index, "only user messages of this wire carry images"))
+def _render_image(part: Image, outgoing: OutgoingMessage) -> RenderedPart:
+    if outgoing.message.role == "user" and (part.data or part.url):
+        return build_object(type=b'"image_url"', image_url=build_object(url=quote(to_url(part))))
+    return Text(outgoing.replace_by_placeholder(part, "only user messages of this wire carry images"))
 
 
-def _render_document(part: Document, index: int, ledger: Ledger, *, is_user_message: bool) -> RenderedPart:
+def _render_document(part: Document, outgoing: OutgoingMessage) -> RenderedPart:
     if part.text:
-        return Text(ledger.replace_by_text(part, index))
-    if is_user_message and part.data:
-        return build_object(("type", b'"file"'), ("file", build_object(*render_file_fields(part))))
-    return Text(ledger.replace_by_placeholder(part, index))
+        return Text(outgoing.replace_by_text(part))
+    if outgoing.message.role == "user" and part.data:
+        return build_object(type=b'"file"', file=build_object(**render_file_fields(part)))
+    return Text(outgoing.replace_by_placeholder(part))
 
 
-def _render_assistant(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    parts = _render_parts(message, index, ledger)
+def _render_assistant(outgoing: OutgoingMessage) -> list[bytes]:
+    parts = render_parts(outgoing, _render_part)
     calls: list[bytes] = []
-    siblings: list[tuple[str, bytes]] = []
-    foreign = ledger.is_foreign(message)
-    for part in message.parts:
+    siblings: dict[str, bytes] = {}
+    for part in outgoing.message.parts:
         if isinstance(part, ToolCall):
-            function = build_object(("name", quote(part.name)), ("arguments", quote(part.arguments)))
-            call = quote(ledger.assign_call_id(part, index))
-            calls.append(build_object(("id", call), ("type", b'"function"'), ("function", function)))
-        elif isinstance(part, OpaquePart) and not foreign:
+            function = build_object(name=quote(part.name), arguments=quote(part.arguments))
+            call_id = quote(outgoing.assign_call_id(part))
+            calls.append(build_object(id=call_id, type=b'"function"', function=function))
+        elif isinstance(part, OpaquePart) and not outgoing.is_foreign:
             if part.kind in _SIBLING_FIELDS:
-                siblings.append((part.kind, part.raw))
+                siblings[part.kind] = part.raw
             elif part.kind.startswith("tool_calls."):
                 calls.append(part.raw)
     if calls:
-        siblings.append(("tool_calls", build_array(calls)))
+        siblings["tool_calls"] = build_array(calls)
     if not parts and not siblings:
         return []
     content = render_content(parts, "text") if parts else b"null"
-    return [build_object(("role", b'"assistant"'), ("content", content), *siblings)]
+    return [build_object(role=b'"assistant"', content=content, **siblings)]
 
 
-def _render_tool(message: Message, index: int, ledger: Ledger) -> bytes:
-    result = next(p for p in message.parts if isinstance(p, ToolResult))
-    foreign = ledger.is_foreign(message)
-    parts: list[RenderedPart] = []
-    for part in result.content:
-        if isinstance(part, Text):
-            parts.append(part)
-        elif isinstance(part, Image):
-            parts.append(_render_image(part, index, ledger, is_user_message=False))
-        elif isinstance(part, Document):
-            parts.append(_render_document(part, index, ledger, is_user_message=False))
-        elif not ledger.should_drop(part, index, foreign=foreign):
-            parts.append(part.raw)
-    return build_object(
-        ("role", b'"tool"'),
-        ("tool_call_id", quote(ledger.assign_result_id(result.call_id))),
-        ("content", render_content(add_error_flag(parts, result, index, ledger), "text")),
-    )
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
+    parts = render_result_parts(result, outgoing, _render_part)
+    call_id = quote(outgoing.ledger.assign_result_id(result))
+    return build_object(role=b'"tool"', tool_call_id=call_id, content=render_content(parts, "text"))
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The OpenAI Chat Completions wire."""

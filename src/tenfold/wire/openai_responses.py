@@ -6,7 +6,7 @@ of them without the others. The `NativeBytes.body` of that message holds all the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -28,29 +28,22 @@ from tenfold.record.message import (
     get_tool_result,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger, ToolNames
-from tenfold.wire.encoding import encode_list
+from tenfold.wire.base import DecodedPrefix, Ledger, OutgoingMessage, ToolNames
+from tenfold.wire.encoding import Wire
 from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.media import to_document, to_image, to_url
 from tenfold.wire.openai_content import (
     RESPONSES_PARTS,
     RenderedPart,
-    add_error_flag,
     rejoin_message,
     render_content,
     render_file_fields,
+    render_prompt,
+    render_result_parts,
     render_text_part,
 )
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
-from tenfold.wire.segments import (
-    Chunk,
-    ContentPart,
-    EncodingBatch,
-    NativeMessage,
-    decode_parts,
-    parse_list,
-    split_content,
-)
+from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-responses"
@@ -141,40 +134,6 @@ PROFILE = Profile(
 )
 
 
-class OpenAIResponses:
-    """The OpenAI Responses wire."""
-
-    name = NAME
-    profile = PROFILE
-
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """See `Wire.decode`."""
-        out: list[Message] = []
-        names = ToolNames(prefix)
-        answer = _AnswerItems()
-        for item in parse_list(items, NAME, prefix):
-            role, parts = _decode_model_item(item)
-            if parts is None:
-                out.extend(answer.take_messages())
-                out.extend(_decode_other_item(item, role, names, confirm))
-                continue
-            names.add_calls(parts)
-            is_standalone = item.get_text("type") in PROFILE.standalone_kinds
-            if is_standalone:
-                out.extend(answer.take_messages())
-            answer.add(item.native, parts)
-            if is_standalone:
-                out.extend(answer.take_messages())
-        return [*out, *answer.take_messages()]
-
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """See `Wire.encode`."""
-        call_kinds = {call_id: kind for m in messages for call_id, kind in _list_call_kinds(m)}
-        return encode_list(messages, PROFILE, partial(_render_items, call_kinds))
-
-
 def can_take_text(message: Message, call_ids: Collection[str]) -> bool:
     """Whether a tool result can be replaced by text. `call_ids` are the ids of the calls in its step.
 
@@ -209,23 +168,32 @@ class _AnswerItems(Struct):
         return [message]
 
 
-def _list_call_kinds(message: Message) -> Iterator[tuple[str, str]]:
-    """Yields the id and the item type of each call in an untouched answer."""
-    native = message.native
-    if message.role != "assistant" or native is None or native.format != NAME:
-        return
-    for raw in splice.parse_array(b"[" + native.body + b"]") or ():
-        fields = splice.parse_object(raw) or {}
-        kind = splice.parse_string(fields.get("type")) or ""
-        if kind in _CALL_FIELDS:
-            yield _read_call_id(fields), kind
-
-
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
 def _read_call_id(fields: Fields) -> str:
     return splice.parse_string(fields.get("call_id")) or splice.parse_string(fields.get("id")) or ""
+
+
+def _decode(
+    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
+) -> Iterator[Message]:
+    names = ToolNames(prefix)
+    answer = _AnswerItems()
+    for item in natives:
+        role, parts = _decode_model_item(item)
+        if parts is None:
+            yield from answer.take_messages()
+            yield from _decode_other_item(item, role, names, confirm)
+            continue
+        names.add_calls(parts)
+        is_standalone = item.get_text("type") in PROFILE.standalone_kinds
+        if is_standalone:
+            yield from answer.take_messages()
+        answer.add(item.native, parts)
+        if is_standalone:
+            yield from answer.take_messages()
+    yield from answer.take_messages()
 
 
 def _decode_model_item(item: NativeMessage) -> tuple[Role, tuple[Part, ...] | None]:
@@ -321,138 +289,115 @@ def _decode_output(raw: Raw | None) -> tuple[ContentPart, ...]:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_items(
-    call_kinds: Mapping[str, str], messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger
-) -> list[bytes]:
-    rejoined = rejoin_message(messages, batch, ledger)
-    if rejoined is not None:
-        return rejoined
-    index = batch.indices[0]
-    message = messages[index]
-    if message.role == "tool":
-        return [_render_tool(message, index, ledger, call_kinds)]
-    if message.role == "assistant":
-        return _render_assistant(message, index, ledger)
-    parts = _render_parts(message, index, ledger)
-    content = render_content(parts, "input_text")
-    return [build_object(("role", quote(message.role)), ("content", content))] if parts else []
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    first = batch[0]
+    result = get_tool_result(first.message)
+    if result is not None:
+        return [_render_result(result, first)]
+    if first.message.role == "assistant":
+        parts = first.message.parts
+        return [item for at, part in enumerate(parts) for item in _render_answer_part(part, parts[at + 1 :], first)]
+    return rejoin_message(batch) or render_prompt(first, _render_part, "input_text")
 
 
-def _render_parts(message: Message, index: int, ledger: Ledger) -> list[RenderedPart]:
-    out: list[RenderedPart] = []
-    foreign = ledger.is_foreign(message)
-    for part in message.parts:
-        if isinstance(part, Text) and not part.text:
-            ledger.note_empty_text(index)
-        elif isinstance(part, Text | Image | Document | OpaquePart):
-            out.extend(_render_part(part, index, ledger, foreign=foreign))
-        elif isinstance(part, Thinking):
-            ledger.note("thinking_dropped", index, f"reasoning in a {message.role} message")
-    return out
-
-
-def _render_part(part: ContentPart, index: int, ledger: Ledger, *, foreign: bool) -> list[RenderedPart]:
+def _render_part(part: Part, outgoing: OutgoingMessage) -> list[RenderedPart]:
     match part:
         case Text():
             return [part]
         case Image():
             if part.data or part.url:
-                return [build_object(("type", b'"input_image"'), ("image_url", quote(to_url(part))))]
-            return [Text(ledger.replace_by_placeholder(part, index))]
+                return [build_object(type=b'"input_image"', image_url=quote(to_url(part)))]
+            return [Text(outgoing.replace_by_placeholder(part))]
         case Document(text=""):
             if part.data:
-                return [build_object(("type", b'"input_file"'), *render_file_fields(part))]
+                return [build_object(type=b'"input_file"', **render_file_fields(part))]
             if part.url:
-                return [build_object(("type", b'"input_file"'), ("file_url", quote(part.url)))]
-            return [Text(ledger.replace_by_placeholder(part, index))]
+                return [build_object(type=b'"input_file"', file_url=quote(part.url))]
+            return [Text(outgoing.replace_by_placeholder(part))]
         case Document():
-            return [Text(ledger.replace_by_text(part, index))]
+            return [Text(outgoing.replace_by_text(part))]
         case OpaquePart():
-            return [] if ledger.should_drop(part, index, foreign=foreign) else [part.raw]
+            return [*outgoing.render_opaque(part)]
+        case Thinking():
+            outgoing.note_lost_thinking(part, "only answers have reasoning")
+        case ToolCall() | ToolResult():
+            pass
         case _:
             assert_never(part)
+    return []
 
 
-def _render_assistant(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    out: list[bytes] = []
-    foreign = ledger.is_foreign(message)
-    kept_reasoning = _find_kept_reasoning(message, index, ledger, foreign=foreign)
-    for at, part in enumerate(message.parts):
-        if isinstance(part, Text):
-            if part.text:
-                out.append(_wrap_answer_part(render_text_part(part.text, "output_text")))
+def _render_answer_part(part: Part, later: Sequence[Part], outgoing: OutgoingMessage) -> list[bytes]:
+    """Renders a part of an answer as an item of its own. `later` are the parts after it."""
+    match part:
+        case Text(""):
+            outgoing.note_empty_text()
+        case Text(text):
+            return [_wrap_answer_part(render_text_part(text, "output_text"))]
+        case Image() | Document():
+            text = outgoing.replace_by_placeholder(part, "an answer of this wire carries text only")
+            return [_wrap_answer_part(render_text_part(text, "output_text"))]
+        case Thinking(text, signature):
+            if outgoing.is_foreign or not signature:
+                outgoing.note_lost_thinking(part, "not this provider's")
+            elif not any(isinstance(p, ToolCall | Text) and p != Text("") for p in later):
+                outgoing.note_lost_thinking(part, "it would stand without the item it belongs to")
             else:
-                ledger.note_empty_text(index)
-        elif isinstance(part, Image | Document):
-            text = ledger.replace_by_placeholder(part, index, "an answer of this wire carries text only")
-            out.append(_wrap_answer_part(render_text_part(text, "output_text")))
-        elif isinstance(part, OpaquePart) and part.kind.startswith("content.") and not foreign:
-            out.append(_wrap_answer_part(part.raw))
-        elif at in kept_reasoning or not isinstance(part, Thinking):
-            rendered = _render_item(part, index, ledger, foreign=foreign)
-            out.extend([rendered] if rendered is not None else [])
-    return out
+                return [_render_reasoning(text, signature)]
+        case ToolCall(_, name, arguments):
+            fields = {"call_id": quote(outgoing.assign_call_id(part)), "name": quote(name)}
+            return [build_object(type=b'"function_call"', **fields, arguments=quote(arguments))]
+        case OpaquePart(kind):
+            raws = outgoing.render_opaque(part)
+            return [_wrap_answer_part(raw) for raw in raws] if kind.startswith("content.") else raws
+        case ToolResult():
+            pass
+        case _:
+            assert_never(part)
+    return []
+
+
+def _render_reasoning(text: str, signature: str) -> bytes:
+    summary = build_array([render_text_part(text, "summary_text")] if text else [])
+    if signature.startswith("rs_"):
+        return build_object(type=b'"reasoning"', id=quote(signature), summary=summary)
+    return build_object(type=b'"reasoning"', summary=summary, encrypted_content=quote(signature))
 
 
 def _wrap_answer_part(part: bytes) -> bytes:
-    return build_object(("type", b'"message"'), ("role", b'"assistant"'), ("content", build_array([part])))
+    return build_object(type=b'"message"', role=b'"assistant"', content=build_array([part]))
 
 
-def _find_kept_reasoning(message: Message, index: int, ledger: Ledger, *, foreign: bool) -> frozenset[int]:
-    kept: set[int] = set()
-    for at, part in enumerate(message.parts):
-        if not isinstance(part, Thinking):
-            continue
-        has_successor = any(isinstance(p, ToolCall | Text) and p != Text("") for p in message.parts[at + 1 :])
-        if foreign or not part.signature:
-            ledger.note_lost_thinking(part, index, "not this provider's")
-        elif has_successor:
-            kept.add(at)
-        else:
-            ledger.note_lost_thinking(part, index, "it would stand without the item it belongs to")
-    return frozenset(kept)
-
-
-def _render_item(part: Part, index: int, ledger: Ledger, *, foreign: bool) -> bytes | None:
-    match part:
-        case Thinking(text, signature):
-            summary = build_array([render_text_part(text, "summary_text")] if text else [])
-            if signature.startswith("rs_"):
-                return build_object(("type", b'"reasoning"'), ("id", quote(signature)), ("summary", summary))
-            secret = ("encrypted_content", quote(signature))
-            return build_object(("type", b'"reasoning"'), ("summary", summary), secret)
-        case ToolCall():
-            call = ("call_id", quote(ledger.assign_call_id(part, index)))
-            return build_object(
-                ("type", b'"function_call"'), call, ("name", quote(part.name)), ("arguments", quote(part.arguments))
-            )
-        case OpaquePart():
-            return None if ledger.should_drop(part, index, foreign=foreign) else part.raw
-        case _:
-            return None
-
-
-def _render_tool(message: Message, index: int, ledger: Ledger, call_kinds: Mapping[str, str]) -> bytes:
-    result = next(p for p in message.parts if isinstance(p, ToolResult))
-    foreign = ledger.is_foreign(message)
-    parts = [r for part in result.content for r in _render_part(part, index, ledger, foreign=foreign)]
-    parts = add_error_flag(parts, result, index, ledger)
-    call = quote(ledger.assign_result_id(result.call_id))
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
+    parts = render_result_parts(result, outgoing, _render_part)
+    call = quote(outgoing.ledger.assign_result_id(result))
     output = render_content(parts, "input_text")
     texts = quote("\n".join(part.text for part in parts if isinstance(part, Text)))
-    match call_kinds.get(result.call_id):
+    match _find_call_kind(result.call_id, outgoing.ledger):
         case "custom_tool_call":
-            return build_object(("type", b'"custom_tool_call_output"'), ("call_id", call), ("output", output))
+            return build_object(type=b'"custom_tool_call_output"', call_id=call, output=output)
         case "local_shell_call":
-            return build_object(("type", b'"local_shell_call_output"'), ("id", call), ("output", texts))
+            return build_object(type=b'"local_shell_call_output"', id=call, output=texts)
         case "shell_call":
-            end = build_object(("type", b'"exit"'), ("exit_code", b"0"))
-            piece = build_object(("stdout", texts), ("stderr", b'""'), ("outcome", end))
-            return build_object(("type", b'"shell_call_output"'), ("call_id", call), ("output", build_array([piece])))
+            end = build_object(type=b'"exit"', exit_code=b"0")
+            piece = build_object(stdout=texts, stderr=b'""', outcome=end)
+            return build_object(type=b'"shell_call_output"', call_id=call, output=build_array([piece]))
         case "apply_patch_call":
             state = b'"failed"' if result.is_error else b'"completed"'
-            return build_object(
-                ("type", b'"apply_patch_call_output"'), ("call_id", call), ("status", state), ("output", texts)
-            )
+            return build_object(type=b'"apply_patch_call_output"', call_id=call, status=state, output=texts)
         case _:
-            return build_object(("type", b'"function_call_output"'), ("call_id", call), ("output", output))
+            return build_object(type=b'"function_call_output"', call_id=call, output=output)
+
+
+def _find_call_kind(call_id: str, ledger: Ledger) -> str:
+    """Finds the item type of a call. "" if no untouched answer of this wire holds it."""
+    message = ledger.message_by_call.get(call_id)
+    if message is None or message.native is None or message.native.format != NAME:
+        return ""
+    items = (splice.parse_object(raw) or {} for raw in splice.parse_array(b"[" + message.native.body + b"]") or ())
+    kinds = (splice.parse_string(item.get("type")) or "" for item in items if _read_call_id(item) == call_id)
+    return next((kind for kind in kinds if kind in _CALL_FIELDS), "")
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The OpenAI Responses wire."""

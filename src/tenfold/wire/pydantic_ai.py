@@ -7,34 +7,30 @@ does not import pydantic-ai.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedList, Ledger
-from tenfold.wire.encoding import encode_list
+from tenfold.wire.base import DecodedPrefix, OutgoingMessage
+from tenfold.wire.encoding import Wire
 from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.profiles import Profile
 from tenfold.wire.segments import (
     Chunk,
     ContentPart,
-    EncodingBatch,
     NativeMessage,
     decode_parts,
     extract_blocks,
-    parse_list,
     split_message,
     strip_container_end,
 )
 from tenfold.wire.splice import build_array, build_object, quote
 
 NAME = "pydantic-ai"
-_PARTS_KEY = "parts"
 _UNFINISHED_STATES = ("interrupted", "incomplete")
 """The states of a response that was not finished."""
 
@@ -58,28 +54,16 @@ PROFILE = Profile(
 )
 
 
-class PydanticAI:
-    """The wire between a pydantic-ai agent and its models."""
-
-    name = NAME
-    profile = PROFILE
-
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """See `Wire.decode`."""
-        return [m for each in parse_list(items, NAME, prefix) for m in _decode_message(each, confirm)]
-
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """See `Wire.encode`."""
-        return encode_list(messages, PROFILE, _render_message)
-
-
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
+def _decode(natives: Iterable[NativeMessage], _: DecodedPrefix, confirm: SummaryConfirmer | None) -> Iterator[Message]:
+    for native in natives:
+        yield from _decode_message(native, confirm)
+
+
 def _decode_message(message: NativeMessage, confirm: SummaryConfirmer | None) -> list[Message]:
-    native, raw_parts = message.native, splice.parse_array(message.fields.get(_PARTS_KEY)) or ()
+    native, raw_parts = message.native, splice.parse_array(message.fields.get("parts")) or ()
     match splice.parse_string(message.fields.get("kind")):
         case "response":
             is_unfinished = message.get_text("state") in _UNFINISHED_STATES
@@ -87,7 +71,7 @@ def _decode_message(message: NativeMessage, confirm: SummaryConfirmer | None) ->
             return [Message("assistant", parts, "model", "aborted" if is_unfinished else "ok", native)]
         case "request":
             chunks = [_decode_request_part(part, confirm) for part in raw_parts]
-            return split_message(native, _PARTS_KEY, chunks or [Chunk("user", "harness", ())])
+            return split_message(native, "parts", chunks or [Chunk("user", "harness", ())])
         case other:
             raise UnknownRole(
                 f"message {message.index} is of kind {other!r}; one of pydantic-ai is a request or a response"
@@ -170,103 +154,94 @@ def _decode_content(raw: Raw) -> ContentPart:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> list[bytes]:
-    index = batch.indices[0]
-    message = messages[index]
-    natives = [n for i in batch.indices if (n := messages[i].native) is not None and n.format == NAME]
+_TEXT_KINDS: Mapping[str, bytes] = {"system": b'"system-prompt"', "user": b'"user-prompt"', "assistant": b'"text"'}
+
+
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    natives = [native for outgoing in batch if (native := outgoing.own_native) is not None]
     if natives:
         head = next((n.head for n in natives if n.index == 0), b'{"parts":[')
         tail = next((strip_container_end(n.tail) for n in natives if n.index == n.count - 1), b'],"kind":"request"}')
-        blocks = [block for i in batch.indices for block in extract_blocks(messages[i], _PARTS_KEY) or ()]
+        blocks = (block for native in natives for block in extract_blocks(native, "parts") or ())
         return [head + b",".join(blocks) + tail]
-    parts = _render_prompt(message, index, ledger)
+    parts = _render_parts(batch[0])
     if not parts:
         return []
-    if message.role != "assistant":
-        return [build_object((_PARTS_KEY, build_array(parts)), ("kind", b'"request"'))]
+    if batch[0].message.role != "assistant":
+        return [build_object(parts=build_array(parts), kind=b'"request"')]
     # without a model's name, pydantic-ai would join the answer to the one before it
-    return [build_object((_PARTS_KEY, build_array(parts)), ("model_name", b'""'), ("kind", b'"response"'))]
+    return [build_object(parts=build_array(parts), model_name=b'""', kind=b'"response"')]
 
 
-def _render_prompt(message: Message, index: int, ledger: Ledger) -> list[bytes]:
+def _render_parts(outgoing: OutgoingMessage) -> list[bytes]:
     """Renders the parts of a message. All texts and media of a user message become one prompt.
 
     Prompts in one request count as separate messages, since pydantic-ai joins requests.
     """
-    contents = tuple(p for p in message.parts if isinstance(p, Image | Document) or (isinstance(p, Text) and p.text))
+    message = outgoing.message
+    contents = [p for p in message.parts if isinstance(p, Image | Document) or (isinstance(p, Text) and p.text)]
     if message.role != "user" or len(contents) < 2:
-        return _render_parts(message, index, ledger)
-    content = [quote(p.text) if isinstance(p, Text) else _render_media(p, index, ledger) for p in contents]
-    rest = replace(message, parts=tuple(p for p in message.parts if p not in contents))
-    prompt = build_object(("content", build_array(content)), ("part_kind", b'"user-prompt"'))
-    return [prompt, *_render_parts(rest, index, ledger)]
+        return [rendered for part in message.parts for rendered in _render_part(part, outgoing)]
+    prompt = build_object(
+        content=build_array(_render_content(p, outgoing) for p in contents), part_kind=b'"user-prompt"'
+    )
+    rest = (rendered for part in message.parts if part not in contents for rendered in _render_part(part, outgoing))
+    return [prompt, *rest]
 
 
-_TEXT_KINDS: Mapping[str, bytes] = {"system": b'"system-prompt"', "user": b'"user-prompt"', "assistant": b'"text"'}
+def _render_part(part: Part, outgoing: OutgoingMessage) -> list[bytes]:
+    match part:
+        case Text(""):
+            outgoing.note_empty_text()
+        case Text(text):
+            kind = _TEXT_KINDS.get(outgoing.message.role, b'"user-prompt"')
+            return [build_object(content=quote(text), part_kind=kind)]
+        case Thinking() if outgoing.is_foreign:
+            outgoing.note_lost_thinking(part, "not this provider's")
+        case Thinking(text, signature):
+            signature_field = {"signature": quote(signature)} if signature else {}
+            return [build_object(content=quote(text), **signature_field, part_kind=b'"thinking"')]
+        case ToolCall(_, name, arguments):
+            call_id = quote(outgoing.assign_call_id(part))
+            fields = {"tool_name": quote(name), "args": quote(arguments), "tool_call_id": call_id}
+            return [build_object(**fields, part_kind=b'"tool-call"')]
+        case ToolResult():
+            return [_render_result(part, outgoing)]
+        case Image() | Document():
+            content = build_array([_render_content(part, outgoing)])
+            return [build_object(content=content, part_kind=b'"user-prompt"')]
+        case OpaquePart():
+            return outgoing.render_opaque(part)
+        case _:
+            assert_never(part)
+    return []
 
 
-def _render_parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    out: list[bytes] = []
-    foreign = ledger.is_foreign(message)
-    for part in message.parts:
-        match part:
-            case Text(text):
-                if not text:
-                    ledger.note_empty_text(index)
-                    continue
-                kind = _TEXT_KINDS.get(message.role, b'"user-prompt"')
-                out.append(build_object(("content", quote(text)), ("part_kind", kind)))
-            case Thinking(text, signature):
-                if foreign:
-                    ledger.note_lost_thinking(part, index, "not this provider's")
-                    continue
-                signature_field = (("signature", quote(signature)),) if signature else ()
-                out.append(build_object(("content", quote(text)), *signature_field, ("part_kind", b'"thinking"')))
-            case ToolCall(_, name, _):
-                call_fields = (("tool_name", quote(name)), ("args", quote(part.arguments)))
-                call = ("tool_call_id", quote(ledger.assign_call_id(part, index)))
-                out.append(build_object(*call_fields, call, ("part_kind", b'"tool-call"')))
-            case ToolResult():
-                out.append(_render_result(part, index, ledger, foreign=foreign))
-            case Image() | Document():
-                out.append(
-                    build_object(
-                        ("content", build_array([_render_media(part, index, ledger)])), ("part_kind", b'"user-prompt"')
-                    )
-                )
-            case OpaquePart(_, raw):
-                if not ledger.should_drop(part, index, foreign=foreign):
-                    out.append(raw)
-            case _:
-                assert_never(part)
-    return out
-
-
-def _render_result(result: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
     content: list[bytes] = []
     for part in result.content:
-        if isinstance(part, Text):
-            content.append(quote(part.text))
-        elif isinstance(part, OpaquePart):
-            content.extend([] if ledger.should_drop(part, index, foreign=foreign) else [part.raw])
-        else:
-            content.append(_render_media(part, index, ledger))
+        content += outgoing.render_opaque(part) if isinstance(part, OpaquePart) else [_render_content(part, outgoing)]
+    several = build_array(content) if content else b'""'
     return build_object(
-        ("tool_name", quote(ledger.get_tool_name(result.call_id, result.name))),
-        ("content", content[0] if len(content) == 1 else build_array(content) if content else b'""'),
-        ("tool_call_id", quote(ledger.assign_result_id(result.call_id))),
-        ("outcome", b'"failed"' if result.is_error else b'"success"'),
-        ("part_kind", b'"tool-return"'),
+        tool_name=quote(outgoing.ledger.find_tool_name(result)),
+        content=content[0] if len(content) == 1 else several,
+        tool_call_id=quote(outgoing.ledger.assign_result_id(result)),
+        outcome=b'"failed"' if result.is_error else b'"success"',
+        part_kind=b'"tool-return"',
     )
 
 
-def _render_media(part: Image | Document, index: int, ledger: Ledger) -> bytes:
+def _render_content(part: Text | Image | Document, outgoing: OutgoingMessage) -> bytes:
+    if isinstance(part, Text):
+        return quote(part.text)
     if isinstance(part, Document) and part.text:
-        return quote(ledger.replace_by_text(part, index))
+        return quote(outgoing.replace_by_text(part))
     if part.url:
-        return build_object(
-            ("url", quote(part.url)), ("kind", b'"image-url"' if isinstance(part, Image) else b'"document-url"')
-        )
+        return build_object(url=quote(part.url), kind=b'"image-url"' if isinstance(part, Image) else b'"document-url"')
     if part.data:
-        return build_object(("data", quote(part.data)), ("media_type", quote(part.media_type)), ("kind", b'"binary"'))
-    return quote(ledger.replace_by_placeholder(part, index))
+        return build_object(data=quote(part.data), media_type=quote(part.media_type), kind=b'"binary"')
+    return quote(outgoing.replace_by_placeholder(part))
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The wire between a pydantic-ai agent and its models."""

@@ -6,18 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tenfold.errors import UnknownFormat, UsageError
-from tenfold.wire import splice
-from tenfold.wire.anthropic import Anthropic
-from tenfold.wire.base import Wire
-from tenfold.wire.gemini import Gemini
-from tenfold.wire.openai_chat import OpenAIChat
-from tenfold.wire.openai_responses import OpenAIResponses
+from tenfold.wire import anthropic, gemini, openai_chat, openai_responses, splice
+from tenfold.wire.encoding import Wire
 from tenfold.wire.profiles import NativeShape, Profile
 from tenfold.wire.sdk_values import to_json_bytes
 
-WIRES: dict[str, Wire] = {w.name: w for w in (Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini())}
+WIRES: dict[str, Wire] = {module.NAME: module.WIRE for module in (anthropic, openai_chat, openai_responses, gemini)}
 """Every wire by its name. A wire of your own is added here: see "Add a wire" in docs/wire.md."""
-DEFAULT_WIRE = OpenAIChat.name
+DEFAULT_WIRE = openai_chat.NAME
 """The wire of a list that looks the same in several: plain texts of user and assistant."""
 WireChooser = Callable[[Sequence[str], Sequence[str]], str]
 """Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""

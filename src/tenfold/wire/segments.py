@@ -240,14 +240,12 @@ def _collect_groups(messages: Sequence[Message], batches: Sequence[EncodingBatch
     return {n.group for n in natives if n is not None and n.group and n.format == wire}
 
 
-def extract_blocks(message: Message, key: str) -> list[bytes] | None:
+def extract_blocks(native: NativeBytes, key: str) -> list[bytes] | None:
     """Returns the raw content blocks of a message of this wire, None if its content is not an array."""
-    native = message.native
-    assert native is not None
     if native.group:
         return list(splice.slice_array(b"[" + native.body + b"]").items)
-    fields = splice.parse_object(join_native_bytes([native]))
-    raws = splice.parse_array(fields[key]) if fields is not None and key in fields else None
+    fields = splice.parse_object(join_native_bytes([native])) or {}
+    raws = splice.parse_array(fields.get(key))
     return None if raws is None else [bytes(r) for r in raws]
 
 

@@ -120,9 +120,9 @@ def quote(value: str) -> bytes:
         return msgspec.json.encode(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def build_object(*members: tuple[str, bytes]) -> bytes:
+def build_object(**members: bytes) -> bytes:
     """Builds a JSON object from raw values, in the given order."""
-    return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members) + b"}"
+    return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members.items()) + b"}"
 
 
 def build_array(values: Iterable[bytes]) -> bytes:
