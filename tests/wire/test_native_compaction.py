@@ -26,7 +26,6 @@ from tenfold.view.fold import View
 from tenfold.wire import WIRES, to_json_bytes
 from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.marks import extract_summary_text
-from tenfold.wire.profiles import find_first_read
 from tests.engine.making import FILLER, Telling, get_blocks, make_reply, make_result, make_user_message, open_session
 from tests.sessions import require_sessions
 from tests.wire.arrays import get_arrays_by_name
@@ -57,6 +56,15 @@ def make_native_list(wire: str, *, before: int = 2, after: int = 2) -> list[byte
 def get_compaction_message(wire: str) -> Message:
     """The message in which a provider compacted, as it would come."""
     return next(m for m in WIRES[wire].decode(make_native_list(wire)) if find_native_compaction(m) is not None)
+
+
+def find_first_read(messages: Sequence[Message], wire: str) -> int:
+    """The index of the first message that a provider is sure to read: the newest into which it compacted the rest."""
+    for index in range(len(messages) - 1, -1, -1):
+        found = find_native_compaction(messages[index])
+        if found is not None and found.bound_wire == wire:
+            return index
+    return 0
 
 
 def read_items(name: str) -> list[bytes]:

@@ -11,7 +11,6 @@ from typing import Any, assert_never
 
 from msgspec import Raw
 
-from tenfold.errors import UnknownRole
 from tenfold.record.message import (
     Document,
     Image,
@@ -25,9 +24,8 @@ from tenfold.record.message import (
     ToolResult,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import DecodedPrefix, OutgoingMessage, ToolNames
+from tenfold.wire.base import DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
-from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
@@ -114,53 +112,38 @@ PROFILE = Profile(
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(
-    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
-) -> Iterator[Message]:
-    names = ToolNames(prefix)
-    for native in natives:
-        yield from _decode_message(native, names, confirm)
+def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+    for message in natives:
+        role = message.get_role(_ROLES, "an Anthropic message")
+        decode_block = partial(_decode_block, role, context)
+        yield from split_content(message, role, decode_block, partial(context.find_origin, role))
 
 
-def _decode_message(message: NativeMessage, names: ToolNames, confirm: SummaryConfirmer | None) -> list[Message]:
-    name = message.get_text("role")
-    role = _ROLES.get(name)
-    if role is None:
-        raise UnknownRole(
-            f"message {message.index} has role {name!r}; an Anthropic message has one of {', '.join(_ROLES)}"
-        )
-    decode_block = partial(_decode_chunk, role=role, names=names, confirm=confirm)
-    return split_content(message, role, decode_block, partial(find_origin, role, confirm=confirm))
-
-
-def _decode_chunk(block: Raw, *, role: Role, names: ToolNames, confirm: SummaryConfirmer | None) -> Chunk:
+def _decode_block(role: Role, context: DecodingContext, block: Raw) -> Part | Chunk:
     fields = splice.parse_object(block) or {}
-    kind = splice.parse_string(fields.get("type"))
+    kind = splice.find_text(fields, "type")
     if kind is None:
-        return Chunk(role, find_origin(role, ""), (OpaquePart("", bytes(block)),))
-    if kind == "tool_result" and role == "user":
-        call_id = splice.parse_string(fields.get("tool_use_id"))
-        if call_id is not None:
-            name = names.get_name(call_id)
-            name = name if name is not None else splice.parse_string(fields.get("name")) or ""
-            content = decode_parts(fields.get("content"), _decode_result_block)
-            return Chunk("tool", "tool", (ToolResult(call_id, name, content, splice.is_true(fields.get("is_error"))),))
+        return OpaquePart("", bytes(block))
+    call_id = splice.find_text(fields, "tool_use_id")
+    if kind == "tool_result" and role == "user" and call_id is not None:
+        name = context.find_tool_name(call_id)
+        name = name if name is not None else splice.get_text(fields, "name")
+        content = decode_parts(fields.get("content"), _decode_result_block)
+        return Chunk("tool", "tool", (ToolResult(call_id, name, content, splice.is_true(fields.get("is_error"))),))
     decode = _READERS.get((role, kind)) or _READERS.get(("", kind))
     part = decode(fields) if decode is not None else None
-    if isinstance(part, ToolCall):
-        names.add_calls((part,))
     if part is None:
         is_compaction = role == "assistant" and kind in PROFILE.compaction_types
-        has_effect = splice.parse_string(fields.get("content")) is not None  # null content: it failed
-        part = OpaquePart(kind, bytes(block), NAME if is_compaction and has_effect else "")
-    text = part.text if isinstance(part, Text) else ""
-    return Chunk(role, find_origin(role, text, confirm), (part,))
+        has_effect = splice.find_text(fields, "content") is not None  # null content: it failed
+        return OpaquePart(kind, bytes(block), NAME if is_compaction and has_effect else "")
+    context.add_calls((part,))
+    return part
 
 
 def _decode_result_block(block: Raw) -> ContentPart:
     fields = splice.parse_object(block) or {}
-    kind = splice.parse_string(fields.get("type")) or ""
-    result = splice.parse_string(fields.get("result"))
+    kind = splice.get_text(fields, "type")
+    result = splice.find_text(fields, "result")
     if not kind and result is not None:
         return Text(result)  # Cline writes its results as untyped objects
     decode = _READERS.get(("", kind))
@@ -169,17 +152,17 @@ def _decode_result_block(block: Raw) -> ContentPart:
 
 
 def _decode_text(fields: Fields) -> Part | None:
-    text = splice.parse_string(fields.get("text"))
+    text = splice.find_text(fields, "text")
     return Text(text) if text is not None else None
 
 
 def _decode_thinking(fields: Fields) -> Part | None:
-    text = splice.parse_string(fields.get("thinking"))
-    return Thinking(text, splice.parse_string(fields.get("signature")) or "") if text is not None else None
+    text = splice.find_text(fields, "thinking")
+    return Thinking(text, splice.get_text(fields, "signature")) if text is not None else None
 
 
 def _decode_tool_use(fields: Fields) -> Part | None:
-    call, name = splice.parse_string(fields.get("id")), splice.parse_string(fields.get("name"))
+    call, name = splice.find_text(fields, "id"), splice.find_text(fields, "name")
     if call is None or name is None:
         return None
     return ToolCall(call, name, bytes(fields["input"]).decode() if "input" in fields else "{}")
@@ -189,9 +172,9 @@ def _read_source(fields: Fields) -> tuple[str, str, str]:
     source = splice.parse_object(fields["source"]) if "source" in fields else None
     if source is None:
         return "", "", ""
-    kind = splice.parse_string(source.get("type")) or ""
+    kind = splice.get_text(source, "type")
     data = splice.parse_string(source.get("url" if kind == "url" else "data"))
-    return (kind, splice.parse_string(source.get("media_type")) or "", data) if data is not None else ("", "", "")
+    return (kind, splice.get_text(source, "media_type"), data) if data is not None else ("", "", "")
 
 
 def _decode_image(fields: Fields) -> Part | None:
@@ -203,7 +186,7 @@ def _decode_image(fields: Fields) -> Part | None:
 
 def _decode_document(fields: Fields) -> Part | None:
     kind, media, data = _read_source(fields)
-    name = splice.parse_string(fields.get("title")) or ""
+    name = splice.get_text(fields, "title")
     if kind == "base64":
         return Document(name, media, data=data)
     if kind == "text":
@@ -212,7 +195,7 @@ def _decode_document(fields: Fields) -> Part | None:
 
 
 def _decode_file(fields: Fields) -> Part | None:
-    path, content = splice.parse_string(fields.get("path")), splice.parse_string(fields.get("content"))
+    path, content = splice.find_text(fields, "path"), splice.find_text(fields, "content")
     return Document(path, "text/plain", text=content) if path is not None and content is not None else None
 
 

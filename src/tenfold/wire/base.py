@@ -21,7 +21,9 @@ from tenfold.record.message import (
     Message,
     NativeBytes,
     OpaquePart,
+    Origin,
     Part,
+    Role,
     Thinking,
     ToolCall,
     ToolResult,
@@ -30,6 +32,7 @@ from tenfold.record.message import (
     has_item_references,
 )
 from tenfold.wire import splice
+from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.media import inline_document, render_placeholder
 from tenfold.wire.profiles import MADE_ID_PREFIX, Profile
 
@@ -102,21 +105,25 @@ NO_PREFIX = DecodedPrefix()
 """The prefix of a list that is decoded from its beginning."""
 
 
-class ToolNames:
-    """The names of the tools, by call id, of all calls decoded so far. If calls share an id, the newest counts."""
+class DecodingContext:
+    """What a decoder knows besides the message at hand: the beginning of the list, and the tool calls so far."""
 
-    def __init__(self, prefix: DecodedPrefix = NO_PREFIX) -> None:
-        self._prefix = prefix
+    def __init__(self, prefix: DecodedPrefix, confirm: SummaryConfirmer | None) -> None:
+        self.prefix, self._confirm = prefix, confirm
         self._name_by_call: dict[str, str | None] = {}
+
+    def find_origin(self, role: Role, text: str = "") -> Origin:
+        """Finds the origin of a text in a message of that role."""
+        return find_origin(role, text, self._confirm)
 
     def add_calls(self, parts: Iterable[Part]) -> None:
         """Adds the tool calls among these parts."""
         self._name_by_call.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
 
-    def get_name(self, call_id: str) -> str | None:
-        """Returns the name of the tool that was called, None if there was no such call."""
+    def find_tool_name(self, call_id: str) -> str | None:
+        """Finds the name of the tool that was called, None if there was no such call. The newest call counts."""
         if call_id not in self._name_by_call:
-            calls = (c for m in self._prefix.iterate_backwards() for c in reversed(get_tool_calls(m)))
+            calls = (c for m in self.prefix.iterate_backwards() for c in reversed(get_tool_calls(m)))
             self._name_by_call[call_id] = next((c.name for c in calls if c.id == call_id), None)
         return self._name_by_call[call_id]
 

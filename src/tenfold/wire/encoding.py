@@ -9,13 +9,21 @@ from msgspec import Struct
 
 from tenfold.record.message import Message, NativeBytes, get_text
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedItem, EncodedList, Ledger, OutgoingMessage
+from tenfold.wire.base import (
+    NO_PREFIX,
+    DecodedPrefix,
+    DecodingContext,
+    EncodedItem,
+    EncodedList,
+    Ledger,
+    OutgoingMessage,
+)
 from tenfold.wire.marks import OPENING_STUB, SummaryConfirmer, render_system_note
 from tenfold.wire.profiles import Profile
 from tenfold.wire.segments import NativeMessage, batch_messages, build_envelope, extract_blocks, parse_list
 
-MessageDecoder = Callable[[Iterable[NativeMessage], DecodedPrefix, SummaryConfirmer | None], Iterable[Message]]
-"""Decodes native messages."""
+ListDecoder = Callable[[Iterable[NativeMessage], DecodingContext], Iterable[Message]]
+"""Decodes the native messages of a list."""
 BatchRenderer = Callable[[Sequence[OutgoingMessage]], Sequence[bytes]]
 """Renders messages that make one native message: as that message, as several items, or as none if nothing is left."""
 
@@ -24,7 +32,7 @@ class Wire(Struct, frozen=True):
     """One provider's message format: what is known of the provider, and how its messages are decoded and rendered."""
 
     profile: Profile
-    decode_natives: MessageDecoder
+    decode_natives: ListDecoder
     render_batch: BatchRenderer
 
     @property
@@ -39,7 +47,9 @@ class Wire(Struct, frozen=True):
 
         Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object.
         """
-        return list(self.decode_natives(parse_list(items, self.name, prefix), prefix, confirm))
+        return list(
+            self.decode_natives(parse_list(items, self.name, prefix.item_count), DecodingContext(prefix, confirm))
+        )
 
     def encode(self, messages: Sequence[Message]) -> EncodedList:
         """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""

@@ -12,7 +12,6 @@ from typing import Any, assert_never
 
 from msgspec import Raw, Struct
 
-from tenfold.errors import UnknownRole
 from tenfold.record.message import (
     Document,
     Image,
@@ -27,9 +26,8 @@ from tenfold.record.message import (
     get_tool_calls,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import DecodedPrefix, OutgoingMessage
+from tenfold.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
-from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
 from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, split_message
@@ -207,47 +205,37 @@ def _get_object(fields: Fields, key: str) -> Fields | None:
     return splice.parse_object(value) if value is not None else None
 
 
-def _decode(
-    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
-) -> Iterator[Message]:
-    pairing = _CallPairing(prefix)
-    for native in natives:
-        yield from _decode_content(native, pairing, confirm)
+def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+    pairing = _CallPairing(context.prefix)
+    for message in natives:
+        has_role = bytes(message.fields.get("role", b"null")) != b"null"
+        role = message.get_role(_ROLES, "a Gemini content") if has_role else "user"
+        parts = enumerate(splice.parse_array(message.fields.get("parts")) or ())
+        chunks = [_decode_chunk(part, role, f"{message.index:x}_{at:x}", pairing, context) for at, part in parts]
+        if role == "user":
+            pairing.end_step()
+        yield from split_message(message.native, "parts", chunks or [Chunk(role, context.find_origin(role), ())])
 
 
-def _decode_content(message: NativeMessage, pairing: _CallPairing, confirm: SummaryConfirmer | None) -> list[Message]:
-    fields = message.fields
-    has_role = "role" in fields and bytes(fields["role"]) != b"null"
-    name = message.get_text("role") if has_role else "user"
-    role = _ROLES.get(name)
-    if role is None:
-        raise UnknownRole(f"content {message.index} has role {name!r}; a Gemini content has one of {', '.join(_ROLES)}")
-    parts = enumerate(splice.parse_array(fields.get("parts")) or ())
-    chunks = [_decode_chunk(part, role, f"{message.index:x}_{at:x}", pairing, confirm) for at, part in parts]
-    if role == "user":
-        pairing.end_step()
-    return split_message(message.native, "parts", chunks or [Chunk(role, find_origin(role, ""), ())])
-
-
-def _decode_chunk(part: Raw, role: Role, place: str, pairing: _CallPairing, confirm: SummaryConfirmer | None) -> Chunk:
+def _decode_chunk(part: Raw, role: Role, place: str, pairing: _CallPairing, context: DecodingContext) -> Chunk:
     fields = splice.parse_object(part) or {}
     response = _get_object(fields, "functionResponse")
     if response is not None and role == "user":
         return Chunk("tool", "tool", (_decode_response(response, pairing),))
     call = _get_object(fields, "functionCall")
-    name = splice.parse_string(call.get("name")) if call is not None and role == "assistant" else None
-    text = splice.parse_string(fields.get("text"))
+    name = splice.find_text(call, "name") if call is not None and role == "assistant" else None
+    text = splice.find_text(fields, "text")
     body: Part
     if text is not None:
         body = Text(text)
     elif call is not None and name is not None:
-        call_id = pairing.assign_id(splice.parse_string(call.get("id")) or "", name, place, bytes(part))
+        call_id = pairing.assign_id(splice.get_text(call, "id"), name, place, bytes(part))
         body = ToolCall(call_id, name, bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}")
     else:
         body = _decode_media(fields) or OpaquePart(
             next((k for k in fields if k not in _SIGNATURE_FIELDS), ""), bytes(part)
         )
-    origin = find_origin(role, text or "", confirm)
+    origin = context.find_origin(role, text or "")
     signature = splice.parse_string(_get_field(fields, "thoughtSignature")) or ""
     if splice.is_true(fields.get("thought")) and isinstance(body, Text):
         return Chunk(role, origin, (Thinking(body.text, signature),))
@@ -263,7 +251,7 @@ def _decode_media(fields: Fields) -> Image | Document | None:
         return None
     kind = splice.parse_string(_get_field(blob, "mimeType")) or ""
     name = splice.parse_string(_get_field(blob, "displayName")) or ""
-    data, url = splice.parse_string(blob.get("data")) or "", splice.parse_string(_get_field(blob, "fileUri")) or ""
+    data, url = splice.get_text(blob, "data"), splice.parse_string(_get_field(blob, "fileUri")) or ""
     if not data and not url:
         return None
     if kind.startswith("image/"):
@@ -272,8 +260,8 @@ def _decode_media(fields: Fields) -> Image | Document | None:
 
 
 def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
-    name = splice.parse_string(fields.get("name")) or ""
-    call = pairing.match_response(splice.parse_string(fields.get("id")) or "", name)
+    name = splice.get_text(fields, "name")
+    call = pairing.match_response(splice.get_text(fields, "id"), name)
     raw = fields.get("response")
     body = splice.parse_object(raw) if raw is not None else None
     content: list[ContentPart] = []

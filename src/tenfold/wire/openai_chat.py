@@ -5,19 +5,17 @@ Each tool result is a separate message that holds only text, so images and error
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
 from msgspec import Raw
 
-from tenfold.errors import UnknownRole
 from tenfold.record.message import (
     Document,
     Image,
     Message,
     OpaquePart,
-    Origin,
     Part,
     Role,
     Text,
@@ -27,9 +25,8 @@ from tenfold.record.message import (
     get_tool_result,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import DecodedPrefix, OutgoingMessage, ToolNames
+from tenfold.wire.base import DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire
-from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.media import to_document, to_image, to_url
 from tenfold.wire.openai_content import (
     RESPONSES_PARTS,
@@ -42,7 +39,7 @@ from tenfold.wire.openai_content import (
     render_result_parts,
 )
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
-from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
+from tenfold.wire.segments import ContentPart, NativeMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-chat"
@@ -56,8 +53,6 @@ _ROLES: Mapping[str, Role] = {
 }
 _SIBLING_FIELDS = frozenset({"function_call", "audio"})
 """Fields of a message beside `content` that are kept as opaque parts."""
-
-
 _OWN_PARTS = frozenset({"image_url", "input_audio", "file", "refusal"})
 """The content parts that no other wire has."""
 
@@ -113,66 +108,47 @@ PROFILE = Profile(
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(
-    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
-) -> Iterator[Message]:
-    names = ToolNames(prefix)
-    for native in natives:
-        yield from _decode_message(native, names, confirm)
-
-
-def _decode_message(message: NativeMessage, names: ToolNames, confirm: SummaryConfirmer | None) -> list[Message]:
-    fields, native = message.fields, message.native
-    name = message.get_text("role")
-    role = _ROLES.get(name)
-    if role is None:
-        raise UnknownRole(
-            f"message {message.index} has role {name!r}; an OpenAI Chat message has one of {', '.join(_ROLES)}"
-        )
-    if role == "tool":
-        call_id = message.get_text("tool_call_id")
-        tool = message.get_text("name") or names.get_name(call_id) or ""
-        result = ToolResult(call_id, tool, decode_parts(fields.get("content"), _decode_block))
-        return [Message("tool", (result,), "tool", native=native)]
-    if role == "assistant":
-        parts = _decode_answer(fields)
-        names.add_calls(parts)
-        return [Message("assistant", parts, "model", native=native)]
-
-    def get_origin(text: str) -> Origin:
-        return "tool" if name == "function" else find_origin(role, text, confirm)
-
-    return split_content(message, role, partial(_decode_chunk, role, get_origin), get_origin)
-
-
-def _decode_chunk(role: Role, get_origin: Callable[[str], Origin], block: Raw) -> Chunk:
-    part = _decode_block(block)
-    return Chunk(role, get_origin(part.text if isinstance(part, Text) else ""), (part,))
+def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+    for message in natives:
+        fields, native = message.fields, message.native
+        role = message.get_role(_ROLES, "an OpenAI Chat message")
+        if role == "tool":
+            call_id = message.get_text("tool_call_id")
+            name = message.get_text("name") or context.find_tool_name(call_id) or ""
+            result = ToolResult(call_id, name, decode_parts(fields.get("content"), _decode_block))
+            yield Message("tool", (result,), "tool", native=native)
+        elif role == "assistant":
+            parts = _decode_answer(fields)
+            context.add_calls(parts)
+            yield Message("assistant", parts, "model", native=native)
+        else:
+            text_role: Role = "tool" if message.get_text("role") == "function" else role
+            yield from split_content(message, role, _decode_block, partial(context.find_origin, text_role))
 
 
 def _decode_block(block: Raw) -> ContentPart:
     fields = splice.parse_object(block) or {}
-    kind = splice.parse_string(fields.get("type")) or ""
-    text = splice.parse_string(fields.get(kind))
+    kind = splice.get_text(fields, "type")
+    text = splice.find_text(fields, kind)
     if kind in ("text", "refusal") and text is not None:
         return Text(text)
     inner = (splice.parse_object(fields[kind]) if kind in fields else None) or {}
-    url, data = splice.parse_string(inner.get("url")), splice.parse_string(inner.get("file_data"))
+    url, data = splice.find_text(inner, "url"), splice.find_text(inner, "file_data")
     if kind == "image_url" and url is not None:
         return to_image(url)
     if kind == "file" and data is not None:
-        return to_document(data, splice.parse_string(inner.get("filename")) or "")
+        return to_document(data, splice.get_text(inner, "filename"))
     return OpaquePart(kind, bytes(block))
 
 
 def _decode_answer(fields: Fields) -> tuple[Part, ...]:
     parts: list[Part] = []
     for key in ("reasoning_content", "reasoning"):
-        if thought := splice.parse_string(fields.get(key)):
+        if thought := splice.find_text(fields, key):
             parts.append(Thinking(thought))
             break
     parts.extend(decode_parts(fields.get("content"), _decode_block))
-    if refusal := splice.parse_string(fields.get("refusal")):
+    if refusal := splice.find_text(fields, "refusal"):
         parts.append(Text(refusal))
     siblings = sorted(key for key in _SIBLING_FIELDS & set(fields) if bytes(fields[key]) != b"null")
     parts.extend(OpaquePart(key, bytes(fields[key])) for key in siblings)
@@ -182,12 +158,9 @@ def _decode_answer(fields: Fields) -> tuple[Part, ...]:
 
 def _decode_call(raw: Raw) -> ToolCall | OpaquePart:
     fields = splice.parse_object(raw) or {}
-    kind = splice.parse_string(fields.get("type")) or "function"
+    kind = splice.find_text(fields, "type") or "function"
     inner = splice.parse_object(fields[kind]) if kind in fields else None
-    call, name = (
-        splice.parse_string(fields.get("id")),
-        splice.parse_string(inner.get("name")) if inner is not None else None,
-    )
+    call, name = (splice.find_text(fields, "id"), splice.find_text(inner, "name") if inner is not None else None)
     if call is None or name is None or inner is None:
         return OpaquePart(f"tool_calls.{kind}", bytes(raw))
     return ToolCall(call, name, splice.parse_string(inner.get("input" if kind == "custom" else "arguments")) or "")

@@ -57,7 +57,7 @@ def render_prompt(outgoing: OutgoingMessage, render_part: PartRenderer, text_typ
 
 
 def render_result_parts(result: ToolResult, outgoing: OutgoingMessage, render_part: PartRenderer) -> list[RenderedPart]:
-    """Renders the parts of a tool result. That it failed is said in its text, since these wires have no field for it."""
+    """Renders the parts of a tool result. If it failed, its text says so, since these wires have no field for it."""
     parts = [rendered for part in result.content for rendered in render_part(part, outgoing)]
     if not result.is_error:
         return parts

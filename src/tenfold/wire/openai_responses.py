@@ -12,7 +12,6 @@ from typing import assert_never
 
 from msgspec import Raw, Struct
 
-from tenfold.errors import UnknownRole
 from tenfold.record.message import (
     Document,
     Image,
@@ -28,9 +27,8 @@ from tenfold.record.message import (
     get_tool_result,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import DecodedPrefix, Ledger, OutgoingMessage, ToolNames
+from tenfold.wire.base import DecodingContext, Ledger, OutgoingMessage
 from tenfold.wire.encoding import Wire
-from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.media import to_document, to_image, to_url
 from tenfold.wire.openai_content import (
     RESPONSES_PARTS,
@@ -43,7 +41,7 @@ from tenfold.wire.openai_content import (
     render_text_part,
 )
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
-from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
+from tenfold.wire.segments import ContentPart, NativeMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-responses"
@@ -172,21 +170,18 @@ class _AnswerItems(Struct):
 
 
 def _read_call_id(fields: Fields) -> str:
-    return splice.parse_string(fields.get("call_id")) or splice.parse_string(fields.get("id")) or ""
+    return splice.find_text(fields, "call_id") or splice.get_text(fields, "id")
 
 
-def _decode(
-    natives: Iterable[NativeMessage], prefix: DecodedPrefix, confirm: SummaryConfirmer | None
-) -> Iterator[Message]:
-    names = ToolNames(prefix)
+def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
     answer = _AnswerItems()
     for item in natives:
         role, parts = _decode_model_item(item)
         if parts is None:
             yield from answer.take_messages()
-            yield from _decode_other_item(item, role, names, confirm)
+            yield from _decode_other_item(item, role, context)
             continue
-        names.add_calls(parts)
+        context.add_calls(parts)
         is_standalone = item.get_text("type") in PROFILE.standalone_kinds
         if is_standalone:
             yield from answer.take_messages()
@@ -201,12 +196,7 @@ def _decode_model_item(item: NativeMessage) -> tuple[Role, tuple[Part, ...] | No
     fields = item.fields
     kind = item.get_text("type") or ("message" if "role" in fields else "")
     if kind == "message":
-        name = item.get_text("role")
-        role = _ROLES.get(name)
-        if role is None:
-            raise UnknownRole(
-                f"item {item.index} has role {name!r}; a Responses message has one of {', '.join(_ROLES)}"
-            )
+        role = item.get_role(_ROLES, "a Responses item")
         return role, decode_parts(fields.get("content"), _decode_answer_block) if role == "assistant" else None
     if kind in _OUTPUT_FIELDS:
         return "tool", None
@@ -230,10 +220,7 @@ def _decode_reasoning(fields: Fields) -> Thinking:
             text = splice.parse_string((splice.parse_object(raw) or {}).get("text"))
             if text:
                 texts.append(text)
-    return Thinking(
-        "\n".join(texts),
-        splice.parse_string(fields.get("encrypted_content")) or splice.parse_string(fields.get("id")) or "",
-    )
+    return Thinking("\n".join(texts), splice.find_text(fields, "encrypted_content") or splice.get_text(fields, "id"))
 
 
 def _decode_answer_block(raw: Raw) -> ContentPart:
@@ -243,41 +230,34 @@ def _decode_answer_block(raw: Raw) -> ContentPart:
 
 def _decode_block(raw: Raw) -> ContentPart:
     fields = splice.parse_object(raw) or {}
-    kind = splice.parse_string(fields.get("type")) or ""
+    kind = splice.get_text(fields, "type")
     text = splice.parse_string(fields.get("refusal" if kind == "refusal" else "text"))
     if text is not None and kind in _TEXT_TYPES:
         return Text(text)
     if kind in ("input_image", "computer_screenshot"):
-        url = splice.parse_string(fields.get("image_url"))
+        url = splice.find_text(fields, "image_url")
         if url is not None:
             return to_image(url)
     if kind == "input_file":
-        url = splice.parse_string(fields.get("file_data")) or splice.parse_string(fields.get("file_url"))
+        url = splice.find_text(fields, "file_data") or splice.find_text(fields, "file_url")
         if url is not None:
-            return to_document(url, splice.parse_string(fields.get("filename")) or "")
-    out, err = splice.parse_string(fields.get("stdout")), splice.parse_string(fields.get("stderr"))
+            return to_document(url, splice.get_text(fields, "filename"))
+    out, err = splice.find_text(fields, "stdout"), splice.find_text(fields, "stderr")
     if not kind and out is not None:
         return Text(out + (err or ""))
     return OpaquePart(kind, bytes(raw))
 
 
-def _decode_other_item(
-    item: NativeMessage, role: Role, names: ToolNames, confirm: SummaryConfirmer | None
-) -> list[Message]:
+def _decode_other_item(item: NativeMessage, role: Role, context: DecodingContext) -> list[Message]:
     kind = item.get_text("type") or "message"
     if role == "tool":
         call_id = _read_call_id(item.fields)
         content = _decode_output(item.fields.get(_OUTPUT_FIELDS[kind]))
-        result = ToolResult(call_id, names.get_name(call_id) or "", content)
+        result = ToolResult(call_id, context.find_tool_name(call_id) or "", content)
         return [Message("tool", (result,), "tool", native=item.native)]
     if kind != "message":
-        return [Message(role, (OpaquePart(kind, item.raw),), find_origin(role, ""), native=item.native)]
-
-    def decode_chunk(raw: Raw) -> Chunk:
-        part = _decode_block(raw)
-        return Chunk(role, find_origin(role, part.text if isinstance(part, Text) else "", confirm), (part,))
-
-    return split_content(item, role, decode_chunk, partial(find_origin, role, confirm=confirm))
+        return [Message(role, (OpaquePart(kind, item.raw),), context.find_origin(role), native=item.native)]
+    return split_content(item, role, _decode_block, partial(context.find_origin, role))
 
 
 def _decode_output(raw: Raw | None) -> tuple[ContentPart, ...]:
@@ -395,7 +375,7 @@ def _find_call_kind(call_id: str, ledger: Ledger) -> str:
     if message is None or message.native is None or message.native.format != NAME:
         return ""
     items = (splice.parse_object(raw) or {} for raw in splice.parse_array(b"[" + message.native.body + b"]") or ())
-    kinds = (splice.parse_string(item.get("type")) or "" for item in items if _read_call_id(item) == call_id)
+    kinds = (splice.get_text(item, "type") for item in items if _read_call_id(item) == call_id)
     return next((kind for kind in kinds if kind in _CALL_FIELDS), "")
 
 

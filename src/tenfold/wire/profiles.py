@@ -12,7 +12,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tenfold.record.entry import Usage
-from tenfold.record.message import Message, find_native_compaction
 from tenfold.wire.sdk_values import get_set_fields, render_value
 
 MADE_ID_PREFIX = "made_"
@@ -113,8 +112,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     of one role are combined), "adjacent" (one message each, right after the calls) or "anywhere" (later).
     `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
     it is "accepted". `native_compaction` says how the provider returns its own compaction: as a block in an answer or
-    as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one: see
-    `find_first_read`.
+    as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one.
 
     How its API writes things:
     `request` and `usage` name the fields of requests and reports, `unfinished` the values of response fields that say
@@ -157,15 +155,3 @@ class Profile(Struct, frozen=True, kw_only=True):
     def is_own_format(self, format: str) -> bool:
         """Whether the blocks of a native message of that format are of this wire."""
         return format == self.wire or format in self.session_formats
-
-
-def find_first_read(messages: Sequence[Message], wire: str) -> int:
-    """Finds the index of the first message that the provider of this wire is sure to read.
-
-    That is the newest message into which the provider compacted what came before, or 0 if there is none.
-    """
-    for index in range(len(messages) - 1, -1, -1):
-        found = find_native_compaction(messages[index])
-        if found is not None and found.bound_wire == wire:
-            return index
-    return 0

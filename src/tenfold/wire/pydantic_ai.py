@@ -15,9 +15,8 @@ from msgspec import Raw
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.wire import splice
-from tenfold.wire.base import DecodedPrefix, OutgoingMessage
+from tenfold.wire.base import DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire
-from tenfold.wire.marks import SummaryConfirmer, find_origin
 from tenfold.wire.profiles import Profile
 from tenfold.wire.segments import (
     Chunk,
@@ -57,38 +56,33 @@ PROFILE = Profile(
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(natives: Iterable[NativeMessage], _: DecodedPrefix, confirm: SummaryConfirmer | None) -> Iterator[Message]:
-    for native in natives:
-        yield from _decode_message(native, confirm)
-
-
-def _decode_message(message: NativeMessage, confirm: SummaryConfirmer | None) -> list[Message]:
-    native, raw_parts = message.native, splice.parse_array(message.fields.get("parts")) or ()
-    match splice.parse_string(message.fields.get("kind")):
-        case "response":
+def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+    for message in natives:
+        raw_parts = splice.parse_array(message.fields.get("parts")) or ()
+        kind = message.get_text("kind")
+        if kind == "response":
             is_unfinished = message.get_text("state") in _UNFINISHED_STATES
             parts = tuple(map(_decode_response_part, raw_parts))
-            return [Message("assistant", parts, "model", "aborted" if is_unfinished else "ok", native)]
-        case "request":
-            chunks = [_decode_request_part(part, confirm) for part in raw_parts]
-            return split_message(native, "parts", chunks or [Chunk("user", "harness", ())])
-        case other:
-            raise UnknownRole(
-                f"message {message.index} is of kind {other!r}; one of pydantic-ai is a request or a response"
-            )
+            yield Message("assistant", parts, "model", "aborted" if is_unfinished else "ok", message.native)
+        elif kind == "request":
+            chunks = [_decode_request_part(part, context) for part in raw_parts]
+            yield from split_message(message.native, "parts", chunks or [Chunk("user", "harness", ())])
+        else:
+            place = f"message {message.index} is of kind {kind!r}"
+            raise UnknownRole(f"{place}; one of pydantic-ai is a request or a response")
 
 
 def _decode_response_part(raw: Raw) -> Part:
     fields = splice.parse_object(raw) or {}
-    kind = splice.parse_string(fields.get("part_kind")) or ""
-    content = splice.parse_string(fields.get("content"))
+    kind = splice.get_text(fields, "part_kind")
+    content = splice.find_text(fields, "content")
     match kind:
         case "text" if content is not None:
             return Text(content)
         case "thinking" if content is not None:
-            return Thinking(content, splice.parse_string(fields.get("signature")) or "")
+            return Thinking(content, splice.get_text(fields, "signature"))
         case "tool-call":
-            name, call = splice.parse_string(fields.get("tool_name")), splice.parse_string(fields.get("tool_call_id"))
+            name, call = splice.find_text(fields, "tool_name"), splice.find_text(fields, "tool_call_id")
             if name is not None and call is not None:
                 return ToolCall(call, name, _decode_arguments(fields.get("args")))
     return OpaquePart(kind, bytes(raw))
@@ -101,26 +95,25 @@ def _decode_arguments(raw: Raw | None) -> str:
     return "" if raw is None or bytes(raw) == b"null" else bytes(raw).decode("utf-8", "replace")
 
 
-def _decode_request_part(raw: Raw, confirm: SummaryConfirmer | None) -> Chunk:
+def _decode_request_part(raw: Raw, context: DecodingContext) -> Chunk:
     fields = splice.parse_object(raw) or {}
-    kind = splice.parse_string(fields.get("part_kind")) or ""
-    content = splice.parse_string(fields.get("content"))
-    tool = splice.parse_string(fields.get("tool_name"))
+    kind = splice.get_text(fields, "part_kind")
+    content = splice.find_text(fields, "content")
+    tool = splice.find_text(fields, "tool_name")
     match kind:
         case "system-prompt" if content is not None:
-            return Chunk("system", find_origin("system", content, confirm), (Text(content),) if content else ())
+            return Chunk("system", context.find_origin("system", content), (Text(content),) if content else ())
         case "user-prompt" if content is not None:
             texts = (Text(content),) if content else ()
-            return Chunk("user", find_origin("user", content, confirm), texts, separate=True)
+            return Chunk("user", context.find_origin("user", content), texts, separate=True)
         case "user-prompt":
             contents = tuple(_decode_content(item) for item in splice.parse_array(fields.get("content")) or ())
             return Chunk("user", "human", contents, separate=True)
         case "tool-return" | "retry-prompt" if tool:
-            call = splice.parse_string(fields.get("tool_call_id")) or ""
-            error = kind == "retry-prompt" or splice.parse_string(fields.get("outcome")) not in (None, "success")
-            return Chunk(
-                "tool", "tool", (ToolResult(call, tool, _decode_output(fields.get("content")), is_error=error),)
-            )
+            call = splice.get_text(fields, "tool_call_id")
+            error = kind == "retry-prompt" or splice.find_text(fields, "outcome") not in (None, "success")
+            result = ToolResult(call, tool, _decode_output(fields.get("content")), is_error=error)
+            return Chunk("tool", "tool", (result,))
         case "retry-prompt" | "retry-feedback" if content is not None:
             return Chunk("user", "harness", (Text(content),))
     return Chunk("user", "harness", (OpaquePart(kind, bytes(raw)),))
@@ -141,9 +134,9 @@ def _decode_content(raw: Raw) -> ContentPart:
     if text is not None:
         return Text(text)
     fields = splice.parse_object(raw) or {}
-    kind = splice.parse_string(fields.get("kind")) or ""
-    media = splice.parse_string(fields.get("media_type")) or ""
-    url, data = splice.parse_string(fields.get("url")) or "", splice.parse_string(fields.get("data")) or ""
+    kind = splice.get_text(fields, "kind")
+    media = splice.get_text(fields, "media_type")
+    url, data = splice.get_text(fields, "url"), splice.get_text(fields, "data")
     if kind == "image-url" or (kind == "binary" and media.startswith("image/")):
         return Image(media, data, url)
     if kind == "document-url" or (kind == "binary" and data):

@@ -42,7 +42,7 @@ def detect_wire(items: Sequence[object]) -> str:
         wire = _recognize_item(fields)
         if wire:
             return wire
-        role = splice.parse_string(fields.get("role"))
+        role = splice.find_text(fields, "role")
         has_chat_role = has_chat_role or role in ("user", "assistant")
         seen.append(f"{{{', '.join(fields)}}}" + (f" with role {role!r}" if role else ""))
     if has_chat_role or not seen:
@@ -56,11 +56,11 @@ def detect_wire(items: Sequence[object]) -> str:
 def read_sign(raw: bytes) -> tuple[str, str]:
     """Returns a native message's role and the only wire it can be of: "" if unsure, "?" if it is no object."""
     fields = splice.parse_object(raw)
-    return ("", "?") if fields is None else (splice.parse_string(fields.get("role")) or "", _recognize_item(fields))
+    return ("", "?") if fields is None else (splice.get_text(fields, "role"), _recognize_item(fields))
 
 
 def _recognize_item(fields: splice.Fields) -> str:
-    role, kind = (splice.parse_string(fields.get(key)) or "" for key in ("role", "type"))
+    role, kind = (splice.get_text(fields, key) for key in ("role", "type"))
     shape = NativeShape(role, kind, fields, _collect_block_kinds(fields))
     return next((name for name, wire in WIRES.items() if wire.profile.recognize_message(shape)), "")
 
@@ -69,7 +69,7 @@ def _collect_block_kinds(fields: splice.Fields) -> frozenset[str]:
     kinds: set[str] = set()
     for raw in splice.parse_array(fields.get("content")) or ():
         block = splice.parse_object(raw) or {}
-        kind = splice.parse_string(block.get("type")) or ""
+        kind = splice.get_text(block, "type")
         if kind != "file" or "file" in block:
             kinds.add(kind)
     return frozenset(kinds)

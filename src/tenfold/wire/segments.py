@@ -7,15 +7,14 @@ native message. Decoders use the first half of this module, `encoding` the secon
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tenfold.errors import BadInput
+from tenfold.errors import BadInput, UnknownRole
 from tenfold.record.message import Document, Image, Message, NativeBytes, OpaquePart, Origin, Part, Role, Text
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix
 from tenfold.wire.splice import Fields
 
 ContentPart = Text | Image | Document | OpaquePart
@@ -52,12 +51,23 @@ class NativeMessage(Struct, frozen=True):
 
     def get_text(self, key: str) -> str:
         """Returns the text under a key, "" if there is none."""
-        return splice.parse_string(self.fields.get(key)) or ""
+        return splice.get_text(self.fields, key)
+
+    def get_role(self, roles: Mapping[str, Role], owner: str) -> Role:
+        """Returns our role for the role of the message. Raises `UnknownRole`; `owner` names such a message."""
+        name = self.get_text("role")
+        if name not in roles:
+            noun = owner.rpartition(" ")[2]
+            raise UnknownRole(f"{noun} {self.index} has role {name!r}; {owner} has one of {', '.join(roles)}")
+        return roles[name]
 
 
-def parse_list(items: Sequence[bytes], wire: str, prefix: DecodedPrefix = NO_PREFIX) -> Iterator[NativeMessage]:
-    """Parses native messages one by one. Raises `BadInput`, with its index, for one that is not a JSON object."""
-    for index, raw in enumerate(items, prefix.item_count):
+def parse_list(items: Sequence[bytes], wire: str, start: int = 0) -> Iterator[NativeMessage]:
+    """Parses native messages one by one; the first has the index `start`.
+
+    Raises `BadInput`, with its index, for one that is not a JSON object.
+    """
+    for index, raw in enumerate(items, start):
         yield NativeMessage(index, _parse_fields(raw, index), NativeBytes(wire, raw, lead=b"," if index else b""))
 
 
@@ -83,18 +93,21 @@ def decode_parts(raw: Raw | None, decode_block: Callable[[Raw], ContentPart]) ->
 
 
 def split_content(
-    message: NativeMessage, role: Role, decode_block: Callable[[Raw], Chunk], get_origin: Callable[[str], Origin]
+    message: NativeMessage, role: Role, decode_block: Callable[[Raw], Part | Chunk], get_origin: Callable[[str], Origin]
 ) -> list[Message]:
     """Turns a message with a text or an array of blocks under `content` into messages. See `split_message`.
 
-    `get_origin` returns the origin of a text.
+    A block that decodes to a part is of this role, and `get_origin` returns the origin of its text.
     """
     content = message.fields.get("content")
     text = splice.parse_string(content)
     blocks = splice.parse_array(content) if text is None else None
     if blocks is None:
         return [Message(role, (Text(text),) if text else (), get_origin(text or ""), native=message.native)]
-    chunks = [decode_block(block) for block in blocks]
+    chunks: list[Chunk] = []
+    for part in map(decode_block, blocks):
+        origin = get_origin(part.text if isinstance(part, Text) else "")
+        chunks.append(part if isinstance(part, Chunk) else Chunk(role, origin, (part,)))
     return split_message(message.native, "content", chunks or [Chunk(role, get_origin(""), ())])
 
 

@@ -102,6 +102,16 @@ def parse_string(data: bytes | Raw | None) -> str | None:
     return None if data is None else _decode_leniently(_STRING_DECODER, data)
 
 
+def find_text(fields: Fields, key: str) -> str | None:
+    """Returns the text under a key, None if there is none."""
+    return parse_string(fields.get(key))
+
+
+def get_text(fields: Fields, key: str) -> str:
+    """Returns the text under a key, "" if there is none."""
+    return parse_string(fields.get(key)) or ""
+
+
 def is_true(data: bytes | Raw | None) -> bool:
     """Whether `data` is JSON `true`."""
     return data is not None and bytes(data) == b"true"
