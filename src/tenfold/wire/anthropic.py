@@ -27,7 +27,7 @@ from tenfold.wire import splice
 from tenfold.wire.base import DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields
-from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, decode_parts, split_content
+from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "anthropic"
@@ -112,7 +112,7 @@ PROFILE = Profile(
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
     for message in natives:
         role = message.get_role(_ROLES, "an Anthropic message")
         decode_block = partial(_decode_block, role, context)

@@ -20,9 +20,9 @@ from tenfold.wire.base import (
 )
 from tenfold.wire.marks import OPENING_STUB, SummaryConfirmer, render_system_note
 from tenfold.wire.profiles import Profile
-from tenfold.wire.segments import NativeMessage, batch_messages, build_envelope, extract_blocks, parse_list
+from tenfold.wire.segments import ParsedMessage, batch_messages, build_envelope, extract_blocks, parse_list
 
-ListDecoder = Callable[[Iterable[NativeMessage], DecodingContext], Iterable[Message]]
+ListDecoder = Callable[[Iterable[ParsedMessage], DecodingContext], Iterable[Message]]
 """Decodes the native messages of a list."""
 BatchRenderer = Callable[[Sequence[OutgoingMessage]], Sequence[bytes]]
 """Renders messages that make one native message: as that message, as several items, or as none if nothing is left."""
@@ -47,9 +47,8 @@ class Wire(Struct, frozen=True):
 
         Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object.
         """
-        return list(
-            self.decode_natives(parse_list(items, self.name, prefix.item_count), DecodingContext(prefix, confirm))
-        )
+        natives = parse_list(items, self.name, prefix.item_count)
+        return list(self.decode_natives(natives, DecodingContext(prefix, confirm)))
 
     def encode(self, messages: Sequence[Message]) -> EncodedList:
         """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""

@@ -30,7 +30,7 @@ from tenfold.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
 from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
 from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
 from tenfold.wire.sdk_values import get_set_fields
-from tenfold.wire.segments import Chunk, ContentPart, NativeMessage, split_message
+from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, split_message
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
@@ -205,7 +205,7 @@ def _get_object(fields: Fields, key: str) -> Fields | None:
     return splice.parse_object(value) if value is not None else None
 
 
-def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
     pairing = _CallPairing(context.prefix)
     for message in natives:
         has_role = bytes(message.fields.get("role", b"null")) != b"null"

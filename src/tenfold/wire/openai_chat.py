@@ -39,7 +39,7 @@ from tenfold.wire.openai_content import (
     render_result_parts,
 )
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
-from tenfold.wire.segments import ContentPart, NativeMessage, decode_parts, split_content
+from tenfold.wire.segments import ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-chat"
@@ -108,7 +108,7 @@ PROFILE = Profile(
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
     for message in natives:
         fields, native = message.fields, message.native
         role = message.get_role(_ROLES, "an OpenAI Chat message")

@@ -41,7 +41,7 @@ from tenfold.wire.openai_content import (
     render_text_part,
 )
 from tenfold.wire.profiles import NativeShape, Profile, RequestFields, UsageFields, build_plain_tool
-from tenfold.wire.segments import ContentPart, NativeMessage, decode_parts, split_content
+from tenfold.wire.segments import ContentPart, ParsedMessage, decode_parts, split_content
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "openai-responses"
@@ -173,7 +173,7 @@ def _read_call_id(fields: Fields) -> str:
     return splice.find_text(fields, "call_id") or splice.get_text(fields, "id")
 
 
-def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
     answer = _AnswerItems()
     for item in natives:
         role, parts = _decode_model_item(item)
@@ -191,7 +191,7 @@ def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Itera
     yield from answer.take_messages()
 
 
-def _decode_model_item(item: NativeMessage) -> tuple[Role, tuple[Part, ...] | None]:
+def _decode_model_item(item: ParsedMessage) -> tuple[Role, tuple[Part, ...] | None]:
     """Returns the role of an item, and its parts if the model wrote it, else None."""
     fields = item.fields
     kind = item.get_text("type") or ("message" if "role" in fields else "")
@@ -248,7 +248,7 @@ def _decode_block(raw: Raw) -> ContentPart:
     return OpaquePart(kind, bytes(raw))
 
 
-def _decode_other_item(item: NativeMessage, role: Role, context: DecodingContext) -> list[Message]:
+def _decode_other_item(item: ParsedMessage, role: Role, context: DecodingContext) -> list[Message]:
     kind = item.get_text("type") or "message"
     if role == "tool":
         call_id = _read_call_id(item.fields)

@@ -21,7 +21,7 @@ from tenfold.wire.profiles import Profile
 from tenfold.wire.segments import (
     Chunk,
     ContentPart,
-    NativeMessage,
+    ParsedMessage,
     decode_parts,
     extract_blocks,
     split_message,
@@ -56,7 +56,7 @@ PROFILE = Profile(
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def _decode(natives: Iterable[NativeMessage], context: DecodingContext) -> Iterator[Message]:
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
     for message in natives:
         raw_parts = splice.parse_array(message.fields.get("parts")) or ()
         kind = message.get_text("kind")

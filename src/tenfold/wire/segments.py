@@ -37,7 +37,7 @@ class EncodingBatch(Struct, frozen=True):
     exact: bytes | None
 
 
-class NativeMessage(Struct, frozen=True):
+class ParsedMessage(Struct, frozen=True):
     """One native message of a list: its index, its fields as raw JSON, and its bytes."""
 
     index: int
@@ -62,13 +62,13 @@ class NativeMessage(Struct, frozen=True):
         return roles[name]
 
 
-def parse_list(items: Sequence[bytes], wire: str, start: int = 0) -> Iterator[NativeMessage]:
+def parse_list(items: Sequence[bytes], wire: str, start: int = 0) -> Iterator[ParsedMessage]:
     """Parses native messages one by one; the first has the index `start`.
 
     Raises `BadInput`, with its index, for one that is not a JSON object.
     """
     for index, raw in enumerate(items, start):
-        yield NativeMessage(index, _parse_fields(raw, index), NativeBytes(wire, raw, lead=b"," if index else b""))
+        yield ParsedMessage(index, _parse_fields(raw, index), NativeBytes(wire, raw, lead=b"," if index else b""))
 
 
 def _parse_fields(raw: bytes, index: int) -> Fields:
@@ -93,7 +93,7 @@ def decode_parts(raw: Raw | None, decode_block: Callable[[Raw], ContentPart]) ->
 
 
 def split_content(
-    message: NativeMessage, role: Role, decode_block: Callable[[Raw], Part | Chunk], get_origin: Callable[[str], Origin]
+    message: ParsedMessage, role: Role, decode_block: Callable[[Raw], Part | Chunk], get_origin: Callable[[str], Origin]
 ) -> list[Message]:
     """Turns a message with a text or an array of blocks under `content` into messages. See `split_message`.
 
