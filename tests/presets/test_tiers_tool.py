@@ -19,7 +19,7 @@ from tenfold.designs.tiers import (
     run_compact_command,
 )
 from tenfold.engine.drive import Answerer
-from tenfold.errors import UsageError
+from tenfold.errors import UnknownFormat, UsageError
 from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter
 from tenfold.meter.estimators import Estimator
@@ -74,7 +74,7 @@ def test_the_tool_is_called_compact_and_takes_an_optional_focus(wire: str) -> No
     assert list(parameters["properties"]) == ["focus"]
     assert parameters["properties"]["focus"]["type"] == "string"
     assert parameters["required"] == []
-    with pytest.raises(UsageError):
+    with pytest.raises(UnknownFormat):
         CompactTool(make_tool_session(100, None)).build_schema("carrier pigeon")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UnknownFormat
 from tenfold.plan.stages import ClearStage, SummarizePrefixStage
 from tenfold.recall.expand import expand
 from tenfold.recall.tools import RecallTools
@@ -177,7 +177,7 @@ def test_wrong_calls_are_answered_with_what_to_do() -> None:
     assert "there are recall_search, recall_read, recall_expand" in make_tools(session).handle("recall", {})
     assert "needs the argument 'words'" in make_tools(session).handle("recall_search", {"words": 3})
     assert "needs the argument 'entry'" in make_tools(session).handle("recall_read", {"entry": " "})
-    with pytest.raises(UsageError, match="no wire is called 'soap'"):
+    with pytest.raises(UnknownFormat, match="no wire is called 'soap'"):
         make_tools(session).build_schemas("soap")
 
 

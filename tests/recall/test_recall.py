@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tenfold.config.presets import get_preset
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, UnknownFormat
 from tenfold.formats import read_file
 from tenfold.formats.importer import import_sessions
 from tenfold.meter.counters import choose_counter
@@ -111,5 +111,5 @@ def test_schemas_are_as_each_wire_wants_them(twice: tuple[SqliteStore, Session],
     schemas = tools.build_schemas(wire)
     inner = [s["function"] if wire == "openai-chat" else s for s in schemas]
     assert [s["name"] for s in inner if isinstance(s, dict)] == [SEARCH, READ, EXPAND]
-    with pytest.raises(UsageError, match="no wire is called"):
+    with pytest.raises(UnknownFormat, match="no wire is called"):
         tools.build_schemas("klingon")

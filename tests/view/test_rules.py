@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tenfold.errors import UnknownFormat
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.view.rules import RULES, check_messages, find_violations, validate
-from tenfold.wire import PROFILES, WIRES
+from tenfold.wire import WIRES
 
 Native = dict[str, object]
 
@@ -162,13 +162,13 @@ def test_every_rule_has_a_case_that_breaks_it() -> None:
 
 
 def test_alternation_is_judged_where_a_profile_wants_it() -> None:
-    strict = replace(PROFILES["openai-chat"], consecutive_roles=False)
+    strict = replace(WIRES["openai-chat"].profile, consecutive_roles=False)
     messages = WIRES["openai-chat"].decode(
         [json.dumps(m).encode() for m in (make_user(), make_user(), make_chat_call("a", "b"))]
     )
     messages += WIRES["openai-chat"].decode([json.dumps(make_chat_result(i)).encode() for i in "ab"])
     assert [(v.rule, v.index) for v in find_violations(messages, strict)] == [("alternation", 1)]
-    assert find_violations(messages, PROFILES["openai-chat"]) == []
+    assert find_violations(messages, WIRES["openai-chat"].profile) == []
 
 
 def test_violations_say_what_is_wrong() -> None:

@@ -23,10 +23,9 @@ from tenfold.session import Session
 from tenfold.session.requests import read_usage
 from tenfold.summarize.write import SummarySettings
 from tenfold.view.fold import View
-from tenfold.wire import PROFILES, WIRES, to_json_bytes
+from tenfold.wire import WIRES, to_json_bytes
 from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.marks import extract_summary_text
-from tenfold.wire.profiles import COMPACTION_TYPES, find_first_read
 from tests.engine.making import FILLER, Telling, get_blocks, make_reply, make_result, make_user_message, open_session
 from tests.sessions import require_sessions
 from tests.wire.arrays import get_arrays_by_name
@@ -59,12 +58,21 @@ def get_compaction_message(wire: str) -> Message:
     return next(m for m in WIRES[wire].decode(make_native_list(wire)) if find_native_compaction(m) is not None)
 
 
+def find_first_read(messages: Sequence[Message], wire: str) -> int:
+    """The index of the first message that a provider is sure to read: the newest into which it compacted the rest."""
+    for index in range(len(messages) - 1, -1, -1):
+        found = find_native_compaction(messages[index])
+        if found is not None and found.bound_wire == wire:
+            return index
+    return 0
+
+
 def read_items(name: str) -> list[bytes]:
     """The items of a recorded array."""
     return [bytes(raw) for raw in msgspec.json.decode(get_arrays_by_name()[name].data, type=list[msgspec.Raw])]
 
 
-@pytest.mark.parametrize("wire", list(COMPACTION_TYPES))
+@pytest.mark.parametrize("wire", RAW)
 def test_it_is_one_part_bound_to_its_provider(wire: str) -> None:
     message = get_compaction_message(wire)
     part = find_native_compaction(message)
@@ -74,14 +82,15 @@ def test_it_is_one_part_bound_to_its_provider(wire: str) -> None:
 
 
 def test_where_it_stands_is_the_providers_way() -> None:
-    assert [PROFILES[w].native_compaction for w in PROFILES] == ["in_answer", "none", "alone", "none", "none"]
-    assert {w for w in PROFILES if PROFILES[w].native_compaction != "none"} == set(COMPACTION_TYPES)
-    assert all("native_compaction" in PROFILES[w].evidence for w in COMPACTION_TYPES)
+    profiles = [wire.profile for wire in WIRES.values()]
+    assert [p.native_compaction for p in profiles] == ["in_answer", "none", "alone", "none"]
+    assert [p.wire for p in profiles if p.compaction_types] == list(RAW)
+    assert all("native_compaction" in WIRES[w].profile.evidence for w in RAW)
     assert [type(p) for p in get_compaction_message("anthropic").parts] == [OpaquePart, Text]
     assert len(get_compaction_message("openai-responses").parts) == 1
 
 
-@pytest.mark.parametrize("wire", list(COMPACTION_TYPES))
+@pytest.mark.parametrize("wire", RAW)
 def test_the_bytes_come_back_as_they_were(wire: str) -> None:
     raws = make_native_list(wire)
     encoded = WIRES[wire].encode(WIRES[wire].decode(raws))
@@ -89,7 +98,7 @@ def test_the_bytes_come_back_as_they_were(wire: str) -> None:
     assert encoded.adjustments == ()
 
 
-@pytest.mark.parametrize("wire", list(COMPACTION_TYPES))
+@pytest.mark.parametrize("wire", RAW)
 def test_its_bytes_stay_where_its_neighbours_are_replaced(wire: str) -> None:
     messages = WIRES[wire].decode(make_native_list(wire))
     short = [m if find_native_compaction(m) is not None else msgspec.structs.replace(m, native=None) for m in messages]
@@ -101,7 +110,7 @@ def test_its_bytes_stay_where_its_neighbours_are_replaced(wire: str) -> None:
     assert not any(a.kind.endswith("dropped") for a in rendered.adjustments)
 
 
-@pytest.mark.parametrize("source", list(COMPACTION_TYPES))
+@pytest.mark.parametrize("source", RAW)
 @pytest.mark.parametrize("target", list(WIRES))
 @pytest.mark.parametrize("bare", [False, True])
 def test_another_provider_is_not_sent_it_and_that_is_named(source: str, target: str, *, bare: bool) -> None:
@@ -253,7 +262,7 @@ def compact_history(name: str, history: Sequence[Message], share: int) -> tuple[
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
-@pytest.mark.parametrize("wire", list(COMPACTION_TYPES))
+@pytest.mark.parametrize("wire", RAW)
 def test_every_preset_leaves_it_in_its_place_and_whole(name: str, wire: str) -> None:
     own = make_step(wire)
     history = [*make_talk(20), *own, *make_talk(20, 20), make_user_message("now this")]
@@ -277,7 +286,7 @@ def test_every_preset_leaves_it_in_its_place_and_whole(name: str, wire: str) -> 
     assert session.view.get_messages() == history
 
 
-@pytest.mark.parametrize("wire", list(COMPACTION_TYPES))
+@pytest.mark.parametrize("wire", RAW)
 def test_only_the_newest_of_a_provider_is_held(wire: str) -> None:
     own = make_step(wire)
     history = [*make_talk(3), *own, *make_talk(3, 3), *own, *make_talk(3, 6)]
@@ -294,7 +303,7 @@ def test_only_the_newest_of_a_provider_is_held(wire: str) -> None:
 @settings(deadline=None, max_examples=60)
 @given(
     name=st.sampled_from(sorted(POLICIES)),
-    wire=st.sampled_from(sorted(COMPACTION_TYPES)),
+    wire=st.sampled_from(sorted(RAW)),
     places=st.lists(st.integers(0, 24), min_size=1, max_size=3, unique=True),
     share=st.integers(5, 90),
     again=st.integers(20, 90),

@@ -6,12 +6,16 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from msgspec.structs import asdict
-
 from tenfold.view.rules import RULES
-from tenfold.wire import PROFILES, AdjustmentKind
+from tenfold.wire import WIRES, AdjustmentKind
 from tenfold.wire.marks import HARNESS_PATTERNS, TOOL_OUTPUT_PATTERNS
+from tenfold.wire.pydantic_ai import PROFILE
 
+PROFILES = {wire.name: wire.profile for wire in WIRES.values()} | {"pydantic-ai": PROFILE}
+RULES_OF_PROFILES = (
+    "opens_with_assistant", "consecutive_roles", "midlist_system", "has_separate_system", "results",
+    "reasoning_needs_successor", "empty_text", "empty_message", "ids_optional", "native_compaction",
+)  # fmt: skip
 PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text("utf-8")
 
 
@@ -42,8 +46,9 @@ def test_the_profiles_are_those_of_the_table() -> None:
     assert wires == list(PROFILES)
     words = {True: "yes", False: "no"}
     fields = {row[0]: row[1:] for row in table[1:] if len(row) == len(table[0])}
-    for name in set(asdict(PROFILES["gemini"])) - {"wire", "id_pattern", "evidence"}:
-        values = [asdict(PROFILES[w])[name] for w in wires]
+    assert set(fields) == set(RULES_OF_PROFILES)
+    for name in RULES_OF_PROFILES:
+        values = [getattr(profile, name) for profile in PROFILES.values()]
         assert fields[name] == [words.get(v, v) if isinstance(v, bool) else v for v in values], name
 
 
@@ -60,5 +65,5 @@ def test_every_rule_is_on_the_page() -> None:
 
 
 def test_the_example_runs() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(code, "docs/wire.md", "exec"), {})  # noqa: S102 - the page's own example

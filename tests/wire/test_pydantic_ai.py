@@ -27,10 +27,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tenfold.errors import UnknownRole
 from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
 from tenfold.wire import WIRES
-from tenfold.wire.pydantic_ai import PydanticAI
+from tenfold.wire.pydantic_ai import WIRE
 from tests.llm.loopback import Json
 
-WIRE = PydanticAI()
 PICTURE = BinaryContent(data=b"\x89PNG", media_type="image/png")
 LIST: list[ModelMessage] = [
     ModelRequest(parts=[SystemPromptPart("Be brief."), UserPromptPart("Look"), UserPromptPart(["at", PICTURE])]),

@@ -8,9 +8,8 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from tenfold.record.message import Message
 from tenfold.wire.marks import SummaryConfirmer
-from tenfold.wire.pydantic_ai import PydanticAI
+from tenfold.wire.pydantic_ai import WIRE
 
-WIRE = PydanticAI()
 MessagesByJson = Mapping[bytes, ModelMessage]
 """An agent's messages, keyed by their JSON."""
 

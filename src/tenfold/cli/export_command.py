@@ -33,10 +33,7 @@ def export(
     session: SessionArgument,
     *,
     as_: Annotated[
-        str | None,
-        typer.Option(
-            "--as", metavar="FORMAT", help="anthropic, openai-chat, openai-responses, gemini, or its own (default)."
-        ),
+        str | None, typer.Option("--as", metavar="FORMAT", help=f"{', '.join(WIRES)}, or its own (default).")
     ] = None,
     view: Annotated[
         bool, typer.Option("--view/--original", help="What the model sees now, or everything as it came.")

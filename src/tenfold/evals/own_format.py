@@ -23,7 +23,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite import SqliteStore
 from tenfold.view import rules
-from tenfold.wire import PROFILES, WIRE_BY_FORMAT, WIRES
+from tenfold.wire import WIRES
 
 STRICTEST_WIRES = ("anthropic", "gemini")
 """The wires whose providers reject most: a user must open the list, and system messages must come first."""
@@ -81,7 +81,7 @@ def find_own_failures(source: Sequence[Message], view: Sequence[Message]) -> lis
     """Returns every gate that the view fails more often than its source does."""
     family = _find_wire(source)
     found = [*_check_thinking(source, view), *_check_signatures(source, view, family)]
-    for wire in dict.fromkeys((*STRICTEST_WIRES, *([family] if family in PROFILES else ()))):
+    for wire in dict.fromkeys((*STRICTEST_WIRES, *([family] if family in WIRES else ()))):
         found += find_refusals(source, [item.raw for item in WIRES[wire].encode(view).items], wire)
     return found
 
@@ -106,7 +106,7 @@ def find_refusals(source: Sequence[Message], sent: Sequence[bytes], wire: str) -
 
 def _find_wire(messages: Sequence[Message]) -> str:
     form = next((m.native.format for m in messages if m.native is not None), "")
-    return WIRE_BY_FORMAT.get(form, form)
+    return next((name for name, wire in WIRES.items() if wire.profile.is_own_format(form)), form)
 
 
 # -- thinking ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tenfold.text.excerpts import clip, flatten, normalize_key, strip_escapes, t
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact
 from tenfold.view.units import NO_RESULT
+from tenfold.wire.marks import ERROR_FLAG
 
 MAX_ERROR_LINES = 6
 """Most error lines kept of one tool result."""
@@ -23,8 +24,6 @@ _EXIT_CODE = re.compile(
     r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b|\bexit[=:] ?(-?\d{1,5})\s*\Z",
     re.IGNORECASE,
 )
-_ERROR_FLAG = "[tool error]\n"
-"""Marks a failed call in the chat format, which has no field for it."""
 _REFUSAL_MARKS = (
     "the user doesn't want",
     "request interrupted",
@@ -153,8 +152,8 @@ def find_exit_code(text: str) -> int | None:
 
 def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int) -> ToolOutcome:
     """Judges a tool's output. `is_error` says that the message format itself marked the result as an error."""
-    is_error = is_error or text.startswith(_ERROR_FLAG)
-    text = text.removeprefix(_ERROR_FLAG)
+    is_error = is_error or text.startswith(ERROR_FLAG)
+    text = text.removeprefix(ERROR_FLAG)
     head = text[:200].lower()
     if any(mark in head for mark in _REFUSAL_MARKS):
         return ToolOutcome(ok=False, note="stopped by the user")

@@ -25,11 +25,10 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_to
 from tenfold.record.entry import MessageEntry, Usage
 from tenfold.record.message import Message, NativeBytes, Origin, get_text
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRE_BY_FORMAT
 from tenfold.wire.splice import find_span
 
 FORMAT = "claude-code"
-_WIRE = WIRE_BY_FORMAT[FORMAT]
+_WIRE = "anthropic"
 _LINK_FIELDS = LinkFields("uuid", "parentUuid", 36)
 _MESSAGE_TYPES = ("user", "assistant")
 _OUTPUT_PREFIXES = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")

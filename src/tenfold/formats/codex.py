@@ -25,11 +25,10 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_to
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, NativeBytes, Text, get_tool_result
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRE_BY_FORMAT
 from tenfold.wire.splice import find_span
 
 FORMAT = "codex"
-_WIRE = WIRE_BY_FORMAT[FORMAT]
+_WIRE = "openai-responses"
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _ITEM_TYPES = (
     "message",

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.message import Message, NativeBytes
-from tenfold.wire import PROFILES, count_items, get_wire
+from tenfold.wire import WIRES, count_items, get_wire
 
 
 class DecodedMessage(Struct, frozen=True):
@@ -66,6 +66,6 @@ def encode_messages(wire: str, messages: Sequence[Message]) -> list[bytes]:
     System messages become user messages if the wire format keeps them outside the list. Messages that the wire format
     would add at the beginning of a list are left out.
     """
-    is_folded = PROFILES[wire].system_apart
+    is_folded = WIRES[wire].profile.has_separate_system
     plain = [replace(m, native=None, role="user" if is_folded and m.role == "system" else m.role) for m in messages]
     return [item.raw for item in get_wire(wire).encode(plain).items if item.indices]

@@ -48,7 +48,7 @@ def _has_records(shape: FileShape) -> bool:
     return "sessionId" in shape.members and "messages" in shape.members and "projectHash" in shape.members
 
 
-_CONTENTS_FORMAT = MessageListFormat(FORMAT, _has_contents)
+_CONTENTS_FORMAT = MessageListFormat(FORMAT, "gemini", _has_contents)
 
 
 class GeminiCli(SessionFormat):

@@ -23,8 +23,7 @@ from tenfold.formats.session_draft import SessionDraft, build_sessions, parse_to
 from tenfold.record.entry import Usage
 from tenfold.record.message import NativeBytes
 from tenfold.store.base import SessionInfo
-from tenfold.wire import WIRE_BY_FORMAT
-from tenfold.wire.openai_responses import NAME as RESPONSES
+from tenfold.wire import WIRES
 
 LIST_KEYS = ("messages", "contents", "history", "input")
 ShapeTest = Callable[[FileShape], bool]
@@ -38,11 +37,11 @@ def find_messages(shape: FileShape) -> Sequence[Any]:
 
 
 class MessageListFormat(SessionFormat):
-    """A list of messages in the wire format of the session format `name`. `shape_test` recognizes its files."""
+    """A list of messages in one wire format. `shape_test` recognizes the files of this format."""
 
-    def __init__(self, name: str, shape_test: ShapeTest) -> None:
+    def __init__(self, name: str, wire: str, shape_test: ShapeTest) -> None:
         self.name = name
-        self._wire = WIRE_BY_FORMAT.get(name, name)
+        self._wire = wire
         self._shape_test = shape_test
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
@@ -122,9 +121,9 @@ class MessageListFormat(SessionFormat):
 
 
 def _get_id(value: Mapping[str, Any], wire: str) -> str:
-    """Returns the id of a message, or "". Responses items may repeat their ids, so those are ignored."""
+    """Returns the id of a message, or "". The items of a split answer may repeat their ids, so those are ignored."""
     message_id = value.get("id")
-    return message_id if isinstance(message_id, str) and wire != RESPONSES else ""
+    return message_id if isinstance(message_id, str) and not WIRES[wire].profile.splits_answers else ""
 
 
 def _parse_usage(value: Mapping[str, Any]) -> Usage | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -40,11 +40,12 @@ class _PlainListFormat(MessageListFormat):
     """A plain list of messages in one wire format, in a file that is not in the format of any tool."""
 
     def __init__(self, wire: str) -> None:
-        super().__init__(wire, self._is_this_wire)
+        super().__init__(wire, wire, self._is_this_wire)
 
     def can_read(self, head: bytes, name: str) -> bool:
         """Looks for messages of this wire format in a file that is not in the format of any tool."""
-        return not any(reader.can_read(head, name) for reader in _TOOL_FORMATS) and super().can_read(head, name)
+        others = (reader for reader in FORMATS.values() if not isinstance(reader, _PlainListFormat))
+        return not any(reader.can_read(head, name) for reader in others) and super().can_read(head, name)
 
     def _is_this_wire(self, shape: FileShape) -> bool:
         objects = [v for v in find_messages(shape) if isinstance(v, dict)]
@@ -56,20 +57,20 @@ class _PlainListFormat(MessageListFormat):
             return False
 
 
-_TOOL_FORMATS: tuple[SessionFormat, ...] = (
+_ALL_FORMATS: tuple[SessionFormat, ...] = (
     Pi(),
     ClaudeCode(),
     Codex(),
     SweAgent(),
     Tau2(),
     OpenHandsEvents(),
-    MessageListFormat("openhands-requests", _is_request_log),
+    MessageListFormat("openhands-requests", "openai-chat", _is_request_log),
     GeminiCli(),
-    MessageListFormat("cline", _is_cline),
+    MessageListFormat("cline", "anthropic", _is_cline),
+    *map(_PlainListFormat, WIRES),
 )
-_ALL_FORMATS: tuple[SessionFormat, ...] = (*_TOOL_FORMATS, *map(_PlainListFormat, WIRES))
-FORMATS: Mapping[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}
-"""Every session format by its name. The formats of tools come before the plain lists of messages."""
+FORMATS: dict[str, SessionFormat] = {reader.name: reader for reader in _ALL_FORMATS}
+"""Every session format by its name. A format of your own is added here: see docs/formats/adding.md."""
 
 
 def get_format(name: str) -> SessionFormat:
@@ -104,7 +105,7 @@ def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged
 
 def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> list[ParsedSession]:
     name = Path(file).name
-    recognized = next((r for r in _ALL_FORMATS if r.can_read(data, name)), None)
+    recognized = next((r for r in FORMATS.values() if r.can_read(data, name)), None)
     if format is None:
         if recognized is None:
             raise UnknownFormat(_explain_unknown(data, file))

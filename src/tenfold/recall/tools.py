@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError
 from tenfold.recall.expand import ExpandedMessage, expand
 from tenfold.recall.search import search_store
 from tenfold.record.message import get_text, get_tool_calls
 from tenfold.store.base import Store
+from tenfold.wire import DEFAULT_WIRE, get_wire
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
@@ -39,26 +40,16 @@ class RecallTools:
         """Returns what each tool is for, by its name."""
         return {name: description for name, (_, description, _) in _DESCRIPTIONS.items()}
 
-    def build_schemas(self, wire: str = "openai-chat") -> list[dict[str, object]]:
-        """Builds the tool definitions for a request of that wire. Raises `UsageError` for an unknown wire."""
+    def build_schemas(self, wire: str = DEFAULT_WIRE) -> list[dict[str, object]]:
+        """Builds the tool definitions for a request of that wire. Raises `UnknownFormat` for an unknown wire."""
+        build_tool = get_wire(wire).profile.build_tool
         out: list[dict[str, object]] = []
         for name, (key, description, meaning) in _DESCRIPTIONS.items():
             properties = {key: {"type": "string", "description": meaning}}
             if name != SEARCH:
                 properties["part"] = {"type": "integer", "description": PART_DESCRIPTION}
             schema: dict[str, object] = {"type": "object", "properties": properties, "required": [key]}
-            match wire:
-                case "openai-chat":
-                    function = {"name": name, "description": description, "parameters": schema}
-                    out.append({"type": "function", "function": function})
-                case "openai-responses":
-                    out.append({"type": "function", "name": name, "description": description, "parameters": schema})
-                case "anthropic":
-                    out.append({"name": name, "description": description, "input_schema": schema})
-                case "gemini":
-                    out.append({"name": name, "description": description, "parameters": schema})
-                case _:
-                    raise UsageError(f"no wire is called {wire!r}: anthropic, openai-chat, openai-responses or gemini")
+            out.append(build_tool(name, description, schema))
         return out
 
     def handle(self, name: str, arguments: Mapping[str, object]) -> str:

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.config.policy import CheckPoint
-from tenfold.errors import UsageError
 from tenfold.record.block import Block
 from tenfold.record.entry import Pin, Usage, get_message
 from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
@@ -24,16 +23,10 @@ from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import find_violations
 from tenfold.view.units import VisibleMessage, get_step_messages, is_visible
-from tenfold.wire import (
-    PROFILES,
-    DecodedHistory,
-    EncodedList,
-    SummaryConfirmer,
-    WireChooser,
-    detect_wire,
-    find_summary_mark,
-)
+from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, find_summary_mark, get_wire
 from tenfold.wire.fingerprint import fingerprint_message
+from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
+from tenfold.wire.sdk_values import get_set_fields
 
 Key = tuple[int, int, int]
 KeyLookup = Callable[[int, Message], bytes]
@@ -142,7 +135,7 @@ def _match_prompts(messages: Sequence[Message], path: Path, get_key: KeyLookup) 
 
 def can_send_unchanged(messages: Sequence[Message], view: View, wire: str) -> bool:
     """Whether a whole history can be sent unchanged: nothing is compacted, and the provider accepts all of it."""
-    return not view.state.live_blocks and not find_violations(messages, PROFILES[wire])
+    return not view.state.live_blocks and not find_violations(messages, get_wire(wire).profile)
 
 
 def find_next_message(path: Path, position: int) -> int | None:
@@ -247,15 +240,6 @@ def find_check_point(path: Path) -> CheckPoint:
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
-_WIRE_BY_FIELD = {"messages": "", "input": "openai-responses", "contents": "gemini"}
-"""The fields that hold the conversation of a request, and the wire that each implies, "" if it is open."""
-_NON_ANTHROPIC_ROLES = frozenset({"system", "developer", "tool"})
-"""Roles that no Anthropic message has."""
-_OVERHEAD_FIELDS = ("system", "instructions", "tools", "systemInstruction", "system_instruction")
-_OUTPUT_FIELDS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-_SETTINGS_FIELDS = ("config", "generationConfig", "generation_config")
-"""The fields of a Gemini request that hold what other providers have at the top level."""
-
 
 class HostRequest(Struct, frozen=True):
     """The parts of a provider's request (its keyword arguments as a mapping) that matter to a session.
@@ -293,59 +277,24 @@ def read_request(
     `DecodedHistory.decode_next`. Raises `UsageError` if the request does not hold the whole conversation, and
     `BadInput` for items of no known format.
     """
-    field = next((f for f in _WIRE_BY_FIELD if f in request), "")
-    if not field:
-        names = ", ".join(request)
-        raise UsageError(
-            f"a request holds its conversation under one of {', '.join(_WIRE_BY_FIELD)}; this one has {names}"
-        )
-    for partial in ("previous_response_id", "conversation"):
-        if request.get(partial):
-            raise UsageError(f"a request with {partial} holds only what is new: send the whole list in {field!r}")
+    field = find_list_field(request)
     value = request[field]
-    if isinstance(value, str) and (wire or field != "messages"):
-        content = {"parts": [{"text": value}]} if "gemini" in (wire, _WIRE_BY_FIELD[field]) else {"content": value}
-        value = [{"role": "user", **content}]
+    known_wire = wire or find_only_wire(field)
+    if isinstance(value, str) and known_wire:
+        value = [get_wire(known_wire).profile.build_user_message(value)]
     items = value if type(value) is list else list(value)
-    choice = wire or _WIRE_BY_FIELD[field] or _choose_wire(request, items)
+    choice = known_wire or choose_wire(request, field, items)
     resent = (previous or DecodedHistory()).decode_next(items, choice, confirm=confirm, thorough=thorough)
-    settings = next((found for s in _SETTINGS_FIELDS if (found := _get_set_fields(request.get(s))) is not None), {})
-    merged: Mapping[str, Any] = {**settings, **request}
+    fields = get_wire(resent.wire).profile.request
     return HostRequest(
         resent.wire,
         field,
         items,
         resent,
-        overhead_texts=tuple(_to_text(merged[key]) for key in _OVERHEAD_FIELDS if merged.get(key)),
-        output_reserve=next((n for key in _OUTPUT_FIELDS if isinstance(n := merged.get(key), int)), 0),
+        overhead_texts=fields.read_overhead(request),
+        output_reserve=fields.read_output_limit(request),
         model=str(request.get("model") or ""),
     )
-
-
-def _choose_wire(request: Mapping[str, Any], items: Sequence[Any]) -> str | WireChooser:
-    """Returns the wire of a list of messages, or a function that chooses it by their roles."""
-    if "system" in request or "anthropic_version" in request:
-        return "anthropic"
-    claude = "claude" in str(request.get("model") or "")
-
-    def choose(roles: Sequence[str], wires: Sequence[str]) -> str:
-        wire = next(filter(None, wires), "")
-        if claude and not wire and _NON_ANTHROPIC_ROLES.isdisjoint(roles):
-            return "anthropic"
-        if wire == "?" or not (wire or "user" in roles or "assistant" in roles):
-            return detect_wire(items)  # raises an error that says what was seen
-        return wire or "openai-chat"
-
-    return choose
-
-
-def _to_text(value: Any) -> str:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
-    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_to_plain).decode()
-
-
-def _to_plain(value: Any) -> Any:  # noqa: ANN401 - the same
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json", exclude_unset=True) if dump is not None else str(value)
 
 
 def refresh_messages(shown: Iterable[VisibleMessage], host_list: HostList) -> list[Message]:
@@ -399,98 +348,25 @@ def with_messages(
     ]
     new_items = restore_objects(encoded, [items[at] for at in visible], [resent.raws[at] for at in visible])
     out = {**request, host_request.field: value if isinstance(value, str) and new_items == items else new_items}
-    if encoded.system and host_request.wire == "anthropic":
-        system_blocks = [{"type": "text", "text": text} for text in encoded.system]
-        existing = request.get("system") or []
-        out["system"] = [
-            *([{"type": "text", "text": existing}] if isinstance(existing, str) else existing),
-            *system_blocks,
-        ]
-    if encoded.system and host_request.wire == "gemini":
-        out = _with_instruction(out, encoded.system)
-    return out
-
-
-def _with_instruction(request: dict[str, Any], system_texts: Sequence[str]) -> dict[str, Any]:
-    """Adds our system texts after those of a Gemini request: in `config` if it has one, as calls of the SDK do."""
-    config = request.get("config")
-    settings = _get_set_fields(config)
-    if settings is None:
-        key = "system_instruction" if "system_instruction" in request else "systemInstruction"
-        return {**request, key: _append_instruction(request.get(key), system_texts)}
-    key = "systemInstruction" if "systemInstruction" in settings else "system_instruction"
-    copy = getattr(config, "model_copy", None)
-    if copy is not None:
-        return {**request, "config": copy(update={key: _append_instruction(getattr(config, key), system_texts)})}
-    return {**request, "config": {**settings, key: _append_instruction(settings.get(key), system_texts)}}
-
-
-def _append_instruction(instruction: Any, system_texts: Sequence[str]) -> Any:  # noqa: ANN401 - a provider's JSON, or its SDK's object
-    """Appends our texts to a Gemini system instruction, in the form that it has."""
-    if not instruction:
-        return {"parts": [{"text": text} for text in system_texts]}
-    if isinstance(instruction, str):
-        return "\n\n".join((instruction, *system_texts))
-    if isinstance(instruction, Mapping):
-        return {**instruction, "parts": [*instruction.get("parts", ()), *({"text": text} for text in system_texts)]}
-    parts = (
-        instruction if isinstance(instruction, list | tuple) else getattr(instruction, "parts", None) or [instruction]
-    )
-    return [*parts, *system_texts]
-
-
-def _get_set_fields(settings: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the same
-    """Returns a mapping as it is, or the fields that were set on an SDK object. None for anything else."""
-    dump = getattr(settings, "model_dump", None)
-    fields = dump(exclude_unset=True) if dump is not None else settings
-    return fields if isinstance(fields, Mapping) else None
+    add_system = get_wire(host_request.wire).profile.add_system
+    return add_system(out, encoded.system) if encoded.system and add_system is not None else out
 
 
 # -- what a response took ----------------------------------------------------------------------------------------------
 
 
-def read_usage(report: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 - a provider's JSON, or its SDK's object
+def read_usage(response: Any, *, model: str = "") -> Usage | None:  # noqa: ANN401 - a provider's JSON, or its SDK's object
     """Reads the usage from a response or usage mapping of any wire. None if it is partial, failed or has no prompt.
 
     `prompt` counts the whole prompt, including what was read from and written to a cache.
     """
-    fields = report if isinstance(report, Mapping) else _to_mapping(report)
-    if fields is None or fields.get("error") or fields.get("status") in ("failed", "cancelled", "in_progress"):
+    fields = get_set_fields(response)
+    if fields is None or fields.get("error"):
         return None
-    if fields.get("object") == "response.compaction":  # the cost of compacting, not of a request with this view
+    profiles = [wire.profile for wire in WIRES.values()]
+    if any(fields.get(name) in values for profile in profiles for name, values in profile.unfinished.items()):
         return None
-    for name in ("usage", "usageMetadata", "usage_metadata"):
-        if name in fields:
-            inner = fields[name]
-            fields = inner if isinstance(inner, Mapping) else _to_mapping(inner) or {}
-            break
-
-    def find_number(*names: str) -> int:
-        return next((n for name in names if isinstance(n := fields.get(name), int) and n > 0), 0)
-
-    detail_fields = [fields.get(k) for k in ("prompt_tokens_details", "input_tokens_details")]
-    details: Mapping[str, Any] = next((d for d in detail_fields if isinstance(d, Mapping)), {})
-    cache_read = find_number("cache_read_input_tokens", "cachedContentTokenCount", "cached_content_token_count")
-    cache_write = find_number("cache_creation_input_tokens")
-    prompt = find_number("prompt_tokens", "promptTokenCount", "prompt_token_count")
-    prompt += find_number("toolUsePromptTokenCount", "tool_use_prompt_token_count") if prompt else 0
-    if not prompt:
-        prompt = find_number("input_tokens")
-        if not details:  # Anthropic counts what came from the cache separately
-            prompt += find_number("cache_read_input_tokens") + cache_write
-    if prompt <= 0:
-        return None
-    cached_tokens = details.get("cached_tokens")
-    return Usage(
-        prompt,
-        find_number("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count"),
-        cache_read=cached_tokens if isinstance(cached_tokens, int) else cache_read,
-        cache_write=cache_write,
-        model=model,
-    )
-
-
-def _to_mapping(value: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - the same
-    dump = getattr(value, "model_dump", None)
-    fields = dump(mode="json") if dump is not None else None
-    return fields if isinstance(fields, Mapping) else None
+    usage_fields = [usage for profile in profiles for usage in profile.usage]
+    holder = next((usage.holder for usage in usage_fields if usage.holder in fields), "")
+    report = (get_set_fields(fields[holder]) or {}) if holder else fields
+    return next((found for usage in usage_fields if (found := usage.read(report, model)) is not None), None)

@@ -25,7 +25,7 @@ from tenfold.session.log_cursor import SessionAddress, Stamps
 from tenfold.session.requests import can_send_unchanged, restore_objects
 from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
-from tenfold.wire import WIRES, EncodedList, detect_wire, to_json_bytes
+from tenfold.wire import WIRES, EncodedList, detect_wire, render_value, to_json_bytes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,7 +81,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     """
     _validate_arguments(model, policy, recall, summarizer)
     items = [to_json_bytes(m) for m in messages]
-    wire = format or (detect_wire(items) if items else "openai-chat")
+    wire = format or detect_wire(items)
     if wire not in WIRES:
         raise UsageError(f"no format is called {wire!r}; there are {', '.join(WIRES)}")
     counter = choose_counter(model).counter
@@ -96,7 +96,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     session = Session.create(address, chosen, model=model or "", answerer=answerer, stamps=stamps)
     decoded = WIRES[wire].decode(items, confirm=_is_own_summary)
     session.append(*decoded)
-    floor = sum(chosen.counter.count([_to_text(t) for t in (system, tools) if t is not None]))
+    floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
     call = msgspec.structs.replace(
         session.build_call(to=to, window=window or (find_window(model) if model else None), floor=floor),
         output_reserve=output_reserve,
@@ -150,12 +150,3 @@ def _is_own_summary(_block: str, _hash: str) -> bool:
     write the user's words as well. Tool results are never examined for marks.
     """
     return True
-
-
-def _to_text(value: ProviderMessage) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_to_plain).decode()
-
-
-def _to_plain(value: ProviderMessage) -> ProviderMessage:
-    dump = getattr(value, "model_dump", None)
-    return dump(mode="json", exclude_unset=True) if dump is not None else str(value)

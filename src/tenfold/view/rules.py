@@ -21,7 +21,7 @@ from tenfold.record.message import (
     get_tool_result,
     has_item_references,
 )
-from tenfold.wire import PROFILES, Profile, count_items, get_wire, to_json_bytes
+from tenfold.wire import Profile, count_items, get_wire, to_json_bytes
 
 
 class Violation(Struct, frozen=True):
@@ -235,7 +235,7 @@ def validate(messages: Sequence[object], wire: str) -> list[Violation]:
     """
     decoded = get_wire(wire).decode([to_json_bytes(m) for m in messages])
     places = _find_source_indexes(decoded)
-    return [Violation(v.rule, places[v.index], v.problem) for v in find_violations(decoded, PROFILES[wire])]
+    return [Violation(v.rule, places[v.index], v.problem) for v in find_violations(decoded, get_wire(wire).profile)]
 
 
 def check_messages(messages: Sequence[Message], wire: str) -> list[Violation]:

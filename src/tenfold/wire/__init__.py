@@ -1,15 +1,16 @@
 """Turns provider JSON into our messages and back, byte for byte where nothing was replaced.
 
-`WIRES[name]` has `decode` and `encode` for a list of native messages; `decode_bytes` and `encode_bytes` do the same for
-a whole JSON array. Every loss or insertion of an encoding is a named `Adjustment`. This package imports `record` and
-`errors`, and sends nothing anywhere.
+`WIRES[name]` has `decode` and `encode` for a list of native messages, and the `profile` of its provider.
+`decode_bytes` and `encode_bytes` do the same for a whole JSON array. Every loss or insertion of an encoding is a named
+`Adjustment`. This package imports `record` and `errors`, and sends nothing anywhere.
 """
 
 from __future__ import annotations
 
-from tenfold.wire.base import Adjustment, AdjustmentKind, EncodedItem, EncodedList, Wire
-from tenfold.wire.container import WIRES, count_items, decode_bytes, detect_wire, encode_bytes, get_wire, to_json_bytes
-from tenfold.wire.decoded_history import DecodedHistory, WireChooser
+from tenfold.wire.base import Adjustment, AdjustmentKind, EncodedItem, EncodedList
+from tenfold.wire.container import count_items, decode_bytes, encode_bytes
+from tenfold.wire.decoded_history import DecodedHistory
+from tenfold.wire.encoding import Wire
 from tenfold.wire.marks import (
     SummaryConfirmer,
     SummaryMark,
@@ -20,12 +21,13 @@ from tenfold.wire.marks import (
     render_summary,
 )
 from tenfold.wire.openai_responses import can_take_text
-from tenfold.wire.profiles import PROFILES, WIRE_BY_FORMAT, Profile
+from tenfold.wire.profiles import Profile
+from tenfold.wire.registry import DEFAULT_WIRE, WIRES, detect_wire, get_wire
+from tenfold.wire.sdk_values import render_value, to_json_bytes
 
 __all__ = [
-    "PROFILES",
+    "DEFAULT_WIRE",
     "WIRES",
-    "WIRE_BY_FORMAT",
     "Adjustment",
     "AdjustmentKind",
     "DecodedHistory",
@@ -35,7 +37,6 @@ __all__ = [
     "SummaryConfirmer",
     "SummaryMark",
     "Wire",
-    "WireChooser",
     "can_take_text",
     "count_items",
     "decode_bytes",
@@ -47,5 +48,6 @@ __all__ = [
     "get_wire",
     "hash_summary",
     "render_summary",
+    "render_value",
     "to_json_bytes",
 ]

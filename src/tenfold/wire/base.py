@@ -1,6 +1,7 @@
-"""What all wires share: the `Wire` protocol and the result of an encoding, with a list of what had to change.
+"""What all wires share: the result of an encoding, with a list of what had to change, and what leads to it.
 
-Each encoding has one `Ledger`, which records the Adjustments and keeps the ids of tool calls consistent.
+Each encoding has one `Ledger`, which records the Adjustments and keeps the ids of tool calls consistent. A renderer
+sees it through the `OutgoingMessage` that it renders.
 """
 
 from __future__ import annotations
@@ -9,23 +10,31 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, takewhile
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.message import (
+    Document,
+    Image,
     Message,
+    NativeBytes,
     OpaquePart,
+    Origin,
     Part,
+    Role,
+    Thinking,
     ToolCall,
+    ToolResult,
     get_tool_calls,
     get_tool_result,
     has_item_references,
 )
 from tenfold.wire import splice
-from tenfold.wire.marks import SummaryConfirmer
-from tenfold.wire.profiles import MADE_ID_PREFIX, PROFILES, WIRE_BY_FORMAT, Profile
+from tenfold.wire.marks import SummaryConfirmer, find_origin
+from tenfold.wire.media import inline_document, render_placeholder
+from tenfold.wire.profiles import MADE_ID_PREFIX, Profile
 
 AdjustmentKind = Literal[
     "opening_stub",
@@ -96,57 +105,42 @@ NO_PREFIX = DecodedPrefix()
 """The prefix of a list that is decoded from its beginning."""
 
 
-class ToolNames:
-    """The names of the tools, by call id, of all calls decoded so far. If calls share an id, the newest counts."""
+class DecodingContext:
+    """What a decoder knows besides the message at hand: the beginning of the list, and the tool calls so far."""
 
-    def __init__(self, prefix: DecodedPrefix = NO_PREFIX) -> None:
-        self._prefix = prefix
+    def __init__(self, prefix: DecodedPrefix, confirm: SummaryConfirmer | None) -> None:
+        self.prefix, self._confirm = prefix, confirm
         self._name_by_call: dict[str, str | None] = {}
+
+    def find_origin(self, role: Role, text: str = "") -> Origin:
+        """Finds the origin of a text in a message of that role."""
+        return find_origin(role, text, self._confirm)
 
     def add_calls(self, parts: Iterable[Part]) -> None:
         """Adds the tool calls among these parts."""
         self._name_by_call.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
 
-    def get_name(self, call_id: str) -> str | None:
-        """Returns the name of the tool that was called, None if there was no such call."""
+    def find_tool_name(self, call_id: str) -> str | None:
+        """Finds the name of the tool that was called, None if there was no such call. The newest call counts."""
         if call_id not in self._name_by_call:
-            calls = (c for m in self._prefix.iterate_backwards() for c in reversed(get_tool_calls(m)))
+            calls = (c for m in self.prefix.iterate_backwards() for c in reversed(get_tool_calls(m)))
             self._name_by_call[call_id] = next((c.name for c in calls if c.id == call_id), None)
         return self._name_by_call[call_id]
 
 
-class Wire(Protocol):
-    """One provider's message format. Get one from `WIRES`."""
-
-    name: str
-
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """Decodes native messages, each as JSON bytes. `prefix` is the beginning of the list if it was decoded earlier.
-
-        Raises `UnknownRole`, and `BadInput` for an item that is not a JSON object.
-        """
-        ...
-
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """Encodes messages: untouched ones byte for byte, the others rendered from their parts."""
-        ...
-
-
 class Ledger:
-    """Collects the Adjustments of one encoding, and maps call ids to ids that the wire accepts."""
+    """What an encoding of a list keeps track of: its Adjustments, and the ids under which calls are sent."""
 
-    def __init__(self, wire: str, messages: Sequence[Message]) -> None:
-        self.profile: Profile = PROFILES[wire]
-        self.wire = wire
+    def __init__(self, profile: Profile, messages: Sequence[Message]) -> None:
+        self.profile = profile
         self.adjustments: list[Adjustment] = []
+        self.message_by_call = {c.id: m for m in messages for c in get_tool_calls(m)}
+        self.sent_ids: set[str] = set()
         self._unanswered_ids: dict[str, list[str]] = {}
         self._latest_ids: dict[str, str] = {}
-        self._used_ids: set[str] = set()
-        formats = (WIRE_BY_FORMAT.get(m.native.format, m.native.format) for m in messages if m.native is not None)
-        self._source_wire = next(formats, "")
-        self._tool_names = {c.id: c.name for m in messages for c in get_tool_calls(m)}
+        source_format = next((m.native.format for m in messages if m.native is not None), "")
+        self.is_source_own = profile.is_own_format(source_format)
+        self._is_source_foreign = bool(source_format) and not self.is_source_own
 
     def note(self, kind: AdjustmentKind, index: int, note: str) -> None:
         """Records one loss or insertion."""
@@ -158,18 +152,8 @@ class Ledger:
         A message without native bytes was made by us. It counts as one of the wire that the list came from.
         """
         if message.native is None:
-            return self._source_wire not in ("", self.wire)
-        return WIRE_BY_FORMAT.get(message.native.format, message.native.format) != self.wire
-
-    def should_drop(self, part: OpaquePart, index: int, *, foreign: bool) -> bool:
-        """Whether a part is another provider's and left out, which is recorded. `foreign`: its message is another's."""
-        if part.bound_wire and part.bound_wire != self.wire:
-            self.note("compaction_dropped", index, f"only {part.bound_wire} can read what it compacted into this part")
-        elif foreign and not part.bound_wire:
-            self.note("opaque_dropped", index, f"a {part.kind or 'nameless'} part of another format")
-        else:
-            return False
-        return True
+            return self._is_source_foreign
+        return not self.profile.is_own_format(message.native.format)
 
     def add_missing_calls(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Adds the calls of tool results whose call the message list of another provider only refers to."""
@@ -181,61 +165,118 @@ class Ledger:
             call_ids = {c.id for c in get_tool_calls(messages[index])}
             results = takewhile(bool, map(get_tool_result, islice(messages, index + 1, None)))
             missing_calls = [
-                ToolCall(r.call_id, self.get_tool_name(r.call_id, r.name))
-                for r in results
-                if r and r.call_id not in call_ids
+                ToolCall(r.call_id, self.find_tool_name(r)) for r in results if r and r.call_id not in call_ids
             ]
             if missing_calls:
                 self.note("call_made", index, f"{len(missing_calls)} calls that are only named, sent without arguments")
                 out[index] = replace(messages[index], parts=(*messages[index].parts, *missing_calls))
         return out
 
+    def find_tool_name(self, result: ToolResult) -> str:
+        """Finds a result's tool name: its own, else that of its call, else "tool", since some wires need one."""
+        message = self.message_by_call.get(result.call_id)
+        calls = get_tool_calls(message) if message is not None and not result.name else ()
+        return result.name or next((call.name for call in reversed(calls) if call.id == result.call_id), "") or "tool"
+
     def register_message(self, message: Message) -> None:
         """Records the ids of the calls and of the result of a message that is sent as it came."""
         for call in get_tool_calls(message):
-            self._register_id(call.id, call.id)
+            self.register_id(call.id, call.id)
         result = get_tool_result(message)
         if result is not None:
-            self.assign_result_id(result.call_id)
+            self.assign_result_id(result)
 
-    def assign_call_id(self, call: ToolCall, index: int) -> str:
-        """Returns the id to send for a rendered call, "" if the wire needs none and the native call had none.
-
-        If the list came from the same wire, ids stay as they are, since results that are sent untouched refer to them.
-        """
-        original_id = call.id
-        if self.profile.ids_optional and (not original_id or original_id.startswith(MADE_ID_PREFIX)):
-            return ""
-        is_valid = re.fullmatch(self.profile.id_pattern, original_id) is not None and original_id not in self._used_ids
-        if is_valid or self._source_wire == self.wire:
-            if original_id.startswith(MADE_ID_PREFIX):
-                self.note("id_made", index, f"the call of {call.name} had no id; it is sent as {original_id}")
-            sent_id = original_id
-        else:
-            digest = hashlib.sha256(f"{original_id}\0{len(self._used_ids)}".encode("utf-8", "replace")).hexdigest()
-            sent_id = f"call_{digest[:24]}"
-            kind: AdjustmentKind = "id_changed" if original_id else "id_made"
-            self.note(kind, index, f"call id {original_id!r} of {call.name} is sent as {sent_id}")
-        self._register_id(original_id, sent_id)
-        return sent_id
-
-    def _register_id(self, original_id: str, sent_id: str) -> None:
+    def register_id(self, original_id: str, sent_id: str) -> None:
+        """Records the id under which a call is sent."""
         self._unanswered_ids.setdefault(original_id, []).append(sent_id)
-        self._used_ids.add(sent_id)
+        self.sent_ids.add(sent_id)
 
-    def assign_result_id(self, call_id: str) -> str:
+    def assign_result_id(self, result: ToolResult) -> str:
         """Returns the id under which the call of a result was sent. If there are several, the first unanswered one."""
-        if self.profile.ids_optional and (not call_id or call_id.startswith(MADE_ID_PREFIX)):
+        call_id = result.call_id
+        if self.has_no_id(call_id):
             return ""
         if waiting := self._unanswered_ids.get(call_id):
             self._latest_ids[call_id] = waiting.pop(0)
         return self._latest_ids.get(call_id, call_id)
 
-    def get_tool_name(self, call_id: str, name: str) -> str:
-        """Returns a result's tool name: its own, else that of its call, else "tool", since some wires need one."""
-        return name or self._tool_names.get(call_id, "") or "tool"
+    def has_no_id(self, call_id: str) -> bool:
+        """Whether a call had no id of its own and needs none."""
+        return self.profile.ids_optional and (not call_id or call_id.startswith(MADE_ID_PREFIX))
 
-    def render_arguments(self, call: ToolCall, index: int) -> bytes:
+
+class OutgoingMessage:
+    """A message that is being rendered, and `index`, its place in the list. Its losses are recorded in the ledger."""
+
+    def __init__(self, message: Message, index: int, ledger: Ledger) -> None:
+        self.message, self.index, self.ledger = message, index, ledger
+        self.is_foreign = ledger.is_foreign(message)
+
+    @property
+    def own_native(self) -> NativeBytes | None:
+        """The bytes of the message, if they are of the wire to which it is encoded."""
+        native = self.message.native
+        return native if native is not None and native.format == self.ledger.profile.wire else None
+
+    def note(self, kind: AdjustmentKind, note: str) -> None:
+        """Records one loss or insertion."""
+        self.ledger.note(kind, self.index, note)
+
+    def note_empty_text(self) -> None:
+        """Records that an empty text is not sent."""
+        self.note("empty_text_dropped", "an empty text part")
+
+    def note_lost_thinking(self, part: Thinking, reason: str) -> None:
+        """Records that a thinking part is not sent."""
+        self.note("thinking_dropped" if part.text else "signature_dropped", reason)
+
+    def replace_by_placeholder(self, part: Image | Document, reason: str = "") -> str:
+        """Records that an image or document cannot be sent, and returns the text to send in its place."""
+        if isinstance(part, Image):
+            self.note("image_dropped", reason or "the image has neither data nor address")
+        else:
+            reason = reason or f"a document of type {part.media_type or 'unknown'} cannot be sent"
+            self.note("document_dropped", reason)
+        return render_placeholder(part)
+
+    def replace_by_text(self, part: Document) -> str:
+        """Records that a document is sent as text, and returns that text."""
+        self.note("document_as_text", f"document {part.name or part.media_type or 'without a name'}")
+        return inline_document(part)
+
+    def render_opaque(self, part: OpaquePart) -> list[bytes]:
+        """Returns the bytes of a part, none if it is another provider's and left out, which is recorded."""
+        wire = self.ledger.profile.wire
+        if part.bound_wire and part.bound_wire != wire:
+            self.note("compaction_dropped", f"only {part.bound_wire} can read what it compacted into this part")
+        elif self.is_foreign and not part.bound_wire:
+            self.note("opaque_dropped", f"a {part.kind or 'nameless'} part of another format")
+        else:
+            return [part.raw]
+        return []
+
+    def assign_call_id(self, call: ToolCall) -> str:
+        """Returns the id to send for a rendered call, "" if the wire needs none and the native call had none.
+
+        If the list came from the same wire, ids stay as they are, since results that are sent untouched refer to them.
+        """
+        original_id, ledger = call.id, self.ledger
+        if ledger.has_no_id(original_id):
+            return ""
+        is_accepted = re.fullmatch(ledger.profile.id_pattern, original_id) is not None
+        if ledger.is_source_own or (is_accepted and original_id not in ledger.sent_ids):
+            if original_id.startswith(MADE_ID_PREFIX):
+                self.note("id_made", f"the call of {call.name} had no id; it is sent as {original_id}")
+            sent_id = original_id
+        else:
+            digest = hashlib.sha256(f"{original_id}\0{len(ledger.sent_ids)}".encode("utf-8", "replace")).hexdigest()
+            sent_id = f"call_{digest[:24]}"
+            kind: AdjustmentKind = "id_changed" if original_id else "id_made"
+            self.note(kind, f"call id {original_id!r} of {call.name} is sent as {sent_id}")
+        ledger.register_id(original_id, sent_id)
+        return sent_id
+
+    def render_arguments(self, call: ToolCall) -> bytes:
         """Renders the arguments of a call for a wire that wants a JSON object: the raw text, not re-encoded."""
         raw = call.arguments.strip()
         if not raw:
@@ -243,9 +284,5 @@ class Ledger:
         data = raw.encode("utf-8", "replace")
         if splice.is_object(data):
             return data
-        self.note("arguments_wrapped", index, f"the arguments of {call.name} are no JSON object; sent under `_raw`")
-        return splice.build_object(("_raw", splice.quote(call.arguments)))
-
-    def finish(self, items: Sequence[EncodedItem], system: Sequence[str] = ()) -> EncodedList:
-        """Returns the result of the encoding."""
-        return EncodedList(tuple(items), tuple(system), tuple(self.adjustments))
+        self.note("arguments_wrapped", f"the arguments of {call.name} are no JSON object; sent under `_raw`")
+        return splice.build_object(_raw=splice.quote(call.arguments))

@@ -8,7 +8,7 @@ every time, and the others in turns (decision 0014).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import eq, is_
 from typing import TypeVar
 
@@ -16,16 +16,16 @@ from msgspec import Struct
 
 from tenfold.record.message import Message, ToolResult
 from tenfold.wire.base import DecodedPrefix
-from tenfold.wire.container import WIRES, count_items, encode_value, read_sign, to_json_bytes
+from tenfold.wire.container import count_items
 from tenfold.wire.marks import SummaryConfirmer
+from tenfold.wire.registry import WIRES, WireChooser, read_sign
+from tenfold.wire.sdk_values import encode_value, to_json_bytes
 
 T = TypeVar("T")
 _PLAIN_TYPES = (int, bool)
 """Types whose equal values give the same JSON. Floats are not among them: 0.0 == -0.0."""
 CHECKED_ITEMS = 32
 """How many items are compared in each list: this many of the newest, and this many of those before them."""
-WireChooser = Callable[[Sequence[str], Sequence[str]], str]
-"""Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""
 
 
 class _ExactValue:

@@ -7,42 +7,30 @@ They are never sent back.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import assert_never
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, assert_never
 
 from msgspec import Raw, Struct
 
-from tenfold.errors import UnknownRole
 from tenfold.record.message import (
     Document,
     Image,
     Message,
-    NativeBytes,
     OpaquePart,
-    Origin,
     Part,
     Role,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
-    get_text,
     get_tool_calls,
 )
 from tenfold.wire import splice
-from tenfold.wire.base import NO_PREFIX, DecodedPrefix, EncodedItem, EncodedList, Ledger
-from tenfold.wire.marks import OPENING_STUB, SummaryConfirmer, find_text_origin, render_system_note
-from tenfold.wire.media import render_placeholder
-from tenfold.wire.profiles import MADE_ID_PREFIX
-from tenfold.wire.segments import (
-    Chunk,
-    EncodingBatch,
-    batch_messages,
-    build_envelope,
-    extract_blocks,
-    parse_fields,
-    split_message,
-)
+from tenfold.wire.base import DecodedPrefix, DecodingContext, OutgoingMessage
+from tenfold.wire.encoding import Wire, collect_blocks, fold_system, wrap_blocks
+from tenfold.wire.profiles import MADE_ID_PREFIX, NativeShape, Profile, RequestFields, UsageFields
+from tenfold.wire.sdk_values import get_set_fields
+from tenfold.wire.segments import Chunk, ContentPart, ParsedMessage, split_message
 from tenfold.wire.splice import Fields, build_array, build_object, quote
 
 NAME = "gemini"
@@ -57,46 +45,93 @@ _SNAKE_CASE: Mapping[str, str] = {
     "displayName": "display_name",
     "thoughtSignature": "thought_signature",
 }
+_SIGNATURE_FIELDS = frozenset({"thoughtSignature", "thought_signature", "thought"})
+"""Fields of a part that do not say what it is."""
 
 
-class Gemini:
-    """The Gemini `contents` wire."""
+# -- profile -----------------------------------------------------------------------------------------------------------
 
-    name = NAME
 
-    def decode(
-        self, items: Sequence[bytes], *, confirm: SummaryConfirmer | None = None, prefix: DecodedPrefix = NO_PREFIX
-    ) -> list[Message]:
-        """See `Wire.decode`."""
-        out: list[Message] = []
-        pairing = _CallPairing(prefix)
-        for index, raw in enumerate(items, prefix.item_count):
-            out.extend(
-                _decode_message(raw, index, NativeBytes(NAME, raw, lead=b"," if index else b""), (pairing, confirm))
-            )
-        return out
+def _recognize_message(shape: NativeShape) -> bool:
+    return "parts" in shape.fields or shape.role == "model"
 
-    def encode(self, messages: Sequence[Message]) -> EncodedList:
-        """See `Wire.encode`."""
-        ledger = Ledger(NAME, messages)
-        messages = ledger.add_missing_calls(messages)
-        items: list[EncodedItem] = []
-        system: list[str] = []
-        for batch in batch_messages(messages, NAME, join_results=True):
-            first = messages[batch.indices[0]]
-            if batch.exact is None and first.role == "system" and not items:
-                system.extend([text] if (text := get_text(first)).strip() else [])
-                continue
-            raw = _render_message(messages, batch, ledger) if batch.exact is None else batch.exact
-            if raw is None:
-                continue
-            if not items and first.role == "assistant":
-                ledger.note("opening_stub", batch.indices[0], "the list would open with an assistant message")
-                items.append(
-                    EncodedItem(_render_content("user", [build_object(("text", quote(OPENING_STUB)))]), (), exact=False)
-                )
-            items.append(EncodedItem(raw, batch.indices, exact=batch.exact is not None))
-        return ledger.finish(items, system)
+
+def _build_user_message(text: str) -> dict[str, object]:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def _add_system(request: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
+    """Adds system texts after those of a request: in `config` if it has one, as calls of the SDK do."""
+    config = request.get("config")
+    settings = get_set_fields(config)
+    if settings is None:
+        key = "system_instruction" if "system_instruction" in request else "systemInstruction"
+        return {**request, key: _append_instruction(request.get(key), texts)}
+    key = "systemInstruction" if "systemInstruction" in settings else "system_instruction"
+    copy = getattr(config, "model_copy", None)
+    if copy is not None:
+        return {**request, "config": copy(update={key: _append_instruction(getattr(config, key), texts)})}
+    return {**request, "config": {**settings, key: _append_instruction(settings.get(key), texts)}}
+
+
+def _append_instruction(instruction: Any, texts: Sequence[str]) -> Any:  # noqa: ANN401 - a provider's JSON, or its SDK's object
+    """Appends texts to a system instruction, in the form that it has."""
+    if not instruction:
+        return {"parts": [{"text": text} for text in texts]}
+    if isinstance(instruction, str):
+        return "\n\n".join((instruction, *texts))
+    if isinstance(instruction, Mapping):
+        return {**instruction, "parts": [*instruction.get("parts", ()), *({"text": text} for text in texts)]}
+    if isinstance(instruction, list | tuple):
+        return [*instruction, *texts]
+    return [*(getattr(instruction, "parts", None) or [instruction]), *texts]
+
+
+PROFILE = Profile(
+    wire=NAME,
+    opens_with_assistant=False,
+    consecutive_roles=True,
+    midlist_system="folded",
+    results="next_message",
+    reasoning_needs_successor=False,
+    empty_text=True,
+    empty_message=False,
+    ids_optional=True,
+    id_pattern=r".{0,128}",
+    evidence={
+        "opens_with_assistant": "a history that starts with a function call is refused "
+        "(google-gemini/gemini-cli#11814)",
+        "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
+        "results": "`function response turn comes immediately after a function call turn` "
+        "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
+        "empty_message": "`contents.parts must not be empty`",
+        "ids_optional": "functionCall.id is optional; recorded sessions carry none",
+    },
+    request=RequestFields(
+        list_field="contents",
+        overhead_fields=("tools", "systemInstruction", "system_instruction"),
+        output_fields=("max_output_tokens", "maxOutputTokens"),
+        settings_fields=("config", "generationConfig", "generation_config"),
+    ),
+    usage=(
+        UsageFields(
+            holder="usageMetadata",
+            prompt=("promptTokenCount", "toolUsePromptTokenCount"),
+            output="candidatesTokenCount",
+            cache_read="cachedContentTokenCount",
+        ),
+        UsageFields(
+            holder="usage_metadata",
+            prompt=("prompt_token_count", "tool_use_prompt_token_count"),
+            output="candidates_token_count",
+            cache_read="cached_content_token_count",
+        ),
+    ),
+    recognize_message=_recognize_message,
+    build_user_message=_build_user_message,
+    add_system=_add_system,
+    session_formats=frozenset({"gemini-cli"}),
+)
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
@@ -111,7 +146,7 @@ class _OpenCall(Struct):
 class _CallPairing:
     """Gives ids to calls and finds the call of each response: by its id, or else by name and order."""
 
-    def __init__(self, prefix: DecodedPrefix = NO_PREFIX) -> None:
+    def __init__(self, prefix: DecodedPrefix) -> None:
         self._prefix = prefix
         self._open_calls: list[_OpenCall] | None = None
         self._is_step_new = True
@@ -120,12 +155,11 @@ class _CallPairing:
         """Ends the step when a user content was read: the next model content starts a new one."""
         self._is_step_new = True
 
-    def assign_id(self, own_id: str, name: str, place: tuple[int, int, bytes]) -> str:
-        """Returns the id of a call. `place` is (content index, part index, raw part)."""
+    def assign_id(self, own_id: str, name: str, place: str, raw: bytes) -> str:
+        """Returns the id of a call: its own, or one made of its place in the list and its bytes."""
         if self._is_step_new or self._open_calls is None:
             self._open_calls, self._is_step_new = [], False
-        index, part, raw = place
-        call_id = own_id or f"{MADE_ID_PREFIX}{index:x}_{part:x}_{hashlib.sha256(raw).hexdigest()[:8]}"
+        call_id = own_id or f"{MADE_ID_PREFIX}{place}_{hashlib.sha256(raw).hexdigest()[:8]}"
         self._open_calls.append(_OpenCall(call_id, name, own_id))
         return call_id
 
@@ -166,39 +200,42 @@ def _get_field(fields: Fields, key: str) -> Raw | None:
     return value if value is not None else fields.get(_SNAKE_CASE.get(key, key))
 
 
-def _decode_message(
-    raw: bytes, index: int, native: NativeBytes, context: tuple[_CallPairing, SummaryConfirmer | None]
-) -> list[Message]:
-    fields = parse_fields(raw, index)
-    name = (
-        splice.parse_string(fields["role"]) or "" if "role" in fields and bytes(fields["role"]) != b"null" else "user"
-    )
-    role = _ROLES.get(name)
-    if role is None:
-        raise UnknownRole(f"content {index} has role {name!r}; a Gemini content has one of {', '.join(_ROLES)}")
-    chunks = [
-        _decode_chunk(part, role, (index, at), context)
-        for at, part in enumerate(splice.parse_array(fields.get("parts")) or ())
-    ]
-    if role == "user":
-        context[0].end_step()
-    return split_message(raw, "parts", native, chunks or [Chunk(role, "model" if role == "assistant" else "human", ())])
+def _get_object(fields: Fields, key: str) -> Fields | None:
+    value = _get_field(fields, key)
+    return splice.parse_object(value) if value is not None else None
 
 
-def _decode_chunk(
-    part: Raw, role: Role, place: tuple[int, int], context: tuple[_CallPairing, SummaryConfirmer | None]
-) -> Chunk:
-    pairing, confirm = context
-    origin: Origin = "model" if role == "assistant" else "human"
-    fields = splice.parse_object(part)
-    if fields is None:
-        return Chunk(role, origin, (OpaquePart("", bytes(part)),))
-    response = splice.parse_object(value) if (value := _get_field(fields, "functionResponse")) is not None else None
+def _decode(natives: Iterable[ParsedMessage], context: DecodingContext) -> Iterator[Message]:
+    pairing = _CallPairing(context.prefix)
+    for message in natives:
+        has_role = bytes(message.fields.get("role", b"null")) != b"null"
+        role = message.get_role(_ROLES, "a Gemini content") if has_role else "user"
+        parts = enumerate(splice.parse_array(message.fields.get("parts")) or ())
+        chunks = [_decode_chunk(part, role, f"{message.index:x}_{at:x}", pairing, context) for at, part in parts]
+        if role == "user":
+            pairing.end_step()
+        yield from split_message(message.native, "parts", chunks or [Chunk(role, context.find_origin(role), ())])
+
+
+def _decode_chunk(part: Raw, role: Role, place: str, pairing: _CallPairing, context: DecodingContext) -> Chunk:
+    fields = splice.parse_object(part) or {}
+    response = _get_object(fields, "functionResponse")
     if response is not None and role == "user":
         return Chunk("tool", "tool", (_decode_response(response, pairing),))
-    body = _decode_part(fields, part, role, (*place, pairing))
-    if role == "user" and isinstance(body, Text):
-        origin = find_text_origin(body.text, confirm)
+    call = _get_object(fields, "functionCall")
+    name = splice.find_text(call, "name") if call is not None and role == "assistant" else None
+    text = splice.find_text(fields, "text")
+    body: Part
+    if text is not None:
+        body = Text(text)
+    elif call is not None and name is not None:
+        call_id = pairing.assign_id(splice.get_text(call, "id"), name, place, bytes(part))
+        body = ToolCall(call_id, name, bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}")
+    else:
+        body = _decode_media(fields) or OpaquePart(
+            next((k for k in fields if k not in _SIGNATURE_FIELDS), ""), bytes(part)
+        )
+    origin = context.find_origin(role, text or "")
     signature = splice.parse_string(_get_field(fields, "thoughtSignature")) or ""
     if splice.is_true(fields.get("thought")) and isinstance(body, Text):
         return Chunk(role, origin, (Thinking(body.text, signature),))
@@ -207,32 +244,14 @@ def _decode_chunk(
     return Chunk(role, origin, (body,))
 
 
-def _decode_part(fields: Fields, raw: Raw, role: Role, place: tuple[int, int, _CallPairing]) -> Part:
-    text = splice.parse_string(fields.get("text"))
-    if text is not None:
-        return Text(text)
-    call = splice.parse_object(value) if (value := _get_field(fields, "functionCall")) is not None else None
-    if call is not None and role == "assistant" and (name := splice.parse_string(call.get("name"))) is not None:
-        index, at, pairing = place
-        call_id = pairing.assign_id(splice.parse_string(call.get("id")) or "", name, (index, at, bytes(raw)))
-        args = bytes(call["args"]).decode("utf-8", "replace") if "args" in call else "{}"
-        return ToolCall(call_id, name, args)
-    media = _decode_media(fields)
-    if media is not None:
-        return media
-    signature_fields = {"thoughtSignature", "thought_signature", "thought"}
-    return OpaquePart(next((k for k in fields if k not in signature_fields), ""), bytes(raw))
-
-
 def _decode_media(fields: Fields) -> Image | Document | None:
-    inline = splice.parse_object(value) if (value := _get_field(fields, "inlineData")) is not None else None
-    file = splice.parse_object(value) if (value := _get_field(fields, "fileData")) is not None else None
-    blob = inline if inline is not None else file
+    blob = _get_object(fields, "inlineData")
+    blob = blob if blob is not None else _get_object(fields, "fileData")
     if blob is None:
         return None
     kind = splice.parse_string(_get_field(blob, "mimeType")) or ""
     name = splice.parse_string(_get_field(blob, "displayName")) or ""
-    data, url = splice.parse_string(blob.get("data")) or "", splice.parse_string(_get_field(blob, "fileUri")) or ""
+    data, url = splice.get_text(blob, "data"), splice.parse_string(_get_field(blob, "fileUri")) or ""
     if not data and not url:
         return None
     if kind.startswith("image/"):
@@ -241,11 +260,11 @@ def _decode_media(fields: Fields) -> Image | Document | None:
 
 
 def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
-    name = splice.parse_string(fields.get("name")) or ""
-    call = pairing.match_response(splice.parse_string(fields.get("id")) or "", name)
+    name = splice.get_text(fields, "name")
+    call = pairing.match_response(splice.get_text(fields, "id"), name)
     raw = fields.get("response")
     body = splice.parse_object(raw) if raw is not None else None
-    content: list[Text | Image | Document | OpaquePart] = []
+    content: list[ContentPart] = []
     error = body is not None and set(body) == {"error"}
     only_text = splice.parse_string(next(iter(body.values()))) if body is not None and len(body) == 1 else None
     if only_text is not None and body is not None and set(body) <= {"output", "error", "result", "content"}:
@@ -262,62 +281,37 @@ def _decode_response(fields: Fields, pairing: _CallPairing) -> ToolResult:
 # -- encoding ----------------------------------------------------------------------------------------------------------
 
 
-def _render_content(role: str, parts: Sequence[bytes]) -> bytes:
-    return build_object(("role", quote(role)), ("parts", build_array(parts)))
+def _render_batch(batch: Sequence[OutgoingMessage]) -> list[bytes]:
+    collected = collect_blocks(batch, "parts", _render_parts)
+    role = "model" if batch[0].message.role == "assistant" else "user"
+    return [wrap_blocks(collected, role, "parts", batch[0])] if collected.blocks else []
 
 
-def _render_message(messages: Sequence[Message], batch: EncodingBatch, ledger: Ledger) -> bytes | None:
-    order = sorted(batch.indices, key=lambda i: messages[i].role != "tool")
-    for index in [i for i in order if messages[i].role == "tool"][1:]:
-        ledger.note("results_joined", index, "responses of one step are sent in one content")
-    parts: list[bytes] = []
-    natives: list[NativeBytes] = []
-    for index in order:
-        message = messages[index]
-        raw_parts = (
-            extract_blocks(message, "parts") if message.native is not None and message.native.format == NAME else None
-        )
-        if raw_parts is not None and message.native is not None:
-            natives.append(message.native)
-        parts.extend(raw_parts if raw_parts is not None else _render_parts(message, index, ledger))
-    first = messages[batch.indices[0]]
-    if not parts:
-        ledger.note("empty_message_dropped", batch.indices[0], f"nothing is left of this {first.role} message")
-        return None
-    before, after, lost = build_envelope(natives, "model" if first.role == "assistant" else "user", "parts")
-    if lost:
-        ledger.note("envelope_dropped", batch.indices[0], "fields beside role and parts of a partly replaced content")
-    return before + b",".join(parts) + after
-
-
-def _render_parts(message: Message, index: int, ledger: Ledger) -> list[bytes]:
-    if message.role == "system":
-        ledger.note("system_folded", index, "a later system message is sent inside a user content")
-        text = get_text(message)
-        return [build_object(("text", quote(render_system_note(text))))] if text.strip() else []
+def _render_parts(outgoing: OutgoingMessage) -> list[bytes]:
+    if outgoing.message.role == "system":
+        text = fold_system(outgoing)
+        return [build_object(text=quote(text))] if text else []
     out: list[bytes] = []
-    foreign = ledger.is_foreign(message)
-    for part, signature in _pair_signatures(message, index, ledger, foreign=foreign):
-        signature_field = (("thoughtSignature", quote(signature)),) if signature else ()
+    for part, signature in _pair_signatures(outgoing):
+        signature_field = {"thoughtSignature": quote(signature)} if signature else {}
         if isinstance(part, Thinking):
-            out.append(build_object(("text", quote(part.text)), ("thought", b"true"), *signature_field))
+            out.append(build_object(text=quote(part.text), thought=b"true", **signature_field))
         elif isinstance(part, OpaquePart):
-            if not ledger.should_drop(part, index, foreign=foreign):
-                out.append(part.raw)
+            out.extend(outgoing.render_opaque(part))
         elif part == Text("") and not signature:
-            ledger.note("empty_text_dropped", index, "an empty text part")
+            outgoing.note_empty_text()
         else:
-            out.append(build_object(*_render_part_fields(part, index, ledger, foreign=foreign), *signature_field))
+            out.append(build_object(**_render_part_fields(part, outgoing), **signature_field))
     return out
 
 
-def _pair_signatures(message: Message, index: int, ledger: Ledger, *, foreign: bool) -> list[tuple[Part, str]]:
+def _pair_signatures(outgoing: OutgoingMessage) -> list[tuple[Part, str]]:
     """Returns each part with its signature. The decoder turned a part's signature into a thinking part before it."""
     out: list[tuple[Part, str]] = []
     pending = ""
-    for part in message.parts:
-        if isinstance(part, Thinking) and foreign:
-            ledger.note("thinking_dropped" if part.text else "signature_dropped", index, "not this provider's")
+    for part in outgoing.message.parts:
+        if isinstance(part, Thinking) and outgoing.is_foreign:
+            outgoing.note_lost_thinking(part, "not this provider's")
         elif isinstance(part, Thinking) and part.text:
             out.append((part, part.signature))
         elif isinstance(part, Thinking):
@@ -332,62 +326,57 @@ def _pair_signatures(message: Message, index: int, ledger: Ledger, *, foreign: b
     return [*out, (Text(""), pending)] if pending else out
 
 
-def _render_part_fields(part: Part, index: int, ledger: Ledger, *, foreign: bool) -> tuple[tuple[str, bytes], ...]:
+def _render_part_fields(part: Part, outgoing: OutgoingMessage) -> dict[str, bytes]:
     match part:
         case Text(text):
-            return (("text", quote(text)),)
-        case ToolCall():
-            call_id = ledger.assign_call_id(part, index)
-            id_field = (("id", quote(call_id)),) if call_id else ()
-            return (
-                (
-                    "functionCall",
-                    build_object(*id_field, ("name", quote(part.name)), ("args", ledger.render_arguments(part, index))),
-                ),
-            )
+            return {"text": quote(text)}
+        case ToolCall(_, name):
+            call_id = outgoing.assign_call_id(part)
+            id_field = {"id": quote(call_id)} if call_id else {}
+            return {"functionCall": build_object(**id_field, name=quote(name), args=outgoing.render_arguments(part))}
         case ToolResult():
-            return (("functionResponse", _render_result(part, index, ledger, foreign=foreign)),)
+            return {"functionResponse": _render_result(part, outgoing)}
         case Image() | Document():
-            return _render_blob(part, index, ledger)
+            return _render_blob(part, outgoing)
         case Thinking() | OpaquePart():
-            return ()
+            return {}
         case _:
             assert_never(part)
 
 
-def _render_blob(part: Image | Document, index: int, ledger: Ledger) -> tuple[tuple[str, bytes], ...]:
-    fallback = "image/png" if isinstance(part, Image) else "application/octet-stream"
-    media = quote(part.media_type or fallback)
+def _render_blob(part: Image | Document, outgoing: OutgoingMessage) -> dict[str, bytes]:
+    media = quote(part.media_type or ("image/png" if isinstance(part, Image) else "application/octet-stream"))
     if part.data:
-        return (("inlineData", build_object(("mimeType", media), ("data", quote(part.data)))),)
+        return {"inlineData": build_object(mimeType=media, data=quote(part.data))}
     if part.url:
-        return (("fileData", build_object(("mimeType", media), ("fileUri", quote(part.url)))),)
+        return {"fileData": build_object(mimeType=media, fileUri=quote(part.url))}
     if isinstance(part, Document) and part.text:
-        ledger.note("document_as_text", index, f"document {part.name or part.media_type or 'without a name'}")
-        return (("text", quote(f"[document {part.name}]\n{part.text}" if part.name else part.text)),)
-    ledger.note("image_dropped" if isinstance(part, Image) else "document_dropped", index, "neither data nor address")
-    return (("text", quote(render_placeholder(part))),)
+        return {"text": quote(outgoing.replace_by_text(part))}
+    return {"text": quote(outgoing.replace_by_placeholder(part))}
 
 
-def _render_result(part: ToolResult, index: int, ledger: Ledger, *, foreign: bool) -> bytes:
+def _render_result(result: ToolResult, outgoing: OutgoingMessage) -> bytes:
     texts: list[str] = []
     media: list[bytes] = []
-    for piece in part.content:
-        if isinstance(piece, Text):
-            texts.append(piece.text)
-        elif isinstance(piece, OpaquePart):
-            if not ledger.should_drop(piece, index, foreign=foreign):
-                media.append(piece.raw)
-        elif piece.data or piece.url:
-            media.append(build_object(*_render_blob(piece, index, ledger)))
+    for part in result.content:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, OpaquePart):
+            media.extend(outgoing.render_opaque(part))
+        elif part.data or part.url:
+            media.append(build_object(**_render_blob(part, outgoing)))
+        elif isinstance(part, Document) and part.text:
+            outgoing.note("document_as_text", "a response carries text and data")
+            texts.append(part.text)
         else:
-            has_text = isinstance(piece, Document) and piece.text
-            ledger.note("document_as_text" if has_text else "image_dropped", index, "a response carries text and data")
-            texts.append(piece.text if isinstance(piece, Document) and piece.text else render_placeholder(piece))
-    call_id = ledger.assign_result_id(part.call_id)
-    id_field = (("id", quote(call_id)),) if call_id else ()
-    body = build_object(("error" if part.is_error else "output", quote("\n".join(texts))))
-    media_field = (("parts", build_array(media)),) if media else ()
-    return build_object(
-        *id_field, ("name", quote(ledger.get_tool_name(part.call_id, part.name))), ("response", body), *media_field
-    )
+            texts.append(outgoing.replace_by_placeholder(part))
+    call_id = outgoing.ledger.assign_result_id(result)
+    id_field = {"id": quote(call_id)} if call_id else {}
+    name = quote(outgoing.ledger.find_tool_name(result))
+    body = build_object(**{"error" if result.is_error else "output": quote("\n".join(texts))})
+    media_field = {"parts": build_array(media)} if media else {}
+    return build_object(**id_field, name=name, response=body, **media_field)
+
+
+WIRE = Wire(PROFILE, _decode, _render_batch)
+"""The Gemini `contents` wire."""

@@ -16,6 +16,8 @@ from tenfold.record.message import Origin, Role
 SummaryConfirmer = Callable[[str, str], bool]
 """A function that says whether the store wrote a summary, given the Block id and the hash in its delimiter."""
 
+ERROR_FLAG = "[tool error]\n"
+"""How the result of a failed tool call begins, in wires that have no field for it."""
 OPENING_STUB = "[the start of this conversation is not shown]"
 CONTINUATION_START = "[System note: this conversation was compacted, because it outgrew the context window."
 CONTINUATION_END = "without asking the user to repeat anything.]"

@@ -1,54 +1,131 @@
-"""What each provider accepts, as one row per provider with evidence for it. No other module knows these rules.
+"""What a profile of a provider holds: what its API accepts, and how its requests, reports and tools are written.
 
-Where reports differ, a row takes the safe side: a superfluous stub costs ten tokens, a refused request costs the run.
+Each wire's module has its own profile; everything that other modules know of a provider is asked of it. Where reports
+differ, a rule takes the safe side: a superfluous stub costs ten tokens, a refused request costs the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, find_native_compaction
+from tenfold.record.entry import Usage
+from tenfold.wire.sdk_values import get_set_fields, render_value
 
 MADE_ID_PREFIX = "made_"
 """The prefix of call ids that a decoder made because the native call had none. They are not sent to that wire."""
 
-WIRE_BY_FORMAT: Mapping[str, str] = {
-    "claude-code": "anthropic",
-    "cline": "anthropic",
-    "openhands-requests": "openai-chat",
-    "tau2": "openai-chat",
-    "swe-agent": "openai-chat",
-    "codex": "openai-responses",
-    "gemini-cli": "gemini",
-}
-"""Session formats whose content blocks, signatures and opaque parts are those of a wire."""
+
+class NativeShape(Struct, frozen=True):
+    """What a native message shows of its wire: its role and type ("" if absent), its fields, and its blocks' types."""
+
+    role: str
+    kind: str
+    fields: Container[str]
+    block_kinds: frozenset[str]
 
 
-COMPACTION_TYPES: Mapping[str, frozenset[str]] = {
-    "anthropic": frozenset({"compaction"}),
-    "openai-responses": frozenset({"compaction", "compaction_summary"}),
-}
-"""The types of blocks or items into which a provider compacts a conversation itself."""
+class RequestFields(Struct, frozen=True, kw_only=True):
+    """Which keyword arguments of a provider's call hold what.
+
+    `list_field` holds the conversation, `overhead_fields` what is sent beside it, `output_fields` the limit of the
+    answer in tokens. `settings_fields` hold mappings in which these may stand as well. A request with one of
+    `own_fields` is certainly of this wire. Messages that could be of several wires are of this one if `model_word` is
+    in the name of the model, and none has one of `foreign_roles`. With one of `partial_fields` set, a request holds
+    only what is new.
+    """
+
+    list_field: str = "messages"
+    overhead_fields: tuple[str, ...] = ("tools",)
+    output_fields: tuple[str, ...] = ()
+    settings_fields: tuple[str, ...] = ()
+    own_fields: tuple[str, ...] = ()
+    partial_fields: tuple[str, ...] = ()
+    model_word: str = ""
+    foreign_roles: frozenset[str] = frozenset()
+
+    def read_overhead(self, request: Mapping[str, Any]) -> tuple[str, ...]:
+        """Returns the texts of what is sent beside the conversation: system prompt and tools."""
+        merged = self._merge_settings(request)
+        return tuple(render_value(merged[key]) for key in self.overhead_fields if merged.get(key))
+
+    def read_output_limit(self, request: Mapping[str, Any]) -> int:
+        """Returns the limit that the request puts on the answer, in tokens. 0 if it has none."""
+        merged = self._merge_settings(request)
+        return next((n for key in self.output_fields if isinstance(n := merged.get(key), int)), 0)
+
+    def _merge_settings(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        settings = (get_set_fields(request.get(key)) for key in self.settings_fields)
+        return {**next((s for s in settings if s is not None), {}), **request}
 
 
-class Profile(Struct, frozen=True):
-    """One provider's rules. `evidence` maps a field to where the rule was seen.
+class UsageFields(Struct, frozen=True, kw_only=True):
+    """Which fields of a provider's usage report hold what.
 
+    `holder` is the field of a response that holds the report. The numbers under the `prompt` fields together are the
+    whole prompt. `details` is the field that holds `cached_tokens`. A report with one of the fields `absent` is
+    another wire's.
+    """
+
+    holder: str = "usage"
+    prompt: tuple[str, ...]
+    output: str
+    cache_read: str = ""
+    cache_write: str = ""
+    details: str = ""
+    absent: tuple[str, ...] = ()
+
+    def read(self, report: Mapping[str, Any], model: str) -> Usage | None:
+        """Reads the usage from a report. None if there is no prompt in these fields."""
+        if any(map(report.get, self.absent)):
+            return None
+        numbers = {key: n for key, n in report.items() if isinstance(n, int) and n > 0}
+        prompt = sum(numbers.get(key, 0) for key in self.prompt)
+        details = report.get(self.details)
+        cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+        cache_read = cached if isinstance(cached, int) else numbers.get(self.cache_read, 0)
+        usage = Usage(prompt, numbers.get(self.output, 0), cache_read, numbers.get(self.cache_write, 0), model)
+        return usage if prompt else None
+
+
+def build_plain_tool(name: str, description: str, parameters: Mapping[str, object]) -> dict[str, object]:
+    """Builds the definition of a tool from its name, its description and the JSON schema of its parameters."""
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+def build_user_content(text: str) -> dict[str, object]:
+    """Builds a native user message from a text."""
+    return {"role": "user", "content": text}
+
+
+def _recognize_nothing(_: NativeShape) -> bool:
+    return False
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """All that is known of one provider's API. `evidence` maps a field to where the rule was seen.
+
+    What the provider accepts:
     `results` says where tool results must be: "next_message" (all of a step in the next user message, where messages
     of one role are combined), "adjacent" (one message each, right after the calls) or "anywhere" (later).
     `midlist_system` applies to what a caller sends; our own later system messages are folded into user messages unless
-    it is "accepted". `native_compaction` says how the provider returns its own compaction (`COMPACTION_TYPES`): as a
-    block in an answer or as a separate item. It may ignore what comes before the newest one: see `find_first_read`.
+    it is "accepted". `native_compaction` says how the provider returns its own compaction: as a block in an answer or
+    as a separate item, of the types `compaction_types`. It may ignore what comes before the newest one.
+
+    How its API writes things:
+    `request` and `usage` name the fields of requests and reports, `unfinished` the values of response fields that say
+    that the report does not count. `recognize_message` says whether a native message can only be of this wire.
+    `add_system` adds system texts to a request, for providers that take the system prompt beside the list. With
+    `splits_answers` an answer is several native items, except those of `standalone_kinds`, which are never part of
+    one. `session_formats` are those whose content blocks, signatures and opaque parts are of this wire.
     """
 
     wire: str
     opens_with_assistant: bool
     consecutive_roles: bool
     midlist_system: Literal["accepted", "before_assistant", "folded"]
-    system_apart: bool
     results: Literal["next_message", "adjacent", "anywhere"]
     reasoning_needs_successor: bool
     empty_text: bool
@@ -56,140 +133,25 @@ class Profile(Struct, frozen=True):
     ids_optional: bool
     id_pattern: str
     native_compaction: Literal["none", "in_answer", "alone"] = "none"
+    compaction_types: frozenset[str] = frozenset()
     evidence: Mapping[str, str] = {}
 
+    request: RequestFields = RequestFields()
+    usage: tuple[UsageFields, ...] = ()
+    unfinished: Mapping[str, tuple[str, ...]] = {}
+    recognize_message: Callable[[NativeShape], bool] = _recognize_nothing
+    build_tool: Callable[[str, str, Mapping[str, object]], dict[str, object]] = build_plain_tool
+    build_user_message: Callable[[str], dict[str, object]] = build_user_content
+    add_system: Callable[[dict[str, Any], Sequence[str]], dict[str, Any]] | None = None
+    splits_answers: bool = False
+    standalone_kinds: frozenset[str] = frozenset()
+    session_formats: frozenset[str] = frozenset()
 
-_ANTHROPIC = Profile(
-    wire="anthropic",
-    opens_with_assistant=False,
-    consecutive_roles=True,
-    midlist_system="before_assistant",
-    system_apart=True,
-    results="next_message",
-    reasoning_needs_successor=True,
-    empty_text=False,
-    empty_message=False,
-    ids_optional=False,
-    id_pattern=r"[a-zA-Z0-9_-]{1,128}",
-    native_compaction="in_answer",
-    evidence={
-        "opens_with_assistant": 'long documented as refused (`first message must use the "user" role`); safe side',
-        "consecutive_roles": "API reference: consecutive user or assistant turns are combined into one",
-        "midlist_system": "refused by most models (`role 'system' is not supported on this model`, "
-        "anthropics/claude-code#61412); newer ones want it before an assistant message or last (#73821)",
-        "results": "`tool_use` ids were found without `tool_result` blocks immediately after "
-        "(anthropics/claude-code#8210, OpenHands/OpenHands#7512)",
-        "reasoning_needs_successor": "the last block of an assistant message cannot be `thinking`; edited ones refused",
-        "empty_text": "`text content blocks must be non-empty` (anthropics/claude-code#59812), "
-        "and `must contain non-whitespace text` (TheValkyrja/Anthropic2Vertex#5)",
-        "empty_message": "messages must have non-empty content, except the optional final assistant message",
-        "id_pattern": "tool_use.id must match ^[a-zA-Z0-9_-]+$",
-        "native_compaction": "all content blocks prior to the `compaction` block are dropped by the API; it is to be "
-        "sent back as it came, and with null content it is a failed one and does nothing "
-        "(platform.claude.com/docs/en/build-with-claude/compaction; anthropic SDK, BetaCompactionBlockParam)",
-    },
-)
+    @property
+    def has_separate_system(self) -> bool:
+        """Whether the provider takes the system prompt beside the list of messages."""
+        return self.add_system is not None
 
-_CHAT = Profile(
-    wire="openai-chat",
-    opens_with_assistant=True,
-    consecutive_roles=True,
-    midlist_system="accepted",
-    system_apart=False,
-    results="adjacent",
-    reasoning_needs_successor=False,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
-    id_pattern=r".{1,64}",
-    evidence={
-        "opens_with_assistant": "accepted: the API puts no order on roles other than tool",
-        "midlist_system": "accepted anywhere in the list",
-        "results": "`messages with role 'tool' must be a response to a preceding message with 'tool_calls'` "
-        "(simonw/llm#937); unanswered `tool_call_ids` are refused (spacedriveapp/spacebot#136)",
-        "empty_text": "an empty string is accepted as content",
-        "id_pattern": "any text; a length limit is enforced by the service",
-    },
-)
-
-_RESPONSES = Profile(
-    wire="openai-responses",
-    opens_with_assistant=True,
-    consecutive_roles=True,
-    midlist_system="accepted",
-    system_apart=False,
-    results="anywhere",
-    reasoning_needs_successor=True,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
-    id_pattern=r".{1,64}",
-    native_compaction="alone",
-    evidence={
-        "opens_with_assistant": "output items of /responses/compact may stand first",
-        "results": "`No tool output found for function call`: an output must exist, its place is free",
-        "reasoning_needs_successor": "`Item of type 'reasoning' was provided without its required following item` "
-        "(openai/openai-node#1567, vercel/ai#7099, openclaw/openclaw#19582)",
-        "id_pattern": "call_id is at most 64 characters",
-        "native_compaction": "items before the most recent compaction item may be dropped, it carries what is needed; "
-        "/responses/compact gives all user messages followed by one such item "
-        "(developers.openai.com/api/docs/guides/compaction; openai SDK, CompactedResponse)",
-    },
-)
-
-_GEMINI = Profile(
-    wire="gemini",
-    opens_with_assistant=False,
-    consecutive_roles=True,
-    midlist_system="folded",
-    system_apart=True,
-    results="next_message",
-    reasoning_needs_successor=False,
-    empty_text=True,
-    empty_message=False,
-    ids_optional=True,
-    id_pattern=r".{0,128}",
-    evidence={
-        "opens_with_assistant": "a history that starts with a function call is refused "
-        "(google-gemini/gemini-cli#11814)",
-        "midlist_system": "`contents` know only the roles user and model; system text is `systemInstruction`",
-        "results": "`function response turn comes immediately after a function call turn` "
-        "(langchain-ai/langchain#27799) and as many responses as calls (microsoft/vscode#299295)",
-        "empty_message": "`contents.parts must not be empty`",
-        "ids_optional": "functionCall.id is optional; recorded sessions carry none",
-    },
-)
-
-_PYDANTIC_AI = Profile(
-    wire="pydantic-ai",
-    opens_with_assistant=True,
-    consecutive_roles=True,
-    midlist_system="accepted",
-    system_apart=False,
-    results="anywhere",
-    reasoning_needs_successor=False,
-    empty_text=True,
-    empty_message=True,
-    ids_optional=False,
-    id_pattern=r".{1,128}",
-    evidence={
-        "results": "it writes each provider's form itself; the results of a step stand in the next request "
-        "(`_agent_graph.py`: one ModelRequest with all ToolReturnParts)",
-        "midlist_system": "a SystemPromptPart may stand in any request",
-    },
-)
-
-PROFILES: Mapping[str, Profile] = {p.wire: p for p in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI, _PYDANTIC_AI)}
-"""The rules of every wire, by its name."""
-
-
-def find_first_read(messages: Sequence[Message], wire: str) -> int:
-    """Finds the index of the first message that the provider of this wire is sure to read.
-
-    That is the newest message into which the provider compacted what came before, or 0 if there is none.
-    """
-    for index in range(len(messages) - 1, -1, -1):
-        found = find_native_compaction(messages[index])
-        if found is not None and found.bound_wire == wire:
-            return index
-    return 0
+    def is_own_format(self, format: str) -> bool:
+        """Whether the blocks of a native message of that format are of this wire."""
+        return format == self.wire or format in self.session_formats

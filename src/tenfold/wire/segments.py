@@ -1,20 +1,24 @@
 """Splits a native message into several of ours, and finds which messages are still one untouched native message.
 
 The messages split from one native message are a group. Their bytes, `head + body + tail` of each in turn, are the
-native message.
+native message. Decoders use the first half of this module, `encoding` the second.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from tenfold.errors import BadInput
-from tenfold.record.message import Message, NativeBytes, Origin, Part, Role
+from tenfold.errors import BadInput, UnknownRole
+from tenfold.record.message import Document, Image, Message, NativeBytes, OpaquePart, Origin, Part, Role, Text
 from tenfold.wire import splice
+from tenfold.wire.splice import Fields
+
+ContentPart = Text | Image | Document | OpaquePart
+"""The parts of which a content consists: those of a prompt and of a tool result."""
 
 
 class Chunk(Struct, frozen=True):
@@ -33,8 +37,41 @@ class EncodingBatch(Struct, frozen=True):
     exact: bytes | None
 
 
-def parse_fields(raw: bytes, index: int) -> splice.Fields:
-    """Parses the fields of a native message. Raises `BadInput`, with its index, if it is not a JSON object."""
+class ParsedMessage(Struct, frozen=True):
+    """One native message of a list: its index, its fields as raw JSON, and its bytes."""
+
+    index: int
+    fields: Fields
+    native: NativeBytes
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the message."""
+        return self.native.body
+
+    def get_text(self, key: str) -> str:
+        """Returns the text under a key, "" if there is none."""
+        return splice.get_text(self.fields, key)
+
+    def get_role(self, roles: Mapping[str, Role], owner: str) -> Role:
+        """Returns our role for the role of the message. Raises `UnknownRole`; `owner` names such a message."""
+        name = self.get_text("role")
+        if name not in roles:
+            noun = owner.rpartition(" ")[2]
+            raise UnknownRole(f"{noun} {self.index} has role {name!r}; {owner} has one of {', '.join(roles)}")
+        return roles[name]
+
+
+def parse_list(items: Sequence[bytes], wire: str, start: int = 0) -> Iterator[ParsedMessage]:
+    """Parses native messages one by one; the first has the index `start`.
+
+    Raises `BadInput`, with its index, for one that is not a JSON object.
+    """
+    for index, raw in enumerate(items, start):
+        yield ParsedMessage(index, _parse_fields(raw, index), NativeBytes(wire, raw, lead=b"," if index else b""))
+
+
+def _parse_fields(raw: bytes, index: int) -> Fields:
     fields = splice.parse_object(raw)
     if fields is not None:
         return fields
@@ -47,12 +84,39 @@ def parse_fields(raw: bytes, index: int) -> splice.Fields:
     )
 
 
-def split_message(raw: bytes, key: str, native: NativeBytes, chunks: Sequence[Chunk]) -> list[Message]:
+def decode_parts(raw: Raw | None, decode_block: Callable[[Raw], ContentPart]) -> tuple[ContentPart, ...]:
+    """Decodes a content that is a text or an array of blocks. An empty text is no part."""
+    text = splice.parse_string(raw)
+    if text is not None:
+        return (Text(text),) if text else ()
+    return tuple(decode_block(block) for block in splice.parse_array(raw) or ())
+
+
+def split_content(
+    message: ParsedMessage, role: Role, decode_block: Callable[[Raw], Part | Chunk], get_origin: Callable[[str], Origin]
+) -> list[Message]:
+    """Turns a message with a text or an array of blocks under `content` into messages. See `split_message`.
+
+    A block that decodes to a part is of this role, and `get_origin` returns the origin of its text.
+    """
+    content = message.fields.get("content")
+    text = splice.parse_string(content)
+    blocks = splice.parse_array(content) if text is None else None
+    if blocks is None:
+        return [Message(role, (Text(text),) if text else (), get_origin(text or ""), native=message.native)]
+    chunks: list[Chunk] = []
+    for part in map(decode_block, blocks):
+        origin = get_origin(part.text if isinstance(part, Text) else "")
+        chunks.append(part if isinstance(part, Chunk) else Chunk(role, origin, (part,)))
+    return split_message(message.native, "content", chunks or [Chunk(role, get_origin(""), ())])
+
+
+def split_message(native: NativeBytes, key: str, chunks: Sequence[Chunk]) -> list[Message]:
     """Turns a native message into one of ours, or into several if its blocks differ in role or origin.
 
-    `chunks` (at least one) are the elements of the array under `key`. `native` gives the format and the lead.
+    `chunks` (at least one) are the elements of the array under `key`.
     """
-    runs = _find_runs(chunks)
+    raw, runs = native.body, _find_runs(chunks)
     where = splice.find_span(raw, key) if len(runs) > 1 else None
     if where is None:
         parts = tuple(p for c in chunks for p in c.parts)
@@ -189,14 +253,12 @@ def _collect_groups(messages: Sequence[Message], batches: Sequence[EncodingBatch
     return {n.group for n in natives if n is not None and n.group and n.format == wire}
 
 
-def extract_blocks(message: Message, key: str) -> list[bytes] | None:
+def extract_blocks(native: NativeBytes, key: str) -> list[bytes] | None:
     """Returns the raw content blocks of a message of this wire, None if its content is not an array."""
-    native = message.native
-    assert native is not None
     if native.group:
         return list(splice.slice_array(b"[" + native.body + b"]").items)
-    fields = splice.parse_object(join_native_bytes([native]))
-    raws = splice.parse_array(fields[key]) if fields is not None and key in fields else None
+    fields = splice.parse_object(join_native_bytes([native])) or {}
+    raws = splice.parse_array(fields.get(key))
     return None if raws is None else [bytes(r) for r in raws]
 
 

@@ -142,6 +142,16 @@ def parse_string(data: bytes | Raw | None) -> str | None:
     return None if data is None else _decode_leniently(_STRING_DECODER, data)
 
 
+def find_text(fields: Fields, key: str) -> str | None:
+    """Returns the text under a key, None if there is none."""
+    return parse_string(fields.get(key))
+
+
+def get_text(fields: Fields, key: str) -> str:
+    """Returns the text under a key, "" if there is none."""
+    return parse_string(fields.get(key)) or ""
+
+
 def is_true(data: bytes | Raw | None) -> bool:
     """Whether `data` is JSON `true`."""
     return data is not None and bytes(data) == b"true"
@@ -160,9 +170,9 @@ def quote(value: str) -> bytes:
         return msgspec.json.encode(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def build_object(*members: tuple[str, bytes]) -> bytes:
+def build_object(**members: bytes) -> bytes:
     """Builds a JSON object from raw values, in the given order."""
-    return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members) + b"}"
+    return b"{" + b",".join(b'"' + key.encode() + b'":' + value for key, value in members.items()) + b"}"
 
 
 def build_array(values: Iterable[bytes]) -> bytes:

@@ -50,6 +50,7 @@ from tenfold.summarize.prompt_files import load_prompts, with_prompts
 from tenfold.summarize.template import NO_SUMMARY, PLACES, check_template, interpolate
 from tenfold.summarize.write import SummaryTask, write_summary
 from tenfold.trigger.limits import BudgetTrigger
+from tenfold.wire import DEFAULT_WIRE, get_wire
 
 DEFAULT_WINDOW = 200_000
 """The default window in tokens."""
@@ -182,7 +183,7 @@ class Compactor:
         before = 0
         try:
             session = self.get_session(conversation_id)
-            field = {"gemini": "contents", "openai-responses": "input"}.get(self.wire, "messages")
+            field = get_wire(self.wire or DEFAULT_WIRE).profile.request.list_field
             request = {field: list(history)}
             parsed, level, _ = session.sync_request(
                 request, window=self.window, recall="none", wire=self.wire, thorough=True

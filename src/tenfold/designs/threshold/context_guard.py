@@ -40,7 +40,7 @@ from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.visible_text import get_narrative
 from tenfold.trigger.limits import CalibratedBufferTrigger
-from tenfold.wire import extract_summary_text
+from tenfold.wire import WIRES, extract_summary_text
 
 _LOG = logging.getLogger("tenfold.contextguard")
 DEFAULT_CONTEXT_WINDOW = 128_000
@@ -270,7 +270,7 @@ def new(registry: Registry | None = None, *, store: Store | None = None) -> Cont
 
 
 def _has_contents(request: Mapping[str, Any]) -> bool:
-    return any(request.get(field) for field in ("messages", "input", "contents"))
+    return any(request.get(wire.profile.request.list_field) for wire in WIRES.values())
 
 
 def _is_partial(response: Any) -> bool:  # noqa: ANN401 - the same

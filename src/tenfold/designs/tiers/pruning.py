@@ -21,7 +21,6 @@ from msgspec.structs import asdict, replace
 from tenfold.config.policy import Policy
 from tenfold.config.presets.tiers import CLOSING, DEFAULTS, OPENING, tiers
 from tenfold.engine.compact import Call
-from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionWarning, Event, Listener
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
@@ -35,7 +34,7 @@ from tenfold.session import AsyncSession, Session
 from tenfold.session.stateless import CompactResult, compact
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import Limits
-from tenfold.wire import WIRES, detect_wire, to_json_bytes
+from tenfold.wire import DEFAULT_WIRE, WIRES, detect_wire, get_wire, to_json_bytes
 from tenfold.wire.marks import extract_summary_text
 
 NativeMessage = Any
@@ -412,22 +411,11 @@ class CompactTool:
         """`window` is the model's, in tokens, if the session does not know it."""
         self._session, self._window = session, window
 
-    def build_schema(self, wire: str = "openai-chat") -> dict[str, object]:
-        """Builds the tool's definition for the requests of a wire. Raises `UsageError` for an unknown wire."""
+    def build_schema(self, wire: str = DEFAULT_WIRE) -> dict[str, object]:
+        """Builds the tool's definition for the requests of a wire. Raises `UnknownFormat` for an unknown wire."""
         focus = {"type": "string", "description": "What the summary should dwell on, if anything in particular."}
         parameters: dict[str, object] = {"type": "object", "properties": {"focus": focus}, "required": []}
-        header = {"name": self.name, "description": self.description}
-        match wire:
-            case "openai-chat":
-                return {"type": "function", "function": {**header, "parameters": parameters}}
-            case "openai-responses":
-                return {"type": "function", **header, "parameters": parameters}
-            case "anthropic":
-                return {**header, "input_schema": parameters}
-            case "gemini":
-                return {**header, "parameters": parameters}
-            case _:
-                raise UsageError(f"no wire is called {wire!r}: anthropic, openai-chat, openai-responses or gemini")
+        return get_wire(wire).profile.build_tool(self.name, self.description, parameters)
 
     def handle(self, arguments: Mapping[str, object] | None = None) -> str:
         """Runs a call and returns its result as text. A failure is part of the text, not raised."""

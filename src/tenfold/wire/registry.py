@@ -1,0 +1,127 @@
+"""The table of all wires, and the choice of the wire of a list or a request: by its name, or by how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tenfold.errors import UnknownFormat, UsageError
+from tenfold.wire import anthropic, gemini, openai_chat, openai_responses, splice
+from tenfold.wire.encoding import Wire
+from tenfold.wire.profiles import NativeShape, Profile
+from tenfold.wire.sdk_values import to_json_bytes
+
+WIRES: dict[str, Wire] = {module.NAME: module.WIRE for module in (anthropic, openai_chat, openai_responses, gemini)}
+"""Every wire by its name. A wire of your own is added here: see "Add a wire" in docs/wire.md."""
+DEFAULT_WIRE = openai_chat.NAME
+"""The wire of a list that looks the same in several: plain texts of user and assistant."""
+WireChooser = Callable[[Sequence[str], Sequence[str]], str]
+"""Chooses the wire of a list from the role and the wire ("" if open) of its items, up to the first conclusive one."""
+
+
+def get_wire(name: str) -> Wire:
+    """Returns the wire with that name. Raises `UnknownFormat` with the valid names if there is none."""
+    try:
+        return WIRES[name]
+    except KeyError:
+        raise UnknownFormat(f"no wire is called {name!r}; there are {', '.join(WIRES)}") from None
+
+
+def detect_wire(items: Sequence[object]) -> str:
+    """Finds the wire of a list of native messages (dicts, JSON bytes, SDK objects), by the first conclusive item.
+
+    Lists of plain text look the same in three formats and count as openai-chat. Raises `UnknownFormat`, with the keys
+    and role of the first item, if no item is conclusive.
+    """
+    seen: list[str] = []
+    has_chat_role = False
+    for item in items:
+        fields = splice.parse_object(to_json_bytes(item))
+        if fields is None:
+            raise UnknownFormat(f"item {len(seen)} is no JSON object; pass a list of messages, or name the format")
+        wire = _recognize_item(fields)
+        if wire:
+            return wire
+        role = splice.find_text(fields, "role")
+        has_chat_role = has_chat_role or role in ("user", "assistant")
+        seen.append(f"{{{', '.join(fields)}}}" + (f" with role {role!r}" if role else ""))
+    if has_chat_role or not seen:
+        return DEFAULT_WIRE
+    raise UnknownFormat(
+        f"none of {', '.join(WIRES)} has messages like {seen[0]}; pass format= with one of these, "
+        "or read the file with the reader of its own format"
+    )
+
+
+def read_sign(raw: bytes) -> tuple[str, str]:
+    """Returns a native message's role and the only wire it can be of: "" if unsure, "?" if it is no object."""
+    fields = splice.parse_object(raw)
+    return ("", "?") if fields is None else (splice.get_text(fields, "role"), _recognize_item(fields))
+
+
+def _recognize_item(fields: splice.Fields) -> str:
+    role, kind = (splice.get_text(fields, key) for key in ("role", "type"))
+    shape = NativeShape(role, kind, fields, _collect_block_kinds(fields))
+    return next((name for name, wire in WIRES.items() if wire.profile.recognize_message(shape)), "")
+
+
+def _collect_block_kinds(fields: splice.Fields) -> frozenset[str]:
+    kinds: set[str] = set()
+    for raw in splice.parse_array(fields.get("content")) or ():
+        block = splice.parse_object(raw) or {}
+        kind = splice.get_text(block, "type")
+        if kind != "file" or "file" in block:
+            kinds.add(kind)
+    return frozenset(kinds)
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def find_list_field(request: Mapping[str, Any]) -> str:
+    """Finds the keyword argument of a provider's call that holds the conversation.
+
+    Raises `UsageError` if there is none, or if it holds only what is new.
+    """
+    list_fields = dict.fromkeys(wire.profile.request.list_field for wire in WIRES.values())
+    field = next((f for f in list_fields if f in request), "")
+    if not field:
+        names = ", ".join(request)
+        raise UsageError(
+            f"a request holds its conversation under one of {', '.join(list_fields)}; this one has {names}"
+        )
+    for partial in (name for profile in _find_profiles(field) for name in profile.request.partial_fields):
+        if request.get(partial):
+            raise UsageError(f"a request with {partial} holds only what is new: send the whole list in {field!r}")
+    return field
+
+
+def find_only_wire(list_field: str) -> str:
+    """Finds the one wire whose requests hold their conversation in this field. "" if there are several."""
+    profiles = _find_profiles(list_field)
+    return profiles[0].wire if len(profiles) == 1 else ""
+
+
+def choose_wire(request: Mapping[str, Any], list_field: str, items: Sequence[object]) -> str | WireChooser:
+    """Returns the wire of a request, or a function that chooses it by the messages if nothing else tells it."""
+    profiles = _find_profiles(list_field)
+    for profile in profiles:
+        if not request.keys().isdisjoint(profile.request.own_fields):
+            return profile.wire
+    model = str(request.get("model") or "")
+    named = [p for p in profiles if p.request.model_word and p.request.model_word in model]
+
+    def choose(roles: Sequence[str], wires: Sequence[str]) -> str:
+        sign = next(filter(None, wires), "")
+        likely = next((p.wire for p in named if p.request.foreign_roles.isdisjoint(roles)), "")
+        if likely and not sign:
+            return likely
+        if sign == "?" or not (sign or "user" in roles or "assistant" in roles):
+            return detect_wire(items)  # raises an error that says what was seen
+        return sign or DEFAULT_WIRE
+
+    return choose
+
+
+def _find_profiles(list_field: str) -> list[Profile]:
+    return [wire.profile for wire in WIRES.values() if wire.profile.request.list_field == list_field]

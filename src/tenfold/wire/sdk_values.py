@@ -1,0 +1,87 @@
+"""Turns what a host passes in, plain values or objects of a provider's SDK, into JSON, text and mappings."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from tenfold.errors import BadInput
+from tenfold.wire import splice
+
+
+@runtime_checkable
+class _SDKObject(Protocol):
+    """A typed object of a provider's SDK."""
+
+    def model_dump(
+        self, *, mode: str = ..., by_alias: bool = ..., exclude_unset: bool = ..., exclude_none: bool = ...
+    ) -> dict[str, Any]: ...
+
+
+def to_json_bytes(message: object) -> bytes:
+    """Returns a native message as JSON bytes. Bytes and text are taken as they are; a dict or SDK object is encoded.
+
+    Raises `BadInput` for anything else.
+    """
+    if isinstance(message, bytes):
+        return message
+    if isinstance(message, str):
+        return message.encode("utf-8", "replace")
+    if type(message) is not dict and not isinstance(message, Mapping | _SDKObject):
+        raise BadInput(
+            f"a message is a dict, JSON bytes, or an SDK object with model_dump(), not {type(message).__name__}"
+        )
+    return encode_value(message)
+
+
+def encode_value(value: object) -> bytes:
+    """Encodes a value of a native message as JSON. Raises `BadInput` if JSON cannot hold it."""
+    try:
+        return msgspec.json.encode(value, enc_hook=_to_plain)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_replace_surrogates(value), enc_hook=_to_plain)
+    except (TypeError, ValueError) as exc:
+        raise BadInput(f"a message holds what JSON cannot: {exc}; pass plain dicts, lists, texts and numbers") from exc
+
+
+def render_value(value: object) -> str:
+    """Returns a value as a text whose tokens can be counted: a text as it is, anything else as JSON if JSON holds it.
+
+    Tools may be functions of the host, which JSON does not hold.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return encode_value(value).decode()
+    except BadInput:
+        return str(value)
+
+
+def get_set_fields(value: object) -> Mapping[str, Any] | None:
+    """Returns a mapping as it is, or the fields that were set on an SDK object. None for anything else."""
+    fields = value.model_dump(exclude_unset=True) if isinstance(value, _SDKObject) else value
+    return fields if isinstance(fields, Mapping) else None
+
+
+def _to_plain(value: object) -> object:
+    if isinstance(value, _SDKObject):
+        google = type(value).__module__.startswith("google.")
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=not google, exclude_none=google)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"a value of type {type(value).__name__}")
+
+
+def _replace_surrogates(value: object) -> object:
+    if isinstance(value, str):
+        return msgspec.json.decode(splice.quote(value))
+    if isinstance(value, Mapping):
+        return {_replace_surrogates(k): _replace_surrogates(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_surrogates(v) for v in value]
+    return _replace_surrogates(_to_plain(value)) if isinstance(value, _SDKObject) else value
