@@ -141,6 +141,18 @@ def test_sessions_and_namespaces_are_kept_apart(store: Store, log: Growing) -> N
     assert log.session == "s"
 
 
+def test_sessions_that_share_a_range_of_the_index_are_kept_apart(sqlite: SqliteStore) -> None:
+    Growing(sqlite, "first").say("They deploy daily.")
+    with sqlite._connections.write() as db:
+        db.execute("UPDATE sqlite_sequence SET seq = seq - 1 + (1 << 20) WHERE name = 'session'")
+    Growing(sqlite, "a million later", first=5_000).say("We deploy never.", "Noted.")
+    for session in ("first", "a million later"):
+        hits = sqlite.search_passages(NS, "deploying", session=session)
+        assert {hit.session for hit in hits} == {session}
+        assert hits[0].position == 0
+    assert len(sqlite.search_passages(NS, "deploying")) == 3
+
+
 def test_a_hit_shows_the_lines_that_answer_out_of_a_long_text(store: Store) -> None:
     log = Growing(store)
     filler = "".join(f"nothing of note happened on day {n} of the voyage\n" for n in range(400))

@@ -134,7 +134,7 @@ def search_passages(db: sqlite3.Connection, words: str, sessions: Mapping[int, s
     pool = nlargest(max(_POOL_SIZE, 4 * limit), scored, key=_rank)
     reader = _PassageReader(db, sessions, pool)
     chosen = _choose_passages(reader, _raise_followers(reader, pool), limit)
-    lines = _weigh_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
+    lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
     texts = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
     hits: dict[str, Hit] = {}
     for passage in chosen:
@@ -223,7 +223,7 @@ def _split_lines(passage: _Passage, entry: str = "") -> Iterator[_SnippetLine]:
         yield _SnippetLine(entry or passage.source.entry.id, order, piece, passage.score)
 
 
-def _weigh_lines(
+def _sort_lines(
     db: sqlite3.Connection, lines: Sequence[_SnippetLine], rarity: Mapping[str, float]
 ) -> list[_SnippetLine]:
     """Sorts the lines by the rarity of the terms that they and the lines near them hold."""

@@ -27,6 +27,7 @@ INDEX_LIMIT = 65_536
 _BATCH_CHARACTERS = 1_000_000
 _NUMBER_BITS, _ENTRY_BITS = 12, 31
 _RANGE_BITS, _MAX_SESSIONS = _NUMBER_BITS + _ENTRY_BITS, 1 << 20
+"""The 63 bits of a passage's row number: session, entry, number of the passage in it."""
 _SELECT_SESSIONS = "SELECT s.id, s.name FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?"
 _SELECT_ROWS = (
     "SELECT seq, session, pos, kind, body FROM entry WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
