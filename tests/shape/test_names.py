@@ -26,12 +26,12 @@ _VERBS = """
     install interpolate interpret invoke itemize iter iterate join judge keep kill label leave limit link list load
     locate look make map mark mask match measure memoize mend merge migrate move name navigate normalize note notify
     open overlay pair parse pick pin place plan plant play pool pop prepare prepend preview print probe prune purge put
-    qualify quote raise rank read rebuild recall receive recognize record recover redact redo refine refresh refuse register rejoin
-    reject relax release remove render replace replay report request require rescue reserve reset resolve respond
-    restore resume retract revert rewind run sanitize scan schedule score scrub search select send serialize set settle
-    share shift shorten show skip slice soften sort splice split spread start stem store stream strip succeed suggest
-    sum summarize sync take time trace track transform translate trim truncate try undo unescape unfold unpack unpin
-    unquote update use validate verify wait walk watch weigh wrap write
+    qualify quote raise rank read rebuild recall receive recognize record recover redact redo refine refresh refuse
+    register reject rejoin relax release remove render replace replay report request require rescue reserve reset
+    resolve respond restore resume retract revert rewind run sanitize scan schedule score scrub search select send
+    serialize set settle share shift shorten show skip slice soften sort splice split spread start stem store stream
+    strip succeed suggest sum summarize sync take time trace track transform translate trim truncate try undo unescape
+    unfold unpack unpin unquote update use validate verify wait walk watch weigh wrap write
 """
 VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""
