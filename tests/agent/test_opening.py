@@ -9,15 +9,8 @@ import pytest
 
 from tenfold.agent import Agent
 from tenfold.agent.coding_tools import ApprovalKind
-from tenfold.agent.demonstration import DEMONSTRATION
-from tenfold.agent.factory import (
-    DEMONSTRATION_WINDOW,
-    PROVIDER_KEYS,
-    AgentOptions,
-    change_model,
-    choose_model,
-    open_agent,
-)
+from tenfold.agent.demonstration import DEMONSTRATION, DEMONSTRATION_WINDOW
+from tenfold.agent.factory import PROVIDER_KEYS, AgentOptions, change_model, choose_model, open_agent
 from tenfold.config.extensions import Extension
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.events import CompactionEnd, Event, RunEnd

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models.function import FunctionModel
 
 from tenfold.agent import Agent
 from tenfold.chat.session_tree import build_rows
@@ -150,8 +152,8 @@ def test_the_model_is_shown_and_changed(agent: Agent, monkeypatch: pytest.Monkey
 
 
 def test_without_a_window_it_is_said_what_names_one(store: Store) -> None:
-    create_session(store, "first", "one")
-    agent = make_agent(store, "new", window=None)
+    model = FunctionModel(lambda *_: ModelResponse([]), model_name="unheard-of")
+    agent = Agent(model, session=create_session(store, "first", "one"))
     assert "--window names it" in run_line(agent, "/settings").text
     assert "--window" in run_line(agent, "/compact").text
     assert "--window" in run_line(agent, "/preview").text

@@ -248,6 +248,25 @@ def test_compare_takes_a_window_in_place_of_a_target(tenfold: Cli, pi: Path) -> 
     assert "for a window of 50,000" in tenfold.run_ok("compact", pi, "--compare", "tenfold", "--window", "50000").out
 
 
+def test_compare_passes_over_a_damaged_file_and_says_so_in_its_code(tenfold: Cli, pi: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    ran = tenfold("compact", empty, pi, "--compare", "tenfold,tail", "--json")
+    assert ran.code == 3
+    assert "empty.jsonl: the file is empty" in ran.err
+    assert [row["policy"] for row in ran.objects] == ["tenfold", "tail"]
+    assert tenfold("compact", empty, "--compare", "tenfold").code == 3, "alone as well"
+
+
+def test_compare_says_in_its_code_that_a_compaction_failed(tenfold: Cli, pi: Path) -> None:
+    with Loopback(Served(status=400, error="no good")) as loopback:
+        options = ("--to", "10%", "--model", "openai:m", "--base-url", get_base_url("openai:", loopback), "--json")
+        ran = tenfold("compact", pi, "--compare", "tail,tenfold", *options)
+        itself = tenfold("compact", pi, "--policy", "tail", *options)
+    assert [row["status"] for row in ran.objects] == ["failed", "compacted"]
+    assert ran.code == itself.code == 4
+
+
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 

@@ -28,9 +28,8 @@ from tenfold.engine.compact import Call
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import RunEnd, RunStart
-from tenfold.llm.provider import ProviderModel, open_client
+from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
-from tenfold.meter.windows import find_window
 from tenfold.record.ask import Outcome
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text
@@ -74,12 +73,11 @@ class Agent:
         """
         self.use(model, window)
         self.session = session or self._create_session(model)
-        self.session.model = self.session.model or self.model.model_name
-        self.session.answerer = self.session.answerer.with_extensions(extensions)
+        self.session.use_model(self.session.model or self.model.model_name)
+        self.session.use_answerer(self.session.answerer.with_extensions(extensions))
         self._model_settings = settings
         self.phase: Phase = "idle"
-        self._memory = Memory(self.session, window=self.window)
-        self._memory.has_run_end_check = True
+        self._memory = Memory(self.session, window=self.window, has_run_end_check=True)
         self._async_session = AsyncSession(self.session)
         self._requested_focus: str | None = None
         self._runner: Runner[None, str] = Runner(
@@ -104,7 +102,7 @@ class Agent:
     def use(self, model: Model | str, window: int | None = None) -> None:
         """Uses this model from the next run on. Raises `UsageError` if it cannot be opened."""
         self.model = open_client(model) if isinstance(model, str) else model
-        self.window = window or self.model.context_window or find_window(self.model.model_name)
+        self.window = resolve_window(self.model, window)
 
     @property
     def output_reserve(self) -> int:
@@ -129,7 +127,7 @@ class Agent:
         session_id, answerer = self.session.address.session, self.session.answerer
         with self._enter_phase("running"):
             answerer.notify(RunStart(session_id, prompt, get_current_time()))
-            self._memory.window, self._memory.is_streaming, self._memory.answer = self.window, is_streaming, ""
+            self._memory.begin_run(window=self.window, is_streaming=is_streaming)
             status: Literal["ok", "failed", "stopped"] = "stopped"
             reason = ""
             try:
@@ -202,10 +200,10 @@ class Agent:
             return
         if focus is not None:
             self.phase = "compaction"
-            await self._compact(replace(self._build_call(), demand="manual", focus=focus))
+            await self._memory.compact(replace(self._build_call(), demand="manual", focus=focus))
         elif "end_of_run" in self.session.policy.checks:
             self.phase = "compaction"
-            await self._compact(self._build_call())
+            await self._memory.compact(self._build_call())
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
@@ -218,11 +216,7 @@ class Agent:
         Raises `RuntimeError` naming the phase if the agent is not idle, and `UsageError` if the window is unknown.
         """
         with self._enter_phase("compaction"):
-            return await self._compact(replace(self._build_call(), demand="manual", focus=focus))
-
-    async def _compact(self, call: Call) -> Outcome:
-        self.session.outcome = await self._async_session.compact(call)
-        return self.session.outcome
+            return await self._memory.compact(replace(self._build_call(), demand="manual", focus=focus))
 
     def compact(self, focus: str = "") -> None:
         """Requests a compaction at the end of the current run, or of the next one.
@@ -234,5 +228,4 @@ class Agent:
 
     def abort_compaction(self) -> None:
         """Cancels the compaction in progress, if any, even one inside a run. Nothing of it is appended."""
-        self._async_session.abort()
         self._memory.abort()

@@ -137,6 +137,18 @@ class Conversation:
             summary = replace(summary, models=(SESSION_MODEL,))
         return replace(policy, summary=summary, counter=self._head.counter)
 
+    def use_model(self, name: str) -> None:
+        """Takes another name for the agent's model, for its window and its calibration."""
+        self.model = name
+
+    def use_answerer(self, answerer: Answerer) -> None:
+        """Takes another model, or other hooks and listeners, for the compactions to come."""
+        self.answerer = answerer
+
+    def keep_outcome(self, outcome: Outcome) -> None:
+        """Keeps the Outcome of a check or a compaction as the newest one."""
+        self.outcome = outcome
+
     @property
     def view(self) -> View:
         """What the model sees now. It is an immutable value: it does not change while the session goes on."""
