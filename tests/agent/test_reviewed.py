@@ -18,7 +18,8 @@ from pydantic_ai.usage import RequestUsage
 from tenfold.agent import Agent, Memory
 from tenfold.agent.factory import AgentOptions
 from tenfold.agent.runtime import RESUME_PROMPT
-from tenfold.cli.headless_run import FAILED_CODE, JsonLines, run_headless
+from tenfold.cli.console import ExitCode
+from tenfold.cli.headless_run import JsonLines, run_headless
 from tenfold.config.extensions import Extension
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
@@ -266,7 +267,7 @@ def test_an_error_of_any_kind_is_told_in_the_last_line(tmp_path: Path, capfd: py
 
     made = Agent(FunctionModel(stream_function=fail_stream), session=make_session(), window=WINDOW)
     wanted, lines = AgentOptions(tmp_path), JsonLines(frozenset())
-    assert asyncio.run(run_headless(made, TASK, wanted, lines)) == FAILED_CODE
+    assert asyncio.run(run_headless(made, TASK, wanted, lines)) == ExitCode.FAILED
     told = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [line["event"] for line in told] == ["started", "text", "usage", "finished"]
     assert told[-1]["error"] == "ValueError: a client's own, with [redacted]"

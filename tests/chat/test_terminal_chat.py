@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.chat.app import AgentOptions
+from tenfold.agent.factory import AgentOptions
 from tenfold.chat.app import run_chat as program
 from tenfold.cli.main import run
 from tenfold.errors import NotFoundError

@@ -152,7 +152,7 @@ def choose_model(
     """
     requested = options.model
     if options.base_url and requested in ("", DEMONSTRATION):
-        raise UsageError("--base-url says where a model is served: name it with --model")
+        raise UsageError("--base-url is the address of a model: name it with --model")
     if requested == DEMONSTRATION:
         return DEMONSTRATION, build_demonstration()
     if requested:

@@ -63,7 +63,6 @@ THEME = replace(
 )
 """The terminal's own colours on its own background, so that it fits dark and light terminals."""
 
-__all__ = ["AgentOptions", "Chat", "describe_failure", "run_chat"]
 Part = TypeVar("Part", bound=Widget)
 AgentFactory = Callable[["Chat"], Agent]
 """Opens the agent, with the chat's `approve`, `extension` and `report`."""

@@ -9,8 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.recall.expand import excerpt_message
 from tenfold.record.entry import Entry, get_message
-from tenfold.record.message import Message, Text, ToolCall, get_text, get_tool_calls
+from tenfold.record.message import Message, Text, ToolCall
 from tenfold.session import Session
 from tenfold.text.terminal_safe import to_one_line
 
@@ -38,7 +39,7 @@ class TreeRow(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The beginning of the message. It is made on access, because few rows of a long session are ever shown."""
-        return _excerpt_message(self.message) if self.message is not None else ""
+        return to_one_line(excerpt_message(self.message), _MAX_CHARACTERS) if self.message is not None else ""
 
 
 class _Node(Struct):
@@ -87,11 +88,6 @@ def _build_nodes(entries: list[Entry], leaf: str | None) -> dict[str, _Node]:
     if f"{leaf} end" in nodes:
         nodes[f"{leaf} end"].is_active = True
     return nodes
-
-
-def _excerpt_message(message: Message) -> str:
-    calls = " ".join(f"[{c.name}]" for c in get_tool_calls(message))
-    return to_one_line(f"{get_text(message)[:2_000]} {calls}".strip(), _MAX_CHARACTERS)
 
 
 def _draw_rows(nodes: dict[str, _Node]) -> list[TreeRow]:

@@ -21,8 +21,8 @@ from tenfold.config import settings
 from tenfold.errors import BadInput, TenfoldError, UsageError
 from tenfold.recall.tools import render_expanded
 from tenfold.record.ask import Outcome
-from tenfold.record.block import MUST_KEEP
 from tenfold.session.branches import BranchOptions, navigate
+from tenfold.store.ids import shorten_id
 from tenfold.text.terminal_safe import to_one_line
 
 MAX_REPLY_CHARACTERS = 20_000
@@ -31,8 +31,6 @@ MAX_HITS = 20
 """Maximum results of a search."""
 SUMMARY_WORD = "summary"
 """The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
-_SHORT_ID_LENGTH = 18
-"""Characters of a short id: its time, and its number within that millisecond."""
 _COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
 
 
@@ -89,11 +87,6 @@ async def execute_command(agent: Agent, command: Command, argument: str) -> Comm
         return CommandReply(f"/{command.name}: {exc}")
 
 
-def shorten_id(id_: str) -> str:
-    """Shortens an id to what a person can type."""
-    return id_[:_SHORT_ID_LENGTH]
-
-
 # -- compacting --------------------------------------------------------------------------------------------------------
 
 
@@ -105,8 +98,8 @@ async def compact(agent: Agent, focus: str) -> CommandReply:
 def _describe_outcome(out: Outcome) -> str:
     if out.status != "compacted":
         return f"{out.status}: {out.reason} (the view takes {out.tokens_before:,} tokens)"
-    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-    facts = f"; must-keep facts in view {sum(n for n, _ in counts)} of {sum(of for _, of in counts)}" if counts else ""
+    must_keep = out.must_keep
+    facts = f"; must-keep facts in view {must_keep.kept} of {must_keep.total}" if must_keep.total else ""
     missed = " missed" if out.target_missed else ""
     return (
         f"{out.tokens_before:,} -> {out.tokens_after:,} tokens, target {out.target:,}{missed}; messages "
@@ -123,8 +116,7 @@ async def preview(agent: Agent, argument: str) -> CommandReply:
     session_call = session.build_call(window=agent.window)
     call = replace(session_call, demand="manual", recall="tool", output_reserve=agent.output_reserve)
     decision, plan = await asyncio.to_thread(session.preview, call)
-    what = "would compact" if decision.should_act else decision.status or "nothing to do"
-    lines = [f"{what}: {decision.reason}", *([plan.explain()] if plan is not None else []), "nothing was changed"]
+    lines = [decision.explain(), *([plan.explain()] if plan is not None else []), "nothing was changed"]
     return CommandReply("\n".join(lines))
 
 

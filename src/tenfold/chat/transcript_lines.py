@@ -13,7 +13,7 @@ from msgspec import Struct
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionWarning, Event, RequestOverflow
 from tenfold.record.block import Block
 from tenfold.record.entry import BranchSummary, Retraction, get_message
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, decode_arguments, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
 from tenfold.text.terminal_safe import to_one_line
 
@@ -74,13 +74,9 @@ def build_event_line(event: Event) -> TranscriptLine | None:
 
 def render_call(name: str, arguments: str) -> str:
     """Renders a tool call on one line: its name and its arguments, shortened."""
-    try:
-        values = json.loads(arguments or "{}")
-    except ValueError:
-        values = arguments
-    if isinstance(values, dict):
-        values = " ".join(f"{key}={_render_value(value)}" for key, value in values.items())
-    return f"{name} {to_one_line(str(values), _MAX_CALL_CHARACTERS)}".strip()
+    values = decode_arguments(arguments)
+    pairs = [f"{key}={_render_value(value)}" for key, value in values.items()] if values is not None else [arguments]
+    return f"{name} {to_one_line(' '.join(pairs), _MAX_CALL_CHARACTERS)}".strip()
 
 
 def _render_value(value: object) -> str:

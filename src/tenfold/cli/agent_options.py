@@ -11,19 +11,28 @@ ModelOption = Annotated[
     str,
     typer.Option(
         metavar="MODEL",
-        help="PROVIDER:NAME, with the key in the provider's environment variable. Default: the session's, else by "
-        "the first key found, else the scripted `demonstration`.",
+        help="The agent's model, as PROVIDER:NAME. Its key is read from the provider's environment variable. Default: "
+        "the session's model, else one of the first provider whose key is set, else the scripted `demonstration`.",
     ),
 ]
 UrlOption = Annotated[
-    str, typer.Option(metavar="URL", help="Where --model is served; any OpenAI-compatible server will do.")
+    str, typer.Option(metavar="URL", help="The address of the OpenAI-compatible server that runs --model.")
 ]
-WindowOption = Annotated[int | None, typer.Option(min=1, help="The model's window in tokens, where it is not known.")]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="The model's context window in tokens, needed only if Tenfold does not know it."),
+]
 PolicyOption = Annotated[
-    str, typer.Option(help="The policy: of `tenfold policies`, or named in the settings. Default: the settings'.")
+    str,
+    typer.Option(
+        help="The policy to use: one that `tenfold policies` lists, or one of your settings. Default: that of your "
+        "settings."
+    ),
 ]
 SessionOption = Annotated[
     str,
-    typer.Option(metavar="SESSION", help="Goes on with this session: its id or its beginning; `last` is the newest."),
+    typer.Option(
+        metavar="SESSION", help="Resume this session where you left off: its id, the beginning of it, or `last`."
+    ),
 ]
-FolderOption = Annotated[Path, typer.Option(help="The folder to work in; file tools do not leave it.")]
+FolderOption = Annotated[Path, typer.Option(help="The folder to work in. The file tools cannot leave it.")]

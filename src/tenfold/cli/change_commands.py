@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.console import print_json, shorten_id, show
+from tenfold.cli.console import format_id, print_json, show
 from tenfold.cli.store_access import NAMESPACE, JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store.base import Store
@@ -40,7 +40,7 @@ def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOptio
         record = {"session": row.info.id, "undone": block, "tokens_before": before, "tokens_after": after}
         print_json(msgspec.json.encode(record))
     else:
-        show(f"undone: block {shorten_id(block)}; the view has {after:,} tokens again (it had {before:,})")
+        show(f"undone: block {format_id(block)}; the view has {after:,} tokens again (it had {before:,})")
 
 
 def pin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
@@ -63,7 +63,7 @@ def _set_pin(entry: str, store: str | None, *, on: bool, json: bool) -> None:
     if json:
         print_json(msgspec.json.encode({"session": location.session, "entry": id_, "pinned": on}))
     else:
-        show(f"{'pinned' if on else 'unpinned'}: {shorten_id(id_)}")
+        show(f"{'pinned' if on else 'unpinned'}: {format_id(id_)}")
 
 
 def purge(

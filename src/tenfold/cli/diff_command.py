@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.console import get_width, is_terminal, print_json, print_table, shorten_id, show
+from tenfold.cli.console import format_id, get_width, is_terminal, print_json, print_table, show
 from tenfold.cli.show_command import excerpt_message
 from tenfold.cli.store_access import JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import UsageError
@@ -63,7 +63,7 @@ def diff(
         return
     max_lines = limit or (_TERMINAL_LIMIT if is_terminal() else len(hidden) + len(facts) + 1)
     show(
-        f"block {shorten_id(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {kept_count:,} "
+        f"block {format_id(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {kept_count:,} "
         f"{'message stays as it was' if kept_count == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
         f"shortened, rung {block.rung}",
         style="bold",

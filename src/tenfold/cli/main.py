@@ -23,14 +23,13 @@ from tenfold.cli import (
     run_command,
     show_command,
 )
-from tenfold.cli.console import print_note, relax_stream_errors
+from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 _EXIT_CODES = (
     "Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work "
     "failed; 130 interrupted."
 )
-_INTERRUPTED_CODE = 130
 
 app = typer.Typer(
     name="tenfold",
@@ -98,24 +97,24 @@ def run(arguments: list[str]) -> int:
     """Runs one command line and returns its exit code."""
     try:
         result = app(arguments, prog_name="tenfold", standalone_mode=False)
-        return _finish(result if isinstance(result, int) else 0)
+        return _finish(result if isinstance(result, int) else ExitCode.OK)
     except (typer.Abort, KeyboardInterrupt):
-        return _finish(_INTERRUPTED_CODE)
+        return _finish(ExitCode.INTERRUPTED)
     except (UsageError, NotFoundError) as exc:
-        return _print_error(str(exc), 2)
+        return _print_error(str(exc), ExitCode.USAGE)
     except BadInput as exc:
-        return _print_error(str(exc), 3)
+        return _print_error(str(exc), ExitCode.BAD_INPUT)
     except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
         return _ignore_closed_pipe()
     except (TenfoldError, OSError) as exc:
-        return _print_error(str(exc), 4)
+        return _print_error(str(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
         return _report_misuse(exc)
 
 
 def _finish(code: int) -> int:
     """Returns the code of a command that has ended, and prints a line for an interrupt, which is only a code here."""
-    if code == _INTERRUPTED_CODE:
+    if code == ExitCode.INTERRUPTED:
         return _print_error("interrupted; what was stored before stays as it is", code)
     return code
 
@@ -127,8 +126,10 @@ def _report_misuse(exc: BaseException) -> int:
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
-        _print_error(f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", 2)
-    return 2
+        _print_error(
+            f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", ExitCode.USAGE
+        )
+    return ExitCode.USAGE
 
 
 def _print_error(text: str, code: int) -> int:
@@ -139,4 +140,4 @@ def _print_error(text: str, code: int) -> int:
 def _ignore_closed_pipe() -> int:
     """Handles a reader that closed our output (`| head`): that is no failure, and nothing more can be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return ExitCode.OK

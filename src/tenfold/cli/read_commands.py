@@ -10,13 +10,13 @@ import msgspec
 import typer
 
 from tenfold.cli.console import (
+    format_id,
     get_width,
     is_terminal,
     print_json,
     print_note,
     print_table,
     replace_unencodable,
-    shorten_id,
     show,
 )
 from tenfold.cli.store_access import NAMESPACE, JsonOption, StoreOption, open_cli_store
@@ -63,7 +63,7 @@ def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
         return
     cells = [
         (
-            shorten_id(r.info.id),
+            format_id(r.info.id),
             r.info.format,
             f"{r.entry_count:,}",
             f"{r.block_count}",
@@ -127,7 +127,7 @@ def search(
             continue
         scanned = "  (found by scan)" if hit.scanned else ""
         show(
-            f"{shorten_id(hit.entry)}  {hit.kind} at {hit.position} of session {shorten_id(hit.session)}{scanned}",
+            f"{format_id(hit.entry)}  {hit.kind} at {hit.position} of session {format_id(hit.session)}{scanned}",
             style="bold",
         )
         show(f"    {to_one_line(hit.snippet, len(hit.snippet) + 1)}")

@@ -28,7 +28,7 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
         str,
         typer.Option(
             metavar="TEXT",
-            help='What to do; "-" reads it from standard input. "" goes on with what stands in --session.',
+            help='What to do. "-" reads it from standard input, and "" resumes an interrupted --session.',
         ),
     ],
     model: ModelOption = "",
@@ -38,18 +38,20 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     store: StoreOption = None,
     session: SessionOption = "",
     folder: FolderOption = Path(),
-    allow_writes: Annotated[bool, typer.Option("--allow-writes", help="Let it change files in the folder.")] = False,
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Let the agent change files in the folder.")
+    ] = False,
     allow_commands: Annotated[
-        bool, typer.Option("--allow-commands", help="Let it run commands; nothing confines them.")
+        bool, typer.Option("--allow-commands", help="Let the agent run commands. They can do whatever you can.")
     ] = False,
 ) -> int:
-    """Gives the agent one task and prints what happens as JSON lines, as it happens.
+    """Gives the agent one task, and prints what happens as JSON lines while it works.
 
-    Writes and commands are refused unless they are allowed. The session is kept: --session last goes on with it.
+    It may not change files or run commands unless you allow it. The session is kept: --session last resumes it.
     """
     prompt = _read_task(task)
     if not prompt.strip() and not session:
-        raise UsageError("--task is empty: say what is to be done, or name the --session that is to go on")
+        raise UsageError("--task is empty: say what to do, or name the --session to resume")
     from tenfold.agent import factory  # noqa: PLC0415 - an optional extra, and slow to load
     from tenfold.cli import headless_run  # noqa: PLC0415 - needs it too
 
@@ -70,4 +72,4 @@ def _read_task(task: str) -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as exc:
-        raise BadInput(f"the task on standard input is not UTF-8 at byte {exc.start}: write it in UTF-8") from exc
+        raise BadInput(f"the task on standard input is not UTF-8 at byte {exc.start}: save it as UTF-8") from exc
