@@ -109,7 +109,7 @@ def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
         MemoryStore(), AgentOptions(tmp_path, "mine", "http://127.0.0.1:9/v1"), refuse, report=said.append
     )
     assert made.window is None
-    assert "openai:mine is not known" in said[0]
+    assert "openai:mine is unknown" in said[0]
 
 
 @pytest.mark.parametrize("model", ANSWERS)

@@ -86,7 +86,7 @@ def test_without_words_it_goes_on_from_an_answer_that_broke_off() -> None:
 @pytest.mark.parametrize("instructions", ["", "Be brief."])
 def test_without_words_there_must_be_something_to_go_on_with(instructions: str) -> None:
     made = Agent(make_model(), session=make_session(), window=WINDOW, instructions=instructions)
-    with pytest.raises(UsageError, match="nothing has been said"):
+    with pytest.raises(UsageError, match="the session is empty"):
         asyncio.run(made.invoke())
     answer = asyncio.run(made.invoke("Hello."))
     with pytest.raises(UsageError, match="last answer is complete"):

@@ -349,7 +349,7 @@ def test_ctrl_c_ends_the_command_that_runs_and_keeps_what_was_said(tenfold: Cli,
     assert code == 130
     assert [line["event"] for line in check_lines(lines)] == ["usage", "finished"]
     assert lines[-1]["status"] == "interrupted"
-    assert "interrupted; what was stored before stays as it is" in err
+    assert "interrupted; everything stored before is kept" in err
     assert "Traceback" not in err
     assert is_gone(int((folder / "pid").read_text()))
     tenfold.run_ok("verify")

@@ -195,7 +195,7 @@ class CodingTools:
             command: The command line.
         """
         if not command.strip() or "\0" in command:
-            raise ToolFailed("a command has at least one word and no NUL character; nothing was run")
+            raise ToolFailed("a command needs at least one word and no NUL character; nothing was run")
         await self._ask_approval("command", f"run {escape_invisible(command)}")
         with _convert_errors("run_command"):
             result = await self._run_process(command, max_size=self._max_size)
@@ -352,9 +352,7 @@ def _find_only_line(old: str, text: str) -> int:
         return text.count("\n", 0, positions[0]) + 1
     if positions:
         lines = ", ".join(str(text.count("\n", 0, position) + 1) for position in positions[:10])
-        raise Refusal(
-            f"old occurs {len(positions)} times, in lines {lines}; take in more of the text around the one meant"
-        )
+        raise Refusal(f"old occurs {len(positions)} times, in lines {lines}; include more of the text around it")
     hint = "; the lines of this file end in \\r\\n" if "\r\n" in text and "\r\n" not in old else ""
     raise Refusal(f"old occurs 0 times; read the file and copy the text exactly{hint}")
 

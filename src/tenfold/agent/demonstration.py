@@ -37,9 +37,8 @@ DEMONSTRATION = "demonstration"
 DEMONSTRATION_WINDOW = 16_000
 """The demonstration's window in tokens: small, so that a compaction can be seen within minutes."""
 CLOSING_NOTE = (
-    "(This is a scripted demonstration, not a model: a real one decides itself what to look at and answers in its own "
-    "words. Name one, or set its provider's key. The script also takes: write NAME TEXT, run COMMAND, recall WORDS, "
-    "compact.)"
+    "(This is a scripted demonstration, not a model. To talk to a model, name one, or set its provider's key. The "
+    "script also understands: write NAME TEXT, run COMMAND, recall WORDS, compact.)"
 )
 """The last line of every answer."""
 _LINES_READ = 40
@@ -325,7 +324,7 @@ def _describe_results(state: RunState) -> str:
     if state.find_results("search_files"):
         files = len({path for path, _, _ in matches})
         where = f"on {len(matches)} line(s) of {files} file(s)" if matches else "nowhere in it"
-        sentences.append(f"{find_search_word(state.prompt)!r} stands {where}.")
+        sentences.append(f"{find_search_word(state.prompt)!r} occurs {where}.")
         first_matches = sorted(matches, key=lambda each: _is_hidden(each[0]))[:3]
         sentences += [f"{path}, line {at}: {line.strip()[:100]}" for path, at, line in first_matches]
     for arguments, text in state.find_results("read_file"):
@@ -334,7 +333,7 @@ def _describe_results(state: RunState) -> str:
             f"I read {arguments.get('path', 'a file')}, {len(lines)} lines; it begins: {_find_first_line(lines)}"
         )
     if not sentences:
-        return "What I saw is not in view any more." if state.stage else "There is nothing to look at."
+        return "What I saw is no longer in view." if state.stage else "There is nothing to look at."
     return "\n".join(sentences)
 
 

@@ -85,7 +85,7 @@ def open_agent(
     name, model = choose_model(options, row.info.model if row else "", report_problem)
     window = resolve_window(model, options.window)
     if window is None:
-        report_problem(f"the window of {name} is not known, and nothing is compacted without it: name it with --window")
+        report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
     coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
     policy = _LivePolicy(LivePolicy(choose_counter(name).counter, environ=environ, report=report), name)
@@ -163,7 +163,7 @@ def choose_model(
             name = qualify_recorded_model(recorded_model)
             return name, open_client(name)
         except UsageError as exc:
-            report(f"the session's model cannot go on: {exc}")
+            report(f"the session's model cannot be used: {exc}")
     return _find_keyed_model(os.environ, report)
 
 

@@ -1,7 +1,7 @@
 """A long-lived agent: pydantic-ai runs it, and a Tenfold session keeps its conversation.
 
 Everything is appended to the session as it happens: the user's message before the model is called, and an answer before
-its tools run. So an agent whose process was killed can go on from there. A tool call that was open at that moment is
+its tools run. So an agent whose process was killed can be resumed. A tool call that was open at that moment is
 shown to the model as a call with an unknown result. It is not run again automatically.
 """
 
@@ -146,8 +146,8 @@ class Agent:
     async def invoke(self, prompt: str = "") -> str:
         """Sends `prompt`, runs until the model has answered, and returns the answer's text.
 
-        An empty `prompt` goes on with an unfinished run. Raises `RuntimeError` naming the phase if the agent is not
-        idle, `UsageError` if there is nothing to go on with, `ContextOverflow` if the request cannot be made to fit,
+        An empty `prompt` resumes an unfinished run. Raises `RuntimeError` naming the phase if the agent is not
+        idle, `UsageError` if there is nothing to resume, `ContextOverflow` if the request cannot be made to fit,
         and what pydantic-ai raises if the model fails. Everything up to the failure is in the session, even the
         beginning of an answer that was cut off.
         """
@@ -174,7 +174,7 @@ class Agent:
     def _is_interrupted(self) -> bool:
         """Returns whether the session ends in an unfinished answer, or in tool calls without all their results.
 
-        Raises `UsageError` if there is nothing to go on with.
+        Raises `UsageError` if there is nothing to resume.
         """
         view = self.session.view
         if view.open_step is not None:
@@ -184,9 +184,9 @@ class Agent:
             (m for e in entries if (m := get_message(e)) is not None and (m.status != "ok" or is_visible(m))), None
         )
         if last is None:
-            raise UsageError("nothing has been said yet: say what is to be done")
+            raise UsageError("the session is empty, so there is nothing to resume: say what to do")
         if last.role == "assistant" and last.status == "ok":
-            raise UsageError("the last answer is complete, and there is nothing to go on with: say something")
+            raise UsageError("the last answer is complete, so there is nothing to resume: say what to do next")
         return last.role == "assistant"
 
     async def _finish_run(self) -> None:

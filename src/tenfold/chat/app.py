@@ -42,8 +42,8 @@ from tenfold.store.base import Store
 from tenfold.text.terminal_safe import to_one_line
 
 DEMONSTRATION_NOTICE = (
-    "The built-in demonstration answers: a script, not a language model. --model PROVIDER:NAME, or a provider's key "
-    "such as ANTHROPIC_API_KEY, brings a real one."
+    "You are talking to the built-in demonstration, which is a script and not a language model. To talk to a model, "
+    "start with --model PROVIDER:NAME, or set a provider's key, such as ANTHROPIC_API_KEY."
 )
 QUIT_TIMEOUT = 5.0
 """Seconds that a run may take to end when the user leaves the program."""
@@ -216,7 +216,7 @@ class Chat(App[None]):
         if parts is None or parts[0].should_wait(parts[1]):
             self.queue.append(text)
             if self._queue_task is None or self._queue_task.done():
-                self._queue_task = self._start_background_task(self._process_queue())
+                self._queue_task = self._start_background_task(self._run_queued_prompts())
             self._draw_status()
         elif parts[0].name == "quit":
             self._start_background_task(self.action_quit())
@@ -237,7 +237,7 @@ class Chat(App[None]):
         if not task.cancelled() and (exc := task.exception()) is not None:
             self._add_line("trouble", describe_failure(exc))
 
-    async def _process_queue(self) -> None:
+    async def _run_queued_prompts(self) -> None:
         """Carries out the queued inputs, one after the other."""
         while self.queue:
             text = self.queue.popleft()
@@ -304,7 +304,7 @@ class Chat(App[None]):
 
     def action_help_quit(self) -> None:
         """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
-        self._add_line("note", "Escape stops what is under way, Ctrl+D leaves")
+        self._add_line("note", "Escape stops what is running, Ctrl+D leaves")
 
     async def action_quit(self) -> None:
         """Stops whatever is running, and leaves."""
@@ -388,5 +388,5 @@ def run_chat(store: Store, options: AgentOptions) -> Chat:
     chat = Chat(lambda ui: open_agent(store, options, ui.approve, extensions=(ui.extension,), report=ui.report))
     chat.run()
     if chat.crash_error is not None:
-        raise TenfoldError(f"the chat broke off, its session is kept: {describe_failure(chat.crash_error)}")
+        raise TenfoldError(f"the chat crashed, and its session is kept: {describe_failure(chat.crash_error)}")
     return chat

@@ -121,6 +121,6 @@ def render_row(row: TreeRow) -> str:
         case "said":
             return f"{'●' if row.is_active else '○'} {text}"
         case "end":
-            return f"→ go on after: {text}" if text else "→ go on from here"
+            return f"→ continue after: {text}" if text else "→ continue from here"
         case "here":
             return f"◆ you are here, after: {text}" if text else "◆ you are here"

@@ -109,7 +109,7 @@ class Prompt(TextArea):
     ]
 
     def __init__(self) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False, placeholder="Say something, or type /help")
+        super().__init__(compact=True, highlight_cursor_line=False, placeholder="Type a message, or /help")
 
     class Submission(Message):
         """The user sent this text."""

@@ -1,7 +1,4 @@
-"""The command `tenfold`: takes arguments, prints text or JSON lines, and turns errors into exit codes.
-
-Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed.
-"""
+"""The command `tenfold`: takes arguments, prints text or JSON lines, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 _EXIT_CODES = (
-    "Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work "
-    "failed; 130 interrupted."
+    "Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file "
+    "cannot be read; 4 the store or the work failed; 130 you interrupted it."
 )
 
 app = typer.Typer(
@@ -115,7 +112,7 @@ def run(arguments: list[str]) -> int:
 def _finish(code: int) -> int:
     """Returns the code of a command that has ended, and prints a line for an interrupt, which is only a code here."""
     if code == ExitCode.INTERRUPTED:
-        return _print_error("interrupted; what was stored before stays as it is", code)
+        return _print_error("interrupted; everything stored before is kept", code)
     return code
 
 
@@ -126,9 +123,7 @@ def _report_misuse(exc: BaseException) -> int:
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
-        _print_error(
-            f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", ExitCode.USAGE
-        )
+        _print_error(f"{sentence.rstrip('.')}; see `tenfold --help` or `tenfold COMMAND --help`", ExitCode.USAGE)
     return ExitCode.USAGE
 
 
