@@ -51,7 +51,9 @@ def register(app: typer.Typer) -> None:
 
 
 def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
-    files: Annotated[list[Path], typer.Argument(help="Session files, or folders that hold some.", metavar="FILE...")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Session files, or folders with session files.", metavar="FILE...")
+    ],
     *,
     to: Annotated[
         str | None,

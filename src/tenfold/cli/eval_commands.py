@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 
 FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILES...", help="Session files, or folders that hold some.")
+    list[Path], typer.Argument(metavar="FILES...", help="Session files, or folders with session files.")
 ]
 MethodsOption = Annotated[
     str,
