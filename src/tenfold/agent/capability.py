@@ -171,16 +171,13 @@ class Memory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Records the reported usage, and appends the answer before its tool calls are run."""
-        usage = response.usage
+        usage, name = response.usage, request_context.model.model_name
         if usage.input_tokens:
             cache_tokens = usage.cache_read_tokens, usage.cache_write_tokens
-            name = response.model_name or request_context.model.model_name
-            self.session.record_usage(
-                Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, self.session.model or name)
-            )
+            model = self.session.model or response.model_name or name
+            self.session.record_usage(Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, model))
         if self._is_streaming and self._is_cut_off(response):
             ctx.messages.append(replace(response, state="interrupted"))
-            name = request_context.model.model_name
             raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")
         self.answer = response.text or ""
         self._result_queue = _ToolResultQueue(tuple(call.tool_call_id for call in response.tool_calls))
@@ -215,9 +212,8 @@ class Memory(AbstractCapability[Any]):
         try:
             result = await handler(args)
         except (ToolFailedError, ToolRetryError) as exc:  # the model gets this in place of a result
-            await self._record_result(
-                exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry, ctx.run_id
-            )
+            part = exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry
+            await self._record_result(part, ctx.run_id)
             raise
         content = result.return_value if isinstance(result, ToolReturn) else result
         if isinstance(result, ToolReturn) and result.content:
@@ -261,26 +257,22 @@ class Memory(AbstractCapability[Any]):
         error_text = str(error.body) if isinstance(error, ModelHTTPError) else str(error)
         if not isinstance(error, ModelAPIError) or not is_overflow(error_text, status=status):
             raise error
-        call = self.build_call(request_context)
-        before = sum(self.session.get_message_sizes().values())
+        session, call, name = self.session, self.build_call(request_context), request_context.model.model_name
+        before = sum(session.get_message_sizes().values())
         if request_context.attempt == 1 and call.window is not None:
-            self.session.answerer.notify(
-                RequestOverflow(
-                    self.session.address.session,
-                    request_context.model.model_name,
-                    before + call.floor,
-                    get_current_time(),
-                )
-            )
-            session_call = self.session.build_call(window=call.window, floor=call.floor)
+            tokens = before + call.floor
+            session.answerer.notify(RequestOverflow(session.address.session, name, tokens, get_current_time()))
             demand = msgspec.structs.replace(
-                session_call, demand="overflow", output_reserve=call.output_reserve, recall=call.recall
+                session.build_call(window=call.window, floor=call.floor),
+                demand="overflow",
+                output_reserve=call.output_reserve,
+                recall=call.recall,
             )
             if (await self.compact(demand)).status == "compacted":
                 raise RetryModelRequest from error
-        why = self.session.outcome.reason if self.session.outcome is not None else "its window is not known"
+        why = session.outcome.reason if session.outcome is not None else "its window is not known"
         raise ContextOverflow(
-            f"{request_context.model.model_name} refused a request of {before:,} tokens and {call.floor:,} for "
+            f"{name} refused a request of {before:,} tokens and {call.floor:,} for "
             f"instructions and tools as too long, on try {request_context.attempt} of 2; the last compaction: {why}. "
             "Use a model with a larger window, or make the newest messages smaller"
         ) from error
@@ -306,13 +298,13 @@ class Memory(AbstractCapability[Any]):
         place, count = self.session.address, self.session.policy.counter.count
         recall = RecallTools(place.store, place.namespace, place.session, count=count)
 
-        async def recall_search(words: str) -> str:
+        async def search(words: str) -> str:
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
 
-        async def recall_read(entry: str, part: int = 1) -> str:
+        async def read(entry: str, part: int = 1) -> str:
             return await asyncio.to_thread(recall.handle, READ, {"entry": entry, "part": part})
 
-        async def recall_expand(block: str, part: int = 1) -> str:
+        async def expand(block: str, part: int = 1) -> str:
             return await asyncio.to_thread(recall.handle, EXPAND, {"block": block, "part": part})
 
         async def compact(focus: str = "") -> str:
@@ -320,9 +312,9 @@ class Memory(AbstractCapability[Any]):
 
         tools: FunctionToolset[Any] = FunctionToolset()
         descriptions = recall.describe_tools()
-        for tool in (recall_search, recall_read, recall_expand):
-            tools.add_function(tool, name=tool.__name__, description=descriptions[tool.__name__])
+        for name, tool in ((SEARCH, search), (READ, read), (EXPAND, expand)):
+            tools.add_function(tool, name=name, description=descriptions[name])
         if self.session.policy.has_batches:  # their summaries name this tool
-            tools.add_function(recall_search, name="memory_read", description=descriptions[SEARCH])
+            tools.add_function(search, name="memory_read", description=descriptions[SEARCH])
         tools.add_function(compact, name=CompactTool.name, description=CompactTool.description)
         return tools

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import FunctionToolset
@@ -74,9 +74,8 @@ class CodingTools:
     def build_toolset(self) -> FunctionToolset:
         """Builds the tools, for `Agent(toolsets=[...])`. Those that ask run alone, so only one question is open."""
         tools: FunctionToolset = FunctionToolset(max_retries=MAX_RETRIES, require_parameter_descriptions=True)
-        for read_tool in (self.read_file, self.list_files):
+        for read_tool in (self.read_file, self.list_files, self.search_files):
             tools.add_function(read_tool)
-        tools.add_function(self.search_files)
         for write_tool in (self.write_file, self.edit_file, self.run_command):
             tools.add_function(write_tool, sequential=True)
         return tools
@@ -278,29 +277,17 @@ async def _start_process(
     command: str | Sequence[str], root: str, collector: _OutputCollector
 ) -> asyncio.SubprocessTransport:
     loop = asyncio.get_running_loop()
+    options: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "cwd": root,
+        "start_new_session": True,  # Windows ignores it and uses the flag below
+        "creationflags": _PROCESS_GROUP_FLAG,
+    }
     if isinstance(command, str):
-        transport, _ = await loop.subprocess_shell(
-            lambda: collector,
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=root,
-            start_new_session=True,  # Windows ignores it and uses the flag below
-            creationflags=_PROCESS_GROUP_FLAG,
-        )
-    else:
-        transport, _ = await loop.subprocess_exec(
-            lambda: collector,
-            *command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=root,
-            start_new_session=True,
-            creationflags=_PROCESS_GROUP_FLAG,
-        )
-    return transport
+        return (await loop.subprocess_shell(lambda: collector, command, **options))[0]
+    return (await loop.subprocess_exec(lambda: collector, *command, **options))[0]
 
 
 async def _wait_for(seconds: float, event: asyncio.Event) -> bool:
