@@ -186,14 +186,14 @@ def test_a_missing_key_is_named(tenfold: Cli, pi: Path, monkeypatch: pytest.Monk
 
 
 def test_the_agents_model_and_the_one_that_writes_are_told_apart() -> None:
-    both = parse_models(["claude-opus-4-5", "openai:gpt-4o-mini"], None)
+    both = parse_models(["claude-opus-4-5", "openai:gpt-4o-mini"])
     assert (both.agent_model, both.summary_models) == ("claude-opus-4-5", ("openai:gpt-4o-mini",))
     assert both.choose_agent_model("recorded") == "claude-opus-4-5"
-    alone = parse_models(["openai:gpt-4o-mini"], None)
+    alone = parse_models(["openai:gpt-4o-mini"])
     assert (alone.choose_agent_model("recorded"), alone.choose_agent_model("")) == ("recorded", "openai:gpt-4o-mini")
-    assert parse_models((), None).choose_agent_model("") == ""
+    assert parse_models(()).choose_agent_model("") == ""
     with pytest.raises(UsageError):
-        parse_models(["one", "two"], None)
+        parse_models(["one", "two"])
 
 
 # -- compare -----------------------------------------------------------------------------------------------------------

@@ -121,8 +121,8 @@ class Memory(AbstractCapability[Any]):
         self._reader = MessageReader(self.session.is_own_summary)
         self._result_queue = _ToolResultQueue()
 
-    def begin_run(self, *, window: int | None, is_streaming: bool) -> None:
-        """Begins a run with a model of this window. In a streamed run, an answer that was cut off is an error."""
+    def start_run(self, *, window: int | None, is_streaming: bool) -> None:
+        """Starts a run with a model of this window. In a streamed run, an answer that was cut off is an error."""
         self.window, self._is_streaming, self.answer = window, is_streaming, ""
 
     # -- before and after each call ------------------------------------------------------------------------------------

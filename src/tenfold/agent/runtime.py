@@ -127,7 +127,7 @@ class Agent:
         session_id, answerer = self.session.address.session, self.session.answerer
         with self._enter_phase("running"):
             answerer.notify(RunStart(session_id, prompt, get_current_time()))
-            self._memory.begin_run(window=self.window, is_streaming=is_streaming)
+            self._memory.start_run(window=self.window, is_streaming=is_streaming)
             status: Literal["ok", "failed", "stopped"] = "stopped"
             reason = ""
             try:
@@ -200,14 +200,15 @@ class Agent:
             return
         if focus is not None:
             self.phase = "compaction"
-            await self._memory.compact(replace(self._build_call(), demand="manual", focus=focus))
+            await self._memory.compact(replace(self.build_call(), demand="manual", focus=focus))
         elif "end_of_run" in self.session.policy.checks:
             self.phase = "compaction"
-            await self._memory.compact(self._build_call())
+            await self._memory.compact(self.build_call())
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
-    def _build_call(self) -> Call:
+    def build_call(self) -> Call:
+        """Builds the check of the session for this agent's window and output reserve."""
         return replace(self.session.build_call(window=self.window), recall="tool", output_reserve=self.output_reserve)
 
     async def run_compaction(self, focus: str = "") -> Outcome:
@@ -216,14 +217,14 @@ class Agent:
         Raises `RuntimeError` naming the phase if the agent is not idle, and `UsageError` if the window is unknown.
         """
         with self._enter_phase("compaction"):
-            return await self._memory.compact(replace(self._build_call(), demand="manual", focus=focus))
+            return await self._memory.compact(replace(self.build_call(), demand="manual", focus=focus))
 
     def compact(self, focus: str = "") -> None:
         """Requests a compaction at the end of the current run, or of the next one.
 
         Raises `UsageError` if the window is unknown.
         """
-        self.session.validate_call(self._build_call())
+        self.session.validate_call(self.build_call())
         self._requested_focus = focus
 
     def abort_compaction(self) -> None:

@@ -111,10 +111,7 @@ def _describe_outcome(out: Outcome) -> str:
 async def preview(agent: Agent, argument: str) -> CommandReply:
     """Shows what `/compact` would do. Nothing is changed, and no model is called."""
     del argument
-    session = agent.session
-    session_call = session.build_call(window=agent.window)
-    call = replace(session_call, demand="manual", recall="tool", output_reserve=agent.output_reserve)
-    decision, plan = await asyncio.to_thread(session.preview, call)
+    decision, plan = await asyncio.to_thread(agent.session.preview, replace(agent.build_call(), demand="manual"))
     lines = [decision.explain(), *([plan.explain()] if plan is not None else []), "nothing was changed"]
     return CommandReply("\n".join(lines))
 

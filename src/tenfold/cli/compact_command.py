@@ -12,13 +12,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from tenfold.cli.compact_arguments import CompactArguments
 from tenfold.cli.compact_report import SessionOutcome, as_json, encode_preview, print_report, show_preview
-from tenfold.cli.compact_run import CompactRun
+from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_note
 from tenfold.cli.policy_comparison import compare_policies, parse_policies
 from tenfold.cli.source_files import FormatOption, SourceFile, find_sources
-from tenfold.cli.store_access import NAMESPACE, JsonOption, StoreOption, open_cli_store
+from tenfold.cli.store_access import NAMESPACE, JsonOption, PolicyOption, StoreOption, open_cli_store
 from tenfold.cli.summary_models import BaseUrlOption, ModelsOption, parse_models
 from tenfold.config.settings import load_settings as settings
 from tenfold.errors import UsageError
@@ -65,15 +64,9 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
             min=1, help="The model's context window in tokens. The policy's trigger then decides whether to compact."
         ),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help="The policy to use: one that `tenfold policies` lists, or one of your settings.",
-            show_default="tenfold",
-        ),
-    ] = None,
+    policy: PolicyOption = "",
     model: ModelsOption = None,
-    base_url: BaseUrlOption = None,
+    base_url: BaseUrlOption = "",
     format: FormatOption = None,
     recall: _RecallOption = "none",
     store: StoreOption = None,
@@ -97,7 +90,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
     """
     models, config = parse_models(model or (), base_url), settings()
     arguments = CompactArguments(
-        to, window, policy or "", config, models, recall, format, skip_damaged, out, only_preview, json
+        to, window, policy, config, models, recall, format, skip_damaged, out, only_preview, json
     )
     arguments.check()
     sources = find_sources(files)

@@ -173,12 +173,8 @@ class _RunPrinter:
 def _sum_usage(agent: Agent, start: int) -> dict[str, int | None]:
     """Adds up what the providers reported for this run's answers, and measures the context as it is now."""
     path = agent.session.view.path
-    entries = [
-        entry
-        for at in range(min(start, path.length), path.length)
-        if isinstance(entry := path.get_entry(at), MessageEntry)
-    ]
-    usages = [entry.usage for entry in entries if entry.usage is not None]
+    entries = path.get_entries(min(start, path.length), path.length - 1)
+    usages = [entry.usage for entry in entries if isinstance(entry, MessageEntry) and entry.usage is not None]
     return {
         "answers": len(usages),
         "input_tokens": sum(usage.prompt for usage in usages),

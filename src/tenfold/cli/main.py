@@ -10,14 +10,13 @@ import typer
 
 from tenfold import __version__
 from tenfold.cli import (
+    agent_commands,
     change_commands,
-    chat_command,
     compact_command,
     diff_command,
     eval_commands,
     export_command,
     read_commands,
-    run_command,
     show_command,
 )
 from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
@@ -43,8 +42,7 @@ for module in (
     read_commands,
     change_commands,
     export_command,
-    chat_command,
-    run_command,
+    agent_commands,
     eval_commands,
 ):
     module.register(app)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tenfold.cli.compact_arguments import CompactArguments
 from tenfold.cli.compact_report import SessionOutcome, as_json, render_must_keep, render_price, render_share
-from tenfold.cli.compact_run import CompactRun
+from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_table, show
 from tenfold.cli.source_files import SourceFile
 from tenfold.config.presets import POLICIES

@@ -30,6 +30,12 @@ StoreOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        help="The policy to use: one of `tenfold policies`, or of your settings. Default: that of your settings."
+    ),
+]
 SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session: its id, the beginning of it, or `last` for the newest.")
 ]

@@ -27,7 +27,7 @@ ModelsOption = Annotated[
     ),
 ]
 BaseUrlOption = Annotated[
-    str | None, typer.Option(metavar="URL", help="The address of the OpenAI-compatible server that runs --model.")
+    str, typer.Option(metavar="URL", help="The address of the OpenAI-compatible server that runs --model.")
 ]
 
 
@@ -58,19 +58,19 @@ class SummaryModels(msgspec.Struct, frozen=True):
                 raise UsageError(f"--model auto: no provider is known to offer {agent}; name one, as PROVIDER:NAME")
         elif models == self.summary_models:
             return self
-        return SummaryModels(self.agent_model, models, _build_answerer(models, ""))
+        return SummaryModels(self.agent_model, models, _build_answerer(models))
 
 
-def parse_models(names: Sequence[str], base_url: str | None) -> SummaryModels:
+def parse_models(names: Sequence[str], base_url: str = "") -> SummaryModels:
     """Parses `--model` and `--base-url`. Raises `UsageError` if no client can be opened for a model."""
-    if base_url is not None and (not names or AUTO in names):
+    if base_url and (not names or AUTO in names):
         raise UsageError("--base-url is the address of a model: name it with --model")
     if AUTO in names:
         others = [name for name in names if name != AUTO]
         if len(others) > 1 or any(has_provider(name) for name in others):
             raise UsageError("--model auto chooses the model that writes: beside it, name only the agent's model")
         return SummaryModels("".join(others), (AUTO,))
-    if base_url is not None:
+    if base_url:
         writers = [qualify_served_model(name) for name in names]
         return SummaryModels("", tuple(writers), _build_answerer(writers, base_url))
     writers = [name for name in names if has_provider(name)]
@@ -81,10 +81,10 @@ def parse_models(names: Sequence[str], base_url: str | None) -> SummaryModels:
             "that writes summaries with its provider, as in openai:gpt-4o-mini"
         )
     agent = "".join(bare)
-    return SummaryModels(agent, tuple(writers), _build_answerer(writers, "")) if writers else SummaryModels(agent)
+    return SummaryModels(agent, tuple(writers), _build_answerer(writers)) if writers else SummaryModels(agent)
 
 
-def _build_answerer(models: Sequence[str], base_url: str) -> Answerer:
+def _build_answerer(models: Sequence[str], base_url: str = "") -> Answerer:
     from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 
     return Answerer(model=ProviderModel(*models, base_url=base_url))
