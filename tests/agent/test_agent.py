@@ -94,7 +94,7 @@ def test_it_goes_on_where_it_was_in_another_process_and_an_open_call_is_not_run_
 def test_what_the_provider_refuses_as_too_long_is_compacted_for_and_sent_once_more() -> None:
     with Provider(60, 20_000) as provider:
         made = make_agent(provider)
-        made.window = made._memory.window = 200_000  # what the agent believes
+        made.use(made.model, 200_000)  # what the agent believes
         assert asyncio.run(made.invoke(TASK)) == DONE
         assert provider.refused == []
         assert provider.overflows >= 1
@@ -105,7 +105,7 @@ def test_what_the_provider_refuses_as_too_long_is_compacted_for_and_sent_once_mo
 def test_where_no_compaction_helps_the_error_carries_the_arithmetic() -> None:
     with Provider(3, 150) as provider:
         made = make_agent(provider)
-        made.window = made._memory.window = 200_000
+        made.use(made.model, 200_000)
         with pytest.raises(ContextOverflow, match=r"refused a request of [\d,]+ tokens .*larger window"):
             asyncio.run(made.invoke("word " * 2_000))
     assert made.phase == "idle"

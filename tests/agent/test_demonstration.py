@@ -60,7 +60,7 @@ def test_a_prompt_makes_it_list_search_read_and_tell_what_it_saw(root: Path) -> 
     answer = asyncio.run(made.invoke("Which prices end in .99?"))
     assert get_call_names(made) == ["list_files", "search_files", "read_file", "read_file"]
     assert "holds 3 names" in answer
-    assert "'prices' stands on 122 line(s) of 2 file(s)" in answer
+    assert "'prices' occurs on 122 line(s) of 2 file(s)" in answer
     assert "I read prices.txt" in answer
     assert answer.endswith(CLOSING_NOTE)
 

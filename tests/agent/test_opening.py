@@ -9,15 +9,8 @@ import pytest
 
 from tenfold.agent import Agent
 from tenfold.agent.coding_tools import ApprovalKind
-from tenfold.agent.demonstration import DEMONSTRATION
-from tenfold.agent.factory import (
-    DEMONSTRATION_WINDOW,
-    PROVIDER_KEYS,
-    AgentOptions,
-    change_model,
-    choose_model,
-    open_agent,
-)
+from tenfold.agent.demonstration import DEMONSTRATION, DEMONSTRATION_WINDOW
+from tenfold.agent.factory import PROVIDER_KEYS, AgentOptions, change_model, choose_model, open_agent
 from tenfold.config.extensions import Extension
 from tenfold.errors import BadInput, NotFoundError, UsageError
 from tenfold.events import CompactionEnd, Event, RunEnd
@@ -116,7 +109,7 @@ def test_a_model_without_a_known_window_is_said(tmp_path: Path) -> None:
         SqliteStore(":memory:"), AgentOptions(tmp_path, "mine", "http://127.0.0.1:9/v1"), refuse, report=said.append
     )
     assert made.window is None
-    assert "openai:mine is not known" in said[0]
+    assert "openai:mine is unknown" in said[0]
 
 
 @pytest.mark.parametrize("model", ANSWERS)

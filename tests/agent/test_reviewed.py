@@ -18,7 +18,8 @@ from pydantic_ai.usage import RequestUsage
 from tenfold.agent import Agent, Memory
 from tenfold.agent.factory import AgentOptions
 from tenfold.agent.runtime import RESUME_PROMPT
-from tenfold.cli.headless_run import FAILED_CODE, JsonLines, run_headless
+from tenfold.cli.console import ExitCode
+from tenfold.cli.headless_run import JsonLines, run_headless
 from tenfold.config.extensions import Extension
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
@@ -85,7 +86,7 @@ def test_without_words_it_goes_on_from_an_answer_that_broke_off() -> None:
 @pytest.mark.parametrize("instructions", ["", "Be brief."])
 def test_without_words_there_must_be_something_to_go_on_with(instructions: str) -> None:
     made = Agent(make_model(), session=make_session(), window=WINDOW, instructions=instructions)
-    with pytest.raises(UsageError, match="nothing has been said"):
+    with pytest.raises(UsageError, match="the session is empty"):
         asyncio.run(made.invoke())
     answer = asyncio.run(made.invoke("Hello."))
     with pytest.raises(UsageError, match="last answer is complete"):
@@ -266,7 +267,7 @@ def test_an_error_of_any_kind_is_told_in_the_last_line(tmp_path: Path, capfd: py
 
     made = Agent(FunctionModel(stream_function=fail_stream), session=make_session(), window=WINDOW)
     wanted, lines = AgentOptions(tmp_path), JsonLines(frozenset())
-    assert asyncio.run(run_headless(made, TASK, wanted, lines)) == FAILED_CODE
+    assert asyncio.run(run_headless(made, TASK, wanted, lines)) == ExitCode.FAILED
     told = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [line["event"] for line in told] == ["started", "text", "usage", "finished"]
     assert told[-1]["error"] == "ValueError: a client's own, with [redacted]"

@@ -27,7 +27,7 @@ def store_session(folder: Path, file: str = "logs.pi.jsonl") -> tuple[Store, str
     return store, import_sessions(read_file(EXAMPLES / file), store, DEFAULT_NAMESPACE, COUNTER)[0]
 
 
-def make_agent(store: Store, session: str, *, policy: str = "tenfold", window: int | None = WINDOW) -> Agent:
+def make_agent(store: Store, session: str, *, policy: str = "tenfold", window: int = WINDOW) -> Agent:
     """The demonstration, going on with a stored session."""
     made = Session(SessionAddress(store, session), build_policy(policy, COUNTER))
     return Agent(build_demonstration(), session=made, window=window)

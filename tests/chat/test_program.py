@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import (
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    ModelMessage,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from textual.app import App
 from textual.pilot import Pilot
 
 from tenfold.agent import Agent
 from tenfold.chat.app import Chat, describe_failure
+from tenfold.chat.run_display import RunDisplay
 from tenfold.chat.screens import PAUSE_SECONDS, QuestionScreen
 from tenfold.chat.widgets import MAX_ITEMS, ChatTranscript, Prompt, QueueNotice, Rows, StatusLine, TranscriptItem
 from tenfold.record.message import get_text
@@ -262,6 +269,21 @@ def test_at_any_size_the_status_is_on_the_screen(size: tuple[int, int]) -> None:
 
     model = Held("Well", ", yes.")
     drive_chat(lambda: make_chat(model), play_scenario)
+
+
+@pytest.mark.parametrize("outcome", ["success", "failed", "retried", "denied", "interrupted"])
+def test_a_call_that_did_not_succeed_is_drawn_as_failed(
+    outcome: Literal["success", "failed", "retried", "denied", "interrupted"],
+) -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        display = RunDisplay(chat.query_one(ChatTranscript), chat.set_timer)
+        display.show_event(FunctionToolCallEvent(ToolCallPart("look", {"path": "a"}, tool_call_id="c1")))
+        display.show_event(FunctionToolResultEvent(ToolReturnPart("look", "text", "c1", outcome=outcome)))
+        await pilot.pause()
+        failed = "" if outcome == "success" else "failed: "
+        assert get_lines(chat)[-1] == f"* look path=a → {failed}text"
+
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
 
 
 def test_errors_are_one_sentence_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models.function import FunctionModel
 
 from tenfold.agent import Agent
 from tenfold.chat.session_tree import build_rows
@@ -68,7 +70,7 @@ def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -
     assert "nothing: " in run_line(agent, "/compact").text
 
     undone = run_line(agent, "/undo").text
-    assert undone == f"undone: Block {block[1]}; the view has {before:,} tokens, it had {found[2]}"
+    assert undone == f"undone: Block {block[1]}; the view has {before:,} tokens again, instead of {found[2]}"
     assert [s.key for s in agent.session.view.get_visible_messages()] == seen
     assert run_line(agent, "/undo").text.startswith("/undo: there is nothing to undo")
 
@@ -79,7 +81,7 @@ def test_a_search_gives_ids_that_can_be_expanded(agent: Agent) -> None:
     assert re.search(r"\d+ found", found.splitlines()[-1])
     whole = run_line(agent, f"/expand {found.split()[0]}").text
     assert "parse" in whole
-    assert run_line(agent, "/search zzyzx-nowhere").text == "nothing in this conversation holds 'zzyzx-nowhere'"
+    assert run_line(agent, "/search zzyzx-nowhere").text == "no message of this conversation has 'zzyzx-nowhere'"
     assert "WORDS" in run_line(agent, "/search").text
     assert run_line(agent, "/expand 0000").text.startswith("/expand: ")
 
@@ -106,7 +108,7 @@ def test_the_tree_lists_what_was_said_and_leads_back_there(store: Store) -> None
     ]
     back = run_line(agent, f"/tree {rows[3].id} summary")
     assert back.has_moved
-    assert "told in a summary" in back.text
+    assert "a summary of the branch you left" in back.text
     assert isinstance(agent.session.view.path.get_entry(agent.session.view.length - 1), BranchSummary)
     assert "second, otherwise" in get_text(agent.session.view.get_messages()[-1])
     assert run_line(agent, f"/tree {agent.session.leaf}").text == "you are there already"
@@ -124,11 +126,11 @@ def test_before_the_first_word_the_tree_says_where_one_is(store: Store) -> None:
 
 def test_settings_are_as_the_file_says_at_that_moment(agent: Agent, tmp_path: Path) -> None:
     first = run_line(agent, "/settings").text
-    assert "policy tenfold, compacts by itself" in first
+    assert "policy tenfold, compacts automatically" in first
     assert "no settings file" in first
     assert "window 32,000 tokens" in first
-    assert "warns at 21,000, compacts at 25,500 down to 12,000, must at 30,000" in first
-    assert "by code alone" in first
+    assert "warns at 21,000, compacts at 25,500 down to 12,000, at the latest at 30,000" in first
+    assert "written by code" in first
     (tmp_path / "tenfold.toml").write_text('[tenfold]\npolicy = "tail"\n', "utf-8")
     assert "settings: tenfold.toml" in run_line(agent, "/settings").text
     (tmp_path / "tenfold.toml").write_text('[tenfold]\npolicy = "tale"\n', "utf-8")
@@ -139,7 +141,7 @@ def test_the_model_is_shown_and_changed(agent: Agent, monkeypatch: pytest.Monkey
     assert run_line(agent, "/model").text == "the model is demonstration (function); its window: 32,000 tokens"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghij")
     assert run_line(agent, "/model openai:gpt-4o").text.startswith(
-        "from the next run on gpt-4o (openai); its window: 128,"
+        "the next run uses gpt-4o (openai); its window: 128,"
     )
     assert agent.model.model_name == "gpt-4o"
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -150,9 +152,9 @@ def test_the_model_is_shown_and_changed(agent: Agent, monkeypatch: pytest.Monkey
 
 
 def test_without_a_window_it_is_said_what_names_one(store: Store) -> None:
-    create_session(store, "first", "one")
-    agent = make_agent(store, "new", window=None)
-    assert "--window names it" in run_line(agent, "/settings").text
+    model = FunctionModel(lambda *_: ModelResponse([]), model_name="unheard-of")
+    agent = Agent(model, session=create_session(store, "first", "one"))
+    assert "set it with --window" in run_line(agent, "/settings").text
     assert "--window" in run_line(agent, "/compact").text
     assert "--window" in run_line(agent, "/preview").text
     assert "--window" in run_line(agent, "/model").text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.chat.app import AgentOptions
+from tenfold.agent.factory import AgentOptions
 from tenfold.chat.app import run_chat as program
 from tenfold.cli.main import run
 from tenfold.errors import NotFoundError
@@ -60,7 +60,7 @@ def read_fill(terminal: Terminal) -> int:
 
 def test_a_first_conversation_without_a_key(home: Path) -> None:
     with Terminal(home, "chat", size=(80, 24)) as chat:
-        chat.wait_for_text("The built-in demonstration answers: a script, not a language model", "[ctx: 0%] idle")
+        chat.wait_for_text("You are talking to the built-in demonstration, which is a script", "[ctx: 0%] idle")
         chat.say("What prices are there?")
         chat.wait_for_text("* read_file path=prices.md", "→ # Prices", "I read prices.md, 41 lines", THE_END, "idle")
         chat.wait_until(lambda: read_fill(chat) > 5, "the fill grows")
@@ -81,7 +81,7 @@ def test_a_first_conversation_without_a_key(home: Path) -> None:
         chat.press(CTRL_D)
         assert chat.wait_for_end() == 0
         assert chat.get_modes() == chat.before
-        assert chat.wrote.rstrip().endswith(b"goes on with this\x1b[0m")
+        assert re.search(rb"Resume with: tenfold chat --session [0-9a-f-]{18}\x1b\[0m$", chat.wrote.rstrip())
         assert chat.wrote.rfind(b"\x1b[?1049l") > chat.wrote.rfind(b"\x1b[?1049h"), "the screen of before is back"
         for sequence in (TITLE, RED, "\x1b]0;a"):
             assert sequence.encode() not in chat.wrote
@@ -112,9 +112,7 @@ def test_compactions_by_themselves_and_on_request(home: Path) -> None:
         chat.wait_until(
             lambda: re.search(r"— context compacted \(\S+k → \S+k tokens\) —", chat.text), "the line is there"
         )
-        chat.wait_for_text(
-            "/undo takes it back", "an after-hook raised ValueError: the extension's own [bold]fault[/bold]"
-        )
+        chat.wait_for_text("/undo undoes it", "an after-hook raised ValueError: the extension's own [bold]fault[/bold]")
         chat.wait_until(lambda: read_fill(chat) < before, "the fill falls")
         chat.say("/expand")
         chat.wait_for_text("messages behind")
@@ -145,9 +143,9 @@ def test_a_killed_chat_goes_on_and_its_tree_is_walked(home: Path) -> None:
         chat.say("/tree")
         chat.wait_for_text("2 messages of yours, 1 branch", "◆ you are here")
         chat.press(UP, ENTER)
-        chat.wait_for_text("say it again, differently: And item-5?", "y: summarize")
+        chat.wait_for_text("Say this differently: And item-5?", "y: summarize")
         chat.press("y")
-        chat.wait_for_text("told in a summary", "another branch was left here")
+        chat.wait_for_text("a summary of the branch you left", "you came here from another branch")
         chat.wait_until(lambda: chat.lines[-1].strip() == "And item-5?", "the text is in the input")
         chat.press(" Or item-6?", ENTER)
         chat.wait_for_text("> And item-5? Or item-6?")
@@ -183,7 +181,7 @@ def test_an_old_session_does_not_command_the_terminal_and_tells_no_secrets(home:
 
 def test_without_a_terminal_it_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chat"]) == 2
-    assert "needs a terminal; `tenfold run --task TEXT`" in capsys.readouterr().err
+    assert "needs a terminal; without one, use `tenfold run --task TEXT`" in capsys.readouterr().err
 
 
 def test_what_cannot_be_opened_is_said_before_the_screen_is_taken(home: Path) -> None:

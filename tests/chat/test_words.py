@@ -61,10 +61,10 @@ def test_a_compaction_stands_in_the_stream_and_what_came_to_nothing_says_why() -
     assert (skipped.kind, skipped.text) == ("note", "not compacted (cancelled): not while releasing")
     failed = build_event_line(CompactionFailure("s", Outcome("failed", "no answer", 1, 1, 1), 0))
     assert failed is not None
-    assert failed.text.endswith("nothing changed: no answer")
+    assert failed.text.endswith("changed nothing: no answer")
     warned = build_event_line(CompactionWarning("s", "tenfold", 72_000, 85_000, 100_000, 0))
     assert warned is not None
-    assert warned.text == "the context takes 72% of the window; it is compacted at 85k tokens"
+    assert warned.text == "the context fills 72% of the window; it is compacted at 85k tokens"
     over = build_event_line(RequestOverflow("s", "gpt-4o", 130_000, 0))
     assert over is not None
     assert "gpt-4o refused a request of 130k tokens" in over.text
@@ -112,7 +112,7 @@ def test_an_open_call_a_broken_answer_and_long_words_are_shown_as_what_they_are(
         ("call", "look path=a → failed: gone"),
         ("answer", "Hal"),
         ("call", "look → no result"),
-        ("note", "the answer broke off here"),
+        ("note", "the answer was cut off here"),
     ]
     assert build_history(create_session(SqliteStore(":memory:"))) == []
 

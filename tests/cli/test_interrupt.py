@@ -30,6 +30,6 @@ def test_an_interrupt_while_a_model_hangs_leaves_no_block(tenfold: Cli, pi: Path
             ran.send_signal(signal.SIGINT)
             _, err = ran.communicate(timeout=60)
     assert ran.returncode == 130
-    assert "interrupted; what was stored before stays as it is" in err
+    assert "interrupted; everything stored before is kept" in err
     assert tenfold.run_json("show", "last")["blocks"] == []
     tenfold.run_ok("verify")

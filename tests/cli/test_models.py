@@ -186,14 +186,14 @@ def test_a_missing_key_is_named(tenfold: Cli, pi: Path, monkeypatch: pytest.Monk
 
 
 def test_the_agents_model_and_the_one_that_writes_are_told_apart() -> None:
-    both = parse_models(["claude-opus-4-5", "openai:gpt-4o-mini"], None)
+    both = parse_models(["claude-opus-4-5", "openai:gpt-4o-mini"])
     assert (both.agent_model, both.summary_models) == ("claude-opus-4-5", ("openai:gpt-4o-mini",))
     assert both.choose_agent_model("recorded") == "claude-opus-4-5"
-    alone = parse_models(["openai:gpt-4o-mini"], None)
+    alone = parse_models(["openai:gpt-4o-mini"])
     assert (alone.choose_agent_model("recorded"), alone.choose_agent_model("")) == ("recorded", "openai:gpt-4o-mini")
-    assert parse_models((), None).choose_agent_model("") == ""
+    assert parse_models(()).choose_agent_model("") == ""
     with pytest.raises(UsageError):
-        parse_models(["one", "two"], None)
+        parse_models(["one", "two"])
 
 
 # -- compare -----------------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_compare_prints_every_policy_and_changes_nothing(tenfold: Cli, chat: Pat
     assert [row[0] for row in lines[1:]] == list(POLICIES)
     assert {row[2] for row in lines[1:]} == {lines[1][2]}, "all begin with the same conversation"
     assert {row[-1] for row in lines[1:]} == {"all 4"}
-    assert "tokens, down to 10%" in ran.out
+    assert ", compacted to 10%; nothing is stored" in ran.out
 
 
 def test_compare_agrees_with_the_compaction_itself(tenfold: Cli, pi: Path) -> None:
@@ -246,6 +246,25 @@ def test_compare_takes_a_window_in_place_of_a_target(tenfold: Cli, pi: Path) -> 
     itself = tenfold.run_json("compact", pi, "--window", "50000", "--store", ":memory:")
     assert (row["status"], row["target"]) == ("compacted", itself["target"])
     assert "for a window of 50,000" in tenfold.run_ok("compact", pi, "--compare", "tenfold", "--window", "50000").out
+
+
+def test_compare_passes_over_a_damaged_file_and_says_so_in_its_code(tenfold: Cli, pi: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    ran = tenfold("compact", empty, pi, "--compare", "tenfold,tail", "--json")
+    assert ran.code == 3
+    assert "empty.jsonl: the file is empty" in ran.err
+    assert [row["policy"] for row in ran.objects] == ["tenfold", "tail"]
+    assert tenfold("compact", empty, "--compare", "tenfold").code == 3, "alone as well"
+
+
+def test_compare_says_in_its_code_that_a_compaction_failed(tenfold: Cli, pi: Path) -> None:
+    with Loopback(Served(status=400, error="no good")) as loopback:
+        options = ("--to", "10%", "--model", "openai:m", "--base-url", get_base_url("openai:", loopback), "--json")
+        ran = tenfold("compact", pi, "--compare", "tail,tenfold", *options)
+        itself = tenfold("compact", pi, "--policy", "tail", *options)
+    assert [row["status"] for row in ran.objects] == ["failed", "compacted"]
+    assert ran.code == itself.code == 4
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------

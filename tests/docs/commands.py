@@ -25,19 +25,23 @@ PAGE = ROOT / "docs" / "commands.md"
 README = ROOT / "README.md"
 _INTRODUCTION = """# The command `tenfold`
 
-Written from the command itself by `python -m tests.docs.commands --write`; a test fails when the two differ.
+This page is generated from the command: `python -m tests.docs.commands --write`. A test fails when the two differ.
 
-Results go to standard output, notes and errors to standard error. A terminal gets tables and colours (`NO_COLOR` is
-respected), a pipe gets tab-separated lines without either. `--json` gives JSON, a value on each line: for each session,
-hit or event that is told; of `eval` all scores are one value.
-Session text is shown without control characters and with secrets redacted; exact are `export` and `expand --json` only.
+Results go to standard output, notes and errors to standard error. In a terminal you get tables and colours (`NO_COLOR`
+turns them off); a pipe gets tab-separated lines. With `--json`, each session, hit or event is one JSON object on a line
+of its own; `eval` prints all scores as one object.
 
-Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed;
-130 interrupted (what was stored before stays as it is).
+Session text is printed without control characters, and secrets are redacted. Only `export` and `expand --json` print it
+exactly.
 
-The store is the file that `--store` names, else the environment's `TENFOLD_STORE`, else `tenfold.db` in the user's data
-folder; its place is printed when it is made. `:memory:` keeps nothing. `compact` names no way back in its stubs unless
-`--recall` asks for one: `--recall cli` writes the command that prints the original.
+Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file cannot be
+read; 4 the store or the work failed; 130 you interrupted it (everything stored before is kept).
+
+Sessions are kept in a store: the file that `--store` names, else the one that the environment variable `TENFOLD_STORE`
+names, else `tenfold.db` in your data folder. Its path is printed when it is created. `:memory:` keeps nothing.
+
+A shortened message says how to get the original back only if you ask for it: `compact --recall cli` writes the command
+that prints it.
 """
 
 

@@ -10,7 +10,7 @@ from tenfold.errors import UsageError
 try:
     import pydantic_ai as _pydantic_ai  # noqa: F401 - an optional extra: said here, before anything else fails
 except ImportError as exc:
-    raise UsageError(f"the agent runs on {exc.name}, which is not installed: pip install 'tenfold[models]'") from exc
+    raise UsageError(f"the agent needs {exc.name}, which is not installed: pip install 'tenfold[models]'") from exc
 
 from tenfold.agent.capability import Memory
 from tenfold.agent.runtime import Agent, Phase

@@ -37,19 +37,20 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
-from tenfold.agent.pydantic_messages import MessageReader, encode_messages
-from tenfold.designs.tiers import CompactTool
+from tenfold.agent.pydantic_messages import MessageReader, encode_messages, encode_overhead
 from tenfold.engine.compact import Call
 from tenfold.errors import ContextOverflow
 from tenfold.events import RequestOverflow
 from tenfold.llm.overflow import is_overflow
-from tenfold.meter.windows import find_window
+from tenfold.llm.provider import resolve_window
 from tenfold.plan.draft import RecallMode
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
+from tenfold.record.ask import Outcome
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message, Text, get_text
 from tenfold.session import AsyncSession, Session
 from tenfold.session.async_facade import run_uninterrupted
+from tenfold.session.compact_tool import CompactTool
 from tenfold.store.ids import get_current_time
 
 DEFAULT_OUTPUT_RESERVE = 4_096
@@ -95,16 +96,17 @@ class Memory(AbstractCapability[Any]):
     """Keeps the conversation of a pydantic-ai agent in a session.
 
     `window` is the model's context window in tokens, needed where pydantic-ai does not know it. With `tools`, the model
-    is offered a search, two ways to read, and `compact`; stubs and summaries then name these tools.
+    is offered a search, two ways to read, and `compact`; stubs and summaries then name these tools. `has_run_end_check`
+    says that you run the check at the end of a run yourself. `answer` is the text of the newest answer.
     """
 
     session: Session
     window: int | None = None
     tools: bool = True
-    _async_session: AsyncSession = field(init=False, repr=False)
-    has_run_end_check: bool = field(init=False, repr=False, default=False)
-    is_streaming: bool = field(init=False, repr=False, default=False)
+    has_run_end_check: bool = False
     answer: str = field(init=False, repr=False, default="")
+    _is_streaming: bool = field(init=False, repr=False, default=False)
+    _async_session: AsyncSession = field(init=False, repr=False)
     _messages: list[ModelMessage] = field(init=False, repr=False, default_factory=list)
     _result_queue: _ToolResultQueue = field(init=False, repr=False)
     _tool_texts: set[str] = field(init=False, repr=False, default_factory=set)
@@ -118,6 +120,10 @@ class Memory(AbstractCapability[Any]):
         self._async_session = AsyncSession(self.session)
         self._reader = MessageReader(self.session.is_own_summary)
         self._result_queue = _ToolResultQueue()
+
+    def start_run(self, *, window: int | None, is_streaming: bool) -> None:
+        """Starts a run with a model of this window. In a streamed run, an answer that was cut off is an error."""
+        self.window, self._is_streaming, self.answer = window, is_streaming, ""
 
     # -- before and after each call ------------------------------------------------------------------------------------
 
@@ -149,17 +155,14 @@ class Memory(AbstractCapability[Any]):
 
     def build_call(self, request: ModelRequestContext) -> Call:
         """Builds what the session must know of a request: window, tokens sent beside the list, output reserve."""
-        window = self.window or request.model.context_window or find_window(request.model.model_name)
+        window = resolve_window(request.model, self.window)
         recall: RecallMode = "tool" if self.tools else "none"
         output_reserve = get_output_reserve(request.model_settings, window)
         return Call(window=window, floor=self._count_floor(request), output_reserve=output_reserve, recall=recall)
 
     def _count_floor(self, request: ModelRequestContext) -> int:
         """Counts the tokens of the instructions and the tool definitions."""
-        parameters = request.model_request_parameters
-        tools = [(t.name, t.description, t.parameters_json_schema) for t in parameters.function_tools]
-        texts = [part.content for part in parameters.instruction_parts or ()]
-        key = msgspec.json.encode([texts, tools])
+        key = encode_overhead(request.model_request_parameters)
         if key not in self._floor_cache:
             self._floor_cache = {key: sum(self.session.policy.counter.count([key.decode()]))}
         return self._floor_cache[key]
@@ -168,16 +171,13 @@ class Memory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Records the reported usage, and appends the answer before its tool calls are run."""
-        usage = response.usage
+        usage, name = response.usage, request_context.model.model_name
         if usage.input_tokens:
             cache_tokens = usage.cache_read_tokens, usage.cache_write_tokens
-            name = response.model_name or request_context.model.model_name
-            self.session.record_usage(
-                Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, self.session.model or name)
-            )
-        if self.is_streaming and self._is_cut_off(response):
+            model = self.session.model or response.model_name or name
+            self.session.record_usage(Usage(usage.input_tokens, usage.output_tokens, *cache_tokens, model))
+        if self._is_streaming and self._is_cut_off(response):
             ctx.messages.append(replace(response, state="interrupted"))
-            name = request_context.model.model_name
             raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")
         self.answer = response.text or ""
         self._result_queue = _ToolResultQueue(tuple(call.tool_call_id for call in response.tool_calls))
@@ -212,9 +212,8 @@ class Memory(AbstractCapability[Any]):
         try:
             result = await handler(args)
         except (ToolFailedError, ToolRetryError) as exc:  # the model gets this in place of a result
-            await self._record_result(
-                exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry, ctx.run_id
-            )
+            part = exc.tool_failed if isinstance(exc, ToolFailedError) else exc.tool_retry
+            await self._record_result(part, ctx.run_id)
             raise
         content = result.return_value if isinstance(result, ToolReturn) else result
         if isinstance(result, ToolReturn) and result.content:
@@ -258,31 +257,31 @@ class Memory(AbstractCapability[Any]):
         error_text = str(error.body) if isinstance(error, ModelHTTPError) else str(error)
         if not isinstance(error, ModelAPIError) or not is_overflow(error_text, status=status):
             raise error
-        call = self.build_call(request_context)
-        before = sum(self.session.get_message_sizes().values())
+        session, call, name = self.session, self.build_call(request_context), request_context.model.model_name
+        before = sum(session.get_message_sizes().values())
         if request_context.attempt == 1 and call.window is not None:
-            self.session.answerer.notify(
-                RequestOverflow(
-                    self.session.address.session,
-                    request_context.model.model_name,
-                    before + call.floor,
-                    get_current_time(),
-                )
-            )
-            session_call = self.session.build_call(window=call.window, floor=call.floor)
+            tokens = before + call.floor
+            session.answerer.notify(RequestOverflow(session.address.session, name, tokens, get_current_time()))
             demand = msgspec.structs.replace(
-                session_call, demand="overflow", output_reserve=call.output_reserve, recall=call.recall
+                session.build_call(window=call.window, floor=call.floor),
+                demand="overflow",
+                output_reserve=call.output_reserve,
+                recall=call.recall,
             )
-            outcome = await self._async_session.compact(demand)
-            self.session.compactor.keep_outcome(outcome)
-            if outcome.status == "compacted":
+            if (await self.compact(demand)).status == "compacted":
                 raise RetryModelRequest from error
-        why = self.session.outcome.reason if self.session.outcome is not None else "its window is not known"
+        why = session.outcome.reason if session.outcome is not None else "its window is not known"
         raise ContextOverflow(
-            f"{request_context.model.model_name} refused a request of {before:,} tokens and {call.floor:,} for "
+            f"{name} refused a request of {before:,} tokens and {call.floor:,} for "
             f"instructions and tools as too long, on try {request_context.attempt} of 2; the last compaction: {why}. "
             "Use a model with a larger window, or make the newest messages smaller"
         ) from error
+
+    async def compact(self, call: Call) -> Outcome:
+        """Compacts the session. Its `outcome` is then the result."""
+        outcome = await self._async_session.compact(call)
+        self.session.compactor.keep_outcome(outcome)
+        return outcome
 
     def abort(self) -> None:
         """Cancels the compaction in progress, if any. Nothing of it is appended, and the run goes on."""
@@ -298,28 +297,24 @@ class Memory(AbstractCapability[Any]):
         """Builds the tools. Each limits the size of its answers."""
         place, count = self.session.address, self.session.policy.counter.count
         recall = RecallTools(place.store, place.namespace, place.session, count=count)
-        compact_tool = CompactTool(self.session, window=self.window)
 
-        async def recall_search(words: str) -> str:
+        async def search(words: str) -> str:
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
 
-        async def recall_read(entry: str, part: int = 1) -> str:
+        async def read(entry: str, part: int = 1) -> str:
             return await asyncio.to_thread(recall.handle, READ, {"entry": entry, "part": part})
 
-        async def recall_expand(block: str, part: int = 1) -> str:
+        async def expand(block: str, part: int = 1) -> str:
             return await asyncio.to_thread(recall.handle, EXPAND, {"block": block, "part": part})
 
-        async def memory_read(words: str) -> str:
-            return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
-
         async def compact(focus: str = "") -> str:
-            return await compact_tool.ahandle(self._async_session, {"focus": focus})
+            return await CompactTool(self.session, window=self.window).ahandle(self._async_session, {"focus": focus})
 
         tools: FunctionToolset[Any] = FunctionToolset()
         descriptions = recall.describe_tools()
-        for tool in (recall_search, recall_read, recall_expand):
-            tools.add_function(tool, name=tool.__name__, description=descriptions[tool.__name__])
-        if self.session.policy.name == "clip":
-            tools.add_function(memory_read, name="memory_read", description=descriptions[SEARCH])
-        tools.add_function(compact, name=compact_tool.name, description=compact_tool.description)
+        for name, tool in ((SEARCH, search), (READ, read), (EXPAND, expand)):
+            tools.add_function(tool, name=name, description=descriptions[name])
+        if self.session.policy.has_batches:  # their summaries name this tool
+            tools.add_function(search, name="memory_read", description=descriptions[SEARCH])
+        tools.add_function(compact, name=CompactTool.name, description=CompactTool.description)
         return tools

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import FunctionToolset
@@ -74,9 +74,8 @@ class CodingTools:
     def build_toolset(self) -> FunctionToolset:
         """Builds the tools, for `Agent(toolsets=[...])`. Those that ask run alone, so only one question is open."""
         tools: FunctionToolset = FunctionToolset(max_retries=MAX_RETRIES, require_parameter_descriptions=True)
-        for read_tool in (self.read_file, self.list_files):
+        for read_tool in (self.read_file, self.list_files, self.search_files):
             tools.add_function(read_tool)
-        tools.add_function(self.search_files)
         for write_tool in (self.write_file, self.edit_file, self.run_command):
             tools.add_function(write_tool, sequential=True)
         return tools
@@ -195,7 +194,7 @@ class CodingTools:
             command: The command line.
         """
         if not command.strip() or "\0" in command:
-            raise ToolFailed("a command has at least one word and no NUL character; nothing was run")
+            raise ToolFailed("a command needs at least one word and no NUL character; nothing was run")
         await self._ask_approval("command", f"run {escape_invisible(command)}")
         with _convert_errors("run_command"):
             result = await self._run_process(command, max_size=self._max_size)
@@ -278,29 +277,17 @@ async def _start_process(
     command: str | Sequence[str], root: str, collector: _OutputCollector
 ) -> asyncio.SubprocessTransport:
     loop = asyncio.get_running_loop()
+    options: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "cwd": root,
+        "start_new_session": True,  # Windows ignores it and uses the flag below
+        "creationflags": _PROCESS_GROUP_FLAG,
+    }
     if isinstance(command, str):
-        transport, _ = await loop.subprocess_shell(
-            lambda: collector,
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=root,
-            start_new_session=True,  # Windows ignores it and uses the flag below
-            creationflags=_PROCESS_GROUP_FLAG,
-        )
-    else:
-        transport, _ = await loop.subprocess_exec(
-            lambda: collector,
-            *command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=root,
-            start_new_session=True,
-            creationflags=_PROCESS_GROUP_FLAG,
-        )
-    return transport
+        return (await loop.subprocess_shell(lambda: collector, command, **options))[0]
+    return (await loop.subprocess_exec(lambda: collector, *command, **options))[0]
 
 
 async def _wait_for(seconds: float, event: asyncio.Event) -> bool:
@@ -352,9 +339,7 @@ def _find_only_line(old: str, text: str) -> int:
         return text.count("\n", 0, positions[0]) + 1
     if positions:
         lines = ", ".join(str(text.count("\n", 0, position) + 1) for position in positions[:10])
-        raise Refusal(
-            f"old occurs {len(positions)} times, in lines {lines}; take in more of the text around the one meant"
-        )
+        raise Refusal(f"old occurs {len(positions)} times, in lines {lines}; include more of the text around it")
     hint = "; the lines of this file end in \\r\\n" if "\r\n" in text and "\r\n" not in old else ""
     raise Refusal(f"old occurs 0 times; read the file and copy the text exactly{hint}")
 

@@ -11,32 +11,34 @@ import asyncio
 import json
 import re
 from collections import Counter as Tally
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
-from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel, FunctionStreamedResponse
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
-from tenfold.agent.pydantic_messages import MessageReader
+from tenfold.agent.pydantic_messages import MessageReader, encode_overhead
 from tenfold.agent.runtime import RESUME_PROMPT
 from tenfold.meter.counters import choose_counter, measure_messages
-from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, Text, decode_arguments, get_text, get_tool_calls, get_tool_result
 from tenfold.wire.marks import find_summary_mark, find_text_origin
 
 DEMONSTRATION = "demonstration"
+DEMONSTRATION_WINDOW = 16_000
+"""The demonstration's window in tokens: small, so that a compaction can be seen within minutes."""
 CLOSING_NOTE = (
-    "(This is a scripted demonstration, not a model: a real one decides itself what to look at and answers in its own "
-    "words. Name one, or set its provider's key. The script also takes: write NAME TEXT, run COMMAND, recall WORDS, "
-    "compact.)"
+    "(This is a scripted demonstration, not a model. To talk to a model, name one, or set its provider's key. The "
+    "script also understands: write NAME TEXT, run COMMAND, recall WORDS, compact.)"
 )
 """The last line of every answer."""
 _LINES_READ = 40
@@ -95,17 +97,29 @@ def build_demonstration(*, pause: float = 0.0) -> Model:
     return _DemonstrationModel(pause)
 
 
+@dataclass
+class _MeasuredResponse(FunctionStreamedResponse):
+    """A streamed answer that also reports how many tokens its request took. A session is calibrated by that number."""
+
+    input_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self._usage = RequestUsage(input_tokens=self.input_tokens)
+
+
 class _DemonstrationModel(FunctionModel):
-    """A function model of pydantic-ai that, when it streams, also reports how many tokens it read."""
+    """A function model of pydantic-ai that reports how many tokens it read."""
 
     def __init__(self, pause: float) -> None:
-        super().__init__(self._respond, stream_function=self._stream_response, model_name=DEMONSTRATION)
+        super().__init__(
+            self._respond, model_name=DEMONSTRATION, profile=ModelProfile(context_window=DEMONSTRATION_WINDOW)
+        )
         self._pause = pause
         self._progress: tuple[str, int] = "", 0  # prompt and newest stage of the current run
 
-    def _choose_line(self, messages: Sequence[Message], info: AgentInfo) -> ScriptLine:
+    def _choose_line(self, messages: Sequence[Message], parameters: ModelRequestParameters) -> ScriptLine:
         """Returns the next line. A stage whose calls a policy has already hidden is not started again."""
-        state = build_run_state(messages, [tool.name for tool in info.function_tools])
+        state = build_run_state(messages, [tool.name for tool in parameters.declared_function_tools])
         prompt, stage = self._progress
         if prompt == state.prompt:
             state = replace(state, stage=max(state.stage, stage))
@@ -114,22 +128,18 @@ class _DemonstrationModel(FunctionModel):
         return line
 
     def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        received = MessageReader().read(messages)[0]
-        line = self._choose_line(received, info)
+        received, parameters = MessageReader().read(messages)[0], info.model_request_parameters
+        line = self._choose_line(received, parameters)
         calls = [
             ToolCallPart(name, arguments, tool_call_id=id_) for id_, name, arguments in _assign_ids(line, received)
         ]
         output_tokens = sum(_COUNTER.count([line.text, *(json.dumps(arguments) for _, arguments in line.calls)]))
-        usage = RequestUsage(
-            input_tokens=_count_request(received, info.model_request_parameters), output_tokens=output_tokens
-        )
+        usage = RequestUsage(input_tokens=_count_request(received, parameters), output_tokens=output_tokens)
         return ModelResponse([TextPart(line.text), *calls], usage=usage)
 
-    async def _stream_response(
-        self, messages: list[ModelMessage], info: AgentInfo
-    ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
-        received = await asyncio.to_thread(lambda: MessageReader().read(messages)[0])
-        line = self._choose_line(received, info)
+    async def _stream_line(
+        self, line: ScriptLine, received: Sequence[Message]
+    ) -> AsyncGenerator[str | dict[int, DeltaToolCall]]:
         for piece in re.findall(r"\S+\s*", line.text):
             yield piece
             await asyncio.sleep(self._pause)
@@ -148,25 +158,18 @@ class _DemonstrationModel(FunctionModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Streams as pydantic-ai does, and adds the tokens that were read to the usage.
-
-        The session is calibrated by the usage that a model reports.
-        """
-        tokens = await asyncio.to_thread(
-            lambda: _count_request(MessageReader().read(messages)[0], model_request_parameters)
-        )
-        request = super().request_stream(messages, model_settings, model_request_parameters, run_context)
-        async with request as response:
-            more = RequestUsage(input_tokens=tokens - response.usage.input_tokens)
-            response._usage = response.usage + more  # noqa: SLF001 - where pydantic-ai's own models write it
-            yield response
+        """Streams the next line of the script."""
+        del run_context
+        _, parameters = self.prepare_request(model_settings, model_request_parameters)
+        received = await asyncio.to_thread(lambda: MessageReader().read(messages)[0])
+        tokens = await asyncio.to_thread(_count_request, received, model_request_parameters)
+        async with aclosing(self._stream_line(self._choose_line(received, parameters), received)) as stream:
+            yield _MeasuredResponse(parameters, _model_name=DEMONSTRATION, _iter=stream, input_tokens=tokens)
 
 
 def _count_request(messages: Sequence[Message], parameters: ModelRequestParameters) -> int:
     """Counts the tokens of a request as the session does: its messages, the instructions and the tools."""
-    tools = [(t.name, t.description, t.parameters_json_schema) for t in parameters.function_tools]
-    overhead = msgspec.json.encode([[part.content for part in parameters.instruction_parts or ()], tools])
-    return sum(measure_messages(messages, _COUNTER)) + sum(_COUNTER.count([overhead.decode()]))
+    return sum(measure_messages(messages, _COUNTER)) + sum(_COUNTER.count([encode_overhead(parameters).decode()]))
 
 
 def _assign_ids(line: ScriptLine, messages: Sequence[Message]) -> list[tuple[str, str, Arguments]]:
@@ -195,7 +198,7 @@ def build_run_state(messages: Sequence[Message], tools: Sequence[str]) -> RunSta
                 prompt, stage, summarized = text, 0, False
                 results.clear()
         for call in get_tool_calls(message):
-            calls[call.id] = call.name, _parse_arguments(call.arguments)
+            calls[call.id] = call.name, decode_arguments(call.arguments) or {}
         result = get_tool_result(message)
         if result is not None and (own_id := _CALL_ID.fullmatch(result.call_id)):
             stage = max(stage, int(own_id[1]))
@@ -204,15 +207,6 @@ def build_run_state(messages: Sequence[Message], tools: Sequence[str]) -> RunSta
     if summarized and not stage:  # what was done for this prompt is in the summary after it
         stage = len(_STAGES)
     return RunState(prompt, stage, tuple(results), frozenset(tools))
-
-
-def _parse_arguments(text: str) -> Arguments:
-    """Parses a call's arguments. Returns {} if they are no JSON object: a view may show them shortened."""
-    try:
-        arguments = json.loads(text)
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 # -- the script --------------------------------------------------------------------------------------------------------
@@ -330,7 +324,7 @@ def _describe_results(state: RunState) -> str:
     if state.find_results("search_files"):
         files = len({path for path, _, _ in matches})
         where = f"on {len(matches)} line(s) of {files} file(s)" if matches else "nowhere in it"
-        sentences.append(f"{find_search_word(state.prompt)!r} stands {where}.")
+        sentences.append(f"{find_search_word(state.prompt)!r} occurs {where}.")
         first_matches = sorted(matches, key=lambda each: _is_hidden(each[0]))[:3]
         sentences += [f"{path}, line {at}: {line.strip()[:100]}" for path, at, line in first_matches]
     for arguments, text in state.find_results("read_file"):
@@ -339,7 +333,7 @@ def _describe_results(state: RunState) -> str:
             f"I read {arguments.get('path', 'a file')}, {len(lines)} lines; it begins: {_find_first_line(lines)}"
         )
     if not sentences:
-        return "What I saw is not in view any more." if state.stage else "There is nothing to look at."
+        return "What I saw is no longer in view." if state.stage else "There is nothing to look at."
     return "\n".join(sentences)
 
 

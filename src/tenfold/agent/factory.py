@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,19 +19,14 @@ from tenfold.config.policy import Policy
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.engine.drive import Answerer
 from tenfold.errors import BadInput, UsageError
-from tenfold.llm.choose import AUTO, choose_models, find_catalog
-from tenfold.llm.provider import ProviderModel, open_client
+from tenfold.llm.choose import AUTO, choose_writers, qualify_recorded_model, qualify_served_model
+from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
-from tenfold.meter.windows import find_window
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
 from tenfold.store.ids import IDS
 from tenfold.store.lookup import find_session
-
-DEMONSTRATION_WINDOW = 16_000
-"""The demonstration's default window in tokens: small, so that a compaction can be seen within minutes."""
-_WITH_PROVIDER = re.compile(r"[a-z][a-z-]*:.")
 
 
 class ProviderKey(Struct, frozen=True):
@@ -89,9 +83,9 @@ def open_agent(
         raise BadInput(f"{options.root}: there is no such folder; name the one to work in")
     row = find_session(store, options.session) if options.session else None
     name, model = choose_model(options, row.info.model if row else "", report_problem)
-    window = _find_window(options, name, model)
+    window = resolve_window(model, options.window)
     if window is None:
-        report_problem(f"the window of {name} is not known, and nothing is compacted without it: name it with --window")
+        report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
     coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     environ = {**os.environ, "TENFOLD_POLICY": options.policy} if options.policy else os.environ
     policy = _LivePolicy(LivePolicy(choose_counter(name).counter, environ=environ, report=report), name)
@@ -125,22 +119,15 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     Raises `UsageError` if it cannot be opened; nothing is changed then.
     """
     session = agent.session
-    options = AgentOptions(Path(), model, base_url, window)
-    name, new_model = choose_model(options)
+    name, new_model = choose_model(AgentOptions(Path(), model, base_url))
     summary_models = [one for one in session.policy.summary.models if ":" in one]
     writer = _open_summary_writer(summary_models, name, base_url)
-    agent.use(new_model, _find_window(options, name, new_model))
+    agent.use(new_model, window)
     session.use_answerer(replace(session.answerer, model=writer))
     place = session.address
     info = find_session(place.store, place.session, namespace=place.namespace).info
     if not info.format:
         place.store.create(place.namespace, replace(info, model=name))
-
-
-def _find_window(options: AgentOptions, name: str, model: Model) -> int | None:
-    return options.window or (
-        DEMONSTRATION_WINDOW if name == DEMONSTRATION else model.context_window or find_window(name)
-    )
 
 
 def build_instructions(root: Path) -> str:
@@ -165,18 +152,18 @@ def choose_model(
     """
     requested = options.model
     if options.base_url and requested in ("", DEMONSTRATION):
-        raise UsageError("--base-url says where a model is served: name it with --model")
+        raise UsageError("--base-url is the address of a model: name it with --model")
     if requested == DEMONSTRATION:
         return DEMONSTRATION, build_demonstration()
     if requested:
-        name = requested if not options.base_url or _WITH_PROVIDER.match(requested) else f"openai:{requested}"
+        name = qualify_served_model(requested) if options.base_url else requested
         return name, open_client(name, options.base_url)
     if recorded_model and recorded_model != DEMONSTRATION:
         try:
-            name = _with_provider(recorded_model)
+            name = qualify_recorded_model(recorded_model)
             return name, open_client(name)
         except UsageError as exc:
-            report(f"the session's model cannot go on: {exc}")
+            report(f"the session's model cannot be used: {exc}")
     return _find_keyed_model(os.environ, report)
 
 
@@ -188,12 +175,6 @@ def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None])
             except UsageError as exc:  # its client is not installed
                 report(str(exc))
     return DEMONSTRATION, build_demonstration()
-
-
-def _with_provider(model: str) -> str:
-    """Returns the model's name with its provider. Sessions read from files name the model alone."""
-    offer = None if _WITH_PROVIDER.match(model) else find_catalog(model)
-    return f"{offer.provider}:{model}" if offer is not None else model
 
 
 # -- what writes the summaries -----------------------------------------------------------------------------------------
@@ -211,8 +192,8 @@ class _LivePolicy:
         if self._cache is None or self._cache[0] is not policy:
             models = policy.summary.models
             if models == (AUTO,):
-                choices = () if self._agent_model == DEMONSTRATION else choose_models(self._agent_model)
-                models = tuple(choice.model for choice in choices if ":" in choice.model)
+                choices = () if self._agent_model == DEMONSTRATION else choose_writers(self._agent_model)
+                models = tuple(choice.model for choice in choices)
             self._cache = policy, replace(policy, summary=replace(policy.summary, models=models))
         return self._cache[1]
 

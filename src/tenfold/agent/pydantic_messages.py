@@ -1,10 +1,25 @@
-"""Converts pydantic-ai's messages to ours and back. Where nothing was replaced, the original objects come back."""
+"""Converts pydantic-ai's messages to ours and back, and reads its requests, events and tool results.
+
+Where nothing was replaced, the original objects come back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+import msgspec
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolReturnPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.record.message import Message
 from tenfold.wire.marks import SummaryConfirmer
@@ -46,3 +61,28 @@ def encode_messages(messages: Sequence[Message], objects: MessagesByJson) -> lis
     new = [raw for raw in items if raw not in objects]
     new_objects = dict(zip(new, ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(new) + b"]"), strict=True))
     return [objects[raw] if raw in objects else new_objects[raw] for raw in items]
+
+
+def encode_overhead(parameters: ModelRequestParameters) -> bytes:
+    """Encodes what a request sends besides its messages, the instructions and the tools, as JSON to be counted."""
+    tools = [(t.name, t.description, t.parameters_json_schema) for t in parameters.function_tools]
+    return msgspec.json.encode([[part.content for part in parameters.instruction_parts or ()], tools])
+
+
+def get_text_piece(event: AgentStreamEvent | AgentRunResultEvent[str]) -> str:
+    """Returns the piece of the answer's text that an event brings, "" for any other event."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text
+        case _:
+            return ""
+
+
+def get_result_text(part: ToolReturnPart) -> str:
+    """Returns a tool result as the text that the model reads."""
+    return part.content if isinstance(part.content, str) else part.model_response_str()
+
+
+def has_succeeded(part: ToolReturnPart) -> bool:
+    """Tells whether a tool call succeeded. It may also have failed, been denied or been interrupted."""
+    return part.outcome == "success"

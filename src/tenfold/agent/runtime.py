@@ -1,7 +1,7 @@
 """A long-lived agent: pydantic-ai runs it, and a Tenfold session keeps its conversation.
 
 Everything is appended to the session as it happens: the user's message before the model is called, and an answer before
-its tools run. So an agent whose process was killed can go on from there. A tool call that was open at that moment is
+its tools run. So an agent whose process was killed can be resumed. A tool call that was open at that moment is
 shown to the model as a call with an unknown result. It is not run again automatically.
 """
 
@@ -28,9 +28,8 @@ from tenfold.engine.compact import Call
 from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import RunEnd, RunStart
-from tenfold.llm.provider import ProviderModel, open_client
+from tenfold.llm.provider import ProviderModel, open_client, resolve_window
 from tenfold.meter.counters import choose_counter
-from tenfold.meter.windows import find_window
 from tenfold.record.ask import Outcome
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text
@@ -78,8 +77,7 @@ class Agent:
         self.session.use_answerer(self.session.answerer.with_extensions(extensions))
         self._model_settings = settings
         self.phase: Phase = "idle"
-        self._memory = Memory(self.session, window=self.window)
-        self._memory.has_run_end_check = True
+        self._memory = Memory(self.session, window=self.window, has_run_end_check=True)
         self._async_session = AsyncSession(self.session)
         self._requested_focus: str | None = None
         self._runner: Runner[None, str] = Runner(
@@ -104,7 +102,7 @@ class Agent:
     def use(self, model: Model | str, window: int | None = None) -> None:
         """Uses this model from the next run on. Raises `UsageError` if it cannot be opened."""
         self.model = open_client(model) if isinstance(model, str) else model
-        self.window = window or self.model.context_window or find_window(self.model.model_name)
+        self.window = resolve_window(self.model, window)
 
     @property
     def output_reserve(self) -> int:
@@ -129,7 +127,7 @@ class Agent:
         session_id, answerer = self.session.address.session, self.session.answerer
         with self._enter_phase("running"):
             answerer.notify(RunStart(session_id, prompt, get_current_time()))
-            self._memory.window, self._memory.is_streaming, self._memory.answer = self.window, is_streaming, ""
+            self._memory.start_run(window=self.window, is_streaming=is_streaming)
             status: Literal["ok", "failed", "stopped"] = "stopped"
             reason = ""
             try:
@@ -148,8 +146,8 @@ class Agent:
     async def invoke(self, prompt: str = "") -> str:
         """Sends `prompt`, runs until the model has answered, and returns the answer's text.
 
-        An empty `prompt` goes on with an unfinished run. Raises `RuntimeError` naming the phase if the agent is not
-        idle, `UsageError` if there is nothing to go on with, `ContextOverflow` if the request cannot be made to fit,
+        An empty `prompt` resumes an unfinished run. Raises `RuntimeError` naming the phase if the agent is not
+        idle, `UsageError` if there is nothing to resume, `ContextOverflow` if the request cannot be made to fit,
         and what pydantic-ai raises if the model fails. Everything up to the failure is in the session, even the
         beginning of an answer that was cut off.
         """
@@ -176,7 +174,7 @@ class Agent:
     def _is_interrupted(self) -> bool:
         """Returns whether the session ends in an unfinished answer, or in tool calls without all their results.
 
-        Raises `UsageError` if there is nothing to go on with.
+        Raises `UsageError` if there is nothing to resume.
         """
         view = self.session.view
         if view.open_step is not None:
@@ -186,9 +184,9 @@ class Agent:
             (m for e in entries if (m := get_message(e)) is not None and (m.status != "ok" or is_visible(m))), None
         )
         if last is None:
-            raise UsageError("nothing has been said yet: say what is to be done")
+            raise UsageError("the session is empty, so there is nothing to resume: say what to do")
         if last.role == "assistant" and last.status == "ok":
-            raise UsageError("the last answer is complete, and there is nothing to go on with: say something")
+            raise UsageError("the last answer is complete, so there is nothing to resume: say what to do next")
         return last.role == "assistant"
 
     async def _finish_run(self) -> None:
@@ -202,14 +200,15 @@ class Agent:
             return
         if focus is not None:
             self.phase = "compaction"
-            await self._compact(replace(self._build_call(), demand="manual", focus=focus))
+            await self._memory.compact(replace(self.build_call(), demand="manual", focus=focus))
         elif "end_of_run" in self.session.policy.checks:
             self.phase = "compaction"
-            await self._compact(self._build_call())
+            await self._memory.compact(self.build_call())
 
     # -- compacting ----------------------------------------------------------------------------------------------------
 
-    def _build_call(self) -> Call:
+    def build_call(self) -> Call:
+        """Builds the check of the session for this agent's window and output reserve."""
         return replace(self.session.build_call(window=self.window), recall="tool", output_reserve=self.output_reserve)
 
     async def run_compaction(self, focus: str = "") -> Outcome:
@@ -218,22 +217,16 @@ class Agent:
         Raises `RuntimeError` naming the phase if the agent is not idle, and `UsageError` if the window is unknown.
         """
         with self._enter_phase("compaction"):
-            return await self._compact(replace(self._build_call(), demand="manual", focus=focus))
-
-    async def _compact(self, call: Call) -> Outcome:
-        outcome = await self._async_session.compact(call)
-        self.session.compactor.keep_outcome(outcome)
-        return outcome
+            return await self._memory.compact(replace(self.build_call(), demand="manual", focus=focus))
 
     def compact(self, focus: str = "") -> None:
         """Requests a compaction at the end of the current run, or of the next one.
 
         Raises `UsageError` if the window is unknown.
         """
-        self.session.compactor.validate_call(self._build_call())
+        self.session.compactor.validate_call(self.build_call())
         self._requested_focus = focus
 
     def abort_compaction(self) -> None:
         """Cancels the compaction in progress, if any, even one inside a run. Nothing of it is appended."""
-        self._async_session.abort()
         self._memory.abort()

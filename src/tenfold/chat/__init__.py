@@ -7,4 +7,4 @@ from tenfold.errors import UsageError
 try:
     import textual as _textual  # noqa: F401 - an optional extra: said here, before anything else fails
 except ImportError as exc:
-    raise UsageError(f"the chat is drawn by {exc.name}, which is not installed: pip install 'tenfold[chat]'") from exc
+    raise UsageError(f"the chat needs {exc.name}, which is not installed: pip install 'tenfold[chat]'") from exc

@@ -42,13 +42,11 @@ from tenfold.store.base import Store
 from tenfold.text.terminal_safe import to_one_line
 
 DEMONSTRATION_NOTICE = (
-    "The built-in demonstration answers: a script, not a language model. --model PROVIDER:NAME, or a provider's key "
-    "such as ANTHROPIC_API_KEY, brings a real one."
+    "You are talking to the built-in demonstration, which is a script and not a language model. To talk to a model, "
+    "start with --model PROVIDER:NAME, or set a provider's key, such as ANTHROPIC_API_KEY."
 )
 QUIT_TIMEOUT = 5.0
 """Seconds that a run may take to end when the user leaves the program."""
-_QUEUED_SHOWN = 3
-"""Queued inputs that are shown."""
 _BLUE, _DEFAULT = "ansi_blue", "ansi_default"
 _ANSI_THEME = BUILTIN_THEMES["ansi-dark"]
 THEME = replace(
@@ -63,7 +61,6 @@ THEME = replace(
 )
 """The terminal's own colours on its own background, so that it fits dark and light terminals."""
 
-__all__ = ["AgentOptions", "Chat", "describe_failure", "run_chat"]
 Part = TypeVar("Part", bound=Widget)
 AgentFactory = Callable[["Chat"], Agent]
 """Opens the agent, with the chat's `approve`, `extension` and `report`."""
@@ -167,18 +164,12 @@ class Chat(App[None]):
         )
         if isinstance(event, RunStart | RunEnd):
             return
-        is_repeated = (
-            isinstance(event, CompactionWarning) and self._has_warned
-        )  # every check sends it, and once is enough
-        has_reply = (
-            isinstance(event, CompactionSkip | CompactionFailure) and self._activity == "compact"
-        )  # the command's reply says it
-        self._has_warned = not isinstance(event, CompactionEnd) and (
-            self._has_warned or isinstance(event, CompactionWarning)
-        )
+        is_warning = isinstance(event, CompactionWarning)  # every check sends one, and once is enough
+        has_reply = isinstance(event, CompactionSkip | CompactionFailure) and self._activity == "compact"
         line = transcript_lines.build_event_line(event)
-        if line is not None and not is_repeated and not has_reply:
+        if line is not None and not (is_warning and self._has_warned) and not has_reply:
             self._add_line(line.kind, line.text)
+        self._has_warned = not isinstance(event, CompactionEnd) and (self._has_warned or is_warning)
         self._draw_status()
         self._request_measurement()
 
@@ -305,7 +296,7 @@ class Chat(App[None]):
 
     def action_help_quit(self) -> None:
         """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
-        self._add_line("note", "Escape stops what is under way, Ctrl+D leaves")
+        self._add_line("note", "Escape stops what is running, Ctrl+D leaves")
 
     async def action_quit(self) -> None:
         """Stops whatever is running, and leaves."""
@@ -321,15 +312,10 @@ class Chat(App[None]):
     # -- the status line -----------------------------------------------------------------------------------------------
 
     def _draw_status(self) -> None:
-        line, notice = self._find_widget(StatusLine), self._find_widget(QueueNotice)
-        if line is None or notice is None:
-            return
-        line.activity, line.queue, line.model = self._activity_text, tuple(self.queue), self.agent.model.model_name
-        line.refresh()
-        inputs = [f"queued: {to_one_line(text, 200)}" for text in list(self.queue)[:_QUEUED_SHOWN]]
-        overflow = [f"and {len(self.queue) - _QUEUED_SHOWN} more"] if len(self.queue) > _QUEUED_SHOWN else []
-        notice.display = bool(inputs)
-        notice.set_text("\n".join([*inputs, *overflow]))
+        line, notice, queue = self._find_widget(StatusLine), self._find_widget(QueueNotice), tuple(self.queue)
+        if line is not None and notice is not None:
+            line.show_activity(self._activity_text, queue, self.agent.model.model_name)
+            notice.show_queue(queue)
 
     @property
     def _activity_text(self) -> str:
@@ -351,9 +337,8 @@ class Chat(App[None]):
             while self._is_stale:
                 self._is_stale = False
                 fill = await asyncio.to_thread(measure_fill, self.agent)
-                line = self._find_widget(StatusLine)
-                if line is not None:
-                    line.fill = fill
+                if (line := self._find_widget(StatusLine)) is not None:
+                    line.show_fill(fill)
                 self._draw_status()
         finally:
             self._is_measuring = False
@@ -389,5 +374,5 @@ def run_chat(store: Store, options: AgentOptions) -> Chat:
     chat = Chat(lambda ui: open_agent(store, options, ui.approve, extensions=(ui.extension,), report=ui.report))
     chat.run()
     if chat.crash_error is not None:
-        raise TenfoldError(f"the chat broke off, its session is kept: {describe_failure(chat.crash_error)}")
+        raise TenfoldError(f"the chat crashed, and its session is kept: {describe_failure(chat.crash_error)}")
     return chat

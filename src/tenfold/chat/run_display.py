@@ -8,22 +8,20 @@ from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
     FunctionToolResultEvent,
-    PartDeltaEvent,
     PartEndEvent,
     PartStartEvent,
     TextPart,
-    TextPartDelta,
     ThinkingPart,
     ToolReturnPart,
 )
 from pydantic_ai.run import AgentRunResultEvent
 
+from tenfold.agent.pydantic_messages import get_result_text, get_text_piece, has_succeeded
 from tenfold.chat import transcript_lines
 from tenfold.chat.widgets import ChatTranscript, TranscriptItem
 
 FRAME_SECONDS = 0.05
 """Seconds between two updates of an answer that streams in."""
-_FAILED_OUTCOMES = frozenset({"failed", "retried"})
 
 
 class RunDisplay:
@@ -38,14 +36,9 @@ class RunDisplay:
     def show_event(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> bool:
         """Draws one event. Returns whether it completed something, so that the context should be measured again."""
         match event:
-            case PartStartEvent(part=TextPart(content=text)):
-                self.end()
-                self._add_text(text)
             case PartStartEvent(part=ThinkingPart()):
                 self.end()
                 self._transcript.add_line("note", "thinking")
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-                self._add_text(text)
             case PartEndEvent(part=TextPart(content=text)):
                 self._text = text
                 self.end()
@@ -57,11 +50,13 @@ class RunDisplay:
             case FunctionToolResultEvent(part=part):
                 self._complete_call(part)
                 return True
+            case _:
+                self._add_text(get_text_piece(event))
         return False
 
     def _add_text(self, text: str) -> None:
         self._text += text
-        if not self._is_frame_due:
+        if text and not self._is_frame_due:
             self._is_frame_due = True
             self._timer(FRAME_SECONDS, self._draw_frame)
 
@@ -81,8 +76,8 @@ class RunDisplay:
     def _complete_call(self, part: ToolReturnPart) -> None:
         item, line = self._call_items.pop(part.tool_call_id, (None, ""))
         if item is not None:
-            text = part.content if isinstance(part.content, str) else part.model_response_str()
-            item.set_text(line + transcript_lines.render_result(text, failed=part.outcome in _FAILED_OUTCOMES))
+            result = transcript_lines.render_result(get_result_text(part), failed=not has_succeeded(part))
+            item.set_text(line + result)
 
     def end(self) -> None:
         """Draws all of the streamed text; what comes next goes below it. Call it at the end of a run too."""

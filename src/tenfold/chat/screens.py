@@ -84,7 +84,7 @@ class TreeScreen(Screen[str]):
         """Yields a title, the rows and the keys."""
         yield Static("reading the session", id="title", markup=False)
         yield Rows()
-        yield Static("Enter goes there   up and down choose   Escape stays here", id="keys", markup=False)
+        yield Static("Enter: go there   up, down: choose   Escape: stay here", id="keys", markup=False)
 
     async def on_mount(self) -> None:
         """Reads the tree in a thread, while the screen is already there."""
@@ -111,9 +111,9 @@ class TreeScreen(Screen[str]):
         if row.kind == "here":
             self.dismiss("")
             return
-        action = "say it again, differently" if row.kind == "said" else "go on from there"
-        keys = {"y": "summarize it for the model", "n": "no summary", STAY_KEY: "stay here"}
-        question = f"{action}: {row.text}\n\nIs the branch that is left to be summarized?"
+        action = "Say this differently" if row.kind == "said" else "Continue from here"
+        keys = {"y": "summarize it", "n": "no summary", STAY_KEY: "stay here"}
+        question = f"{action}: {row.text}\n\nDo you want a summary of the branch you leave, for the model?"
         self.app.push_screen(
             QuestionScreen("Go to another place of this session", question, keys, sudden=False),
             lambda key: self._dismiss_with_command(row, key or STAY_KEY),

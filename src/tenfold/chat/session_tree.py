@@ -9,8 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.recall.expand import excerpt_message
 from tenfold.record.entry import Entry, get_message
-from tenfold.record.message import Message, Text, ToolCall, get_text, get_tool_calls
+from tenfold.record.message import Message, Text, ToolCall
 from tenfold.session import Session
 from tenfold.text.terminal_safe import to_one_line
 
@@ -38,7 +39,7 @@ class TreeRow(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The beginning of the message. It is made on access, because few rows of a long session are ever shown."""
-        return _excerpt_message(self.message) if self.message is not None else ""
+        return to_one_line(excerpt_message(self.message), _MAX_CHARACTERS) if self.message is not None else ""
 
 
 class _Node(Struct):
@@ -89,11 +90,6 @@ def _build_nodes(entries: list[Entry], leaf: str | None) -> dict[str, _Node]:
     return nodes
 
 
-def _excerpt_message(message: Message) -> str:
-    calls = " ".join(f"[{c.name}]" for c in get_tool_calls(message))
-    return to_one_line(f"{get_text(message)[:2_000]} {calls}".strip(), _MAX_CHARACTERS)
-
-
 def _draw_rows(nodes: dict[str, _Node]) -> list[TreeRow]:
     rows: list[TreeRow] = []
     # Each item is a node to draw: its key, the lead of its own row, and the lead of the rows below it.
@@ -125,6 +121,6 @@ def render_row(row: TreeRow) -> str:
         case "said":
             return f"{'●' if row.is_active else '○'} {text}"
         case "end":
-            return f"→ go on after: {text}" if text else "→ go on from here"
+            return f"→ continue after: {text}" if text else "→ continue from here"
         case "here":
             return f"◆ you are here, after: {text}" if text else "◆ you are here"

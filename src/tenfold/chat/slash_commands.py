@@ -21,8 +21,8 @@ from tenfold.config import settings
 from tenfold.errors import BadInput, TenfoldError, UsageError
 from tenfold.recall.tools import render_expanded
 from tenfold.record.ask import Outcome
-from tenfold.record.block import MUST_KEEP
 from tenfold.session.branches import BranchOptions, navigate
+from tenfold.store.ids import shorten_id
 from tenfold.text.terminal_safe import to_one_line
 
 MAX_REPLY_CHARACTERS = 20_000
@@ -31,8 +31,6 @@ MAX_HITS = 20
 """Maximum results of a search."""
 SUMMARY_WORD = "summary"
 """The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
-_SHORT_ID_LENGTH = 18
-"""Characters of a short id: its time, and its number within that millisecond."""
 _COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
 
 
@@ -89,11 +87,6 @@ async def execute_command(agent: Agent, command: Command, argument: str) -> Comm
         return CommandReply(f"/{command.name}: {exc}")
 
 
-def shorten_id(id_: str) -> str:
-    """Shortens an id to what a person can type."""
-    return id_[:_SHORT_ID_LENGTH]
-
-
 # -- compacting --------------------------------------------------------------------------------------------------------
 
 
@@ -105,26 +98,21 @@ async def compact(agent: Agent, focus: str) -> CommandReply:
 def _describe_outcome(out: Outcome) -> str:
     if out.status != "compacted":
         return f"{out.status}: {out.reason} (the view takes {out.tokens_before:,} tokens)"
-    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-    facts = f"; must-keep facts in view {sum(n for n, _ in counts)} of {sum(of for _, of in counts)}" if counts else ""
+    must_keep = out.must_keep
+    facts = f"; must-keep facts in view {must_keep.kept} of {must_keep.total}" if must_keep.total else ""
     missed = " missed" if out.target_missed else ""
     return (
         f"{out.tokens_before:,} -> {out.tokens_after:,} tokens, target {out.target:,}{missed}; messages "
         f"{out.messages_before:,} -> {out.messages_after:,}{facts}\nBlock {shorten_id(out.block)}: "
-        "/expand shows what it "
-        "stands for, /undo takes it back"
+        "/expand shows what it replaced, /undo undoes it"
     )
 
 
 async def preview(agent: Agent, argument: str) -> CommandReply:
     """Shows what `/compact` would do. Nothing is changed, and no model is called."""
     del argument
-    session = agent.session
-    session_call = session.build_call(window=agent.window)
-    call = replace(session_call, demand="manual", recall="tool", output_reserve=agent.output_reserve)
-    decision, plan = await asyncio.to_thread(session.preview, call)
-    what = "would compact" if decision.should_act else decision.status or "nothing to do"
-    lines = [f"{what}: {decision.reason}", *([plan.explain()] if plan is not None else []), "nothing was changed"]
+    decision, plan = await asyncio.to_thread(agent.session.preview, replace(agent.build_call(), demand="manual"))
+    lines = [decision.explain(), *([plan.explain()] if plan is not None else []), "nothing was changed"]
     return CommandReply("\n".join(lines))
 
 
@@ -137,8 +125,8 @@ async def undo(agent: Agent, argument: str) -> CommandReply:
         before = session.take_reading().estimate
         block = session.undo()
         return (
-            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().estimate:,} tokens, "
-            f"it had {before:,}"
+            f"undone: Block {shorten_id(block)}; the view has {session.take_reading().estimate:,} tokens again, "
+            f"instead of {before:,}"
         )
 
     return CommandReply(await asyncio.to_thread(undo_newest))
@@ -152,7 +140,7 @@ async def expand(agent: Agent, id_: str) -> CommandReply:
     session = agent.session
     live = session.view.state.live_blocks
     if not id_ and not live:
-        return CommandReply("no compaction is in force here: /expand ID shows the message or the Block of that id")
+        return CommandReply("no compaction is in force; /expand ID shows one message")
     target = id_ or session.view.path.get_entry(live[-1]).id
     lines = await asyncio.to_thread(session.expand, target)
     text = "\n\n".join(render_expanded(line) for line in lines)
@@ -167,13 +155,13 @@ async def expand(agent: Agent, id_: str) -> CommandReply:
 async def search(agent: Agent, words: str) -> CommandReply:
     """Searches the messages and summaries of this session, hidden ones included."""
     if not words:
-        return CommandReply("/search WORDS finds messages that hold all the words; quote a phrase")
+        return CommandReply("/search WORDS finds the messages with these words; put a phrase in quotes")
     hits = await asyncio.to_thread(lambda: agent.session.search(words, limit=MAX_HITS))
     if not hits:
-        return CommandReply(f"nothing in this conversation holds {to_one_line(words, 60)!r}")
+        return CommandReply(f"no message of this conversation has {to_one_line(words, 60)!r}")
     lines = [f"{shorten_id(hit.entry)}  {hit.kind} at {hit.position}: {to_one_line(hit.snippet, 160)}" for hit in hits]
     more = f", the best {MAX_HITS}" if len(hits) == MAX_HITS else ""
-    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand ID prints one whole"]))
+    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand ID prints one in full"]))
 
 
 async def browse_tree(agent: Agent, argument: str) -> CommandReply:
@@ -184,23 +172,23 @@ async def browse_tree(agent: Agent, argument: str) -> CommandReply:
     if not argument:
         rows = await asyncio.to_thread(build_rows, agent.session)
         text = "\n".join(f"{shorten_id(row.id)}  {row.lead}{render_row(row)}" for row in rows)
-        return CommandReply(text or "nothing was said yet")
+        return CommandReply(text or "this session is empty")
     target, _, rest = argument.partition(" ")
     if rest not in ("", SUMMARY_WORD):
-        raise UsageError(f"after the id only the word {SUMMARY_WORD!r} can stand, not {rest!r}")
+        raise UsageError(f"after the id, only the word {SUMMARY_WORD!r} is allowed, not {rest!r}")
     options = BranchOptions(has_summary=rest == SUMMARY_WORD, window=agent.window)
     navigation = await asyncio.to_thread(navigate, agent.session, target, options)
     match navigation.status:
         case "moved":
-            summary_note = "; the branch that was left is told in a summary" if navigation.branch else ""
-            input_note = "; what was said there is in the input" if navigation.text else ""
+            summary_note = "; the model has a summary of the branch you left" if navigation.branch else ""
+            input_note = "; edit your message and send it" if navigation.text else ""
             return CommandReply(
-                f"went to {shorten_id(target)}{summary_note}{input_note}", navigation.text, has_moved=True
+                f"moved to {shorten_id(target)}{summary_note}{input_note}", navigation.text, has_moved=True
             )
         case "same":
             return CommandReply("you are there already")
         case _:
-            return CommandReply(f"{navigation.status}, and you are where you were: {navigation.reason}")
+            return CommandReply(f"not moved, {navigation.status}: {navigation.reason}")
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -210,8 +198,8 @@ async def select_model(agent: Agent, name: str) -> CommandReply:
     """Shows the model, or changes it from the next run on."""
     if name:
         await asyncio.to_thread(change_model, agent, name)
-    window = f"{agent.window:,} tokens" if agent.window else "not known: nothing is compacted until --window names it"
-    verb = "from the next run on" if name else "the model is"
+    window = f"{agent.window:,} tokens" if agent.window else "unknown, so nothing is compacted; set it with --window"
+    verb = "the next run uses" if name else "the model is"
     return CommandReply(f"{verb} {agent.model.model_name} ({agent.model.system}); its window: {window}")
 
 
@@ -226,22 +214,26 @@ def _describe_settings(agent: Agent) -> list[str]:
     policy = session.policy
     try:
         config = settings.load_settings()
-        where = config.where if config.where != "the environment" else "no settings file; the environment is read"
+        where = (
+            config.where
+            if config.where != "the environment"
+            else "no settings file; only environment variables are read"
+        )
     except (BadInput, UsageError) as exc:
-        where = f"{exc}; the settings before stay in force"
-    checks = "compacts by itself" if policy.auto else "compacts only when asked"
+        where = f"{exc}; the earlier settings stay in force"
+    checks = "compacts automatically" if policy.auto else "compacts only on request"
     lines = [f"policy {policy.name}, {checks}; counted by {policy.counter.name}", f"settings: {where}"]
     if window is None:
-        lines.append(f"window of {agent.model.model_name}: not known, so nothing is compacted; --window names it")
+        lines.append(f"window of {agent.model.model_name}: unknown, so nothing is compacted; set it with --window")
     else:
         reading = session.take_reading(window=window)
         limits = policy.trigger.get_limits(window, output_reserve=agent.output_reserve, floor=reading.floor)
         sizes = f"warns at {limits.warning:,}, compacts at {limits.soft:,} down to {limits.target:,}"
         lines.append(f"window {window:,} tokens; the view takes {reading.tokens:,} ({reading.source})")
-        lines.append(f"limits: {sizes}, must at {limits.hard:,}")
+        lines.append(f"limits: {sizes}, at the latest at {limits.hard:,}")
     has_model = session.answerer.model is not None
     writers = ", ".join(policy.summary.models)
-    lines.append(f"summaries: {writers}" if has_model and writers else "summaries: by code alone, no model is asked")
+    lines.append(f"summaries: {writers}" if has_model and writers else "summaries: written by code, without a model")
     lines.append(f"session {session.address.session}")
     return lines
 
@@ -261,18 +253,18 @@ async def leave(agent: Agent, argument: str) -> CommandReply:
 
 
 KEY_HELP = (
-    "Enter sends, Ctrl+J begins a new line, Escape stops what is under way, PageUp and PageDown scroll, Ctrl+D leaves.",
-    "What is typed meanwhile waits and is sent in order.",
+    "Enter sends, Ctrl+J begins a new line, Escape stops what is running, PageUp and PageDown scroll, Ctrl+D leaves.",
+    "What you type during a run is queued, and sent in order.",
 )
 COMMANDS: tuple[Command, ...] = (
-    Command("compact", "[FOCUS]", "compacts now; a summary dwells on FOCUS", compact, is_altering=True),
-    Command("preview", "", "what /compact would do, without doing it", preview),
-    Command("undo", "", "takes the newest compaction back", undo, is_altering=True),
-    Command("expand", "[ID]", "what a Block stands for, or a message: the newest Block", expand),
-    Command("search", "WORDS", "finds messages, hidden ones too", search),
-    Command("tree", "", "the branches of this session, to go to another", browse_tree, is_altering=True),
-    Command("model", "[NAME]", "the model, or PROVIDER:NAME from the next run on", select_model),
-    Command("settings", "", "the policy, its limits, and where they come from", show_settings),
-    Command("help", "", "this list", show_help),
+    Command("compact", "[FOCUS]", "compacts now; the summary concentrates on FOCUS", compact, is_altering=True),
+    Command("preview", "", "shows what /compact would do", preview),
+    Command("undo", "", "undoes the newest compaction", undo, is_altering=True),
+    Command("expand", "[ID]", "shows a message, or what a Block (the newest) replaced", expand),
+    Command("search", "WORDS", "finds messages, including hidden ones", search),
+    Command("tree", "", "shows the branches of this session, and goes to another", browse_tree, is_altering=True),
+    Command("model", "[NAME]", "shows the model, or switches to PROVIDER:NAME", select_model),
+    Command("settings", "", "shows the policy, its limits, and where they come from", show_settings),
+    Command("help", "", "shows this list", show_help),
     Command("quit", "", "leaves; the session is kept", leave),
 )

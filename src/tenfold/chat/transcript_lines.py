@@ -13,7 +13,7 @@ from msgspec import Struct
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionWarning, Event, RequestOverflow
 from tenfold.record.block import Block
 from tenfold.record.entry import BranchSummary, Retraction, get_message
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, decode_arguments, get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session
 from tenfold.text.terminal_safe import to_one_line
 
@@ -58,15 +58,18 @@ def build_event_line(event: Event) -> TranscriptLine | None:
         case CompactionWarning(tokens=tokens, window=window, limit=limit):
             share = f"{tokens / window:.0%} of the window" if window else f"{format_tokens(tokens)} tokens"
             return TranscriptLine(
-                "note", f"the context takes {share}; it is compacted at {format_tokens(limit)} tokens"
+                "note", f"the context fills {share}; it is compacted at {format_tokens(limit)} tokens"
             )
         case CompactionSkip(outcome=outcome):
             return TranscriptLine("note", f"not compacted ({outcome.status}): {to_one_line(outcome.reason, 400)}")
         case CompactionFailure(outcome=outcome):
-            return TranscriptLine("note", f"the compaction failed, nothing changed: {to_one_line(outcome.reason, 400)}")
+            return TranscriptLine(
+                "note", f"the compaction failed and changed nothing: {to_one_line(outcome.reason, 400)}"
+            )
         case RequestOverflow(model=model, tokens=tokens):
             return TranscriptLine(
-                "note", f"{model} refused a request of {format_tokens(tokens)} tokens as too long; room is made for it"
+                "note",
+                f"{model} refused a request of {format_tokens(tokens)} tokens as too long, so the context is compacted",
             )
         case _:
             return None
@@ -74,13 +77,9 @@ def build_event_line(event: Event) -> TranscriptLine | None:
 
 def render_call(name: str, arguments: str) -> str:
     """Renders a tool call on one line: its name and its arguments, shortened."""
-    try:
-        values = json.loads(arguments or "{}")
-    except ValueError:
-        values = arguments
-    if isinstance(values, dict):
-        values = " ".join(f"{key}={_render_value(value)}" for key, value in values.items())
-    return f"{name} {to_one_line(str(values), _MAX_CALL_CHARACTERS)}".strip()
+    values = decode_arguments(arguments)
+    pairs = [f"{key}={_render_value(value)}" for key, value in values.items()] if values is not None else [arguments]
+    return f"{name} {to_one_line(' '.join(pairs), _MAX_CALL_CHARACTERS)}".strip()
 
 
 def _render_value(value: object) -> str:
@@ -109,7 +108,7 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
         if message is not None and tool_result is not None:
             results[tool_result.call_id] = render_result(get_text(message), failed=tool_result.is_error)
     lines = (
-        [TranscriptLine("note", f"{first:,} earlier entries: /search finds what they say, /tree lists them")]
+        [TranscriptLine("note", f"{first:,} earlier entries are not shown; /search finds messages, /tree lists them")]
         if first
         else []
     )
@@ -120,7 +119,7 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
             case Retraction():
                 lines.append(TranscriptLine("mark", "— the compaction was undone —"))
             case BranchSummary():
-                lines.append(TranscriptLine("mark", "— another branch was left here; the model knows its summary —"))
+                lines.append(TranscriptLine("mark", "— you came here from another branch; the model has its summary —"))
             case _ if (message := get_message(entry)) is not None:
                 lines.extend(_render_message(message, results))
     return lines
@@ -140,7 +139,7 @@ def _render_message(message: Message, results: dict[str, str]) -> list[Transcrip
                 TranscriptLine("call", render_call(c.name, c.arguments) + results.get(c.id, " → no result"))
                 for c in calls
             ]
-            return [*lines, TranscriptLine("note", "the answer broke off here")] if message.status != "ok" else lines
+            return [*lines, TranscriptLine("note", "the answer was cut off here")] if message.status != "ok" else lines
         case "user" if message.origin == "human":
             return [TranscriptLine("you", text)]
         case _:

@@ -32,6 +32,8 @@ MAX_ITEMS = 400
 NEW_LINE_KEYS = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
 """Keys that begin a new line in the prompt."""
 _REMOVAL_BATCH = 100
+_QUEUED_SHOWN = 3
+"""Queued inputs that are shown."""
 _PREFIXES: dict[LineKind, str] = {"you": "> ", "call": "* "}
 
 
@@ -57,6 +59,13 @@ class QueueNotice(TranscriptItem):
 
     def __init__(self) -> None:
         super().__init__("note", "")
+
+    def show_queue(self, queue: Sequence[str]) -> None:
+        """Shows the first inputs of the queue, and how many more there are."""
+        lines = [f"queued: {to_one_line(text, 200)}" for text in queue[:_QUEUED_SHOWN]]
+        lines += [f"and {len(queue) - _QUEUED_SHOWN} more"] if len(queue) > _QUEUED_SHOWN else []
+        self.display = bool(lines)
+        self.set_text("\n".join(lines))
 
 
 class ChatTranscript(VerticalScroll, can_focus=False):
@@ -87,17 +96,27 @@ class ChatTranscript(VerticalScroll, can_focus=False):
 
 
 class StatusLine(Widget):
-    """One line that is always visible. Set its attributes, then call `refresh` to draw it."""
+    """One line that is always visible."""
 
-    fill = ContextFill()
-    activity = "idle"
-    queue: Sequence[str] = ()
-    model = ""
+    def __init__(self) -> None:
+        super().__init__()
+        self._fill, self._activity, self._model = ContextFill(), "idle", ""
+        self._queue: Sequence[str] = ()
+
+    def show_activity(self, activity: str, queue: Sequence[str], model: str) -> None:
+        """Shows what is being done, how many inputs are queued, and the model."""
+        self._activity, self._queue, self._model = activity, queue, model
+        self.refresh()
+
+    def show_fill(self, fill: ContextFill) -> None:
+        """Shows how full the context is."""
+        self._fill = fill
+        self.refresh()
 
     def render(self) -> Content:
         """Renders the line for the current width."""
         width, colours = self.size.width, not self.app.no_color
-        return render_status(self.fill, self.activity, self.queue, self.model, width=width, colours=colours)
+        return render_status(self._fill, self._activity, self._queue, self._model, width=width, colours=colours)
 
 
 class Prompt(TextArea):
@@ -109,7 +128,7 @@ class Prompt(TextArea):
     ]
 
     def __init__(self) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False, placeholder="Say something, or type /help")
+        super().__init__(compact=True, highlight_cursor_line=False, placeholder="Type a message, or /help")
 
     class Submission(Message):
         """The user sent this text."""

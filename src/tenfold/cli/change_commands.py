@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.console import print_json, shorten_id, show
+from tenfold.cli.console import format_id, print_json, show
 from tenfold.cli.store_access import NAMESPACE, JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store.base import Store
@@ -16,7 +16,8 @@ from tenfold.store.ids import get_current_time
 from tenfold.store.lookup import find_session
 
 EntryArgument = Annotated[
-    str, typer.Argument(metavar="ENTRY", help="A message's id or its beginning; `tenfold show` lists them.")
+    str,
+    typer.Argument(metavar="ENTRY", help="A message: its id, or the beginning of it. `tenfold show` lists the ids."),
 ]
 
 
@@ -29,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
-    """Takes the newest compaction back: the view is again what it was, the log keeps both."""
+    """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way."""
     with open_cli_store(store) as place:
         row = find_session(place, session)
         opened_session = open_session(place, row)
@@ -40,16 +41,16 @@ def undo(session: SessionArgument, *, store: StoreOption = None, json: JsonOptio
         record = {"session": row.info.id, "undone": block, "tokens_before": before, "tokens_after": after}
         print_json(msgspec.json.encode(record))
     else:
-        show(f"undone: block {shorten_id(block)}; the view has {after:,} tokens again (it had {before:,})")
+        show(f"undone: block {format_id(block)}; the view has {after:,} tokens again, instead of {before:,}")
 
 
 def pin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
-    """Keeps a message in view through every compaction."""
+    """Pins a message: the model sees it unshortened, whatever is compacted."""
     _set_pin(entry, store, on=True, json=json)
 
 
 def unpin(entry: EntryArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
-    """Lets compactions treat a pinned message like any other again."""
+    """Unpins a message: compactions may shorten and hide it again."""
     _set_pin(entry, store, on=False, json=json)
 
 
@@ -63,31 +64,31 @@ def _set_pin(entry: str, store: str | None, *, on: bool, json: bool) -> None:
     if json:
         print_json(msgspec.json.encode({"session": location.session, "entry": id_, "pinned": on}))
     else:
-        show(f"{'pinned' if on else 'unpinned'}: {shorten_id(id_)}")
+        show(f"{'pinned' if on else 'unpinned'}: {format_id(id_)}")
 
 
 def purge(
     what: Annotated[
-        str, typer.Argument(metavar="SESSION|ENTRY", help="A session's or an entry's id, or its beginning.")
+        str, typer.Argument(metavar="SESSION|ENTRY", help="A session or one entry: its id, or the beginning of it.")
     ],
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Purge without asking.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Removes a session, or the content of one entry and whatever quotes it. This cannot be undone."""
+    """Deletes a session for good, or the content of one entry with everything that quotes it."""
     with open_cli_store(store) as place:
         session, entry = _find_target(place, what)
         target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
         if not yes:
             if not sys.stdin.isatty():
-                raise UsageError(f"nobody can be asked whether to purge {target}: pass --yes to do it without asking")
-            typer.confirm(f"Purge {target}? It cannot be undone.", abort=True, err=True)
+                raise UsageError(f"without a terminal nobody can confirm to purge {target}: pass --yes to purge it")
+            typer.confirm(f"Purge {target}? This cannot be undone.", abort=True, err=True)
         count = place.purge(NAMESPACE, session, entry, now=get_current_time())
     if json:
         print_json(msgspec.json.encode({"session": session, "entry": entry, "records": count}))
     else:
-        show(f"purged: {target}; {count:,} records reached")
+        show(f"purged: {target}; {count:,} records were changed or deleted")
 
 
 def _find_target(store: Store, what: str) -> tuple[str, str | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from tenfold.cli.console import print_table, shorten_id, show
+from tenfold.cli.console import format_id, print_table, show
 from tenfold.plan.pipeline import Plan
 from tenfold.record.ask import Outcome
 from tenfold.record.block import MUST_KEEP, ModelCost, add_costs
@@ -47,39 +47,39 @@ def print_report(results: Sequence[SessionOutcome], *, is_stored: bool) -> None:
 
 
 def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
-    out = result.outcome
+    out, session = result.outcome, format_id(result.session)
+    is_compacted = out.status == "compacted"
     show(sanitize(result.file), style="bold")
     show(f"  {out.status}: {to_one_line(out.reason, 400)}")
-    if out.status != "compacted":
-        show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {shorten_id(result.session)}")
-        if out.spent.calls:
-            show(f"  model {out.spent.model}: {_render_cost(out.spent)}")
-        _print_remarks(out)
-        return
-    missed = " MISSED" if out.target_missed else ""
-    show(
-        f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({render_share(out)}; target {out.target:,}{missed}; "
-        f"{result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, rung {out.rung or 'none'}"
-    )
+    if is_compacted:
+        missed = " MISSED" if out.target_missed else ""
+        show(
+            f"  tokens {out.tokens_before:,} -> {out.tokens_after:,} ({render_share(out)}; target {out.target:,}"
+            f"{missed}; {result.counter}), messages {out.messages_before:,} -> {out.messages_after:,}, "
+            f"rung {out.rung or 'none'}"
+        )
+    else:
+        show(f"  tokens {out.tokens_before:,}, {out.messages_before:,} messages; session {session}")
     if out.spent.calls:
         show(f"  model {out.spent.model}: {_render_cost(out.spent)}")
     _print_remarks(out)
+    if not is_compacted:
+        return
     if out.facts:
         show(f"  must-keep facts in view: {_render_facts(out, must=True)}")
         show(f"  other facts in view:     {_render_facts(out, must=False)}")
     _print_lost_facts([result])
     if is_stored:
-        show(f"  session {shorten_id(result.session)}, block {shorten_id(out.block)}")
-        show(f"  next: tenfold diff {shorten_id(result.session)}, or show, or undo")
+        show(f"  session {session}, block {format_id(out.block)}")
+        show(f"  next: tenfold diff {session}, or show, or undo")
 
 
 def _print_lost_facts(results: Sequence[SessionOutcome]) -> None:
     """Prints how many must-keep facts did not fit, so that nobody has to add them up."""
-    counts = [pair for r in results for kind, pair in r.outcome.facts.items() if kind in MUST_KEEP]
-    lost = sum(total - kept for kept, total in counts)
+    lost = sum(count.total - count.kept for count in (r.outcome.must_keep for r in results))
     if lost:
         show(
-            f"  {lost:,} must-keep facts found no room: a larger target keeps them, `tenfold diff` lists them",
+            f"  {lost:,} must-keep facts did not fit: give a larger target to keep them; `tenfold diff` lists them",
             style="yellow",
         )
 
@@ -96,6 +96,12 @@ def _print_remarks(out: Outcome) -> None:
 def _render_facts(out: Outcome, *, must: bool) -> str:
     found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if (k in MUST_KEEP) is must]
     return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
+
+
+def render_must_keep(out: Outcome) -> str:
+    """Renders how many must-keep facts are in view, "" if there are none."""
+    count = out.must_keep
+    return f"{count.kept}/{count.total}" if count.total else ""
 
 
 def render_share(out: Outcome) -> str:
@@ -119,21 +125,10 @@ def _print_totals(results: Sequence[SessionOutcome]) -> None:
     rows = []
     for result in results:
         out = result.outcome
-        counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
-        facts = f"{sum(n for n, _ in counts)}/{sum(of for _, of in counts)}" if counts else ""
         state = out.status + (", missed" if out.target_missed else "")
         state += f", {len(out.violations)} violations" if out.violations else ""
-        rows.append(
-            (
-                Path(result.file).name,
-                shorten_id(result.session),
-                state,
-                f"{out.tokens_before:,}",
-                f"{out.tokens_after:,}",
-                render_share(out),
-                facts,
-            )
-        )
+        sizes = f"{out.tokens_before:,}", f"{out.tokens_after:,}", render_share(out), render_must_keep(out)
+        rows.append((Path(result.file).name, format_id(result.session), state, *sizes))
     right = ("before", "after", "share", "must-keep facts")
     print_table(("file", "session", "status", *right), rows, right=right)
     before = sum(r.outcome.tokens_before for r in results)
@@ -148,11 +143,9 @@ def _print_totals(results: Sequence[SessionOutcome]) -> None:
 def show_preview(path: Path, session: Session, decision: Decision, plan: Plan | None) -> None:
     """Prints what would be done, and why."""
     show(sanitize(str(path)), style="bold")
-    what = "would act" if decision.should_act else decision.status or "nothing to do"
-    show(f"  {what}: {sanitize(decision.reason)}")
-    if plan is not None:
-        for line in sanitize(plan.explain()).splitlines():
-            show(f"  {line}")
+    lines = [decision.explain(), *(plan.explain().splitlines() if plan is not None else [])]
+    for line in lines:
+        show(f"  {sanitize(line)}")
     show(f"  in view now: {sum(1 for _ in session.view.get_visible_messages()):,} messages; nothing was changed")
 
 

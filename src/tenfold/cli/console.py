@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from enum import IntEnum
 from io import TextIOWrapper
 from typing import TextIO
 
@@ -17,12 +18,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from tenfold.store.ids import shorten_id
 from tenfold.text.terminal_safe import strip_controls, to_one_line
 
 _COLUMN_GAP = 2
 """Columns between two cells of a table: narrow, to leave space for text in a terminal of 80."""
-SHORT_ID_LENGTH = 18
-"""Characters of an id shown in a terminal: its time, and its number within that millisecond."""
+
+
+class ExitCode(IntEnum):
+    """What a command's exit code means."""
+
+    OK = 0
+    USAGE = 2
+    BAD_INPUT = 3
+    FAILED = 4
+    INTERRUPTED = 130
 
 
 def is_terminal() -> bool:
@@ -30,9 +40,9 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def shorten_id(id_: str) -> str:
+def format_id(id_: str) -> str:
     """Shortens an id to what a person can type. It stays whole if output is piped."""
-    return id_[:SHORT_ID_LENGTH] if is_terminal() else id_
+    return shorten_id(id_) if is_terminal() else id_
 
 
 def is_ascii_only(stream: TextIO) -> bool:

@@ -8,15 +8,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tenfold.cli.console import get_width, is_terminal, print_json, print_table, shorten_id, show
-from tenfold.cli.show_command import excerpt_message
+from tenfold.cli.console import format_id, get_width, is_terminal, print_json, print_table, show
+from tenfold.cli.show_command import get_live_blocks
 from tenfold.cli.store_access import JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
 from tenfold.errors import UsageError
 from tenfold.facts.parse import parse_facts
-from tenfold.recall.expand import ExpandedMessage
-from tenfold.record.block import MUST_KEEP, Block, Fact, Substitute
-from tenfold.record.message import get_text, get_tool_calls
-from tenfold.session import Session
+from tenfold.recall.expand import ExpandedMessage, excerpt_message
+from tenfold.record.block import MUST_KEEP, Block, Substitute
+from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.store.lookup import find_session
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.view.fold import View
@@ -45,16 +44,22 @@ def diff(
     session: SessionArgument,
     *,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="At most so many hidden messages and facts. Default: 30 in a terminal.")
+        int | None,
+        typer.Option(
+            min=1, help="Print at most this many hidden messages and facts. Default: 30 in a terminal, else all."
+        ),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Shows what the newest Block hid, what stands there now, and which facts it kept in view."""
+    """Shows what a session's newest compaction changed: what it hid, what it put there, and which facts it kept."""
     with open_cli_store(store) as place:
         row = find_session(place, session)
         opened_session = open_session(place, row)
-        block = _find_newest_block(opened_session, row.info.id)
+        blocks = get_live_blocks(opened_session)
+        if not blocks:
+            raise UsageError(f"session {row.info.id} has no compaction in force to compare; `tenfold show` prints it")
+        block = blocks[-1]
         hidden, kept_count = _find_hidden(opened_session.view.path, opened_session.view.state.live_blocks[-1])
         substitutes = [s for r in block.replacements for s in r.shown_items if isinstance(s, Substitute)]
         facts = list_facts(block, opened_session.view)
@@ -63,26 +68,17 @@ def diff(
         return
     max_lines = limit or (_TERMINAL_LIMIT if is_terminal() else len(hidden) + len(facts) + 1)
     show(
-        f"block {shorten_id(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {kept_count:,} "
+        f"block {format_id(block.id)}: {block.tokens_before:,} -> {block.tokens_after:,} tokens, {kept_count:,} "
         f"{'message stays as it was' if kept_count == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
         f"shortened, rung {block.rung}",
         style="bold",
     )
     if block.batches:
-        names = f"{block.id}/0" + (f" to /{len(block.batches) - 1}" if len(block.batches) > 1 else "")
-        show(f"  batches: {len(block.batches):,}; tenfold expand {names} prints what each stands for")
+        names = f"{block.id}/0" + (f" to {block.id}/{len(block.batches) - 1}" if len(block.batches) > 1 else "")
+        show(f"  batches: {names}; `tenfold expand` prints what one stands for")
     _print_removed(hidden, max_lines)
     _print_added(substitutes, max_lines)
     _print_facts(facts, max_lines)
-
-
-def _find_newest_block(session: Session, id_: str) -> Block:
-    live = session.view.state.live_blocks
-    if not live:
-        raise UsageError(f"session {id_} has no compaction in force: nothing to compare; `tenfold show` shows it")
-    block = session.view.path.get_entry(live[-1])
-    assert isinstance(block, Block)
-    return block
 
 
 def _find_hidden(path: Path, at: int) -> tuple[list[ExpandedMessage], int]:
@@ -90,16 +86,11 @@ def _find_hidden(path: Path, at: int) -> tuple[list[ExpandedMessage], int]:
     view = View.build_empty(path).extend(path.get_entries(0, at - 1))
     remaining = {each.key for each in view.extend(path.get_entries(at, at)).get_visible_messages()}
     shown = list(view.get_visible_messages())
-    hidden = [
-        ExpandedMessage(
-            each.position if each.original_position is None else each.original_position,
-            path.get_entry(each.position).id,
-            each.message,
-            original=each.is_original,
-        )
-        for each in shown
-        if each.key not in remaining
-    ]
+    hidden: list[ExpandedMessage] = []
+    for each in (each for each in shown if each.key not in remaining):
+        position = each.position if each.original_position is None else each.original_position
+        entry = path.get_entry(each.position).id
+        hidden.append(ExpandedMessage(position, entry, each.message, original=each.is_original))
     return hidden, len(shown) - len(hidden)
 
 
@@ -109,39 +100,28 @@ def list_facts(block: Block, view: View) -> list[FactStatus]:
         f"{get_text(m)} {' '.join(c.name + ' ' + c.arguments for c in get_tool_calls(m))}" for m in view.get_messages()
     ]
     view_text = "\n".join(texts)
-    fact_keys = {(f.kind, f.key) for text in texts for f in parse_facts(extract_summary_text(text) or "")}
-    fact_texts = {(f.kind, f.text) for text in texts for f in parse_facts(extract_summary_text(text) or "")}
+    parsed = [fact for text in texts for fact in parse_facts(extract_summary_text(text) or "")]
+    keys, fact_texts = {(f.kind, f.key) for f in parsed}, {(f.kind, f.text) for f in parsed}
     out = []
     for fact in (fact for fact in block.facts if fact.kind != "name"):
-        in_view = (
-            (fact.kind, fact.key) in fact_keys
-            or (fact.kind, sanitize(fact.text)) in fact_texts
-            or fact.text in view_text
-        )
-        state = "in view" if in_view else "settled" if not fact.live else "not in view"
-        out.append(FactStatus(fact.kind, sanitize(fact.text), _is_must_keep(fact), state))
+        text = sanitize(fact.text)
+        state = "not in view" if fact.live else "settled"
+        if (fact.kind, fact.key) in keys or (fact.kind, text) in fact_texts or fact.text in view_text:
+            state = "in view"
+        out.append(FactStatus(fact.kind, text, fact.live and fact.kind in MUST_KEEP, state))
     return sorted(out, key=lambda f: (not f.must_keep, _STATES.index(f.state), f.kind))
-
-
-def _is_must_keep(fact: Fact) -> bool:
-    return fact.live and fact.kind in MUST_KEEP
 
 
 def _print_removed(hidden: Sequence[ExpandedMessage], max_lines: int) -> None:
     columns = get_width() - 20
     half = max_lines if len(hidden) <= max_lines else max_lines // 2
-    for line in hidden[:half]:
-        show(
-            f"- {line.position:>6} {line.message.role:<9} {to_one_line(excerpt_message(line.message), columns)}",
-            style="red",
-        )
-    if len(hidden) > 2 * half:
-        show(f"  ... {len(hidden) - 2 * half:,} more; --limit {len(hidden)} lists them, `tenfold expand` prints them")
-    for line in hidden[half:][-half:]:
-        show(
-            f"- {line.position:>6} {line.message.role:<9} {to_one_line(excerpt_message(line.message), columns)}",
-            style="red",
-        )
+    left_out = max(0, len(hidden) - 2 * half)
+    for number, line in enumerate(hidden):
+        if number == half and left_out:
+            show(f"  ... {left_out:,} more; --limit {len(hidden)} lists them, `tenfold expand` prints them")
+        if not half <= number < half + left_out:
+            text = to_one_line(excerpt_message(line.message), columns)
+            show(f"- {line.position:>6} {line.message.role:<9} {text}", style="red")
 
 
 def _print_added(substitutes: Sequence[Substitute], max_lines: int) -> None:
@@ -149,7 +129,7 @@ def _print_added(substitutes: Sequence[Substitute], max_lines: int) -> None:
     for substitute in stubs[:max_lines]:
         show(f"+ {to_one_line(get_text(substitute.message), get_width() - 2)}", style="green")
     if len(stubs) > max_lines:
-        show(f"  ... and {len(stubs) - max_lines:,} more lines like these")
+        show(f"  ... {len(stubs) - max_lines:,} more lines like these; --limit {len(stubs)} prints them")
     for substitute in substitutes:
         if substitute not in stubs:
             for text in sanitize(get_text(substitute.message)).splitlines():
@@ -157,13 +137,9 @@ def _print_added(substitutes: Sequence[Substitute], max_lines: int) -> None:
 
 
 def _print_facts(facts: Sequence[FactStatus], max_lines: int) -> None:
-    must_keep = [f for f in facts if f.must_keep]
-    in_view = sum(f.state == "in view" for f in must_keep)
-    show(
-        f"must-keep facts in view: {in_view} of {len(must_keep)}; others: "
-        f"{sum(f.state == 'in view' for f in facts if not f.must_keep)} of {len(facts) - len(must_keep)}",
-        style="bold",
-    )
+    must_keep, others = ([f.state == "in view" for f in facts if f.must_keep is must] for must in (True, False))
+    counts = f"{sum(must_keep)} of {len(must_keep)}; others: {sum(others)} of {len(others)}"
+    show(f"must-keep facts in view: {counts}", style="bold")
     rows = [
         (f.kind.replace("_", " "), "must keep" if f.must_keep else "", f.state, to_one_line(f.text, 300))
         for f in facts[:max_lines]
@@ -181,29 +157,21 @@ def _encode_diff(
     substitutes: Sequence[Substitute],
     facts: Sequence[FactStatus],
 ) -> bytes:
-    return msgspec.json.encode(
-        {
-            "session": session,
-            "block": block.id,
-            "rung": block.rung,
-            "reason": block.reason,
-            "tokens_before": block.tokens_before,
-            "tokens_after": block.tokens_after,
-            "unshown": block.unshown_facts,
-            "hidden": [
-                {
-                    "position": h.position,
-                    "entry": h.entry,
-                    "role": h.message.role,
-                    "text": sanitize(get_text(h.message)),
-                }
-                for h in hidden
-            ],
-            "batches": [f"{block.id}/{n}" for n in range(len(block.batches))],
-            "now": [
-                {"of": s.original_position, "role": s.message.role, "text": sanitize(get_text(s.message))}
-                for s in substitutes
-            ],
-            "facts": facts,
-        }
-    )
+    record = {
+        "session": session,
+        "block": block.id,
+        "rung": block.rung,
+        "reason": block.reason,
+        "tokens_before": block.tokens_before,
+        "tokens_after": block.tokens_after,
+        "unshown": block.unshown_facts,
+        "hidden": [{"position": h.position, "entry": h.entry, **_encode_message(h.message)} for h in hidden],
+        "batches": [f"{block.id}/{n}" for n in range(len(block.batches))],
+        "now": [{"of": s.original_position, **_encode_message(s.message)} for s in substitutes],
+        "facts": facts,
+    }
+    return msgspec.json.encode(record)
+
+
+def _encode_message(message: Message) -> dict[str, str]:
+    return {"role": message.role, "text": sanitize(get_text(message))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -33,15 +34,18 @@ def export(
     session: SessionArgument,
     *,
     as_: Annotated[
-        str | None, typer.Option("--as", metavar="FORMAT", help=f"{', '.join(WIRES)}, or its own (default).")
+        str | None,
+        typer.Option(
+            "--as", metavar="FORMAT", help=f"The format to write: {', '.join(WIRES)}. Default: the session's own."
+        ),
     ] = None,
     view: Annotated[
-        bool, typer.Option("--view/--original", help="What the model sees now, or everything as it came.")
+        bool, typer.Option("--view/--original", help="Write what the model sees now, or all messages as they came.")
     ] = True,
-    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Write here instead of printing.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="PATH", help="Write to this file instead of printing.")] = None,
     store: StoreOption = None,
 ) -> None:
-    """Writes a session's view, or its originals byte for byte. Nothing is redacted: it is the data itself."""
+    """Exports a session: what the model sees now, or the originals byte for byte. Secrets are not redacted."""
     with open_cli_store(store) as place:
         row = find_session(place, session)
         own_format = row.info.format
@@ -69,13 +73,11 @@ def export(
 def _encode_for_wire(store: Store, row: SessionRow, wire: str, *, view: bool) -> bytes:
     session = open_session(store, row)
     encoded = WIRES[wire].encode(session.view.get_messages() if view else _unfold_path(session))
-    kinds: dict[str, int] = {}
-    for adjustment in encoded.adjustments:
-        kinds[adjustment.kind] = kinds.get(adjustment.kind, 0) + 1
+    kinds = Counter(adjustment.kind for adjustment in encoded.adjustments)
     if encoded.system:
-        print_note(f"{len(encoded.system)} system texts belong in the request's system field; they are not in the list")
+        print_note(f"the list leaves out {len(encoded.system)} system texts: put them into the request's system field")
     if kinds:
-        print_note("adjusted: " + ", ".join(f"{kind} {count}" for kind, count in kinds.items()))
+        print_note("adjusted for this format: " + ", ".join(f"{kind} {count}" for kind, count in kinds.items()))
     return b"[" + b",\n".join(item.raw for item in encoded.items) + b"]\n"
 
 

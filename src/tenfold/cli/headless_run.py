@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -17,20 +16,17 @@ from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
     FunctionToolResultEvent,
-    PartDeltaEvent,
     PartEndEvent,
-    PartStartEvent,
     TextPart,
-    TextPartDelta,
-    ToolCallPart,
 )
 from pydantic_ai.run import AgentRunResultEvent
 
 from tenfold.agent.coding_tools import ApprovalKind
 from tenfold.agent.demonstration import DEMONSTRATION
 from tenfold.agent.factory import AgentOptions
+from tenfold.agent.pydantic_messages import get_result_text, get_text_piece, has_succeeded
 from tenfold.agent.runtime import Agent
-from tenfold.cli.console import print_json, print_note
+from tenfold.cli.console import ExitCode, print_json, print_note
 from tenfold.config.extensions import Extension
 from tenfold.errors import TenfoldError
 from tenfold.events import (
@@ -44,26 +40,13 @@ from tenfold.events import (
 )
 from tenfold.llm.provider import describe_error, without_keys
 from tenfold.record.entry import MessageEntry
+from tenfold.record.message import decode_arguments
 from tenfold.text.terminal_safe import strip_controls
 
 MAX_RESULT_CHARACTERS = 2_000
 """Maximum characters of a tool result that are printed. The session holds all of it."""
-INTERRUPTED_CODE = 130
-FAILED_CODE = 4
 JsonValue = Any
 """A value in a JSON line."""
-EVENT_KEYS: Mapping[str, tuple[str, ...]] = {
-    "started": ("session", "resumed", "model", "demonstration", "window", "policy", "folder"),
-    "text": ("text", "partial"),
-    "call": ("id", "tool", "arguments"),
-    "refused": ("kind", "what"),
-    "result": ("id", "tool", "ok", "text", "characters"),
-    "compaction": ("type", "session", "time"),
-    "note": ("text",),
-    "usage": ("answers", "input_tokens", "output_tokens", "cache_read", "cache_write", "context", "window"),
-    "finished": ("status", "answer", "error"),
-}
-"""The keys of each line, by its `event`. A compaction also has the keys of its type in `tenfold.events`."""
 
 
 class JsonLines:
@@ -151,7 +134,7 @@ async def run_headless(agent: Agent, prompt: str, options: AgentOptions, lines: 
     lines("finished", status=status, answer=run.answer, error=error)
     if error:
         print_note(f"tenfold: {lines.sanitize(error)}", style="red")
-    return {"ok": 0, "failed": FAILED_CODE, "interrupted": INTERRUPTED_CODE}[status]
+    return {"ok": ExitCode.OK, "failed": ExitCode.FAILED, "interrupted": ExitCode.INTERRUPTED}[status]
 
 
 class _RunPrinter:
@@ -163,25 +146,23 @@ class _RunPrinter:
     def print_event(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> None:
         """Prints a line for the event, if there is one for it."""
         match event:
-            case PartStartEvent(part=TextPart(content=text)):
-                self._text = text
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-                self._text += text
             case PartEndEvent(part=TextPart(content=text)):
                 self._text = ""
                 if text:
                     self._lines("text", text=text, partial=False)
             case FunctionToolCallEvent(part=part):
-                self._lines("call", id=part.tool_call_id, tool=part.tool_name, arguments=_parse_arguments(part))
+                text = part.args_as_json_str()
+                values = decode_arguments(text)
+                arguments = text if values is None else values
+                self._lines("call", id=part.tool_call_id, tool=part.tool_name, arguments=arguments)
             case FunctionToolResultEvent(part=part):
-                text = part.content if isinstance(part.content, str) else part.model_response_str()
-                ok = part.outcome == "success"
-                values = {"text": text[:MAX_RESULT_CHARACTERS], "characters": len(text)}
-                self._lines("result", id=part.tool_call_id, tool=part.tool_name, ok=ok, **values)
+                text, ok = get_result_text(part), has_succeeded(part)
+                shown = {"text": text[:MAX_RESULT_CHARACTERS], "characters": len(text)}
+                self._lines("result", id=part.tool_call_id, tool=part.tool_name, ok=ok, **shown)
             case AgentRunResultEvent(result=result):
                 self.answer = result.output
             case _:
-                pass
+                self._text += get_text_piece(event)
 
     def print_partial_text(self) -> None:
         """Prints the beginning of a text that was cut off."""
@@ -189,23 +170,11 @@ class _RunPrinter:
             self._lines("text", text=self._text, partial=True)
 
 
-def _parse_arguments(part: ToolCallPart) -> JsonValue:
-    """Parses a call's arguments. Returns their text if they are no JSON object."""
-    try:
-        return part.args_as_dict(raise_if_invalid=True)
-    except (ValueError, AssertionError):
-        return part.args_as_json_str()
-
-
 def _sum_usage(agent: Agent, start: int) -> dict[str, int | None]:
     """Adds up what the providers reported for this run's answers, and measures the context as it is now."""
     path = agent.session.view.path
-    entries = [
-        entry
-        for at in range(min(start, path.length), path.length)
-        if isinstance(entry := path.get_entry(at), MessageEntry)
-    ]
-    usages = [entry.usage for entry in entries if entry.usage is not None]
+    entries = path.get_entries(min(start, path.length), path.length - 1)
+    usages = [entry.usage for entry in entries if isinstance(entry, MessageEntry) and entry.usage is not None]
     return {
         "answers": len(usages),
         "input_tokens": sum(usage.prompt for usage in usages),

@@ -22,9 +22,11 @@ def check_writable(path: Path | None) -> Path | None:
     try:
         import tenfold.evals.page  # noqa: PLC0415, F401 - an optional extra, and slow to load
     except ImportError as exc:
-        raise UsageError(f"--html needs charts ({exc}): pip install 'tenfold[eval]'") from exc
+        raise UsageError(
+            f"--html draws charts, which needs the extra `eval` ({exc}): pip install 'tenfold[eval]'"
+        ) from exc
     if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"{path}: no file can be written there; name one in a folder that exists")
+        raise UsageError(f"--html {path}: a file cannot be written there; name one in an existing folder")
     return path
 
 
@@ -34,7 +36,7 @@ HtmlOption = Annotated[
         "--html",
         metavar="PATH",
         callback=check_writable,
-        help="Also one page with charts, which loads nothing from elsewhere. Needs the extra `eval`.",
+        help="Write a page with charts too. It loads nothing from elsewhere, and needs the extra `eval`.",
     ),
 ]
 

@@ -1,7 +1,4 @@
-"""The command `tenfold`: takes arguments, prints text or JSON lines, and turns errors into exit codes.
-
-Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work failed.
-"""
+"""The command `tenfold`: takes arguments, prints text or JSON lines, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -13,24 +10,22 @@ import typer
 
 from tenfold import __version__
 from tenfold.cli import (
+    agent_commands,
     change_commands,
-    chat_command,
     compact_command,
     diff_command,
     eval_commands,
     export_command,
     read_commands,
-    run_command,
     show_command,
 )
-from tenfold.cli.console import print_note, relax_stream_errors
+from tenfold.cli.console import ExitCode, print_note, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 _EXIT_CODES = (
-    "Exit codes: 0 compacted, nothing to do or unsatisfiable; 2 the arguments; 3 the input; 4 the store or the work "
-    "failed; 130 interrupted."
+    "Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file "
+    "cannot be read; 4 the store or the work failed; 130 you interrupted it."
 )
-_INTERRUPTED_CODE = 130
 
 app = typer.Typer(
     name="tenfold",
@@ -47,8 +42,7 @@ for module in (
     read_commands,
     change_commands,
     export_command,
-    chat_command,
-    run_command,
+    agent_commands,
     eval_commands,
 ):
     module.register(app)
@@ -98,25 +92,25 @@ def run(arguments: list[str]) -> int:
     """Runs one command line and returns its exit code."""
     try:
         result = app(arguments, prog_name="tenfold", standalone_mode=False)
-        return _finish(result if isinstance(result, int) else 0)
+        return _finish(result if isinstance(result, int) else ExitCode.OK)
     except (typer.Abort, KeyboardInterrupt):
-        return _finish(_INTERRUPTED_CODE)
+        return _finish(ExitCode.INTERRUPTED)
     except (UsageError, NotFoundError) as exc:
-        return _print_error(str(exc), 2)
+        return _print_error(str(exc), ExitCode.USAGE)
     except BadInput as exc:
-        return _print_error(str(exc), 3)
+        return _print_error(str(exc), ExitCode.BAD_INPUT)
     except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
         return _ignore_closed_pipe()
     except (TenfoldError, OSError) as exc:
-        return _print_error(str(exc), 4)
+        return _print_error(str(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
         return _report_misuse(exc)
 
 
 def _finish(code: int) -> int:
     """Returns the code of a command that has ended, and prints a line for an interrupt, which is only a code here."""
-    if code == _INTERRUPTED_CODE:
-        return _print_error("interrupted; what was stored before stays as it is", code)
+    if code == ExitCode.INTERRUPTED:
+        return _print_error("interrupted; everything stored before is kept", code)
     return code
 
 
@@ -127,8 +121,8 @@ def _report_misuse(exc: BaseException) -> int:
     """
     sentence = exc.format_message() if isinstance(exc, typer.BadParameter) else str(getattr(exc, "message", exc))
     if sentence:
-        _print_error(f"{sentence.rstrip('.')}; `tenfold --help` and `tenfold COMMAND --help` show what there is", 2)
-    return 2
+        _print_error(f"{sentence.rstrip('.')}; see `tenfold --help` or `tenfold COMMAND --help`", ExitCode.USAGE)
+    return ExitCode.USAGE
 
 
 def _print_error(text: str, code: int) -> int:
@@ -139,4 +133,4 @@ def _print_error(text: str, code: int) -> int:
 def _ignore_closed_pipe() -> int:
     """Handles a reader that closed our output (`| head`): that is no failure, and nothing more can be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return ExitCode.OK

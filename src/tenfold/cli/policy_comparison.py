@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
-from tenfold.cli.compact_arguments import CompactArguments, SourceFile, build_call, choose_agent_model, read_sessions
-from tenfold.cli.compact_report import SessionOutcome, as_json, render_price, render_share
+from tenfold.cli.compact_report import SessionOutcome, as_json, render_must_keep, render_price, render_share
+from tenfold.cli.compact_run import CompactArguments, CompactRun
 from tenfold.cli.console import build_progress, is_terminal, print_json, print_table, show
-from tenfold.cli.store_access import NAMESPACE, open_session
+from tenfold.cli.source_files import SourceFile
 from tenfold.config.presets import POLICIES
 from tenfold.config.settings import Config
 from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession
-from tenfold.formats.importer import import_sessions
-from tenfold.meter.counters import CharacterCounter, choose_counter
-from tenfold.record.block import MUST_KEEP
+from tenfold.meter.counters import CharacterCounter
 from tenfold.store.sqlite import SqliteStore
 from tenfold.text.terminal_safe import sanitize, to_one_line
 from tenfold.wire import WIRES
@@ -48,55 +45,44 @@ def parse_policies(names: str, config: Config) -> tuple[str, ...]:
 
 
 def compare_policies(sources: Sequence[SourceFile], names: Sequence[str], arguments: CompactArguments) -> int:
-    """Compacts each session once with each policy, starting from the file, and prints a table for each session."""
+    """Compacts each session once with each policy, prints a table for each session, and returns the exit code."""
     if arguments.out is not None or arguments.preview:
         raise UsageError("--compare changes nothing and writes nothing: leave out --out and --preview")
     if arguments.to is None and arguments.window is None:
         arguments = msgspec.structs.replace(arguments, to=DEFAULT_TARGET)
+    run = CompactRun(arguments)
     with build_progress(enabled=not arguments.json or not is_terminal()) as bar:
         task = bar.add_task("policies", total=len(sources) * len(names))
-        for source in sources:
-            recorded = read_sessions(source, arguments)
+        for source, recorded in run.read_sources(sources):
             by_policy: list[list[SessionOutcome]] = []
             for name in names:
-                by_policy.append(
-                    list(_compact_sources(source, recorded, msgspec.structs.replace(arguments, policy=name)))
-                )
+                by_policy.append(list(_compact_recorded(run, source, recorded, name)))
                 bar.advance(task)
             for results in zip(*by_policy, strict=True):
-                _print_results(results, arguments)
-    return 0
+                if arguments.json:
+                    for result in results:
+                        print_json(as_json(result))
+                else:
+                    size = f"to {arguments.to}" if arguments.to is not None else f"for a window of {arguments.window:,}"
+                    _print_table(results, size)
+    return run.exit_code
 
 
-def _compact_sources(
-    source: SourceFile, recorded: Sequence[ParsedSession], arguments: CompactArguments
+def _compact_recorded(
+    run: CompactRun, source: SourceFile, recorded: Sequence[ParsedSession], policy: str
 ) -> Iterator[SessionOutcome]:
     """Compacts the sessions of a file with one policy, in a store in memory that is dropped afterwards."""
-    counter = choose_counter(choose_agent_model(recorded, arguments) or None).counter
-    store = SqliteStore(":memory:")
-    ids = import_sessions(recorded, store, NAMESPACE, counter)
-    rows = {row.info.id: row for row in store.list_sessions(NAMESPACE)}
-    for id_ in ids:
-        session = open_session(
-            store, rows[id_], config=arguments.config, policy=arguments.policy, models=arguments.models
-        )
-        outcome = session.compact(build_call(session, arguments))
-        violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.find_violations(wire))
-        outcome = msgspec.structs.replace(outcome, violations=violations, policy=arguments.policy)
-        name = rows[id_].info.source_id or Path(source.path).stem
-        yield SessionOutcome(str(source.path), name, rows[id_].info.format, session.policy.counter.name, outcome)
+    for row, session in run.open_sessions(SqliteStore(":memory:"), recorded, policy):
+        outcome = msgspec.structs.replace(run.compact_session(session), policy=policy)
+        name = row.info.source_id or source.path.stem
+        yield SessionOutcome(str(source.path), name, row.info.format, session.policy.counter.name, outcome)
 
 
-def _print_results(results: Sequence[SessionOutcome], arguments: CompactArguments) -> None:
-    if arguments.json:
-        for result in results:
-            print_json(as_json(result))
-        return
+def _print_table(results: Sequence[SessionOutcome], size: str) -> None:
     first = results[0]
     show(f"{sanitize(first.file)}, session {to_one_line(first.session, 60)}", style="bold")
     before = f"{first.outcome.messages_before:,} messages, {first.outcome.tokens_before:,} tokens"
-    target_text = f"down to {arguments.to}" if arguments.to is not None else f"for a window of {arguments.window:,}"
-    show(f"{before}, {target_text}, counted by {first.counter}; nothing is stored")
+    show(f"{before} by {first.counter}, compacted {size}; nothing is stored")
     rows = [dict(zip(_COLUMNS, _build_row(result), strict=True)) for result in results]
     has_calls = any(result.outcome.spent.calls for result in results)
     hidden_columns = _CONSTANT_COLUMNS | (frozenset() if has_calls else _COST_COLUMNS) if is_terminal() else frozenset()
@@ -106,7 +92,6 @@ def _print_results(results: Sequence[SessionOutcome], arguments: CompactArgument
 
 def _build_row(result: SessionOutcome) -> tuple[str, ...]:
     out = result.outcome
-    counts = [pair for kind, pair in out.facts.items() if kind in MUST_KEEP]
     violation_counts = {wire: sum(v.startswith(f"{wire}:") for v in out.violations) for wire in WIRES}
     violation_text = ", ".join(f"{wire} {count}" for wire, count in violation_counts.items() if count)
     return (
@@ -118,6 +103,6 @@ def _build_row(result: SessionOutcome) -> tuple[str, ...]:
         f"{out.messages_after:,}" if is_terminal() else f"{out.messages_before:,} -> {out.messages_after:,}",
         f"{out.spent.calls:,}",
         render_price(out.spent),
-        f"{sum(kept for kept, _ in counts)}/{sum(total for _, total in counts)}" if counts else "",
+        render_must_keep(out),
         f"not: {violation_text}" if violation_text else f"all {len(WIRES)}",
     )

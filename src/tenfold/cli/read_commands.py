@@ -10,19 +10,20 @@ import msgspec
 import typer
 
 from tenfold.cli.console import (
+    ExitCode,
+    format_id,
     get_width,
     is_terminal,
     print_json,
     print_note,
     print_table,
     replace_unencodable,
-    shorten_id,
     show,
 )
 from tenfold.cli.store_access import NAMESPACE, JsonOption, StoreOption, open_cli_store
 from tenfold.config import settings
 from tenfold.config.presets import POLICIES
-from tenfold.llm.choose import ModelChoice, choose_models, has_price_data
+from tenfold.llm.choose import ModelChoice, choose_writers, has_price_data
 from tenfold.meter.counters import choose_counter
 from tenfold.recall.expand import ExpandedMessage, expand
 from tenfold.recall.search import search_store
@@ -46,12 +47,13 @@ def register(app: typer.Typer) -> None:
     app.command("policies", epilog="Example: tenfold policies --window 200000")(policies)
 
 
-def _format_time(micros: int | None) -> str:
-    return "" if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+def _format_time(row: SessionRow) -> str:
+    time = row.last_time
+    return "" if time is None else datetime.fromtimestamp(time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
-    """Lists the sessions of the store, newest first."""
+    """Lists the stored sessions, newest first."""
     with open_cli_store(store) as place:
         rows = place.list_sessions(NAMESPACE)
     if json:
@@ -59,22 +61,21 @@ def sessions(*, store: StoreOption = None, json: JsonOption = False) -> None:
             print_json(_encode_session(row))
         return
     if not rows:
-        show(f"no session in {store or get_default_location()} yet; `tenfold compact FILE` brings one in")
+        show(f"no session in {store or get_default_location()} yet; `tenfold compact FILE` adds one")
         return
     cells = [
         (
-            shorten_id(r.info.id),
+            format_id(r.info.id),
             r.info.format,
             f"{r.entry_count:,}",
             f"{r.block_count}",
-            _format_time(r.last_time),
+            _format_time(r),
             _describe_file(r),
         )
         for r in rows
     ]
-    print_table(
-        ("session", "format", "entries", "blocks", "last (UTC)", "file"), cells, right=("entries", "blocks"), fit="file"
-    )
+    numbers = ("entries", "blocks")
+    print_table(("session", "format", *numbers, "last (UTC)", "file"), cells, right=numbers, fit="file")
 
 
 _WIDE_COLUMNS = 100
@@ -90,33 +91,34 @@ def _describe_file(row: SessionRow) -> str:
 
 def _encode_session(row: SessionRow) -> bytes:
     info = row.info
-    return msgspec.json.encode(
-        {
-            "session": info.id,
-            "format": info.format,
-            "file": info.file,
-            "title": sanitize(info.title),
-            "model": info.model,
-            "parent": info.parent,
-            "entries": row.entry_count,
-            "blocks": row.block_count,
-            "first": row.first_time,
-            "last": row.last_time,
-        }
-    )
+    record = {
+        "session": info.id,
+        "format": info.format,
+        "file": info.file,
+        "title": sanitize(info.title),
+        "model": info.model,
+        "parent": info.parent,
+        "entries": row.entry_count,
+        "blocks": row.block_count,
+        "first": row.first_time,
+        "last": row.last_time,
+    }
+    return msgspec.json.encode(record)
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(help="Words or a question; quote a phrase.", metavar="WORDS...")],
+    words: Annotated[
+        list[str], typer.Argument(help="Words, or a question. Put a phrase in quotes.", metavar="WORDS...")
+    ],
     *,
-    session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many results.")] = 20,
+    session: Annotated[str | None, typer.Option(help="Search this session only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = 20,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Finds original messages and summaries, also those that no view shows any more.
+    """Searches all messages and summaries, including those that compactions have hidden.
 
-    What holds all the words comes first, then what holds some.
+    Messages with all of the words come first, then those with some.
     """
     with open_cli_store(store) as place:
         session_id = find_session(place, session).info.id if session is not None else None
@@ -127,30 +129,37 @@ def search(
             continue
         scanned = "  (found by scan)" if hit.scanned else ""
         show(
-            f"{shorten_id(hit.entry)}  {hit.kind} at {hit.position} of session {shorten_id(hit.session)}{scanned}",
+            f"{format_id(hit.entry)}  {hit.kind} at {hit.position} of session {format_id(hit.session)}{scanned}",
             style="bold",
         )
         show(f"    {to_one_line(hit.snippet, len(hit.snippet) + 1)}")
     if not json:
         what = sanitize(" ".join(words))
-        more = f", the best {limit}: --limit gives more" if len(hits) == limit else ""
-        show(f"{len(hits)} found{more}; `tenfold expand` prints one whole" if hits else f"nothing holds {what!r}")
+        more = f", the best {limit}; --limit prints more" if len(hits) == limit else ""
+        show(f"{len(hits)} found{more}; `tenfold expand ID` prints one in full" if hits else f"no message has {what!r}")
 
 
 def expand_block(
-    block: Annotated[str, typer.Argument(metavar="BLOCK", help="A Block's or a message's id, or its beginning.")],
+    block: Annotated[
+        str, typer.Argument(metavar="BLOCK", help="A Block or a message: its id, or the beginning of it.")
+    ],
     *,
     depth: Annotated[
-        Literal["one", "all"], typer.Option(help="`one` level down, or `all` the way to the originals.")
+        Literal["one", "all"], typer.Option(help="Go down `one` level, or `all` the way to the originals.")
     ] = "one",
     limit: Annotated[
         int | None,
-        typer.Option(min=0, help="At most so many characters, 0: all. Default: 20000 in a terminal, else all."),
+        typer.Option(
+            min=0, help="Print at most this many characters; 0 prints all. Default: 20000 in a terminal, else all."
+        ),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Prints what a Block stands for: exactly with --json, else without control characters and secrets."""
+    """Prints the messages that a Block replaced, or one message in full.
+
+    The text is exact with --json. Otherwise control characters are removed and secrets redacted.
+    """
     with open_cli_store(store) as place:
         lines = expand(place, NAMESPACE, block, deep=depth == "all")
     if json:
@@ -187,7 +196,7 @@ def _build_line_record(line: ExpandedMessage) -> dict[str, object]:
 
 
 def verify(*, store: StoreOption = None, json: JsonOption = False) -> int:
-    """Re-hashes every entry, folds every head from its root, and compares every snapshot."""
+    """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
     with open_cli_store(store) as place:
         problems = place.verify(NAMESPACE)
         count = len(place.list_sessions(NAMESPACE))
@@ -197,26 +206,24 @@ def verify(*, store: StoreOption = None, json: JsonOption = False) -> int:
         else:
             show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
     if not json:
-        show(
-            f"{count:,} sessions, {len(problems):,} problems"
-            if problems
-            else f"{count:,} sessions verified, no problems"
-        )
-    return 4 if problems else 0
+        show(f"{count:,} sessions verified, {f'{len(problems):,}' if problems else 'no'} problems")
+    return ExitCode.FAILED if problems else ExitCode.OK
 
 
 def policies(
     *,
-    window: Annotated[int, typer.Option(min=1, help="The window to print the limits for.")] = 200_000,
+    window: Annotated[
+        int, typer.Option(min=1, help="The context window, in tokens, to print the limits for.")
+    ] = 200_000,
     model: Annotated[
         str | None,
         typer.Option(
-            help="The agent's model, for its tokenizer, and to say which models would write the summaries, and why."
+            help="The agent's model. Its tokenizer is used, and the models that would write its summaries are listed."
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Lists the policies with their stages and, for a window, their limits."""
+    """Lists the policies: when each compacts in a window of this size, down to what, and in which stages."""
     choice = choose_counter(model)
     choices = _choose_summary_models(model) if model else ()
     rows = []
@@ -236,16 +243,15 @@ def policies(
     )
     if model and not choices:
         print_note(
-            f"no provider is known to offer {model}: name it as PROVIDER:NAME to see which models would summarize"
+            f"no provider is known to offer {model}: name it as PROVIDER:NAME to see which models would write summaries"
         )
     if choices:
-        show("summaries are asked of these models, in order, where a policy is given models:")
+        show("a policy that uses models asks these for its summaries, in this order:")
         print_table(("model", "why"), [(c.model, c.why) for c in choices], fit="why")
     if model and not has_price_data():
-        print_note("what providers charge is not known here: pip install 'tenfold[models]'")
+        print_note("to choose by price, Tenfold needs the extra `models`: pip install 'tenfold[models]'")
 
 
 def _choose_summary_models(model: str) -> tuple[ModelChoice, ...]:
     common = settings.load_settings().common
-    choices = choose_models(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
-    return tuple(choice for choice in choices if ":" in choice.model)  # what names no provider cannot be asked
+    return choose_writers(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))

@@ -12,11 +12,12 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from tenfold.cli.console import print_json, print_table, shorten_id, show
+from tenfold.cli.console import format_id, print_json, print_table, show
 from tenfold.cli.store_access import JsonOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.recall.expand import excerpt_message
 from tenfold.record.block import Block
 from tenfold.record.entry import get_message
-from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_result
+from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.store.base import SessionRow
 from tenfold.store.lookup import find_session
@@ -42,6 +43,12 @@ class TimelineRow(Struct, frozen=True):
     pinned: bool = False
 
 
+class _SessionSizes(Struct, frozen=True):
+    messages: int
+    tokens: int
+    tokens_in_view: int
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("show", epilog="Example: tenfold show last")(show_session)
@@ -50,19 +57,18 @@ def register(app: typer.Typer) -> None:
 def show_session(
     session: SessionArgument,
     *,
-    hidden: Annotated[bool, typer.Option("--all", help="List hidden messages too.")] = False,
+    hidden: Annotated[bool, typer.Option("--all", help="List the hidden messages too.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Shows a session as a timeline: exchanges, steps, tokens, Blocks, and what the model sees of them now."""
+    """Shows a session as a timeline: each message with its step and tokens, and what the model sees of it now."""
     with open_cli_store(store) as place:
         row = find_session(place, session)
         current = open_session(place, row)
         rows = [r for r in build_timeline(current) if hidden or r.seen != "hidden"]
         blocks = get_live_blocks(current)
-        session_tokens, view_tokens = current.count_uncompacted(), current.take_reading().estimate
-        total = sum(
-            1 for e in current.view.path.get_entries(0, current.view.path.length - 1) if get_message(e) is not None
+        sizes = _SessionSizes(
+            len(_list_messages(current)), current.count_uncompacted(), current.take_reading().estimate
         )
     if json:
         record = {
@@ -70,64 +76,46 @@ def show_session(
             "format": row.info.format,
             "file": row.info.file,
             "entries": row.entry_count,
-            "messages": total,
-            "tokens": session_tokens,
-            "tokens_in_view": view_tokens,
+            "messages": sizes.messages,
+            "tokens": sizes.tokens,
+            "tokens_in_view": sizes.tokens_in_view,
             "counter": current.policy.counter.name,
             "blocks": [_build_block_record(b) for b in blocks],
             "timeline": [msgspec.structs.replace(r, text=sanitize(r.text)) for r in rows],
         }
         print_json(msgspec.json.encode(record))
         return
-    _print_heading(
-        row, current, message_count=total, session_tokens=session_tokens, view_tokens=view_tokens, blocks=blocks
-    )
-    print_table(
-        ("id", "step", "who", "tokens", "seen", "text"),
-        [
-            (
-                shorten_id(r.id),
-                r.place,
-                r.role,
-                "" if r.tokens is None else f"{r.tokens:,}",
-                r.seen + (", pinned" if r.pinned else ""),
-                to_one_line(r.text, 300),
-            )
-            for r in rows
-        ],
-        right=("tokens",),
-        fit="text",
-    )
-    if blocks and not hidden:
-        show(
-            f"hidden: {total - sum(r.seen != 'summary' for r in rows):,} messages; --all lists them, `tenfold diff` too"
+    _print_heading(row, current, sizes, blocks)
+    cells = [
+        (
+            format_id(r.id),
+            r.place,
+            r.role,
+            "" if r.tokens is None else f"{r.tokens:,}",
+            r.seen + (", pinned" if r.pinned else ""),
+            to_one_line(r.text, 300),
         )
+        for r in rows
+    ]
+    print_table(("id", "step", "who", "tokens", "seen", "text"), cells, right=("tokens",), fit="text")
+    if blocks and not hidden:
+        count = sizes.messages - sum(r.seen != "summary" for r in rows)
+        show(f"{count:,} messages are hidden: --all lists them, and so does `tenfold diff`")
 
 
-def _print_heading(
-    row: SessionRow,
-    session: Session,
-    *,
-    message_count: int,
-    session_tokens: int,
-    view_tokens: int,
-    blocks: Sequence[Block],
-) -> None:
-    shown = sum(1 for _ in session.view.get_visible_messages())
-    share = f", {view_tokens / session_tokens:.1%}" if session_tokens else ""
-    show(f"session {row.info.id}", style="bold")
+def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, blocks: Sequence[Block]) -> None:
+    info, counter = row.info, session.policy.counter.name
+    share = f", {sizes.tokens_in_view / sizes.tokens:.1%}" if sizes.tokens else ""
+    model = f", model {to_one_line(info.model, 60)}" if info.model else ""
+    show(f"session {info.id}", style="bold")
+    show(f"{info.format}, {sanitize(info.file)}{model}")
     show(
-        f"{row.info.format}, {sanitize(row.info.file)}"
-        + (f", model {to_one_line(row.info.model, 60)}" if row.info.model else "")
-    )
-    counter = session.policy.counter.name
-    show(
-        f"{message_count:,} messages, {session_tokens:,} tokens by {counter}; the model sees "
-        f"{shown:,} messages, {view_tokens:,} tokens{share}"
+        f"{sizes.messages:,} messages, {sizes.tokens:,} tokens by {counter}; the model sees "
+        f"{sum(1 for _ in session.view.get_visible_messages()):,} messages, {sizes.tokens_in_view:,} tokens{share}"
     )
     for block in blocks:
         show(
-            f"Block {shorten_id(block.id)} by {block.policy}: {block.tokens_before:,} -> {block.tokens_after:,} tokens "
+            f"Block {format_id(block.id)} by {block.policy}: {block.tokens_before:,} -> {block.tokens_after:,} tokens "
             f"({to_one_line(block.reason, 60)}, rung {block.rung})"
         )
     if session.view.state.undone:
@@ -141,91 +129,61 @@ def get_live_blocks(session: Session) -> list[Block]:
 
 
 def _build_block_record(block: Block) -> dict[str, object]:
-    return {
-        "block": block.id,
-        "policy": block.policy,
-        "rung": block.rung,
-        "reason": block.reason,
-        "time": block.time,
-        "tokens_before": block.tokens_before,
-        "tokens_after": block.tokens_after,
-    }
+    names = ("policy", "rung", "reason", "time", "tokens_before", "tokens_after")
+    return {"block": block.id} | {name: getattr(block, name) for name in names}
+
+
+def _list_messages(session: Session) -> dict[int, Message]:
+    """Lists the messages of the whole path by their positions."""
+    entries = enumerate(session.view.path.get_entries(0, session.view.path.length - 1))
+    return {position: message for position, entry in entries if (message := get_message(entry)) is not None}
 
 
 def build_timeline(session: Session) -> Iterator[TimelineRow]:
     """Yields every message of the path in order, with the summaries in their places."""
-    view, sizes = session.view, session.get_message_sizes()
-    path = view.path
-    labels = dict(_label_messages(session))
+    view, sizes, messages = session.view, session.get_message_sizes(), _list_messages(session)
+    labels = dict(_label_messages(messages))
     shown = list(view.get_visible_messages())
-    unchanged = {each.position for each in shown if each.is_original}
+    visible = {each.original_position for each in shown}
+    unchanged = {each.original_position for each in shown if each.is_original}
+
+    def build_row(position: int, message: Message, seen: Visibility, tokens: int | None) -> TimelineRow:
+        who, text = _describe_role(message), excerpt_message(message)
+        place, is_pinned = labels.get(position, ""), position in view.state.pins
+        return TimelineRow(view.path.get_entry(position).id, position, place, who, seen, tokens, text, is_pinned)
+
+    def list_hidden(first: int, last: int) -> Iterator[TimelineRow]:
+        for position in range(first, last):
+            if position in messages and position not in visible:
+                yield build_row(position, messages[position], "hidden", None)
+
     before = 0
     for each in shown:
         anchor = _find_anchor(session, each)
-        yield from _list_hidden(session, labels, before, anchor, shown)
+        yield from list_hidden(before, anchor)
         before = max(before, anchor)
-        if not each.is_original and (
-            each.original_position is None or each.original_position in unchanged
-        ):  # shown beside it, not in its place
-            block = path.get_entry(each.position)
-            yield TimelineRow(
-                block.id, each.position, "", each.message.role, "summary", sizes[each.key], get_text(each.message)
-            )
-            continue
-        at = each.position if each.original_position is None else each.original_position
-        seen: Visibility = "as it was" if each.is_original else "shortened"
-        yield TimelineRow(
-            path.get_entry(at).id,
-            at,
-            labels.get(at, ""),
-            _describe_role(each.message),
-            seen,
-            sizes[each.key],
-            excerpt_message(each.message),
-            at in view.state.pins,
-        )
-    yield from _list_hidden(session, labels, before, path.length, shown)
+        size, at = sizes[each.key], each.original_position
+        if at is None or (not each.is_original and at in unchanged):  # shown beside it, not in its place
+            block, text = view.path.get_entry(each.position), get_text(each.message)
+            yield TimelineRow(block.id, each.position, "", each.message.role, "summary", size, text)
+        else:
+            yield build_row(at, each.message, "as it was" if each.is_original else "shortened", size)
+    yield from list_hidden(before, view.path.length)
 
 
 def _find_anchor(session: Session, each: VisibleMessage) -> int:
     """Returns the position up to which hidden messages are listed before this message."""
-    if each.original_position is not None or each.is_original:
-        return each.position if each.original_position is None else each.original_position
+    if each.original_position is not None:
+        return each.original_position
     block = session.view.path.get_entry(each.position)
     assert isinstance(block, Block)
     return block.replacements[each.key[1]].last + 1
 
 
-def _list_hidden(
-    session: Session, labels: dict[int, str], first: int, last: int, shown: Sequence[VisibleMessage]
-) -> Iterator[TimelineRow]:
-    if last <= first:
-        return
-    visible = {
-        s.position if s.original_position is None else s.original_position
-        for s in shown
-        if s.is_original or s.original_position is not None
-    }
-    for position, entry in enumerate(session.view.path.get_entries(first, last - 1), first):
-        message = get_message(entry)
-        if message is not None and position not in visible:
-            yield TimelineRow(
-                entry.id,
-                position,
-                labels.get(position, ""),
-                _describe_role(message),
-                "hidden",
-                None,
-                excerpt_message(message),
-            )
-
-
-def _label_messages(session: Session) -> Iterator[tuple[int, str]]:
+def _label_messages(messages: dict[int, Message]) -> Iterator[tuple[int, str]]:
+    """Yields the "exchange.step" of each message."""
     exchange = step = 0
-    for position, entry in enumerate(session.view.path.get_entries(0, session.view.path.length - 1)):
-        message = get_message(entry)
-        if message is None:
-            continue
+    for position, message in messages.items():
         if message.role == "user" and message.origin == "human":
             exchange, step = exchange + 1, 0
         elif message.role == "assistant":
@@ -236,11 +194,3 @@ def _label_messages(session: Session) -> Iterator[tuple[int, str]]:
 def _describe_role(message: Message) -> str:
     usual_origins = {"user": "human", "assistant": "model", "tool": "tool", "system": "harness"}
     return message.role if usual_origins[message.role] == message.origin else f"{message.role} ({message.origin})"
-
-
-def excerpt_message(message: Message) -> str:
-    """Renders a message's text and calls as one text. The caller shortens it."""
-    result = get_tool_result(message)
-    failed = "[failed] " if result is not None and result.is_error else ""
-    calls = " ".join(f"[{c.name} {c.arguments[:200]}]" for c in get_tool_calls(message))
-    return f"{failed}{get_text(message)[:2_000]} {calls}".strip()

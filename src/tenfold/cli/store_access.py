@@ -25,12 +25,19 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="PATH",
-        help="The store's file, or :memory:. Default: the environment's TENFOLD_STORE, else the user's data folder.",
+        help="The file that keeps the sessions, or :memory: to keep none. Default: $TENFOLD_STORE, else a file in your "
+        "data folder.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object per line, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        help="The policy to use: one of `tenfold policies`, or of your settings. Default: that of your settings."
+    ),
+]
 SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session's id or its beginning; `last` is the newest.")
+    str, typer.Argument(metavar="SESSION", help="A session: its id, the beginning of it, or `last` for the newest.")
 ]
 
 
@@ -66,10 +73,8 @@ def open_session(
     before those of the settings.
     """
     agent_model = models.choose_agent_model(row.info.model)
-    models = models.resolve_auto(agent_model)
     session_policy = config.build_policy(choose_counter(agent_model or None).counter, policy)
-    if session_policy.summary.models and not models.summary_models:
-        models = models.with_summary_models(session_policy.summary.models, agent_model)
+    models = models.resolve(session_policy.summary.models, agent_model)
     if models.summary_models:
         session_policy = replace(session_policy, summary=replace(session_policy.summary, models=models.summary_models))
     place, archive = SessionAddress(store, row.info.id, NAMESPACE), config.load_archive(policy)

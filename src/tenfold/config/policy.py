@@ -13,6 +13,7 @@ from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
 from tenfold.plan.draft import Goal, RecallMode
 from tenfold.plan.pipeline import Stage
+from tenfold.summarize.batch_writer import BatchWriter
 from tenfold.summarize.write import SummarySettings
 from tenfold.summarize.writer import SingleTextWriter, Writer
 from tenfold.trigger.limits import Trigger
@@ -76,6 +77,11 @@ class Policy(Struct, frozen=True):
     def active_shares(self) -> Shares:
         """The shares in force: `code_shares`, if there are any, where no model writes; else `shares`."""
         return self.code_shares if self.code_shares is not None and not self.summary.models else self.shares
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether its summaries are batches, which can be looked up one by one."""
+        return isinstance(self.writer, BatchWriter)
 
     def derive_goal(self, target: int, *, recall: RecallMode, session_tokens: int = 0) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens. `session_tokens` is the size of the whole session.

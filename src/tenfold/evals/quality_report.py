@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
 from msgspec import Struct
 
 from tenfold.config.presets import POLICIES
@@ -68,11 +67,6 @@ class Yardstick(Struct, frozen=True):
     date: str = ""
     machine: str = ""
     peers: dict[str, str] = {}
-
-
-def as_json(quality: Quality) -> bytes:
-    """Returns the result as one JSON object."""
-    return msgspec.json.encode(quality)
 
 
 def build_tables(quality: Quality) -> list[Table]:

@@ -33,6 +33,7 @@ MIN_WINDOW = 8_000
 """The rule by price ignores models with fewer tokens of context than this."""
 CHEAP_FACTOR = 2.0
 """How many times the lowest price still counts as cheap. The newest of the cheap models is taken."""
+_PROVIDER_PREFIX = re.compile(r"[a-z][a-z-]*:.")
 _PROVIDER_SPELLINGS = {"aws": "bedrock", "x-ai": "xai"}
 """Providers whose names differ between genai-prices and model strings."""
 _OTHER_USES = re.compile(
@@ -125,6 +126,26 @@ def choose_models(session_model: str, *, configured: Sequence[str] = (), base_ur
     Nothing is known about the provider behind a `base_url`.
     """
     return list_choices(session_model, None if base_url or configured else find_catalog(session_model), configured)
+
+
+def choose_writers(session_model: str, *, configured: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
+    """Returns those of `choose_models` that can be called, because they name their provider."""
+    return tuple(choice for choice in choose_models(session_model, configured=configured) if ":" in choice.model)
+
+
+def has_provider(model: str) -> bool:
+    """Tells whether a model string begins with a provider. A tag, as in `qwen2.5:7b`, is none."""
+    return _PROVIDER_PREFIX.match(model) is not None
+
+
+def qualify_served_model(model: str) -> str:
+    """Returns the model string for a server at a base URL. It speaks OpenAI's protocol unless a provider is named."""
+    return model if has_provider(model) else f"openai:{model}"
+
+
+def qualify_recorded_model(model: str) -> str:
+    """Returns the model string for a name that a session recorded without its provider, if the provider is known."""
+    return _qualify_model(model, None if ":" in model else find_catalog(model))
 
 
 def find_catalog(model: str) -> ProviderCatalog | None:

@@ -21,6 +21,7 @@ from inspect import signature
 from typing import Any
 
 from tenfold.errors import UsageError
+from tenfold.meter.windows import find_window
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.text.redaction import MASK, redact
@@ -127,6 +128,11 @@ def open_client(name: str, base_url: str = "") -> Client:
         variables = re.findall(r"`([A-Z][A-Z0-9_]{3,})`", str(exc))
         missing = f"set the environment variable {variables[0]}" if variables else without_keys(str(exc))
         raise UsageError(f"{name}: {missing}") from exc
+
+
+def resolve_window(client: Client, window: int | None = None) -> int | None:
+    """Returns a model's context window in tokens: `window`, else what pydantic-ai knows, else our own table."""
+    return window or client.context_window or find_window(client.model_name)
 
 
 PROVIDERS = "anthropic, openai, openai-chat, openai-responses, google, groq, openrouter, mistral, bedrock, ollama"

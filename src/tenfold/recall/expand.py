@@ -7,7 +7,7 @@ from msgspec import Struct
 from tenfold.errors import NotFoundError
 from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Slot
 from tenfold.record.entry import Entry, get_message
-from tenfold.record.message import Message, Text
+from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.store.base import LocatedEntry, Store
 from tenfold.summarize.batches import format_batch, get_batch, list_top_batches, resolve_slot
 from tenfold.view.path import Path
@@ -23,6 +23,14 @@ class ExpandedMessage(Struct, frozen=True):
     entry: str
     message: Message
     original: bool
+
+
+def excerpt_message(message: Message) -> str:
+    """Returns the beginning of a message's text, and its calls. The caller cuts it to a line."""
+    result = get_tool_result(message)
+    failed = "[failed] " if result is not None and result.is_error else ""
+    calls = " ".join(f"[{c.name} {c.arguments[:200]}]" for c in get_tool_calls(message))
+    return f"{failed}{get_text(message)[:2_000]} {calls}".strip()
 
 
 def open_path(store: Store, namespace: str, target: LocatedEntry) -> Path:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.record.block import ModelCost
+from tenfold.record.block import MUST_KEEP, ModelCost
 from tenfold.record.entry import Entry
 
 DEFAULT_TIMEOUT = 120.0
@@ -89,6 +89,13 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     timed_out: bool = False
 
 
+class FactCount(Struct, frozen=True):
+    """How many facts are in view, out of how many there are."""
+
+    kept: int
+    total: int
+
+
 class Outcome(Struct, frozen=True, omit_defaults=True):
     """The result of a compaction. Token numbers are sizes of the view, by the policy's counter.
 
@@ -113,6 +120,12 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     violations: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     spent: ModelCost = ModelCost()
+
+    @property
+    def must_keep(self) -> FactCount:
+        """The must-keep facts, counted over all their kinds."""
+        counts = [count for kind, count in self.facts.items() if kind in MUST_KEEP]
+        return FactCount(sum(kept for kept, _ in counts), sum(total for _, total in counts))
 
 
 class EngineResult(Struct, frozen=True):

@@ -50,6 +50,15 @@ def _format_uuid(tick: int, rest: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+_SHORT_LENGTH = 18
+"""Characters of a short id: its time, and its number within that millisecond."""
+
+
+def shorten_id(id_: str) -> str:
+    """Shortens an id to what a person can type."""
+    return id_[:_SHORT_LENGTH]
+
+
 IDS = IdGenerator()
 """The only generator of the process. The ids of two generators might not sort in the order they were made."""
 

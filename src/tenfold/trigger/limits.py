@@ -62,6 +62,11 @@ class Decision(Struct, frozen=True):
     already_recorded: bool = False
     next_trigger: int = 0
 
+    def explain(self) -> str:
+        """Says in a line whether a compaction would be made, and why."""
+        action = "would compact" if self.should_act else self.status or "nothing to do"
+        return f"{action}: {self.reason}"
+
 
 class Trigger(Protocol):
     """When a policy acts."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tenfold.designs.tiers.pruning import (
     DEFAULT_CONFIG,
-    MINIMUM_TOKENS,
-    NOT_NEEDED,
     AgentEvent,
     CompactionCheck,
     CompactionConfig,
@@ -13,7 +11,6 @@ from tenfold.designs.tiers.pruning import (
     CompactionSettings,
     CompactionStatus,
     CompactionTier,
-    CompactTool,
     ContextWarning,
     PruneResult,
     PruningTier,
@@ -26,12 +23,12 @@ from tenfold.designs.tiers.pruning import (
     count_tokens,
     estimate_tokens,
     format_status_line,
-    get_summary,
     prune_messages,
     run_compact_command,
     summarize_messages,
     to_agent_event,
 )
+from tenfold.session.compact_tool import MINIMUM_TOKENS, NOT_NEEDED, CompactTool, get_summary
 
 __all__ = [
     "DEFAULT_CONFIG",

@@ -12,15 +12,14 @@ tier is a stage of the policy, and the Block tells which tier was reached.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from tenfold.config.policy import Policy
-from tenfold.config.presets.tiers import CLOSING, DEFAULTS, OPENING, tiers
-from tenfold.engine.compact import Call
+from tenfold.config.presets.tiers import DEFAULTS, tiers
 from tenfold.events import CompactionEnd, CompactionWarning, Event, Listener
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
@@ -29,20 +28,17 @@ from tenfold.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
 from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.record.ask import Outcome
 from tenfold.record.block import Block, ModelCost, Substitute
-from tenfold.record.message import Message, get_text
-from tenfold.session import AsyncSession, Session
+from tenfold.record.message import Message
+from tenfold.session import Session
+from tenfold.session.compact_tool import format_thousands, get_summary, render_compaction_mark
 from tenfold.session.stateless import CompactResult, compact
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import Limits
-from tenfold.wire import DEFAULT_WIRE, WIRES, detect_wire, get_wire, to_json_bytes
-from tenfold.wire.marks import extract_summary_text
+from tenfold.wire import WIRES, detect_wire, to_json_bytes
 
 NativeMessage = Any
 """A provider's message: a dict or an object of its SDK."""
 DEFAULT_WINDOW = 200_000
-MINIMUM_TOKENS = 10_000
-"""Below this context size the tool `compact` does nothing, so that a model does not compact again and again."""
-NOT_NEEDED = "No compaction needed"
 
 
 class CompactionConfig(Struct, frozen=True, kw_only=True):
@@ -280,24 +276,6 @@ async def compact_with_summarization(
     )
 
 
-def get_summary(session: Session, block: str = "") -> str | None:
-    """Returns the summary of the newest live Block with its facts, else the facts alone, else None.
-
-    The tags and fixed sentences around the text are left out. None as well if `block` is another Block's id.
-    """
-    newest = _get_newest_block(session)
-    if newest is None or not newest.id.startswith(block):
-        return None
-    says = [
-        s.message
-        for r in newest.replacements
-        for s in r.shown_items
-        if isinstance(s, Substitute) and s.original_position is None
-    ]
-    texts = [text for message in says if (text := extract_summary_text(get_text(message))) is not None]
-    return texts[-1].strip().removeprefix(OPENING).removesuffix(CLOSING).strip() if texts else None
-
-
 def _build_policy(config: CompactionConfig, counter: Counter | None, model: Model | None) -> Policy:
     """Builds the policy. A model that was passed in is used even if the configuration names none."""
     name = config.summarization_model or "default"
@@ -343,7 +321,7 @@ class TokenUsage(Struct, frozen=True):
 
 def format_status_line(usage: TokenUsage) -> str:
     """Formats the status bar's context use: `[ctx: 45%]`, or tokens if the window is unknown."""
-    return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {_format_tokens(usage.used)}]"
+    return f"[ctx: {usage.percent}%]" if usage.max else f"[ctx: {format_thousands(usage.used)}]"
 
 
 class ContextWarning(Struct, frozen=True):
@@ -362,7 +340,7 @@ class CompactionStatus(Struct, frozen=True):
     @property
     def line(self) -> str:
         """The line that is shown for it."""
-        return f"— context compacted ({_format_tokens(self.before)} → {_format_tokens(self.after)} tokens) —"
+        return render_compaction_mark(self.before, self.after)
 
 
 AgentEvent = ContextWarning | CompactionStatus
@@ -390,63 +368,7 @@ def build_listener(handler: Callable[[AgentEvent], None]) -> Listener:
     return forward_event
 
 
-def _format_tokens(tokens: int) -> str:
-    return f"{tokens / 1000:.0f}k" if tokens >= 1_000 else str(tokens)
-
-
-# -- the tool and the command ------------------------------------------------------------------------------------------
-
-
-class CompactTool:
-    """The tool `compact`, with which a model frees context itself. It runs the three tiers and returns the summary."""
-
-    name = "compact"
-    description = (
-        "Make room in this conversation: earlier messages are shortened and, where that is not enough, summarized. "
-        "Call it before you begin with something new, after a large piece of work is finished, or when you notice that "
-        "you lose track of earlier messages. The result says what was kept."
-    )
-
-    def __init__(self, session: Session, *, window: int | None = None) -> None:
-        """`window` is the model's, in tokens, if the session does not know it."""
-        self._session, self._window = session, window
-
-    def build_schema(self, wire: str = DEFAULT_WIRE) -> dict[str, object]:
-        """Builds the tool's definition for the requests of a wire. Raises `UnknownFormat` for an unknown wire."""
-        focus = {"type": "string", "description": "What the summary should dwell on, if anything in particular."}
-        parameters: dict[str, object] = {"type": "object", "properties": {"focus": focus}, "required": []}
-        return get_wire(wire).profile.build_tool(self.name, self.description, parameters)
-
-    def handle(self, arguments: Mapping[str, object] | None = None) -> str:
-        """Runs a call and returns its result as text. A failure is part of the text, not raised."""
-        call = self._build_call(arguments or {})
-        return call if isinstance(call, str) else self._format_outcome(self._session.compact(call))
-
-    async def ahandle(self, session: AsyncSession, arguments: Mapping[str, object] | None = None) -> str:
-        """Does the same through an `AsyncSession`."""
-        call = await asyncio.to_thread(self._build_call, arguments or {})
-        return call if isinstance(call, str) else self._format_outcome(await session.compact(call))
-
-    def _build_call(self, arguments: Mapping[str, object]) -> Call | str:
-        focus = arguments.get("focus") or ""
-        if not isinstance(focus, str):
-            return f"{self.name} takes an optional argument 'focus', a string"
-        call = replace(self._session.build_call(window=self._window), demand="tool", focus=focus)
-        if call.window is None:
-            return "Not compacted: the window of this conversation's model is not known"
-        used = self._session.take_reading(window=call.window).tokens
-        if used < MINIMUM_TOKENS:
-            return f"{NOT_NEEDED}: the context has {used:,} tokens, and this is of use from {MINIMUM_TOKENS:,} on"
-        return call
-
-    def _format_outcome(self, outcome: Outcome) -> str:
-        if outcome.status == "compacted":
-            status = CompactionStatus(outcome.tokens_before, outcome.tokens_after)
-            summary = get_summary(self._session, outcome.block) or "Only tool outputs were shortened."
-            return f"{status.line}\n\n{summary}"
-        if outcome.status == "nothing" and outcome.tokens_before <= outcome.target:
-            return NOT_NEEDED
-        return f"Not compacted: {outcome.reason}"
+# -- the command ------------------------------------------------------------------------------------------
 
 
 def run_compact_command(session: Session, line: str = "/compact", *, window: int | None = None) -> Outcome:

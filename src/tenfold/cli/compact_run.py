@@ -1,0 +1,120 @@
+"""One run of `tenfold compact`: its arguments, and how it reads, opens and compacts sessions by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from tenfold.cli.console import ExitCode, print_note
+from tenfold.cli.source_files import SourceFile
+from tenfold.cli.store_access import NAMESPACE, open_session
+from tenfold.cli.summary_models import SummaryModels
+from tenfold.config.settings import Config
+from tenfold.engine.compact import Call
+from tenfold.errors import BadInput, UnknownFormat, UsageError
+from tenfold.formats import ParsedSession, read_file
+from tenfold.formats.importer import import_sessions
+from tenfold.meter.counters import CharacterCounter, choose_counter
+from tenfold.record.ask import Outcome
+from tenfold.session import Session
+from tenfold.store.base import SessionRow, Store
+from tenfold.wire import WIRES
+
+
+class CompactArguments(msgspec.Struct, frozen=True):
+    """The arguments of one run of the command, apart from its files."""
+
+    to: str | None
+    window: int | None
+    policy: str
+    config: Config
+    models: SummaryModels
+    recall: Literal["none", "tool", "cli"]
+    format: str | None
+    skip_damaged: bool
+    out: Path | None
+    preview: bool
+    json: bool
+
+    def check(self) -> None:
+        """Checks the arguments before anything is read. Raises `UsageError` for invalid ones."""
+        if self.to is not None:
+            parse_target(self.to, 1_000_000)
+        self.config.build_policy(CharacterCounter(), self.policy)
+        if self.preview and self.out is not None:
+            raise UsageError("--preview changes nothing, so --out would have nothing to write: give one of the two")
+
+    def build_call(self, session: Session) -> Call:
+        """Builds the call that `--to` and `--window` make. Raises `UsageError` if neither size is known."""
+        target = parse_target(self.to, session.count_uncompacted()) if self.to is not None else None
+        call = session.compactor.validate_call(session.build_call(to=target, window=self.window))
+        return msgspec.structs.replace(call, demand="check" if target is None else "manual", recall=self.recall)
+
+
+def parse_target(to: str, tokens: int) -> int:
+    """Parses `--to` as tokens; a share is a share of `tokens`. Raises `UsageError` if it is neither."""
+    try:
+        share = float(to[:-1]) / 100 if to.endswith("%") else None
+        target = int(tokens * share) if share is not None else int(to.replace("_", "").replace(",", ""))
+    except (ValueError, OverflowError):
+        share, target = None, 0
+    if target < 1 or (share is not None and share > 1):
+        raise UsageError(f"--to {to!r} is not a size: give tokens, as in --to 20000, or a share, as in --to 10%")
+    return target
+
+
+class CompactRun:
+    """Reads and compacts sessions as the arguments say. `exit_code` is that of the worst thing that happened."""
+
+    def __init__(self, arguments: CompactArguments) -> None:
+        self.arguments = arguments
+        self.exit_code = ExitCode.OK
+
+    def read_sources(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, list[ParsedSession]]]:
+        """Yields each file with its sessions. A damaged file among several has none, and a note says why."""
+        for source in sources:
+            try:
+                recorded = self._read_source(source)
+            except BadInput as exc:
+                if len(sources) == 1:
+                    raise
+                print_note(f"tenfold: {exc}", style="red")
+                self.exit_code = max(self.exit_code, ExitCode.BAD_INPUT)
+                recorded = []
+            yield source, recorded
+
+    def _read_source(self, source: SourceFile) -> list[ParsedSession]:
+        """Reads the sessions of a file. A file in a folder that is no session file gives none, with a note."""
+        arguments = self.arguments
+        try:
+            recorded = read_file(source.path, format=arguments.format, skip_damaged=arguments.skip_damaged)
+        except UnknownFormat as exc:
+            if source.is_named:
+                raise
+            print_note(f"skipped: {exc}")
+            return []
+        for problem in [problem for each in recorded for problem in each.problems]:
+            print_note(f"{source.path}: {problem}")
+        return recorded
+
+    def open_sessions(
+        self, store: Store, recorded: Sequence[ParsedSession], policy: str
+    ) -> Iterator[tuple[SessionRow, Session]]:
+        """Imports the sessions of one file into the store, and opens them one after the other with this policy."""
+        config, models = self.arguments.config, self.arguments.models
+        agent_model = models.choose_agent_model(next((r.info.model for r in recorded if r.info.model), ""))
+        ids = import_sessions(recorded, store, NAMESPACE, choose_counter(agent_model or None).counter)
+        rows = {row.info.id: row for row in store.list_sessions(NAMESPACE)}
+        for id_ in ids:
+            yield rows[id_], open_session(store, rows[id_], config=config, policy=policy, models=models)
+
+    def compact_session(self, session: Session) -> Outcome:
+        """Compacts a session. The Outcome also lists what providers would refuse in its view."""
+        outcome = session.compact(self.arguments.build_call(session))
+        if outcome.status == "failed":
+            self.exit_code = max(self.exit_code, ExitCode.FAILED)
+        violations = tuple(f"{wire}: {sentence}" for wire in WIRES for sentence in session.find_violations(wire))
+        return msgspec.structs.replace(outcome, violations=violations)
