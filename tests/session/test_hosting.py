@@ -330,6 +330,24 @@ def test_the_async_side_does_the_same() -> None:
     assert isinstance(twin._cursor._pending_usage, Usage)
 
 
+def test_usage_in_objects_of_the_sdks_is_read() -> None:
+    anthropic = pytest.importorskip("anthropic.types", reason="the extra `sdk` is not installed")
+    chat = pytest.importorskip("openai.types", reason="the extra `sdk` is not installed")
+    google = pytest.importorskip("google.genai.types", reason="the extra `sdk` is not installed")
+    counts = USAGE["gemini"]["usageMetadata"]
+    reports = (
+        anthropic.Usage.model_validate(USAGE["anthropic"]["usage"]),
+        chat.CompletionUsage.model_validate({**USAGE["openai-chat"]["usage"], "total_tokens": 907}),
+        google.GenerateContentResponse(
+            usage_metadata=google.GenerateContentResponseUsageMetadata.model_validate(counts)
+        ),
+    )
+    for report in reports:
+        usage = read_usage(report)
+        assert usage is not None
+        assert (usage.prompt, usage.output, usage.cache_read) == (900, 7, 600)
+
+
 def read_path(path: str) -> str:
     """Reads a file."""
     return path

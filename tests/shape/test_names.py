@@ -66,7 +66,6 @@ FUNCTIONS_ALLOWED: dict[str, str] = {
     "process_exited": "the same",
     "model_dump": "the SDKs' objects have it under this name",
     "_fatal_error": "textual calls it by this name",
-    "memory_read": "the model sees this tool name",
     "consecutive_failures": "published by the design behind `clip`",
     "context_window": "published by the design behind `threshold`",
     "default_max_tokens": "the same",

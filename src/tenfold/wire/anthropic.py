@@ -124,8 +124,8 @@ def _decode_block(role: Role, context: DecodingContext, block: Raw) -> Part | Ch
     kind = splice.find_text(fields, "type")
     if kind is None:
         return OpaquePart("", bytes(block))
-    call_id = splice.find_text(fields, "tool_use_id")
-    if kind == "tool_result" and role == "user" and call_id is not None:
+    call_id = splice.find_text(fields, "tool_use_id") if kind == "tool_result" and role == "user" else None
+    if call_id is not None:
         name = context.find_tool_name(call_id)
         name = name if name is not None else splice.get_text(fields, "name")
         content = decode_parts(fields.get("content"), _decode_result_block)
@@ -136,15 +136,16 @@ def _decode_block(role: Role, context: DecodingContext, block: Raw) -> Part | Ch
         is_compaction = role == "assistant" and kind in PROFILE.compaction_types
         has_effect = splice.find_text(fields, "content") is not None  # null content: it failed
         return OpaquePart(kind, bytes(block), NAME if is_compaction and has_effect else "")
-    context.add_calls((part,))
+    if isinstance(part, ToolCall):
+        context.add_calls((part,))
     return part
 
 
 def _decode_result_block(block: Raw) -> ContentPart:
     fields = splice.parse_object(block) or {}
     kind = splice.get_text(fields, "type")
-    result = splice.find_text(fields, "result")
-    if not kind and result is not None:
+    result = splice.find_text(fields, "result") if not kind else None
+    if result is not None:
         return Text(result)  # Cline writes its results as untyped objects
     decode = _READERS.get(("", kind))
     part = decode(fields) if decode is not None else None

@@ -106,8 +106,10 @@ def split_content(
         return [Message(role, (Text(text),) if text else (), get_origin(text or ""), native=message.native)]
     chunks: list[Chunk] = []
     for part in map(decode_block, blocks):
-        origin = get_origin(part.text if isinstance(part, Text) else "")
-        chunks.append(part if isinstance(part, Chunk) else Chunk(role, origin, (part,)))
+        if isinstance(part, Chunk):
+            chunks.append(part)
+        else:
+            chunks.append(Chunk(role, get_origin(part.text if isinstance(part, Text) else ""), (part,)))
     return split_message(message.native, "content", chunks or [Chunk(role, get_origin(""), ())])
 
 
