@@ -12,8 +12,8 @@ from tenfold.summarize.check import (
     check_summary,
     find_claims,
     mend_summary,
-    trim_end,
 )
+from tenfold.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 
 SOURCE = build_source(
@@ -101,7 +101,7 @@ def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
 
 
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:
-    assert trim_end("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
+    assert trim_lines("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
 
 
 def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.text.excerpts import take_head
+from tenfold.text.excerpts import Keep, excerpt
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w++)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
 _HEREDOC_ARGUMENT = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w++)\1\n")
@@ -188,8 +188,8 @@ def _normalize_command(command: str) -> str:
     for pipe in split_pipelines(command):
         words = _strip_redirections(pipe[0])
         if words and words[0] not in _SILENT_PROGRAMS:
-            parts.append(take_head(" ".join(words), 160))
-    return take_head(" && ".join(parts), 400) or take_head(" ".join(command.split()), 160)
+            parts.append(excerpt(" ".join(words), 160, Keep.HEAD))
+    return excerpt(" && ".join(parts), 400, Keep.HEAD) or excerpt(" ".join(command.split()), 160, Keep.HEAD)
 
 
 _normalize_cached = lru_cache(maxsize=1_024)(_normalize_command)

@@ -7,7 +7,7 @@ from collections import Counter
 
 from tenfold.facts.instructions import find_plan_steps
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import clip, flatten
+from tenfold.text.excerpts import excerpt, flatten
 
 TODO_KEY = "todo"
 PLAN_KEY = "plan"
@@ -142,7 +142,9 @@ def _build_facts(position: int, lines: list[str], key: str) -> list[Fact]:
     if not lines:
         return []
     return [
-        Fact(kind="todo", text="\n".join(clip(line, 300) for line in _limit_items(lines)), key=key, position=position)
+        Fact(
+            kind="todo", text="\n".join(excerpt(line, 300) for line in _limit_items(lines)), key=key, position=position
+        )
     ]
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tenfold.facts.shell import FileEffect, find_file_effects, inline_heredocs, normalize_command
 from tenfold.record.message import Message, Text, ToolCall
-from tenfold.text.excerpts import clip_end
+from tenfold.text.excerpts import Keep, excerpt
 
 Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
 
@@ -199,7 +199,7 @@ def _interpret_file_tool(call: ToolCall, verb: Verb, path: str, arguments: dict[
 def _preview_arguments(arguments: dict[str, object]) -> str:
     if not arguments:
         return ""
-    return clip_end(msgspec.json.encode(arguments).decode("utf-8", "replace"), 160)
+    return excerpt(msgspec.json.encode(arguments).decode("utf-8", "replace"), 160, Keep.START)
 
 
 def _interpret_shell(command: str, open_file: str, arguments: dict[str, object]) -> ToolAction:
@@ -221,9 +221,9 @@ def _interpret_shell(command: str, open_file: str, arguments: dict[str, object])
     command = inline_heredocs(command)
     file_effects = (*patch_effects, *find_file_effects(command, open_file))
     lines = [line.strip() for line in command.strip().split("\n") if line.strip()]
-    label = clip_end(lines[0], 300) if lines else "(empty command)"
+    label = excerpt(lines[0], 300, Keep.START) if lines else "(empty command)"
     if len(lines) > 1:
-        label = f"{clip_end(label, 200)} [+{len(lines) - 1} lines]"
+        label = f"{excerpt(label, 200, Keep.START)} [+{len(lines) - 1} lines]"
     return ToolAction(
         verb="shell", label=label, source="$ " + normalize_command(command), effects=file_effects, arguments=arguments
     )

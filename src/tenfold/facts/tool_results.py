@@ -10,7 +10,7 @@ from msgspec import Struct
 from tenfold.facts.shell import FileEffect, is_read_only
 from tenfold.facts.tool_calls import ToolAction
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import clip, flatten, normalize_key, strip_escapes, take_edges, take_head, take_tail
+from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact
 from tenfold.view.units import NO_RESULT
@@ -108,7 +108,7 @@ _TEST_COUNT = re.compile(
 
 def _find_commit(text: str, command: str) -> str:
     """Returns the short hash of the commit that a command made, "" if it made none. Hooks may print around it."""
-    commits = _COMMIT_LINE.findall(take_edges(text))
+    commits = _COMMIT_LINE.findall(excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES))
     if not commits and "git commit" in command:
         commits = _SHOWN_COMMIT.findall(text[:4_000])[:1]
     return str(commits[-1]) if commits else ""
@@ -139,7 +139,7 @@ MAX_CAUSE_CHARS = 120
 
 def format_cause(line: str) -> str:
     """Returns an error line as shown beside its command. Secrets are removed before the line is cut."""
-    return clip(flatten(redact(line)), MAX_CAUSE_CHARS)
+    return excerpt(flatten(redact(line)), MAX_CAUSE_CHARS)
 
 
 def find_exit_code(text: str) -> int | None:
@@ -183,7 +183,7 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
         else ""
     )
     if failed and not lines:
-        lines = [clip(flatten(action.label), 200)]
+        lines = [excerpt(flatten(action.label), 200)]
     is_settled = (
         action.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCH_TOOL.match(action.source))
     )
@@ -206,7 +206,7 @@ def find_error_lines(text: str, *, strict: bool = False) -> list[str]:
 
 @memoize
 def _find_error_lines(text: str, *, strict: bool) -> tuple[str, ...]:
-    text = take_edges(text)
+    text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
     if not _HINT.search(text):
         return ()
     ranks = _RANKED_PATTERNS[:3] if strict else _RANKED_PATTERNS
@@ -217,7 +217,7 @@ def _find_error_lines(text: str, *, strict: bool) -> tuple[str, ...]:
         line = flatten(raw)
         rank = next((number for number, shape in ranks if shape.search(line)), None)
         if rank is not None and not _NOISE.search(line):
-            found[normalize_key(line)] = (rank, clip(line, 300))
+            found[normalize_key(line)] = (rank, excerpt(line, 300))
     return tuple(_select_error_lines(list(found.values())))
 
 
@@ -233,14 +233,14 @@ def _find_failure_line(text: str, *, first: bool) -> list[str]:
     """Returns one line for a failure that no pattern knows: the first, or the last of a program's long output."""
     lines = [
         _ERROR_TAG.sub("", flatten(line))
-        for line in strip_escapes(take_head(text, 4_000) if first else take_tail(text, 4_000)).split("\n")
+        for line in strip_escapes(excerpt(text, 4_000, Keep.HEAD if first else Keep.TAIL)).split("\n")
     ]
     lines = [line for line in lines if len(line) > 3 and not _EXIT_CODE.search(line) and not _SHELL_PROMPT.match(line)]
     if not lines:
         return []
     error_line = next((line for line in lines if "error" in line.lower()), "")
     chosen = error_line or (lines[0] if first or len(lines) <= 4 else lines[-1])
-    return [clip(chosen, 300)] if any(c.isalpha() for c in chosen) else []
+    return [excerpt(chosen, 300)] if any(c.isalpha() for c in chosen) else []
 
 
 _INTERRUPTED_NOTE = re.compile(r"stopped by the user|no result|exit (?:124|130|137|143)\b")

@@ -11,28 +11,18 @@ from collections.abc import Generator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import Count
 from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
 from tenfold.record.ask import Answer, Ask, SummaryAsk
 from tenfold.record.block import ModelCost, Rung, Substitute
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
-from tenfold.summarize.check import (
-    FATAL_KINDS,
-    CheckFailure,
-    Expectation,
-    build_source,
-    check_summary,
-    mend_summary,
-    trim_end,
-    trim_middle,
-)
+from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, build_source, check_summary, mend_summary
 from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
 from tenfold.summarize.ladder import SummaryResult, add_costs
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.write import clean_text
 from tenfold.summarize.writer import WritingGenerator, WritingJob
-from tenfold.text.excerpts import flatten
-from tenfold.text.fence import fence_text, shorten_text
+from tenfold.text.excerpts import Count, Keep, excerpt, flatten, trim_lines
+from tenfold.text.fence import fence_text
 from tenfold.text.redaction import redact
 from tenfold.trigger.limits import CalibratedBufferTrigger
 
@@ -139,7 +129,11 @@ class BriefingWriter(Struct, frozen=True):
             )
 
         limit = int(settings.get_input_limit(model, allowed) / self.factor) // 2
-        before = f"<previous-summary>\n{trim_middle(earlier, limit, job.count)}\n</previous-summary>" if earlier else ""
+        before = (
+            f"<previous-summary>\n{trim_lines(earlier, limit, job.count, Keep.ENDS)}\n</previous-summary>"
+            if earlier
+            else ""
+        )
         again = ""
         if rejected.text and not rejected.is_only_too_long:
             again = f"<rejected-summary>\n{rejected.text}\n</rejected-summary>\n\n{fill_prompt(settings.repair)}"
@@ -193,7 +187,7 @@ def _mend_by_code(rejected: _RejectedAnswer, job: WritingJob, expected: Expectat
     if mended and expected.headings:
         mended = arrange_sections(mended, expected.headings, job.facts, allotment=expected.allotment, count=job.count)
     elif mended:
-        mended = trim_end(mended, expected.allotment, job.count)
+        mended = trim_lines(mended, expected.allotment, job.count)
     return mended if mended and not check_summary(mended, finish="stop", expected=expected, count=job.count) else ""
 
 
@@ -262,10 +256,12 @@ def _render_message(message: Message, limit: int) -> str:
         match part:
             case Text(text=text) if text.strip():
                 foreign = message.origin in ("tool", "harness")
-                shown_text = fence_text(text, limit, message.origin) if foreign else shorten_text(text, limit)
+                shown_text = (
+                    fence_text(text, limit, message.origin) if foreign else excerpt(text, limit, Keep.BLOCK_ENDS)
+                )
                 out.append(f"{label}: {shown_text}")
             case ToolCall(name=name, arguments=arguments):
-                out.append(f"{label}: [called tool: {name}] {shorten_text(arguments, limit // 2)}")
+                out.append(f"{label}: [called tool: {name}] {excerpt(arguments, limit // 2, Keep.BLOCK_ENDS)}")
             case ToolResult(name=name):
                 failed = " (an error)" if part.is_error else ""
                 out.append(f"{label}: [tool {name or 'unknown'} returned a result]{failed}")
@@ -309,7 +305,7 @@ def write_fallback(previous: str, items: Items, *, budget: int, count: Count) ->
     Each text has its role. The earlier summary takes at most half, as beginning and end; of the texts the newest stay.
     Tool calls and results have no lines here, since what matters of them is in the facts.
     """
-    before = trim_middle(previous.strip(), budget // 2, count) if previous.strip() else ""
+    before = trim_lines(previous.strip(), budget // 2, count, Keep.ENDS) if previous.strip() else ""
     head = before + DIVIDER if before else ""
     lines = [line for _, message in items for line in _list_beginnings(message)]
     available = budget - (count([head])[0] + 1 if head else 0)
@@ -322,7 +318,7 @@ def write_fallback(previous: str, items: Items, *, budget: int, count: Count) ->
         first += 1
     shown_lines = [gap.format(first), *lines[first:]] if first else lines
     text = clean_text(head + "\n".join(shown_lines))
-    return text if count([text])[0] <= budget else trim_end(text, budget, count)
+    return text if count([text])[0] <= budget else trim_lines(text, budget, count)
 
 
 def _list_beginnings(message: Message) -> list[str]:

@@ -24,19 +24,11 @@ from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
-from tenfold.summarize.check import trim_end
 from tenfold.summarize.ladder import SummaryResult, SummarySettings, add_costs
-from tenfold.summarize.visible_text import (
-    NEW_BLOCK_ID,
-    Count,
-    build_section,
-    collapse_spaces,
-    get_narrative,
-    get_visible_text,
-    is_fact_in,
-)
+from tenfold.summarize.visible_text import NEW_BLOCK_ID, build_section, get_narrative, get_visible_text, is_fact_in
 from tenfold.summarize.write import clean_text
 from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob
+from tenfold.text.excerpts import Count, collapse_spaces, trim_lines
 from tenfold.view.fold import View
 from tenfold.wire.marks import extract_summary_text, find_summary_mark, render_summary
 
@@ -251,7 +243,7 @@ def _write_summary(
         written = replace(written, notes=(*written.notes, note))
     while size > piece.summary_budget and written.text and not request.supplied_details:
         limit = request.count([written.text])[0] - (size - piece.summary_budget) - 1
-        shorter = trim_end(written.text, limit, request.count)
+        shorter = trim_lines(written.text, limit, request.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
         message, size = build(written.text)
     at = find_unwritten(replacement.shown_items)

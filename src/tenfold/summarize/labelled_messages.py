@@ -22,8 +22,8 @@ from tenfold.record.message import (
     ToolResult,
     get_tool_calls,
 )
-from tenfold.text.excerpts import strip_escapes, take_head
-from tenfold.text.fence import fence_text, shorten_text
+from tenfold.text.excerpts import Keep, excerpt, strip_escapes
+from tenfold.text.fence import fence_text
 from tenfold.text.redaction import redact_cached
 
 MAX_RESULT_CHARS = 2_000
@@ -44,15 +44,15 @@ def _list_paragraphs(message: Message, limit: int) -> Iterator[tuple[str, str]]:
         case "model":
             thinking = "\n".join(part.text for part in message.parts if isinstance(part, Thinking))
             calls = "; ".join(_render_call(call, limit // 2) for call in get_tool_calls(message))
-            yield "Assistant thinking", shorten_text(thinking, limit // 4)
-            yield f"Assistant{status}", shorten_text(text, limit)
+            yield "Assistant thinking", excerpt(thinking, limit // 4, Keep.BLOCK_ENDS)
+            yield f"Assistant{status}", excerpt(text, limit, Keep.BLOCK_ENDS)
             yield "Assistant tool calls", calls
         case "tool":
             yield "Tool result", _render_output(text, message.origin, limit)
         case "tenfold":
-            yield "Earlier summary", shorten_text(text, limit)
+            yield "Earlier summary", excerpt(text, limit, Keep.BLOCK_ENDS)
         case "human":
-            yield "User", shorten_text(text, limit)
+            yield "User", excerpt(text, limit, Keep.BLOCK_ENDS)
         case _:
             yield "Context, not from the user", fence_text(text, limit, message.origin) if text else ""
     for part in message.parts:
@@ -66,9 +66,9 @@ def _render_call(call: ToolCall, limit: int) -> str:
     except msgspec.DecodeError:
         arguments = None
     if not isinstance(arguments, dict):
-        return f"{call.name}({shorten_text(call.arguments, limit)})"
+        return f"{call.name}({excerpt(call.arguments, limit, Keep.BLOCK_ENDS)})"
     pairs = ", ".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in arguments.items())
-    return f"{call.name}({shorten_text(pairs, limit)})"
+    return f"{call.name}({excerpt(pairs, limit, Keep.BLOCK_ENDS)})"
 
 
 def _list_other_paragraphs(part: Part, limit: int) -> Iterator[tuple[str, str]]:
@@ -90,4 +90,4 @@ def _render_output(text: str, label: str, limit: int) -> str:
     text = strip_escapes(text)
     length = min(limit, MAX_RESULT_CHARS)
     more = f"\n\n[... {len(text) - length} more characters left out]" if len(text) > length else ""
-    return fence_text(take_head(text, length), length, label) + more if text else ""
+    return fence_text(excerpt(text, length, Keep.HEAD), length, label) + more if text else ""

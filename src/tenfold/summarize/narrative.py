@@ -15,7 +15,7 @@ from tenfold.facts.tool_calls import ToolAction, Verb, find_open_file, interpret
 from tenfold.facts.tool_results import is_success, judge_result
 from tenfold.plan.stages.condense import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.text.excerpts import clip, clip_end, flatten, is_prose
+from tenfold.text.excerpts import Keep, excerpt, flatten, is_prose
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact_cached
 
@@ -110,16 +110,18 @@ def get_first_sentence(text: str, limit: int) -> str:
     chosen = next((line for line in lines if is_prose(line)), lines[0] if lines else "")
     chosen = flatten(chosen.replace("**", "")).lstrip("#*- ")
     end = next((chosen.find(stop) + 1 for stop in (". ", "! ", "? ", "。") if 20 < chosen.find(stop) < limit), 0)
-    return clip_end(chosen[:end] if end else chosen, limit)
+    return excerpt(chosen[:end] if end else chosen, limit, Keep.START)
 
 
 def render_call(call: NarratedCall, limit: int = 150) -> str:
     """Renders one call: its name or command, how it ended, its first error line. Tool output is quoted."""
-    label = clip_end(flatten(call.action.label), limit)
+    label = excerpt(flatten(call.action.label), limit, Keep.START)
     if not call.note:
         return f"{label} -> (no result)"
     size = f", {call.lines} lines" if is_success(call.note) and call.lines > 1 else ""
-    error = f' tool: "{clip_end(flatten(call.error), 160)}"' if call.error and not is_success(call.note) else ""
+    error = (
+        f' tool: "{excerpt(flatten(call.error), 160, Keep.START)}"' if call.error and not is_success(call.note) else ""
+    )
     return f"{label} -> {call.note}{size}{error}"
 
 
@@ -128,9 +130,9 @@ def render_item(item: NarrativeItem) -> str:
     label = f"[{item.first}]"
     match item.speaker:
         case "user":
-            lines = [f"{label} User: {clip(flatten(clip(item.text, 4_000)), 500)}"]
+            lines = [f"{label} User: {excerpt(flatten(excerpt(item.text, 4_000)), 500)}"]
         case "tool" | "summary":
-            lines = [f'{label} {item.speaker}: "{clip_end(flatten(item.text[:2_000]), 160)}"']
+            lines = [f'{label} {item.speaker}: "{excerpt(flatten(item.text[:2_000]), 160, Keep.START)}"']
         case _:
             sentence = get_first_sentence(item.text, 240)
             lines = [f"{label} Assistant: {sentence}" if sentence else f"{label} Assistant:"]
@@ -176,4 +178,4 @@ def _get_call_name(call: NarratedCall) -> str:
         return call.action.source
     if call.action.effects and call.action.verb != "shell":
         return "/".join(call.action.effects[0].path.split("/")[-2:])
-    return clip_end(flatten(call.action.label), 60)
+    return excerpt(flatten(call.action.label), 60, Keep.START)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import Count
 from tenfold.record.block import Fact, FactKind, Rung
 from tenfold.record.message import Message
 from tenfold.summarize.ladder import SummaryResult, add_costs
 from tenfold.summarize.write import SummaryTask, clean_text, write_summary
 from tenfold.summarize.writer import WritingGenerator, WritingJob, run_together
+from tenfold.text.excerpts import Count
 
 NO_HISTORY = "No prior history."
 """Used as the history if a split exchange is the first thing that was said."""

@@ -11,10 +11,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.facts.section import Count
 from tenfold.record.message import Document, Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
 from tenfold.summarize.labelled_messages import render_labelled
-from tenfold.text.fence import fence_text, shorten_text
+from tenfold.text.excerpts import Count, Keep, excerpt
+from tenfold.text.fence import fence_text
 from tenfold.text.redaction import redact_cached
 
 TranscriptStyle = Literal["numbered", "labelled"]
@@ -124,12 +124,12 @@ def _render_message(position: int, message: Message, limit: int) -> str:
                 lines.append(
                     fence_text(text, limit, message.origin)
                     if message.origin in {"tool", "harness"}
-                    else shorten_text(text, limit)
+                    else excerpt(text, limit, Keep.BLOCK_ENDS)
                 )
             case Thinking(text=text):
-                lines.append("(thinking) " + shorten_text(text, limit // 4))
+                lines.append("(thinking) " + excerpt(text, limit // 4, Keep.BLOCK_ENDS))
             case ToolCall(name=name, arguments=arguments):
-                lines.append(f"calls {name} with " + shorten_text(arguments, limit // 2))
+                lines.append(f"calls {name} with " + excerpt(arguments, limit // 2, Keep.BLOCK_ENDS))
             case ToolResult():
                 lines.append(_render_result(part, limit))
             case Image(media_type=media, width=width, height=height):

@@ -14,26 +14,18 @@ from typing import Literal, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import TITLE, Count
+from tenfold.facts.section import TITLE
 from tenfold.record.ask import Answer, Ask, SummaryAsk
 from tenfold.record.block import Fact, ModelCost, Rung
 from tenfold.record.message import Message
-from tenfold.summarize.check import (
-    FATAL_KINDS,
-    CheckFailure,
-    Expectation,
-    build_source,
-    check_summary,
-    mend_summary,
-    trim_end,
-    trim_middle,
-)
+from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, build_source, check_summary, mend_summary
 from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
 from tenfold.summarize.ladder import LadderStep, SummaryResult, SummarySettings, add_costs, is_worth_trying, list_steps
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.summarize.transcript import render_transcript, split_messages
 from tenfold.summarize.without_model import write_extractive, write_mechanical
+from tenfold.text.excerpts import Count, Keep, trim_lines
 from tenfold.text.redaction import redact
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
@@ -193,7 +185,7 @@ def _fit_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
     if not joined or count([joined])[0] <= budget:
         return joined
     share = budget // len(task.earlier_texts) - 1
-    return "\n".join(text for each in task.earlier_texts if (text := trim_middle(each, share, count)))
+    return "\n".join(text for each in task.earlier_texts if (text := trim_lines(each, share, count, Keep.ENDS)))
 
 
 def _try_step(
@@ -242,7 +234,7 @@ def _mend_by_code(text: str, failures: tuple[CheckFailure, ...], context: _Writi
             mended, expected.headings, context.task.facts, allotment=expected.allotment, count=count
         )
     elif count([mended])[0] > expected.allotment:
-        mended = trim_end(mended, expected.allotment, count)
+        mended = trim_lines(mended, expected.allotment, count)
     return mended if mended and not check_summary(mended, finish="stop", expected=expected, count=count) else ""
 
 
@@ -337,7 +329,7 @@ def _render_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
     texts += [("summary", part.strip()) for part in task.parts]
     tagged = [(tag, text) for tag, text in texts if text]
     share = budget // max(len(tagged), 1)
-    return "\n\n".join(f"<{tag}>\n{trim_middle(text, share, count)}\n</{tag}>" for tag, text in tagged)
+    return "\n\n".join(f"<{tag}>\n{trim_lines(text, share, count, Keep.ENDS)}\n</{tag}>" for tag, text in tagged)
 
 
 def _build_repair(

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tenfold.facts.section import Count
 from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Fact
 from tenfold.record.message import Message
 from tenfold.summarize.ladder import SummaryResult, SummarySettings
 from tenfold.summarize.write import SummaryTask, write_summary
+from tenfold.text.excerpts import Count
 from tenfold.view.fold import View
 
 WritingGenerator = Generator[tuple[Ask, ...], tuple[Answer, ...], SummaryResult]
