@@ -158,5 +158,5 @@ def _without_words(line: str, words: set[str]) -> str | None:
         return line
     for sentence in split_sentences(line):
         if words & set(find_claims(sentence)):
-            line = re.sub(rf"{re.escape(sentence)}[\"')\]]*\s*", "", line, count=1)
+            line = re.sub(rf"(?:^\s*)?{re.escape(sentence)}[\"')\]]*\s*", "", line, count=1)
     return line.rstrip() if any(c.isalnum() for c in line) else None
