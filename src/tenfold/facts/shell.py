@@ -118,10 +118,13 @@ _READ_ONLY_PROGRAMS = frozenset(
 )
 
 
+FileVerb = Literal["read", "write", "modify", "delete", "rename", "revert"]
+
+
 class FileEffect(Struct, frozen=True):
     """One thing a call does to one file. `target` is the new path of a rename; `is_certain` says that it surely ran."""
 
-    verb: Literal["read", "write", "modify", "delete", "rename", "revert", "shell", "todo", "view", "other"]
+    verb: FileVerb
     path: str
     target: str = ""
     is_certain: bool = True

@@ -162,7 +162,7 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
         return ToolOutcome(ok=False, note="no result")
     code = find_exit_code(text) if action.verb in {"shell", "other"} else None
     is_shell = action.verb == "shell"
-    is_message = action.verb not in {"read", "view"} or "\n" not in text.strip()  # a file may start like an error
+    is_message = action.verb != "read" or "\n" not in text.strip()  # a file may start like an error
     has_error_start = is_message and bool(_FAILURE_START.match(text)) and not (is_shell and code == 0)
     has_error_start = has_error_start or (action.verb in _CHANGE_VERBS and bool(_CHANGE_FAILURE.match(text)))
     failed = is_error or code not in {None, 0} or (has_error_start and len(text) < 4_000)

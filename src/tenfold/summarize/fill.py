@@ -369,5 +369,4 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
         settings=request.settings,
         count=request.count,
         focus=request.focus,
-        block=request.block,
     )

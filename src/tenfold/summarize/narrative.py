@@ -148,7 +148,6 @@ _VERBS: dict[Verb, str] = {
     "rename": "renamed",
     "shell": "ran",
     "todo": "updated plan with",
-    "view": "read",
     "other": "called",
 }
 

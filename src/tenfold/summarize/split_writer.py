@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.block import Fact, FactKind, Rung
+from tenfold.facts.merge import WRITTEN_KINDS
+from tenfold.record.block import Fact, Rung
 from tenfold.record.message import Message
 from tenfold.summarize.ladder import SummaryResult, add_costs
 from tenfold.summarize.write import SummaryTask, clean_text, write_summary
@@ -27,7 +28,6 @@ HISTORY_SHARE = 8, 13
 """The history's share of the budget if an exchange is split (8 of 13): 0.8 to 0.5 of the reserve."""
 FOOTER_SHARE = 4
 """The lists of files take at most a quarter of the budget."""
-_CHANGED_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 _FOOTERS = tuple(
     (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n.*?\n</{tag}>", re.DOTALL))
     for tag in ("read-files", "modified-files")
@@ -45,7 +45,7 @@ class FileLists(Struct, frozen=True):
 def list_files(facts: Sequence[Fact], *, until: int | None = None) -> FileLists:
     """Returns the files that these facts name. Facts from after position `until` are left out."""
     known = [f for f in facts if f.live and (until is None or f.position <= until)]
-    modified = {path for f in known if f.kind in _CHANGED_KINDS for path in _get_paths(f)}
+    modified = {path for f in known if f.kind in WRITTEN_KINDS for path in _get_paths(f)}
     read = {path for f in known if f.kind == "file_read" for path in _get_paths(f)}
     return FileLists(tuple(sorted(read - modified)), tuple(sorted(modified)))
 

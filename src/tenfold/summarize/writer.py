@@ -43,7 +43,6 @@ class WritingJob(Struct, frozen=True):
     settings: SummarySettings
     count: Count
     focus: str = ""
-    block: str = ""
     supplied_text: str = ""
 
     @property
