@@ -23,9 +23,10 @@ from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
 from tenfold.store.in_memory import MemoryStore
-from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, fit_messages, write_fallback
+from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, write_fallback
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
+from tenfold.summarize.transcript import fit_messages
 from tenfold.view.rules import check_messages
 from tenfold.wire import extract_summary_text
 from tests.engine.making import (

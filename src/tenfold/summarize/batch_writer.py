@@ -7,19 +7,20 @@ the sources stay in the log. The resulting text is the clip-archive: the earlies
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.parse import get_text_before_facts
-from tenfold.record.ask import Answer, Ask, SummaryAsk
+from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import OWN_BLOCK, Batch, KeptOriginal, ModelCost, Rung, Slot
 from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.summarize.asking import clean_text
 from tenfold.summarize.batches import escape_archive_marks, fit_archive, list_top_batches, parse_archive, render_archive
-from tenfold.summarize.ladder import SummaryResult, add_costs
-from tenfold.summarize.write import SummaryTask, clean_text, write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.summarize.ladder import RUNGS, Asking, SummaryResult, SummaryTask, WritingGenerator, add_costs
+from tenfold.summarize.write import write_summary
+from tenfold.summarize.writer import WritingJob
 from tenfold.view.units import Unit
 from tenfold.wire.marks import extract_summary_text
 
@@ -29,7 +30,6 @@ MIN_BATCH_TOKENS = 150
 """Tokens of the smallest useful batch. If the shown batches cannot have as many each, fewer are shown."""
 MIN_CHUNK_MESSAGES, MIN_CHUNK_TOKENS = 2, 1_000
 """Smallest chunk after time-outs, in messages and in tokens."""
-_RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
 
 SlotBatch = tuple[Slot, Batch]
 Items = tuple[tuple[int, Message], ...]
@@ -106,9 +106,7 @@ class _ArchiveBuilder:
         self.new_batches.append(batch)
         return Slot(OWN_BLOCK, len(self.new_batches) - 1), batch
 
-    def write_parts(
-        self, parts: Sequence[list[UnitMessages] | EarlierSummary]
-    ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+    def write_parts(self, parts: Sequence[list[UnitMessages] | EarlierSummary]) -> Asking[None]:
         """Writes a batch for each chunk, oldest first, and takes over each earlier summary as it is."""
         end = self.job.piece.last
         if self.job.supplied_text:
@@ -121,9 +119,7 @@ class _ArchiveBuilder:
             elif not self.failure:
                 yield from self._write_chunks(part, part[-1].last if number < len(parts) else end)
 
-    def _write_chunks(
-        self, units: list[UnitMessages], until: int
-    ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+    def _write_chunks(self, units: list[UnitMessages], until: int) -> Asking[None]:
         """Writes chunk after chunk, the last one up to `until`. After a time-out the chunks get smaller."""
         size, budget, retries = self.writer.chunk_size, self.writer.max_chunk_tokens, self.writer.max_retries
         remaining = units
@@ -142,7 +138,7 @@ class _ArchiveBuilder:
                 return
             last = chunks[0][-1].last
             remaining = remaining[len(chunks[0]) :]
-            self.rung = max(self.rung, written.rung, key=_RUNGS.index)
+            self.rung = max(self.rung, written.rung, key=RUNGS.index)
             self._put_batch(items, last if remaining else until, written.text)
 
     def _get_input_limit(self) -> int:
@@ -201,7 +197,7 @@ class _ArchiveBuilder:
 
     # -- merging -------------------------------------------------------------------------------------------------------
 
-    def merge_levels(self) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+    def merge_levels(self) -> Asking[None]:
         """Puts parents over full levels of the middle, the lowest level first, until none is full."""
         while (level := find_full_level([b for _, b in self.batches], self.writer)) is not None:
             first, last = level
@@ -217,7 +213,7 @@ class _ArchiveBuilder:
             if written.failure:
                 self.notes.append(f"{last - first} batches are merged another time: {written.failure}")
                 return
-            self.rung = max(self.rung, written.rung, key=_RUNGS.index)
+            self.rung = max(self.rung, written.rung, key=RUNGS.index)
             self.batches[first:last] = [
                 self.add_batch(build_parent(sources, escape_archive_marks(written.text), self.cycle))
             ]
@@ -343,9 +339,7 @@ def split_chunks(
     return out
 
 
-def _watch_timeouts(
-    writing: WritingGenerator,
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[SummaryResult, bool]]:
+def _watch_timeouts(writing: WritingGenerator) -> Asking[tuple[SummaryResult, bool]]:
     """Runs a writing and tells whether one of its Asks timed out.
 
     A late call is not repeated as it is: smaller chunks are tried instead.

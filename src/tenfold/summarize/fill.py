@@ -6,7 +6,7 @@ bounds for every text written here; tokens that a narrative leaves over go to th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -20,13 +20,12 @@ from tenfold.plan.draft import SUMMARY_OVERHEAD, Draft, DraftPiece, Goal, Recall
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.stages.condense import BATCHES, SUMMARY
 from tenfold.plan.stages.elide import render_expand_hint
-from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
-from tenfold.summarize.ladder import SummaryResult, SummarySettings, add_costs
+from tenfold.summarize.asking import clean_text
+from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings, add_costs
 from tenfold.summarize.visible_text import NEW_BLOCK_ID, build_section, get_narrative, get_visible_text, is_fact_in
-from tenfold.summarize.write import clean_text
 from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob
 from tenfold.text.excerpts import Count, collapse_spaces, trim_lines
 from tenfold.view.fold import View
@@ -76,7 +75,7 @@ class FillRequest(Struct, frozen=True):
     supplied_details: str = ""
 
 
-def fill_plan(plan: Plan, request: FillRequest) -> Generator[tuple[Ask, ...], tuple[Answer, ...], FilledPlan]:
+def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     """Writes every summary of the Plan, and the facts section into the newest one."""
     facts = request.facts
     replaced_ends = (p.last for p in plan.draft.pieces if p.is_changed or p.units[0].block_part is not None)
@@ -214,7 +213,7 @@ def _build_supplied_section(plan: Plan, facts: Sequence[Fact], text: str) -> Fac
 
 def _write_summary(
     plan: Plan, piece: DraftPiece, replacement: Replacement, section: FactsSection | None, request: FillRequest
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Replacement, SummaryResult]]:
+) -> Asking[tuple[Replacement, SummaryResult]]:
     draft, frame = plan.draft, plan.goal.summary_overhead
     facts = section.text if section else ""
     budget = piece.summary_budget - frame - (section.tokens if section else 0)

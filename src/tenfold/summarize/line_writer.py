@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from tenfold.plan.stages.step_lines import STEP_LINE_PREFIX, LabelledLine, build_step_line, build_user_line, fit_lines
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, get_text
-from tenfold.summarize.ladder import SummaryResult
+from tenfold.summarize.asking import clean_text
+from tenfold.summarize.ladder import SummaryResult, WritingGenerator
 from tenfold.summarize.without_model import write_mechanical
-from tenfold.summarize.write import clean_text, write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.summarize.write import write_summary
+from tenfold.summarize.writer import WritingJob
 from tenfold.text.excerpts import Count, Keep, trim_lines
 
 

@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.summarize.ladder import WritingGenerator
 from tenfold.summarize.write import write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.summarize.writer import WritingJob
 from tenfold.text.excerpts import Keep, excerpt
 
 P = TypeVar("P", bound=Part)

@@ -13,11 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.merge import WRITTEN_KINDS
-from tenfold.record.block import Fact, Rung
+from tenfold.record.block import Fact
 from tenfold.record.message import Message
-from tenfold.summarize.ladder import SummaryResult, add_costs
-from tenfold.summarize.write import SummaryTask, clean_text, write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob, run_together
+from tenfold.summarize.asking import clean_text
+from tenfold.summarize.ladder import RUNGS, SummaryResult, SummaryTask, WritingGenerator, add_costs
+from tenfold.summarize.write import write_summary
+from tenfold.summarize.writer import WritingJob, run_together
 from tenfold.text.excerpts import Count
 
 NO_HISTORY = "No prior history."
@@ -32,7 +33,6 @@ _FOOTERS = tuple(
     (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n.*?\n</{tag}>", re.DOTALL))
     for tag in ("read-files", "modified-files")
 )
-_RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
 
 
 class FileLists(Struct, frozen=True):
@@ -125,7 +125,7 @@ def _write_split(job: WritingJob, turn: int) -> WritingGenerator:
     notes = (*history.notes, *prefix.notes)
     if history.failure or prefix.failure:
         return SummaryResult("", "none", notes, spent, "; ".join(t for t in (history.failure, prefix.failure) if t))
-    rung = max(history.rung, prefix.rung, key=_RUNGS.index)
+    rung = max(history.rung, prefix.rung, key=RUNGS.index)
     return SummaryResult(f"{history.text}{TURN_CONTEXT}{prefix.text}", rung, notes, spent)
 
 

@@ -7,7 +7,6 @@ code renders their section and puts it under the writer's text.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Protocol
 
 from msgspec import Struct
@@ -16,12 +15,10 @@ from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Fact
 from tenfold.record.message import Message
-from tenfold.summarize.ladder import SummaryResult, SummarySettings
-from tenfold.summarize.write import SummaryTask, write_summary
+from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings, SummaryTask, WritingGenerator
+from tenfold.summarize.write import write_summary
 from tenfold.text.excerpts import Count
 from tenfold.view.fold import View
-
-WritingGenerator = Generator[tuple[Ask, ...], tuple[Answer, ...], SummaryResult]
 
 
 class WritingJob(Struct, frozen=True):
@@ -76,9 +73,7 @@ class SingleTextWriter(Struct, frozen=True):
         return (yield from write_summary(job.task, job.settings, job.count))
 
 
-def run_together(
-    *efforts: WritingGenerator,
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[SummaryResult, ...]]:
+def run_together(*efforts: WritingGenerator) -> Asking[tuple[SummaryResult, ...]]:
     """Runs independent writings side by side. Their Asks go out as one tuple, so that drivers work on them at once."""
     done: dict[int, SummaryResult] = {}
     waiting: dict[int, tuple[Ask, ...]] = {}
