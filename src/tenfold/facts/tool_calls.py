@@ -52,23 +52,11 @@ VERBS: dict[str, Verb] = {
     **dict.fromkeys(_SHELL_NAMES.split(), "shell"),
     **dict.fromkeys(_TODO_NAMES.split(), "todo"),
 }
-_PATH_KEYS = (
-    "path",
-    "file_path",
-    "filePath",
-    "filepath",
-    "filename",
-    "file",
-    "target_file",
-    "absolute_path",
-    "notebook_path",
-    "file_name",
-    "relative_path",
-    "source",
-    "source_path",
-    "old_path",
-    "from",
+_PATH_KEY_NAMES = (
+    "path file_path filePath filepath filename file target_file absolute_path notebook_path file_name"
+    " relative_path source source_path old_path from"
 )
+_PATH_KEYS = tuple(_PATH_KEY_NAMES.split())
 _TARGET_KEYS = ("destination", "dest", "new_path", "destination_path", "target", "to", "new_name")
 _COMMAND_KEYS = ("command", "cmd", "code", "script", "commands")
 _EDITOR_COMMANDS: dict[str, Verb] = {

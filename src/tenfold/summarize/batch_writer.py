@@ -14,15 +14,14 @@ from msgspec.structs import replace
 
 from tenfold.facts.parse import get_text_before_facts
 from tenfold.record.ask import Answer, SummaryAsk
-from tenfold.record.block import OWN_BLOCK, Batch, KeptOriginal, ModelCost, Rung, Slot
+from tenfold.record.block import OWN_BLOCK, Batch, ModelCost, Rung, Slot
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.summarize.asking import clean_text
 from tenfold.summarize.batches import escape_archive_marks, fit_archive, list_top_batches, parse_archive, render_archive
 from tenfold.summarize.ladder import RUNGS, Asking, SummaryResult, SummaryTask, WritingGenerator, add_costs
 from tenfold.summarize.write import write_summary
-from tenfold.summarize.writer import WritingJob
+from tenfold.summarize.writer import WritingJob, read_unit
 from tenfold.view.units import Unit
-from tenfold.wire.marks import extract_summary_text
 
 MAX_LEVEL_BATCHES = 2
 """Batches that a level of the middle may hold. With those shown, this is the published `clip_first + clip_last + 2`."""
@@ -288,17 +287,15 @@ def split_parts(job: WritingJob) -> list[list[UnitMessages] | EarlierSummary]:
     Messages that stood verbatim beside an archive, and no longer do, are summarized with the messages after them.
     """
     out: list[list[UnitMessages] | EarlierSummary] = []
-    kept_positions = {show.position for show in job.piece.shown_items if isinstance(show, KeptOriginal)}
     items: list[tuple[int, Message]] = []
     for unit in job.piece.units:
         texts: list[str] = []
-        for shown in unit.visible_messages:
-            text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
-            if text is not None:
-                texts.append(get_text_before_facts(text))
-            elif not (shown.is_original and shown.position in kept_positions):
-                at = shown.position if shown.is_original else unit.first
-                items.append((at if shown.original_position is None else shown.original_position, shown.message))
+        for source in read_unit(job.piece, unit):
+            if source.summary is not None:
+                texts.append(get_text_before_facts(source.summary))
+            elif not source.is_kept:
+                is_from_block = source.position > unit.last  # it stands for the whole unit
+                items.append((unit.first if is_from_block else source.position, source.message))
         has_archive = bool(_list_archive(job, unit))
         if items and not has_archive:
             size = sum(job.count([_get_content(message) for _, message in items]))

@@ -18,7 +18,7 @@ from tenfold.record.message import Message
 from tenfold.summarize.asking import clean_text
 from tenfold.summarize.ladder import RUNGS, SummaryResult, SummaryTask, WritingGenerator, add_costs
 from tenfold.summarize.write import write_summary
-from tenfold.summarize.writer import WritingJob, run_together
+from tenfold.summarize.writer import WritingJob, read_unit, run_together
 from tenfold.text.excerpts import Count
 
 NO_HISTORY = "No prior history."
@@ -143,11 +143,8 @@ def _write_history(job: WritingJob) -> WritingGenerator:
 
 def _list_beginning(job: WritingJob, turn: int) -> tuple[tuple[int, Message], ...]:
     """Returns the exchange's messages before the cut, including the user's own, although that stays in view."""
-    shown = (s for unit in job.piece.units if unit.first >= turn for s in unit.visible_messages)
-    reads = dict(job.piece.shortened_messages)
-    return tuple(
-        (s.position if s.original_position is None else s.original_position, reads.get(s.key, s.message)) for s in shown
-    )
+    sources = (source for unit in job.piece.units if unit.first >= turn for source in read_unit(job.piece, unit))
+    return tuple((source.position, source.message) for source in sources)
 
 
 def _label_failure(written: SummaryResult, what: str) -> SummaryResult:

@@ -7,18 +7,21 @@ code renders their section and puts it under the writer's text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from msgspec import Struct
 
 from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import Fact
-from tenfold.record.message import Message
+from tenfold.record.block import Fact, KeptOriginal
+from tenfold.record.message import Message, get_text
 from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings, SummaryTask, WritingGenerator
 from tenfold.summarize.write import write_summary
 from tenfold.text.excerpts import Count
 from tenfold.view.fold import View
+from tenfold.view.units import Unit
+from tenfold.wire.marks import extract_summary_text
 
 
 class WritingJob(Struct, frozen=True):
@@ -55,6 +58,30 @@ class WritingJob(Struct, frozen=True):
             purpose="merge" if merging else "update" if self.previous else "first",
             focus=self.focus,
         )
+
+
+class SourceMessage(Struct, frozen=True):
+    """A message in view as a writer reads it: at the position it stands for, or at that of the Block that shows it.
+
+    `summary` is the text of an earlier summary, None for any other message. `is_kept` says that the message stays in
+    view.
+    """
+
+    position: int
+    message: Message
+    summary: str | None
+    is_kept: bool
+
+
+def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
+    """Yields the messages of one of the piece's units, in the shorter form that an earlier stage gave to them."""
+    kept_positions = {show.position for show in piece.shown_items if isinstance(show, KeptOriginal)}
+    shortened = dict(piece.shortened_messages)
+    for shown in unit.visible_messages:
+        text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
+        position = shown.position if shown.original_position is None else shown.original_position
+        is_kept = shown.is_original and shown.position in kept_positions
+        yield SourceMessage(position, shortened.get(shown.key, shown.message), text, is_kept)
 
 
 class Writer(Protocol):
