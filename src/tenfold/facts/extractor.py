@@ -89,10 +89,8 @@ class _FactReader:
         self._identifiers.read_prose(position, text, "user")
         self._names.read(position, text, PROSE_OWNER)
         if len(text) > 300:
-            for line in find_error_lines(text, strict=True):
-                self._facts.append(
-                    Fact(kind="error", text=line, key=normalize_key(line), position=position, note="user")
-                )
+            lines = find_error_lines(text, strict=True)
+            self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
 
     def _read_answer(self, position: int, message: Message) -> None:
         self._has_answer = True
@@ -161,16 +159,8 @@ class _FactReader:
         if kind == "file_deleted":
             self._existing_paths.discard(key)
         is_revert = effect.verb == "revert"
-        self._facts.append(
-            Fact(
-                kind=kind,
-                text=text,
-                key=key,
-                position=position,
-                live=not is_revert,
-                note=REVERTED_NOTE if is_revert else "",
-            )
-        )
+        note = REVERTED_NOTE if is_revert else ""
+        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note))
 
 
 def _list_strings(value: object, label: str = "") -> Iterator[str]:
