@@ -344,6 +344,18 @@ def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> No
     assert "invented.py" not in get_newest_summary(made)
 
 
+@pytest.mark.spec("threshold.19")
+@pytest.mark.parametrize("second", [ScriptedReply(error="503 the provider is down"), ScriptedReply("")])
+def test_where_the_second_answer_is_of_no_use_the_first_is_mended(second: ScriptedReply) -> None:
+    bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
+    made, model = make_scripted_session([*make_work(12), make_user_message(REQUEST)], bad, second)
+    outcome = made.compact(window=8_000)
+    assert [ask.purpose for ask in model.asks] == ["first", "repair"]
+    assert outcome.rung != "mechanical"
+    assert "The work went well." in get_newest_summary(made)
+    assert "invented.py" not in get_newest_summary(made)
+
+
 # -- without a model ---------------------------------------------------------------------------------------------------
 
 

@@ -100,6 +100,20 @@ def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
     assert mend_summary("a", [CheckFailure(kind="refusal", detail="x")]) == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("- It read src/x.py. Then it ran.", "Then it ran."),
+        ('He said "look at src/x.py." Then it ran.', "Then it ran."),
+        ('  He said "go." It read src/x.py. Then it ran.', '  He said "go." Then it ran.'),
+        ("It ran. It read src/x.py.", "It ran."),
+    ],
+)
+def test_a_sentence_goes_with_its_quotes_and_leaves_the_others_as_they_are(line: str, left: str) -> None:
+    failures = [CheckFailure(kind="unknown", detail="src/x.py", line=1)]
+    assert mend_summary(f"Before.\n{line}", failures) == f"Before.\n{left}"
+
+
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:
     assert trim_lines("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
 

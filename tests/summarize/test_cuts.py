@@ -42,6 +42,20 @@ def test_a_name_that_takes_most_of_the_room_is_cut() -> None:
     assert excerpt("see " + path, 60, Keep.HEAD) == "see " + path[:56]
 
 
+@given(st.text("ab c\n", max_size=400), st.sampled_from(list(Keep)))
+def test_a_text_within_the_limit_stays_as_it_is(text: str, keep: Keep) -> None:
+    assert excerpt(text, 400, keep) == text
+
+
+@given(st.text("ab c\n", min_size=100, max_size=400), st.integers(40, 90))
+def test_what_is_searched_has_both_ends_and_no_more_than_the_limit(text: str, limit: int) -> None:
+    for keep in (Keep.EDGES, Keep.EDGE_WORDS):
+        found = excerpt(text, limit, keep)
+        assert len(found) <= limit + 1
+        assert text.startswith(found[:4])
+        assert text.endswith(found[-3:])
+
+
 @pytest.mark.parametrize(
     ("word", "left"),
     [
