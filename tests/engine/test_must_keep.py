@@ -6,7 +6,7 @@ import pytest
 
 from tenfold.engine.drive import Answerer
 from tenfold.facts.extractor import extract_facts
-from tenfold.facts.section import is_must_keep
+from tenfold.facts.section import TITLE, is_must_keep
 from tenfold.plan.pipeline import Stage
 from tenfold.plan.stages import (
     ClearStage,
@@ -20,7 +20,8 @@ from tenfold.record.block import Block, Fact
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session
-from tenfold.summarize.visible_text import collapse_spaces, has_words, is_facts_section
+from tenfold.text.excerpts import collapse_spaces, has_words
+from tenfold.wire.marks import extract_summary_text
 from tests.engine.making import (
     FILLER,
     Telling,
@@ -140,7 +141,9 @@ def test_there_is_one_facts_section_and_it_is_up_to_date() -> None:
     session = open_session(make_eventful_work(0), build_policy(stages=(ClearStage(),)))
     for number in range(3):
         assert session.compact(to=sum(session.get_message_sizes().values()) * 6 // 10).status == "compacted"
-        sections = [m for m in session.view.get_messages() if is_facts_section(m)]
+        sections = [
+            m for m in session.view.get_messages() if (extract_summary_text(get_text(m)) or "").startswith(TITLE)
+        ]
         assert len(sections) == 1
         assert f'block="{get_newest_block(session).id}"' in get_text(sections[0])
         passing = [

@@ -28,7 +28,7 @@ from tenfold.record.message import Message, Part, Text, ToolCall, ToolResult, ge
 from tenfold.session import Session
 from tenfold.summarize.batches import list_top_batches
 from tenfold.summarize.ladder import SummarySettings
-from tenfold.summarize.visible_text import collapse_spaces, has_words
+from tenfold.text.excerpts import collapse_spaces, has_words
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages

@@ -175,9 +175,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("blocks.C12",),
         "level 1",
-        "tenfold.plan.stages.step_lines.cut_lines",
-        "a stage `CutOutputsStage`; the marker states the lines dropped",
-        'it("\\n".join(map(str, range(1, 101))), 10).split("\\n")[6:] == ["96", "97", "98", "99", "100"]',
+        "tenfold.text.excerpts.excerpt",
+        "a stage `CutOutputsStage`, by `Keep.LINE_ENDS`; the marker states the lines dropped",
+        'it("\\n".join(map(str, range(1, 101))), 10, __import__("tenfold.text.excerpts", fromlist=["x"]).Keep'
+        '.LINE_ENDS).split("\\n")[6:] == ["96", "97", "98", "99", "100"]',
     ),
     Row(
         ("blocks.C13", "blocks.Y6"),

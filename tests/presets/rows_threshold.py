@@ -6,7 +6,6 @@ from tests.presets.row import Row
 
 _D = "tenfold.designs.threshold."
 _W = "tenfold.plan.stages.whole_conversation."
-_S = "tenfold.summarize.briefing."
 _MESSAGE = "__import__('tenfold.record.message', fromlist=['x'])"
 
 ROWS: tuple[Row, ...] = (
@@ -136,7 +135,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.12", "threshold.W1"),
         "truncate for the summarizer",
-        _S + "fit_messages",
+        "tenfold.summarize.transcript.fit_messages",
         "what is sent fits four fifths of the summary model's window: outputs get shorter, then the oldest "
         "messages go, "
         "down to 2; what goes is listed in `Outcome.notes` and still yields facts",
@@ -166,7 +165,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.14",),
         "transcript lines",
-        _S + "fit_messages",
+        "tenfold.summarize.transcript.fit_messages",
         "`role: text`, `role: [called tool: NAME]` with an excerpt of the arguments, `role: [tool NAME returned a "
         "result]` with an excerpt of the result. Roles are a closed set here: `unknown` is a tool without a name",
         f"it([(0, {_MESSAGE}.Message('user', ({_MESSAGE}.Text('hello'),), 'human'))], budget=99, "
@@ -182,7 +181,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.15", "threshold.W7"),
         "mechanical fallback",
-        _S + "write_fallback",
+        "tenfold.summarize.briefing.write_fallback",
         "the earlier summary, `---`, then the first 200 characters of each text; bounded in all",
         "it('', [], budget=10, count=lambda texts: [0] * len(texts)) == ''",
     ),

@@ -15,11 +15,12 @@ from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_in_m
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import Goal, start_draft
 from tenfold.plan.stages.levels import DropBetweenStage
-from tenfold.plan.stages.step_lines import build_step_line, build_user_line, cut_lines, describe_answer
+from tenfold.plan.stages.step_lines import build_step_line, build_user_line, describe_answer
 from tenfold.record.block import Block
 from tenfold.record.message import Message, Text, ToolCall, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.view.rules import check_messages
 from tenfold.wire.marks import extract_summary_text
 from tests.engine.making import build_view, make_measures
@@ -83,14 +84,12 @@ def test_the_budget_is_the_window_less_the_system_prompt() -> None:
 @pytest.mark.spec("blocks.C12")
 def test_level_one_keeps_the_first_and_the_last_lines() -> None:
     hundred = "\n".join(str(n) for n in range(1, 101))
-    cut = cut_lines(hundred, 10)
-    assert cut is not None
+    cut = excerpt(hundred, 10, Keep.LINE_ENDS)
     rows = cut.split("\n")
     assert (rows[:5], rows[6:]) == (["1", "2", "3", "4", "5"], ["96", "97", "98", "99", "100"])
     assert "90" in rows[5]
-    assert cut_lines(hundred, 100) is None
-    odd = cut_lines(hundred, 5)
-    assert odd is not None
+    assert excerpt(hundred, 100, Keep.LINE_ENDS) == hundred
+    odd = excerpt(hundred, 5, Keep.LINE_ENDS)
     assert odd.split("\n")[:2] == ["1", "2"]
     assert odd.split("\n")[3:] == ["98", "99", "100"]
 

@@ -23,9 +23,10 @@ from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
 from tenfold.store.sqlite import SqliteStore
-from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, fit_messages, write_fallback
+from tenfold.summarize.briefing import DIVIDER, FALLBACK_CHARACTERS, write_fallback
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.prompt_files import with_prompts
+from tenfold.summarize.transcript import fit_messages
 from tenfold.view.rules import check_messages
 from tenfold.wire import extract_summary_text
 from tests.engine.making import (
@@ -339,6 +340,18 @@ def test_an_invented_path_is_asked_about_once_and_then_taken_out_by_code() -> No
     assert [ask.purpose for ask in model.asks] == ["first", "repair"]
     assert "invented.py" in model.asks[1].prompt
     assert outcome.status == "compacted"
+    assert "The work went well." in get_newest_summary(made)
+    assert "invented.py" not in get_newest_summary(made)
+
+
+@pytest.mark.spec("threshold.19")
+@pytest.mark.parametrize("second", [ScriptedReply(error="503 the provider is down"), ScriptedReply("")])
+def test_where_the_second_answer_is_of_no_use_the_first_is_mended(second: ScriptedReply) -> None:
+    bad = make_brief("The work went well.\nIt also rewrote src/ghost/invented.py from scratch.")
+    made, model = make_scripted_session([*make_work(12), make_user_message(REQUEST)], bad, second)
+    outcome = made.compact(window=8_000)
+    assert [ask.purpose for ask in model.asks] == ["first", "repair"]
+    assert outcome.rung != "mechanical"
     assert "The work went well." in get_newest_summary(made)
     assert "invented.py" not in get_newest_summary(made)
 

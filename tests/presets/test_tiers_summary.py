@@ -25,9 +25,10 @@ from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Image, Message, Text, Thinking, ToolResult, get_text
 from tenfold.session import Session
-from tenfold.summarize.short_input import ShortInputWriter, cut_text
+from tenfold.summarize.short_input import ShortInputWriter
 from tenfold.summarize.structure import STRUCTURES
 from tenfold.summarize.write import SummarySettings
+from tenfold.text.excerpts import Keep, excerpt
 from tests.engine.making import (
     FILLER,
     Telling,
@@ -155,7 +156,7 @@ def test_reasoning_outputs_and_arguments_are_cut_and_labelled() -> None:
 @pytest.mark.parametrize("text", ["\u00e9" * 900, "\U0001f600" * 400, "a\u4e00" * 500, "\ud83d" * 600])
 def test_cutting_falls_between_characters(text: str) -> None:
     """An original cut UTF-8 by bytes and panicked."""
-    found = cut_text(text, 500)
+    found = excerpt(text, 500, Keep.BYTE_ENDS)
     head, _, rest = found.partition("\n[... ")
     assert len(head.encode(errors="replace")) <= 333
     plain = text.encode(errors="replace").decode()

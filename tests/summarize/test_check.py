@@ -12,8 +12,8 @@ from tenfold.summarize.check import (
     check_summary,
     find_claims,
     mend_summary,
-    trim_end,
 )
+from tenfold.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 
 SOURCE = build_source(
@@ -100,8 +100,22 @@ def test_mending_removes_the_offending_line_and_the_torn_end() -> None:
     assert mend_summary("a", [CheckFailure(kind="refusal", detail="x")]) == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("- It read src/x.py. Then it ran.", "Then it ran."),
+        ('He said "look at src/x.py." Then it ran.', "Then it ran."),
+        ('  He said "go." It read src/x.py. Then it ran.', '  He said "go." Then it ran.'),
+        ("It ran. It read src/x.py.", "It ran."),
+    ],
+)
+def test_a_sentence_goes_with_its_quotes_and_leaves_the_others_as_they_are(line: str, left: str) -> None:
+    failures = [CheckFailure(kind="unknown", detail="src/x.py", line=1)]
+    assert mend_summary(f"Before.\n{line}", failures) == f"Before.\n{left}"
+
+
 def test_shortening_keeps_whole_lines_and_no_bare_heading() -> None:
-    assert trim_end("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
+    assert trim_lines("# A\none\n# B\n" + "x" * 400, 10, estimate_tokens) == "# A\none"
 
 
 def test_a_suffix_counts_but_a_part_of_a_name_does_not() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.names import find_names
-from tenfold.text.excerpts import clip, clip_end, clip_middle, drop_cut_name, take_head, take_tail
+from tenfold.text.excerpts import Keep, drop_cut_name, excerpt
 
 _NAMES = st.from_regex(r"[a-z]{1,8}(?:[_/.-][a-z0-9]{1,8}){0,3}", fullmatch=True)
 _TEXTS = st.lists(_NAMES, min_size=1, max_size=40).map(" ".join)
@@ -19,7 +19,7 @@ _TEXTS = st.lists(_NAMES, min_size=1, max_size=40).map(" ".join)
 @given(_TEXTS, st.integers(60, 200))
 def test_heads_and_tails_are_of_whole_names(text: str, limit: int) -> None:
     names = set(text.split())
-    head, tail = take_head(text, limit), take_tail(text, limit)
+    head, tail = excerpt(text, limit, Keep.HEAD), excerpt(text, limit, Keep.TAIL)
     assert text.startswith(head)
     assert text.endswith(tail)
     assert max(len(head), len(tail)) <= limit
@@ -30,16 +30,30 @@ def test_heads_and_tails_are_of_whole_names(text: str, limit: int) -> None:
 @given(_TEXTS, st.integers(150, 300))
 def test_what_is_left_out_of_the_middle_leaves_whole_names(text: str, limit: int) -> None:
     names = set(text.split())
-    for found in (clip(text, limit), clip_middle(text, limit), clip_end(text, limit)):
+    for found in (excerpt(text, limit), excerpt(text, limit, Keep.JOINED_ENDS), excerpt(text, limit, Keep.START)):
         told = re.sub(r"\[\.\.\. \d+ characters \.\.\.\]|\.\.\.", " ", found)
         assert set(told.split()) <= names
 
 
 def test_a_name_that_takes_most_of_the_room_is_cut() -> None:
     path = "/srv/" + "deep/" * 40 + "end.py"
-    assert take_head(path, 60) == path[:60]
-    assert take_tail(path, 60) == path[-60:]
-    assert take_head("see " + path, 60) == "see " + path[:56]
+    assert excerpt(path, 60, Keep.HEAD) == path[:60]
+    assert excerpt(path, 60, Keep.TAIL) == path[-60:]
+    assert excerpt("see " + path, 60, Keep.HEAD) == "see " + path[:56]
+
+
+@given(st.text("ab c\n", max_size=400), st.sampled_from(list(Keep)))
+def test_a_text_within_the_limit_stays_as_it_is(text: str, keep: Keep) -> None:
+    assert excerpt(text, 400, keep) == text
+
+
+@given(st.text("ab c\n", min_size=100, max_size=400), st.integers(40, 90))
+def test_what_is_searched_has_both_ends_and_no_more_than_the_limit(text: str, limit: int) -> None:
+    for keep in (Keep.EDGES, Keep.EDGE_WORDS):
+        found = excerpt(text, limit, keep)
+        assert len(found) <= limit + 1
+        assert text.startswith(found[:4])
+        assert text.endswith(found[-3:])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.session import Session
 from tenfold.summarize.fill import MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS
-from tenfold.summarize.visible_text import collapse_spaces, has_words
+from tenfold.text.excerpts import collapse_spaces, has_words
 from tenfold.wire.marks import extract_summary_text
 from tests import sessions
 from tests.engine.making import (

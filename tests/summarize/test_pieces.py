@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tenfold.llm import ScriptedReply
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message
-from tenfold.summarize.check import trim_middle
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.summarize.transcript import split_messages
 from tenfold.summarize.write import SummarySettings, SummaryTask
+from tenfold.text.excerpts import Keep, trim_lines
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
 from tests.summarize.test_write import run
 
@@ -115,15 +115,15 @@ def test_a_step_is_not_torn_where_it_fits() -> None:
 
 def test_a_thinned_text_keeps_both_ends_and_counts_what_is_gone() -> None:
     text = "\n".join(f"line {n}" for n in range(100))
-    once = trim_middle(text, 60, estimate_tokens)
+    once = trim_lines(text, 60, estimate_tokens, Keep.ENDS)
     assert estimate_tokens([once])[0] <= 60
     assert once.startswith("line 0\n")
     assert once.endswith("\nline 99")
     gone = int(re.findall(r"\[\.\.\. (\d+) lines left out \.\.\.\]", once)[0])
     assert gone == 100 - (once.count("\n"))
-    twice = trim_middle(once + "\n" + text, 60, estimate_tokens)
+    twice = trim_lines(once + "\n" + text, 60, estimate_tokens, Keep.ENDS)
     assert re.findall(r"(\d+) lines left out", twice) == [str(200 - twice.count("\n"))]
-    assert trim_middle("word " * 400, 5, estimate_tokens) == ""
+    assert trim_lines("word " * 400, 5, estimate_tokens, Keep.ENDS) == ""
 
 
 def test_without_a_model_the_text_stays_bounded_over_any_number_of_updates() -> None:

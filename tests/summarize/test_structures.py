@@ -12,14 +12,14 @@ from tenfold.llm import ScriptedReply
 from tenfold.record.block import Fact
 from tenfold.summarize.headings import arrange_sections, find_heading_errors, restore_headings
 from tenfold.summarize.ladder import PROMPT_FIELDS
-from tenfold.summarize.prompt_files import load_prompts, with_prompts, with_structure
+from tenfold.summarize.prompt_files import load_prompts, with_prompts
 from tenfold.summarize.structure import HEADING_KINDS, STRUCTURES, render_guide
 from tenfold.summarize.write import SummarySettings, SummaryTask
 from tests.summarize.making import estimate_tokens
 from tests.summarize.test_write import TASK, run
 
 SIX = STRUCTURES["six"]
-MODEL = replace(with_structure("six"), models=("one",))
+MODEL = with_prompts(SummarySettings(structure="six", models=("one",)))
 FACTS = (
     Fact("decision", "We use sqlite.", "k", 3),
     Fact("decision", "We drop redis.", "l", 5),

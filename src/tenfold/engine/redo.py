@@ -190,7 +190,7 @@ def _reject_code_text(written: SummaryResult, policy: Policy) -> SummaryResult:
     """Marks a text as failed if code wrote it although a model was named: that text is in view already."""
     if written.failure or not policy.summary.models or written.rung not in ("extractive", "mechanical"):
         return written
-    return replace(written, failure="no model gave a usable summary: " + "; ".join(written.notes))
+    return written.reject()
 
 
 def _build_replacement(old: _OldSummary, rep: BlockPart, text: str, block: str, policy: Policy) -> Replacement:

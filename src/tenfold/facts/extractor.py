@@ -19,7 +19,7 @@ from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call,
 from tenfold.facts.tool_results import find_error_lines, has_taken_effect, is_refused, judge_result
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.text.excerpts import clip, clip_middle, flatten, normalize_key, take_edges, take_head
+from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
 from tenfold.text.redaction import redact_cached, redact_value
 from tenfold.wire.marks import STEP_PREFIX, strip_harness_text
 
@@ -83,16 +83,14 @@ class _FactReader:
     def _read_user_message(self, position: int, message: Message) -> None:
         text = "\n".join(strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
         self._facts.extend(extract_instructions(position, text, first=not self._has_answer))
-        text = take_edges(text)
+        text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         self._facts.extend(find_decisions(position, text))
         self._facts.extend(parse_text_list(position, text, user=True))
         self._identifiers.read_prose(position, text, "user")
         self._names.read(position, text, PROSE_OWNER)
         if len(text) > 300:
-            for line in find_error_lines(text, strict=True):
-                self._facts.append(
-                    Fact(kind="error", text=line, key=normalize_key(line), position=position, note="user")
-                )
+            lines = find_error_lines(text, strict=True)
+            self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
 
     def _read_answer(self, position: int, message: Message) -> None:
         self._has_answer = True
@@ -100,10 +98,10 @@ class _FactReader:
         for call in calls:
             action = self._pending[call.id] = interpret_call(call, self._open_file)
             arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
-            self._identifiers.read(position, take_head(arguments, 2_000), "model")
+            self._identifiers.read(position, excerpt(arguments, 2_000, Keep.HEAD), "model")
             self._names.read(position, "\n".join(_list_strings(action.arguments)), _find_owner(action))
         text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
-        text = take_edges(text)
+        text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         if text and not text.startswith(STEP_PREFIX):  # else it is a step's line, returned by a host as an answer
             self._facts.extend(find_decisions(position, text))
             self._facts.extend(parse_text_list(position, text, user=False))
@@ -161,16 +159,8 @@ class _FactReader:
         if kind == "file_deleted":
             self._existing_paths.discard(key)
         is_revert = effect.verb == "revert"
-        self._facts.append(
-            Fact(
-                kind=kind,
-                text=text,
-                key=key,
-                position=position,
-                live=not is_revert,
-                note=REVERTED_NOTE if is_revert else "",
-            )
-        )
+        note = REVERTED_NOTE if is_revert else ""
+        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note))
 
 
 def _list_strings(value: object, label: str = "") -> Iterator[str]:
@@ -190,7 +180,7 @@ _CD_PREFIX = re.compile(r"^(?:cd [^\s;&|]+ ?(?:&&|;) ?)+(?=\S)")
 
 def _shorten_command(command: str) -> str:
     """Returns a command on one line, without a leading `cd`; a long one loses its middle."""
-    return clip_middle(_CD_PREFIX.sub("", flatten(redact_cached(command))), MAX_COMMAND_CHARS)
+    return excerpt(_CD_PREFIX.sub("", flatten(redact_cached(command))), MAX_COMMAND_CHARS, Keep.JOINED_ENDS)
 
 
 def _find_owner(action: ToolAction) -> str:
@@ -198,6 +188,6 @@ def _find_owner(action: ToolAction) -> str:
     if action.effects:
         return action.effects[0].target or action.effects[0].path
     if action.verb != "shell":
-        return flatten(clip(action.source, 60))
+        return flatten(excerpt(action.source, 60))
     parts = action.source.removeprefix("$ ").split(" && ")
-    return flatten(clip("$ " + get_program(next((part for part in parts if not is_read_only(part)), parts[0])), 60))
+    return flatten(excerpt("$ " + get_program(next((part for part in parts if not is_read_only(part)), parts[0])), 60))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import drop_cut_name, flatten, normalize_key, split_sentences, take_head, take_last_lines
+from tenfold.text.excerpts import Keep, drop_cut_name, excerpt, flatten, normalize_key, split_sentences
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact, redact_cached
 
@@ -103,11 +103,7 @@ def _find_identifiers(text: str, *, from_tool: bool) -> tuple[tuple[str, str], .
     Secrets are removed first, because a word by itself does not show that it stood behind a label.
     """
     is_thorough = not from_tool or len(text) <= _SHORT_TEXT_CHARS
-    text = redact_cached(
-        text
-        if len(text) <= _MAX_TEXT_CHARS
-        else take_head(text, _MAX_TEXT_CHARS * 2 // 3) + " " + take_last_lines(text, _MAX_TEXT_CHARS // 3)
-    )
+    text = redact_cached(excerpt(text, _MAX_TEXT_CHARS, Keep.EDGE_WORDS))
     words = text.split()
     named = [(word, _classify_word(word)) for word in set(words) if 3 <= len(word) <= 400]
     accepted = [(word, each) for word, each in named if each is not None and (each.is_prominent or is_thorough)]

@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 
 from tenfold.record.block import Fact, FactKind
-from tenfold.text.excerpts import clip, flatten, is_prose, normalize_key, split_paragraphs, split_sentences, take_edges
+from tenfold.text.excerpts import (
+    MAX_SEARCHED_CHARS,
+    Keep,
+    excerpt,
+    flatten,
+    is_prose,
+    normalize_key,
+    split_paragraphs,
+    split_sentences,
+)
 from tenfold.text.memoize import memoize
 
 SHORT_MESSAGE_CHARS = 300
@@ -103,7 +112,7 @@ def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]
 
 @memoize
 def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fact, ...]:
-    request = clip(text, MAX_REQUEST_CHARS)
+    request = excerpt(text, MAX_REQUEST_CHARS)
     facts = [
         Fact(
             kind="request",
@@ -115,7 +124,7 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
     ]
     text = _LOG_LINE.sub("", text).strip()
     if len(text) > SHORT_MESSAGE_CHARS:
-        facts.extend(_read_long_message(position, take_edges(text), first=first))
+        facts.extend(_read_long_message(position, excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES), first=first))
     elif text:
         facts.extend(_read_short_message(position, text, first=first))
     return tuple(facts)
@@ -160,7 +169,7 @@ def _read_paragraph(position: int, block: str, *, first: bool) -> list[Fact]:
         for piece in pieces:
             kind = _classify_text(piece, first=first) if is_prose(piece) else None
             if kind:
-                facts.append(_build_fact(position, clip(piece, 600), kind, ""))
+                facts.append(_build_fact(position, excerpt(piece, 600), kind, ""))
     return facts
 
 

@@ -31,9 +31,6 @@ MAX_FACTS: dict[FactKind, int] = {
 }
 """How many facts of a kind are kept; the newest stay. Must-keep facts of the other kinds are never dropped."""
 
-USER_NOTE = "user"
-"""The `note` of an error that the user pasted. It expires as the conversation goes on, since no command settles it."""
-
 REVERTED_NOTE = "reverted"
 """The `note` of a file whose changes were discarded. The path may be a folder, or "." for everything."""
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import drop_cut_name, take_head, take_last_lines
+from tenfold.text.excerpts import Keep, drop_cut_name, excerpt
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact_cached
 
@@ -35,7 +35,6 @@ MAX_NAMES = 3_000
 
 _MAX_OUTPUT_CHARS = 24_000
 """Most characters read of an output. Skipping the middle of a listing of 20,000 found 0.02 less."""
-_HEAD_CHARS, _TAIL_CHARS = _MAX_OUTPUT_CHARS * 2 // 3, _MAX_OUTPUT_CHARS // 3
 _NAME = re.compile(r"(?<![\\\w])(?!(?<=<)/)(?:https?://[^\s\"'<>`\\)\]}*]{4,200}|[\w@~./-]{4,120})")
 """Matches a name, but not after a backslash: the letter of an escape in a pattern is no part of the name."""
 _NAME_SHAPE = re.compile(r"(?=.*[^\W\d_])(?:.*[_/@]|.*[a-z][A-Z]|.*\.\w{1,5}$|.*\d\D*\d)|\d[\d-]{3,}$")
@@ -60,11 +59,7 @@ class NameCollector:
 
         Names from a tool weigh less, and of a long output only the beginning and the end are read.
         """
-        found = find_names(
-            text
-            if not from_tool or len(text) <= _MAX_OUTPUT_CHARS
-            else f"{take_head(text, _HEAD_CHARS)} {take_last_lines(text, _TAIL_CHARS)}"
-        )
+        found = find_names(excerpt(text, _MAX_OUTPUT_CHARS, Keep.EDGE_WORDS) if from_tool else text)
         if not found:
             return
         scores = self._owners.setdefault(owner, {})

@@ -8,21 +8,19 @@ from __future__ import annotations
 import posixpath
 import re
 from bisect import bisect_left
-from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.text.excerpts import take_head
+from tenfold.text.excerpts import Keep, excerpt
+from tenfold.text.memoize import memoize
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w++)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\s|$)|\Z)", re.DOTALL)
 _HEREDOC_ARGUMENT = re.compile(r"\$\(cat <<-?\s*(['\"]?)(\w++)\1\n")
 _HEREDOC_ARGUMENT_END = re.compile(r"\n[ \t]*(\w++)[ \t]*(?:\n[ \t]*)?\)")
 _MAX_COMMAND_CHARS = 200_000
 """Most characters of a command that are read, including its here-documents."""
-_MAX_CACHED_CHARS = 2_000
-"""Longest command, in characters, whose result is cached. One compaction reads each command three times."""
 _COMMENT = re.compile(r"(?m)^[ \t]*#[^\n]*$|(?<=\s)#\s[^\n'\"]*$")
 _TOKEN = re.compile(
     r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\d?>>|\d?>&\d|&>|\d?>|<|&&|\|\||\|&|[;|&\n()]|(?:\\.|[^\s'\"<>|;&()\\])+|\\\n"
@@ -35,93 +33,25 @@ _FILE_WORD = re.compile(r"/|\w\.\w{1,5}$|::")
 _SILENT_PROGRAMS = frozenset(
     ["cd", "echo", "sleep", "pwd", "export", "set", "source", "true", "printf", "clear", "wait"]
 )
-_RELIABLE_PROGRAMS = _SILENT_PROGRAMS | {
-    "mkdir",
-    "touch",
-    "cp",
-    "mv",
-    "rm",
-    "sed",
-    "perl",
-    "tee",
-    "cat",
-    "ls",
-    "git-add",
-    "git-mv",
-    "git-rm",
-}
+_RELIABLE_NAMES = "mkdir touch cp mv rm sed perl tee cat ls git-add git-mv git-rm"
+_RELIABLE_PROGRAMS = _SILENT_PROGRAMS | frozenset(_RELIABLE_NAMES.split())
 """Programs that rarely fail. In a failed chain, a command after one of these did run; after others it may not have."""
-_READ_ONLY_PROGRAMS = frozenset(
-    [
-        "ls",
-        "cat",
-        "head",
-        "tail",
-        "less",
-        "more",
-        "grep",
-        "rg",
-        "ag",
-        "ack",
-        "egrep",
-        "fgrep",
-        "find",
-        "fd",
-        "wc",
-        "sort",
-        "uniq",
-        "cut",
-        "tr",
-        "awk",
-        "sed",
-        "diff",
-        "file",
-        "stat",
-        "which",
-        "type",
-        "test",
-        "[",
-        "tree",
-        "du",
-        "df",
-        "env",
-        "jq",
-        "nl",
-        "xxd",
-        "od",
-        "date",
-        "whoami",
-        "id",
-        "uname",
-        "ps",
-        "history",
-        "search_file",
-        "search_dir",
-        "find_file",
-        "open",
-        "goto",
-        "scroll_down",
-        "scroll_up",
-        "git-log",
-        "git-diff",
-        "git-show",
-        "git-status",
-        "git-blame",
-        "git-grep",
-        "git-ls-files",
-        "git-branch",
-        "git-remote",
-        "gh-pr-view",
-        "gh-run-view",
-        "gh-issue-view",
-    ]
+_READ_ONLY_NAMES = (
+    "ls cat head tail less more grep rg ag ack egrep fgrep find fd wc sort uniq cut tr awk sed diff file stat"
+    " which type test [ tree du df env jq nl xxd od date whoami id uname ps history search_file search_dir"
+    " find_file open goto scroll_down scroll_up git-log git-diff git-show git-status git-blame git-grep"
+    " git-ls-files git-branch git-remote gh-pr-view gh-run-view gh-issue-view"
 )
+_READ_ONLY_PROGRAMS = frozenset(_READ_ONLY_NAMES.split())
+
+
+FileVerb = Literal["read", "write", "modify", "delete", "rename", "revert"]
 
 
 class FileEffect(Struct, frozen=True):
     """One thing a call does to one file. `target` is the new path of a rename; `is_certain` says that it surely ran."""
 
-    verb: Literal["read", "write", "modify", "delete", "rename", "revert", "shell", "todo", "view", "other"]
+    verb: FileVerb
     path: str
     target: str = ""
     is_certain: bool = True
@@ -178,21 +108,15 @@ def split_joined_pipelines(command: str) -> list[tuple[str, list[list[str]]]]:
     return [(join, pipe) for join, pipe in ((join, [words for words in pipe if words]) for join, pipe in out) if pipe]
 
 
+@memoize
 def normalize_command(command: str) -> str:
     """Returns the command's name for comparing runs: no `cd`, no redirections, no pipe into a filter, single spaces."""
-    return _normalize_cached(command) if len(command) <= _MAX_CACHED_CHARS else _normalize_command(command)
-
-
-def _normalize_command(command: str) -> str:
     parts: list[str] = []
     for pipe in split_pipelines(command):
         words = _strip_redirections(pipe[0])
         if words and words[0] not in _SILENT_PROGRAMS:
-            parts.append(take_head(" ".join(words), 160))
-    return take_head(" && ".join(parts), 400) or take_head(" ".join(command.split()), 160)
-
-
-_normalize_cached = lru_cache(maxsize=1_024)(_normalize_command)
+            parts.append(excerpt(" ".join(words), 160, Keep.HEAD))
+    return excerpt(" && ".join(parts), 400, Keep.HEAD) or excerpt(" ".join(command.split()), 160, Keep.HEAD)
 
 
 def get_program(part: str) -> str:
@@ -265,16 +189,9 @@ def _strip_redirections(words: list[str]) -> list[str]:
     return out
 
 
+@memoize
 def find_file_effects(command: str, open_file: str = "") -> tuple[FileEffect, ...]:
     """Returns what a shell command does to files, in order. Ignores words with variables, globs or substitutions."""
-    return (
-        _find_effects_cached(command, open_file)
-        if len(command) <= _MAX_CACHED_CHARS
-        else _find_file_effects(command, open_file)
-    )
-
-
-def _find_file_effects(command: str, open_file: str) -> tuple[FileEffect, ...]:
     directory = ""
     out: list[FileEffect] = []
     pipes = split_joined_pipelines(command)
@@ -297,9 +214,6 @@ def _find_file_effects(command: str, open_file: str) -> tuple[FileEffect, ...]:
     if open_file and command.lstrip().startswith(("insert ", "append ")):
         out.append(FileEffect(verb="modify", path=open_file))
     return tuple(out)
-
-
-_find_effects_cached = lru_cache(maxsize=1_024)(_find_file_effects)
 
 
 def _find_redirect_effects(words: list[str], directory: str, *, is_certain: bool) -> list[FileEffect]:

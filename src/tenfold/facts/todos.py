@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from msgspec.structs import replace
+
 from tenfold.facts.instructions import find_plan_steps
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import clip, flatten
+from tenfold.text.excerpts import excerpt, flatten
 
 TODO_KEY = "todo"
 PLAN_KEY = "plan"
@@ -42,15 +44,11 @@ def parse_tool_list(position: int, arguments: dict[str, object]) -> list[Fact]:
 
 def _get_mark(status: str) -> str:
     lowered = status.lower()
-    return (
-        "[x]"
-        if lowered in _DONE_STATES
-        else "[~]"
-        if lowered in _ACTIVE_STATES
-        else "[-]"
-        if lowered.startswith("cancel")
-        else "[ ]"
-    )
+    if lowered in _DONE_STATES:
+        return "[x]"
+    if lowered in _ACTIVE_STATES:
+        return "[~]"
+    return "[-]" if lowered.startswith("cancel") else "[ ]"
 
 
 def parse_file_list(position: int, path: str, arguments: dict[str, object], *, is_whole_file: bool) -> list[Fact]:
@@ -78,11 +76,7 @@ def parse_file_list(position: int, path: str, arguments: dict[str, object], *, i
         else:
             lines.append(line)
     facts = _build_facts(position, lines, f"{TODO_KEY}:{path}")
-    return (
-        facts
-        if is_whole_file
-        else [Fact(kind=f.kind, text=f.text, key=f.key, position=f.position, note="part") for f in facts]
-    )
+    return facts if is_whole_file else [replace(fact, note="part") for fact in facts]
 
 
 def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
@@ -95,11 +89,7 @@ def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
     if not (_USER_PLAN if user else _PLAN_WORD).search(text):
         return []
     steps = [line.strip() for line in find_plan_steps(text)]
-    note = "user" if user else ""
-    return [
-        Fact(kind=f.kind, text=f.text, key=f.key, position=f.position, note=note)
-        for f in _build_facts(position, steps, PLAN_KEY)
-    ]
+    return [replace(fact, note="user" if user else "") for fact in _build_facts(position, steps, PLAN_KEY)]
 
 
 def merge_lists(older: Fact, newer: Fact) -> Fact:
@@ -139,11 +129,8 @@ def _get_item_text(line: str) -> str:
 
 
 def _build_facts(position: int, lines: list[str], key: str) -> list[Fact]:
-    if not lines:
-        return []
-    return [
-        Fact(kind="todo", text="\n".join(clip(line, 300) for line in _limit_items(lines)), key=key, position=position)
-    ]
+    text = "\n".join(excerpt(line, 300) for line in _limit_items(lines))
+    return [Fact(kind="todo", text=text, key=key, position=position)] if lines else []
 
 
 def _limit_items(lines: list[str]) -> list[str]:

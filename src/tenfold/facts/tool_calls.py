@@ -14,11 +14,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from tenfold.facts.shell import FileEffect, find_file_effects, inline_heredocs, normalize_command
+from tenfold.facts.shell import FileEffect, FileVerb, find_file_effects, inline_heredocs, normalize_command
 from tenfold.record.message import Message, Text, ToolCall
-from tenfold.text.excerpts import clip_end
+from tenfold.text.excerpts import Keep, excerpt
 
-Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "view", "other"]
+Verb = Literal["read", "write", "modify", "delete", "rename", "shell", "todo", "other"]
 
 _READ_NAMES = (
     "read readfile view viewfile open openfile cat readmanyfiles fileread notebookread getfile fsread readtextfile"
@@ -52,26 +52,14 @@ VERBS: dict[str, Verb] = {
     **dict.fromkeys(_SHELL_NAMES.split(), "shell"),
     **dict.fromkeys(_TODO_NAMES.split(), "todo"),
 }
-_PATH_KEYS = (
-    "path",
-    "file_path",
-    "filePath",
-    "filepath",
-    "filename",
-    "file",
-    "target_file",
-    "absolute_path",
-    "notebook_path",
-    "file_name",
-    "relative_path",
-    "source",
-    "source_path",
-    "old_path",
-    "from",
+_PATH_KEY_NAMES = (
+    "path file_path filePath filepath filename file target_file absolute_path notebook_path file_name"
+    " relative_path source source_path old_path from"
 )
+_PATH_KEYS = tuple(_PATH_KEY_NAMES.split())
 _TARGET_KEYS = ("destination", "dest", "new_path", "destination_path", "target", "to", "new_name")
 _COMMAND_KEYS = ("command", "cmd", "code", "script", "commands")
-_EDITOR_COMMANDS = {
+_EDITOR_COMMANDS: dict[str, Verb] = {
     "view": "read",
     "create": "write",
     "str_replace": "modify",
@@ -152,9 +140,7 @@ def _interpret_call(call: ToolCall, open_file: str) -> ToolAction:
     if path and str(arguments.get("type")) in _PATCH_OPERATIONS:
         verb = _PATCH_OPERATIONS[str(arguments["type"])]
     elif text in _EDITOR_COMMANDS and path:
-        verb = (
-            "read" if _EDITOR_COMMANDS[text] == "read" else "write" if _EDITOR_COMMANDS[text] == "write" else "modify"
-        )
+        verb = _EDITOR_COMMANDS[text]
     elif verb == "shell" or (verb == "other" and text and not path):
         return _interpret_shell(text, open_file, arguments)
     if verb in {"modify", "other"} and not path:
@@ -185,21 +171,20 @@ def _interpret_file_tool(call: ToolCall, verb: Verb, path: str, arguments: dict[
     subcommand = arguments.get("command")
     name = f"{call.name} {subcommand}" if isinstance(subcommand, str) and subcommand in _EDITOR_COMMANDS else call.name
     label = f"{name} {path}" if path else f"{call.name} {_preview_arguments(arguments)}".strip()
-    if not path or verb in {"other", "todo", "shell"}:
-        return ToolAction(
-            verb="todo" if verb == "todo" else "other", label=label, source=call.name, arguments=arguments
-        )
     target = find_path(arguments, _TARGET_KEYS) if verb == "rename" else ""
-    if verb == "rename" and not target:
-        return ToolAction(verb="other", label=label, source=call.name, arguments=arguments)
-    effect = FileEffect(verb=verb, path=path, target=target)
-    return ToolAction(verb=verb, label=label, source=path, effects=(effect,), arguments=arguments)
+    match verb:
+        case "read" | "write" | "modify" | "delete" | "rename" if path and (target or verb != "rename"):
+            effects = (FileEffect(verb=verb, path=path, target=target),)
+            return ToolAction(verb=verb, label=label, source=path, effects=effects, arguments=arguments)
+        case _:
+            plain_verb: Verb = "todo" if verb == "todo" else "other"
+            return ToolAction(verb=plain_verb, label=label, source=call.name, arguments=arguments)
 
 
 def _preview_arguments(arguments: dict[str, object]) -> str:
     if not arguments:
         return ""
-    return clip_end(msgspec.json.encode(arguments).decode("utf-8", "replace"), 160)
+    return excerpt(msgspec.json.encode(arguments).decode("utf-8", "replace"), 160, Keep.START)
 
 
 def _interpret_shell(command: str, open_file: str, arguments: dict[str, object]) -> ToolAction:
@@ -221,9 +206,9 @@ def _interpret_shell(command: str, open_file: str, arguments: dict[str, object])
     command = inline_heredocs(command)
     file_effects = (*patch_effects, *find_file_effects(command, open_file))
     lines = [line.strip() for line in command.strip().split("\n") if line.strip()]
-    label = clip_end(lines[0], 300) if lines else "(empty command)"
+    label = excerpt(lines[0], 300, Keep.START) if lines else "(empty command)"
     if len(lines) > 1:
-        label = f"{clip_end(label, 200)} [+{len(lines) - 1} lines]"
+        label = f"{excerpt(label, 200, Keep.START)} [+{len(lines) - 1} lines]"
     return ToolAction(
         verb="shell", label=label, source="$ " + normalize_command(command), effects=file_effects, arguments=arguments
     )
@@ -242,7 +227,7 @@ def _parse_patch(text: str) -> tuple[FileEffect, ...]:
     for match in _PATCH_FILE.finditer(text):
         action, path, target, unified = match.groups()
         if action:
-            verb: Verb = "write" if action == "Add" else "delete" if action == "Delete" else "modify"
+            verb: FileVerb = "write" if action == "Add" else "delete" if action == "Delete" else "modify"
             out.append(FileEffect(verb=verb, path=path.strip()))
         elif target and out:
             out[-1] = FileEffect(verb="rename", path=out[-1].path, target=target.strip())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import IntEnum, auto
 
 from msgspec import Struct
 
 from tenfold.facts.shell import FileEffect, is_read_only
 from tenfold.facts.tool_calls import ToolAction
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import clip, flatten, normalize_key, strip_escapes, take_edges, take_head, take_tail
+from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact
 from tenfold.view.units import NO_RESULT
@@ -68,8 +69,24 @@ _ERROR_TOTAL = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b(?!\s*[=:]\s*0)|^Found [1-9]\d* errors?"
     r"|^npm (?:ERR!|error)\s+(?:code|Missing|Could|404|notarget)"
 )
-_RANKED_PATTERNS = ((0, _LOCATED_ERROR), (1, _EXCEPTION), (1, _NAMED_FAILURE), (3, _MARKED_FAILURE), (4, _ERROR_TOTAL))
-"""Patterns for error lines with their ranks. Low ranks say most; totals and marks are dropped first."""
+
+
+class ErrorClue(IntEnum):
+    """What a line tells about an error. If there are many lines, those that tell most are kept."""
+
+    PLACE = auto()  # the file and line
+    NAME = auto()  # an exception, or what failed
+    MARK = auto()  # a sign such as a cross
+    TOTAL = auto()  # a number of errors: of use only if no line says more
+
+
+_ERROR_PATTERNS = (
+    (ErrorClue.PLACE, _LOCATED_ERROR),
+    (ErrorClue.NAME, _EXCEPTION),
+    (ErrorClue.NAME, _NAMED_FAILURE),
+    (ErrorClue.MARK, _MARKED_FAILURE),
+    (ErrorClue.TOTAL, _ERROR_TOTAL),
+)
 _HINT = re.compile(
     r"rror|ERROR|ERR!|FAIL|fail|xception|fatal|panic|not ok|not found|found,|No such|enied|fault|rejected|CONFLICT"
     r"|Interrupt|Exit|Uncaught"
@@ -107,7 +124,7 @@ _TEST_COUNT = re.compile(
 
 def _find_commit(text: str, command: str) -> str:
     """Returns the short hash of the commit that a command made, "" if it made none. Hooks may print around it."""
-    commits = _COMMIT_LINE.findall(take_edges(text))
+    commits = _COMMIT_LINE.findall(excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES))
     if not commits and "git commit" in command:
         commits = _SHOWN_COMMIT.findall(text[:4_000])[:1]
     return str(commits[-1]) if commits else ""
@@ -138,7 +155,7 @@ MAX_CAUSE_CHARS = 120
 
 def format_cause(line: str) -> str:
     """Returns an error line as shown beside its command. Secrets are removed before the line is cut."""
-    return clip(flatten(redact(line)), MAX_CAUSE_CHARS)
+    return excerpt(flatten(redact(line)), MAX_CAUSE_CHARS)
 
 
 def find_exit_code(text: str) -> int | None:
@@ -161,14 +178,14 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
         return ToolOutcome(ok=False, note="no result")
     code = find_exit_code(text) if action.verb in {"shell", "other"} else None
     is_shell = action.verb == "shell"
-    is_message = action.verb not in {"read", "view"} or "\n" not in text.strip()  # a file may start like an error
+    is_message = action.verb != "read" or "\n" not in text.strip()  # a file may start like an error
     has_error_start = is_message and bool(_FAILURE_START.match(text)) and not (is_shell and code == 0)
     has_error_start = has_error_start or (action.verb in _CHANGE_VERBS and bool(_CHANGE_FAILURE.match(text)))
     failed = is_error or code not in {None, 0} or (has_error_start and len(text) < 4_000)
     note = "ok" if not failed else f"exit {code}" if code else "failed"
     if is_shell and is_read_only(action.source) and all(effect.verb == "read" for effect in action.effects):
         return ToolOutcome(ok=not failed, note=note)
-    lines = find_error_lines(text) if is_shell or failed else []
+    lines = find_error_lines(text) if is_shell or failed else ()
     if failed and not lines:
         lines = _find_failure_line(text, first=not is_shell)
     commit = _find_commit(text, action.source) if is_shell and not failed else ""
@@ -176,70 +193,57 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
         note = _ERRORS_IN_OUTPUT
     detail = commit or (_find_test_count(text) if is_shell and note == "ok" else "")
     note = f"{note}: {detail}" if detail else note
-    cause = (
-        format_cause(lines[-1] if "Traceback" in text else lines[0])
-        if lines and is_shell and not is_success(note)
-        else ""
-    )
+    has_cause = bool(lines) and is_shell and not is_success(note)
+    cause = format_cause(lines[-1 if "Traceback" in text else 0]) if has_cause else ""
     if failed and not lines:
-        lines = [clip(flatten(action.label), 200)]
+        lines = (excerpt(flatten(action.label), 200),)
     is_settled = (
         action.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCH_TOOL.match(action.source))
     )
-    errors = [
-        Fact(
-            kind="error", text=line, key=normalize_key(line), position=position, live=not is_settled, note=action.source
-        )
-        for line in lines
-    ]
+    errors = (Fact("error", line, normalize_key(line), position, not is_settled, action.source) for line in lines)
     return ToolOutcome(ok=is_success(note), note=note, errors=tuple(errors), cause=cause)
 
 
-def find_error_lines(text: str, *, strict: bool = False) -> list[str]:
+@memoize
+def find_error_lines(text: str, *, strict: bool = False) -> tuple[str, ...]:
     """Returns the lines that name an error: at most six, shortened, without duplicates, in order.
 
     `strict` takes only lines with the form of an error: an exception, a compiler's line, the name of a failing test.
     """
-    return list(_find_error_lines(text, strict=strict))
-
-
-@memoize
-def _find_error_lines(text: str, *, strict: bool) -> tuple[str, ...]:
-    text = take_edges(text)
+    text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
     if not _HINT.search(text):
         return ()
-    ranks = _RANKED_PATTERNS[:3] if strict else _RANKED_PATTERNS
-    found: dict[str, tuple[int, str]] = {}
+    patterns = [(clue, shape) for clue, shape in _ERROR_PATTERNS if clue <= ErrorClue.NAME or not strict]
+    found: dict[str, tuple[ErrorClue, str]] = {}
     for raw in strip_escapes(text).split("\n"):
         if len(raw) > 2_000 or not _HINT.search(raw):
             continue
         line = flatten(raw)
-        rank = next((number for number, shape in ranks if shape.search(line)), None)
-        if rank is not None and not _NOISE.search(line):
-            found[normalize_key(line)] = (rank, clip(line, 300))
-    return tuple(_select_error_lines(list(found.values())))
+        clue = next((clue for clue, shape in patterns if shape.search(line)), None)
+        if clue is not None and not _NOISE.search(line):
+            found[normalize_key(line)] = (clue, excerpt(line, 300))
+    return _select_error_lines(list(found.values()))
 
 
-def _select_error_lines(lines: list[tuple[int, str]]) -> list[str]:
-    """Returns the best ranked lines in their order. Totals are kept only if no line names a place or a cause."""
-    best = min((rank for rank, _ in lines), default=0)
-    candidates = [(rank, index) for index, (rank, _) in enumerate(lines) if rank <= 3 or best > 3]
-    chosen = sorted(index for _, index in sorted(candidates)[:MAX_ERROR_LINES])
-    return [lines[index][1] for index in chosen]
+def _select_error_lines(lines: list[tuple[ErrorClue, str]]) -> tuple[str, ...]:
+    """Returns the lines that tell most, in their order."""
+    has_only_totals = all(clue is ErrorClue.TOTAL for clue, _ in lines)
+    candidates = [(clue, at) for at, (clue, _) in enumerate(lines) if has_only_totals or clue is not ErrorClue.TOTAL]
+    return tuple(lines[at][1] for at in sorted(at for _, at in sorted(candidates)[:MAX_ERROR_LINES]))
 
 
-def _find_failure_line(text: str, *, first: bool) -> list[str]:
+def _find_failure_line(text: str, *, first: bool) -> tuple[str, ...]:
     """Returns one line for a failure that no pattern knows: the first, or the last of a program's long output."""
     lines = [
         _ERROR_TAG.sub("", flatten(line))
-        for line in strip_escapes(take_head(text, 4_000) if first else take_tail(text, 4_000)).split("\n")
+        for line in strip_escapes(excerpt(text, 4_000, Keep.HEAD if first else Keep.TAIL)).split("\n")
     ]
     lines = [line for line in lines if len(line) > 3 and not _EXIT_CODE.search(line) and not _SHELL_PROMPT.match(line)]
     if not lines:
-        return []
+        return ()
     error_line = next((line for line in lines if "error" in line.lower()), "")
     chosen = error_line or (lines[0] if first or len(lines) <= 4 else lines[-1])
-    return [clip(chosen, 300)] if any(c.isalpha() for c in chosen) else []
+    return (excerpt(chosen, 300),) if any(c.isalpha() for c in chosen) else ()
 
 
 _INTERRUPTED_NOTE = re.compile(r"stopped by the user|no result|exit (?:124|130|137|143)\b")

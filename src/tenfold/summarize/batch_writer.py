@@ -7,21 +7,21 @@ the sources stay in the log. The resulting text is the clip-archive: the earlies
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.parse import get_text_before_facts
-from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.block import OWN_BLOCK, Batch, KeptOriginal, ModelCost, Rung, Slot, add_costs
+from tenfold.record.ask import Answer, SummaryAsk
+from tenfold.record.block import OWN_BLOCK, Batch, ModelCost, Rung, Slot, add_costs
 from tenfold.record.message import Message, get_text, get_tool_calls
+from tenfold.summarize.asking import clean_text
 from tenfold.summarize.batches import escape_archive_marks, fit_archive, list_top_batches, parse_archive, render_archive
-from tenfold.summarize.ladder import SummaryResult
-from tenfold.summarize.write import SummaryTask, clean_text, write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.summarize.ladder import RUNGS, Asking, SummaryResult, SummaryTask, WritingGenerator
+from tenfold.summarize.write import write_summary
+from tenfold.summarize.writer import WritingJob, read_unit
 from tenfold.view.units import Unit
-from tenfold.wire.marks import extract_summary_text
 
 MAX_LEVEL_BATCHES = 2
 """Batches that a level of the middle may hold. With those shown, this is the published `clip_first + clip_last + 2`."""
@@ -29,7 +29,6 @@ MIN_BATCH_TOKENS = 150
 """Tokens of the smallest useful batch. If the shown batches cannot have as many each, fewer are shown."""
 MIN_CHUNK_MESSAGES, MIN_CHUNK_TOKENS = 2, 1_000
 """Smallest chunk after time-outs, in messages and in tokens."""
-_RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
 
 SlotBatch = tuple[Slot, Batch]
 Items = tuple[tuple[int, Message], ...]
@@ -106,9 +105,7 @@ class _ArchiveBuilder:
         self.new_batches.append(batch)
         return Slot(OWN_BLOCK, len(self.new_batches) - 1), batch
 
-    def write_parts(
-        self, parts: Sequence[list[UnitMessages] | EarlierSummary]
-    ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+    def write_parts(self, parts: Sequence[list[UnitMessages] | EarlierSummary]) -> Asking[None]:
         """Writes a batch for each chunk, oldest first, and takes over each earlier summary as it is."""
         end = self.job.piece.last
         if self.job.supplied_text:
@@ -121,9 +118,7 @@ class _ArchiveBuilder:
             elif not self.failure:
                 yield from self._write_chunks(part, part[-1].last if number < len(parts) else end)
 
-    def _write_chunks(
-        self, units: list[UnitMessages], until: int
-    ) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+    def _write_chunks(self, units: list[UnitMessages], until: int) -> Asking[None]:
         """Writes chunk after chunk, the last one up to `until`. After a time-out the chunks get smaller."""
         size, budget, retries = self.writer.chunk_size, self.writer.max_chunk_tokens, self.writer.max_retries
         remaining = units
@@ -142,7 +137,7 @@ class _ArchiveBuilder:
                 return
             last = chunks[0][-1].last
             remaining = remaining[len(chunks[0]) :]
-            self.rung = max(self.rung, written.rung, key=_RUNGS.index)
+            self.rung = max(self.rung, written.rung, key=RUNGS.index)
             self._put_batch(items, last if remaining else until, written.text)
 
     def _get_input_limit(self) -> int:
@@ -201,7 +196,7 @@ class _ArchiveBuilder:
 
     # -- merging -------------------------------------------------------------------------------------------------------
 
-    def merge_levels(self) -> Generator[tuple[Ask, ...], tuple[Answer, ...], None]:
+    def merge_levels(self) -> Asking[None]:
         """Puts parents over full levels of the middle, the lowest level first, until none is full."""
         while (level := find_full_level([b for _, b in self.batches], self.writer)) is not None:
             first, last = level
@@ -217,7 +212,7 @@ class _ArchiveBuilder:
             if written.failure:
                 self.notes.append(f"{last - first} batches are merged another time: {written.failure}")
                 return
-            self.rung = max(self.rung, written.rung, key=_RUNGS.index)
+            self.rung = max(self.rung, written.rung, key=RUNGS.index)
             self.batches[first:last] = [
                 self.add_batch(build_parent(sources, escape_archive_marks(written.text), self.cycle))
             ]
@@ -292,17 +287,15 @@ def split_parts(job: WritingJob) -> list[list[UnitMessages] | EarlierSummary]:
     Messages that stood verbatim beside an archive, and no longer do, are summarized with the messages after them.
     """
     out: list[list[UnitMessages] | EarlierSummary] = []
-    kept_positions = {show.position for show in job.piece.shown_items if isinstance(show, KeptOriginal)}
     items: list[tuple[int, Message]] = []
     for unit in job.piece.units:
         texts: list[str] = []
-        for shown in unit.visible_messages:
-            text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
-            if text is not None:
-                texts.append(get_text_before_facts(text))
-            elif not (shown.is_original and shown.position in kept_positions):
-                at = shown.position if shown.is_original else unit.first
-                items.append((at if shown.original_position is None else shown.original_position, shown.message))
+        for source in read_unit(job.piece, unit):
+            if source.summary is not None:
+                texts.append(get_text_before_facts(source.summary))
+            elif not source.is_kept:
+                is_from_block = source.position > unit.last  # it stands for the whole unit
+                items.append((unit.first if is_from_block else source.position, source.message))
         has_archive = bool(_list_archive(job, unit))
         if items and not has_archive:
             size = sum(job.count([_get_content(message) for _, message in items]))
@@ -343,9 +336,7 @@ def split_chunks(
     return out
 
 
-def _watch_timeouts(
-    writing: WritingGenerator,
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[SummaryResult, bool]]:
+def _watch_timeouts(writing: WritingGenerator) -> Asking[tuple[SummaryResult, bool]]:
     """Runs a writing and tells whether one of its Asks timed out.
 
     A late call is not repeated as it is: smaller chunks are tried instead.

@@ -13,9 +13,8 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from tenfold.errors import BadInput
-from tenfold.facts.section import Count
 from tenfold.record.block import OWN_BLOCK, Batch, Block, Slot
-from tenfold.text.excerpts import clip_end, take_head
+from tenfold.text.excerpts import Count, Keep, excerpt
 from tenfold.view.path import Path
 
 ARCHIVE_PREFIX = "[Context Summary"
@@ -92,7 +91,7 @@ def parse_stored_batch(content: str) -> Batch:
     """Parses a batch from its archived text, for imports. Raises `BadInput` if header or dates are malformed."""
     found = _HEADER.fullmatch(content)
     if found is None or any(format_time(parse_time(time)) != time for time in found.group(2, 3)):
-        line = clip_end(content.split("\n", 1)[0], 100)
+        line = excerpt(content.split("\n", 1)[0], 100, Keep.START)
         raise BadInput(
             f"no batch header in {line!r}: it must be [depth:N|start:ISO|end:ISO|count:M] with times in milliseconds "
             f"and Z (or {UNKNOWN_TIME}), and the summary on the next line"
@@ -150,7 +149,7 @@ def fit_archive(batches: Sequence[Batch], *, first: int, last: int, budget: int,
     size = len(full_text)
     while size:
         size = size * 3 // 4
-        shorter = replace(batches[index], text=take_head(full_text, size).rstrip() + " ...")
+        shorter = replace(batches[index], text=excerpt(full_text, size, Keep.HEAD).rstrip() + " ...")
         text = render_archive((*batches[:index], shorter, *batches[index + 1 :]), first=first, last=last)
         if size and count([text])[0] <= budget:
             return text

@@ -12,10 +12,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.facts.section import Count
 from tenfold.record.block import Fact
 from tenfold.record.message import Message, Thinking, ToolCall, get_text
 from tenfold.summarize.headings import find_heading_errors
+from tenfold.text.excerpts import Count, has_words, split_sentences
 
 FailureKind = Literal["empty", "cut_off", "tool_call", "error_text", "refusal", "heading", "unknown", "too_long"]
 
@@ -38,19 +38,8 @@ class SourceText(Struct, frozen=True):
 
     def has_word(self, word: str) -> bool:
         """Tells whether `word` occurs as a whole word, or as the end of a longer path."""
-        for form in (word, word.removeprefix("./"), word.replace("\\", "/")):
-            start = self.text.find(form)
-            while form and start >= 0:
-                before = self.text[start - 1] if start else " "
-                after = self.text[start + len(form) : start + len(form) + 1] or " "
-                if not _is_word_part(before, form[0]) and not _is_word_part(after, form[-1]):
-                    return True
-                start = self.text.find(form, start + 1)
-        return False
-
-
-def _is_word_part(edge: str, inner: str) -> bool:
-    return (edge.isalnum() or edge == "_") and (inner.isalnum() or inner == "_")
+        forms = (word, word.removeprefix("./"), word.replace("\\", "/"))
+        return any(has_words(form, self.text, joints="") for form in forms)
 
 
 class Expectation(Struct, frozen=True):
@@ -163,58 +152,11 @@ def mend_summary(text: str, failures: Sequence[CheckFailure]) -> str:
     return "\n".join(kept).strip()
 
 
-_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[\u3002\uff01\uff1f])")
-
-
 def _without_words(line: str, words: set[str]) -> str | None:
     """Removes the sentences that hold one of the words. Returns None if nothing is left of the line."""
     if not words:
         return line
-    kept = [each for each in _SENTENCES.split(line) if not words & set(find_claims(each))]
-    return " ".join(kept) if any(c.isalnum() for each in kept for c in each) else None
-
-
-def trim_end(text: str, allotment: int, count: Count) -> str:
-    """Cuts lines from the end until the text fits its allotment. A heading goes with the last line under it."""
-    lines = text.split("\n")
-    sizes = count([line + "\n" for line in lines])
-    total = 0
-    kept: list[str] = []
-    for line, size in zip(lines, sizes, strict=True):
-        if total + size > allotment:
-            break
-        total += size
-        kept.append(line)
-    while kept and (not kept[-1].strip() or kept[-1].startswith("#")):
-        kept.pop()
-    return "\n".join(kept)
-
-
-_GAP_LINE = re.compile(r"\[\.\.\. (\d+) lines left out \.\.\.\]")
-
-
-def trim_middle(text: str, allotment: int, count: Count) -> str:
-    """Cuts lines from the middle until the text fits: a third of the budget for the beginning, the rest for the end.
-
-    The gap states how many lines are missing, including those of earlier gaps. Returns "" if not even a gap would fit.
-    """
-    if count([text])[0] <= allotment:
-        return text
-    lines = text.split("\n")
-    sizes = count([line + "\n" for line in lines])
-    available = allotment - count([f"[... {len(text)} lines left out ...]\n"])[0] - 1
-    first, last, used = 0, len(lines), 0
-    while first < last and used + sizes[first] <= available // 3:
-        used += sizes[first]
-        first += 1
-    while last > first and used + sizes[last - 1] <= available:
-        last -= 1
-        used += sizes[last]
-    while first and _GAP_LINE.fullmatch(lines[first - 1]):
-        first -= 1
-    while last < len(lines) and _GAP_LINE.fullmatch(lines[last]):
-        last += 1
-    removed = lines[first:last]
-    missing = sum(int(gap[1]) if (gap := _GAP_LINE.fullmatch(line)) else 1 for line in removed)
-    out = "\n".join([*lines[:first], f"[... {missing} lines left out ...]", *lines[last:]])
-    return out if (first or last < len(lines)) and count([out])[0] <= allotment else ""
+    for sentence in split_sentences(line):
+        if words & set(find_claims(sentence)):
+            line = re.sub(rf"(?:^\s*)?{re.escape(sentence)}[\"')\]]*\s*", "", line, count=1)
+    return line.rstrip() if any(c.isalnum() for c in line) else None

@@ -6,7 +6,7 @@ bounds for every text written here; tokens that a narrative leaves over go to th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -20,23 +20,14 @@ from tenfold.plan.draft import SUMMARY_OVERHEAD, Draft, DraftPiece, Goal, Recall
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.stages.condense import BATCHES, SUMMARY
 from tenfold.plan.stages.elide import render_expand_hint
-from tenfold.record.ask import Answer, Ask
 from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute, add_costs
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
-from tenfold.summarize.check import trim_end
-from tenfold.summarize.ladder import SummaryResult, SummarySettings
-from tenfold.summarize.visible_text import (
-    NEW_BLOCK_ID,
-    Count,
-    build_section,
-    collapse_spaces,
-    get_narrative,
-    get_visible_text,
-    is_fact_in,
-)
-from tenfold.summarize.write import clean_text
-from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob
+from tenfold.summarize.asking import clean_text
+from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings
+from tenfold.summarize.visible_text import NEW_BLOCK_ID, build_section, get_narrative, get_visible_text, is_fact_in
+from tenfold.summarize.writer import SingleTextWriter, Writer, WritingJob, read_unit
+from tenfold.text.excerpts import Count, collapse_spaces, trim_lines
 from tenfold.view.fold import View
 from tenfold.wire.marks import extract_summary_text, find_summary_mark, render_summary
 
@@ -84,7 +75,7 @@ class FillRequest(Struct, frozen=True):
     supplied_details: str = ""
 
 
-def fill_plan(plan: Plan, request: FillRequest) -> Generator[tuple[Ask, ...], tuple[Answer, ...], FilledPlan]:
+def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     """Writes every summary of the Plan, and the facts section into the newest one."""
     facts = request.facts
     replaced_ends = (p.last for p in plan.draft.pieces if p.is_changed or p.units[0].block_part is not None)
@@ -222,7 +213,7 @@ def _build_supplied_section(plan: Plan, facts: Sequence[Fact], text: str) -> Fac
 
 def _write_summary(
     plan: Plan, piece: DraftPiece, replacement: Replacement, section: FactsSection | None, request: FillRequest
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[Replacement, SummaryResult]]:
+) -> Asking[tuple[Replacement, SummaryResult]]:
     draft, frame = plan.draft, plan.goal.summary_overhead
     facts = section.text if section else ""
     budget = piece.summary_budget - frame - (section.tokens if section else 0)
@@ -251,21 +242,20 @@ def _write_summary(
         written = replace(written, notes=(*written.notes, note))
     while size > piece.summary_budget and written.text and not request.supplied_details:
         limit = request.count([written.text])[0] - (size - piece.summary_budget) - 1
-        shorter = trim_end(written.text, limit, request.count)
+        shorter = trim_lines(written.text, limit, request.count)
         written = replace(written, text=shorter if len(shorter) < len(written.text) else "")
         message, size = build(written.text)
     at = find_unwritten(replacement.shown_items)
-    show, sizes = list(replacement.shown_items), list(replacement.sizes)
     if piece.kind == SUMMARY and extract_summary_text(get_text(message)) == "":  # too short for a text: say how many
         placeholder, placeholder_size = build(
             f"({len(piece.get_visible_messages()) - len(replacement.shown_items) + 1:,} messages are not shown here)"
         )
         message, size = (placeholder, placeholder_size) if placeholder_size <= piece.summary_budget else (message, size)
-    if piece.kind not in _NARRATIVE_KINDS and not facts:  # all facts are in view anyway: show no empty section
-        del show[at], sizes[at]
-    else:
-        show[at], sizes[at] = Substitute(message), size
-    return replace(replacement, shown_items=tuple(show), sizes=tuple(sizes)), written
+    if piece.kind in _NARRATIVE_KINDS or facts:
+        return _with_item(replacement, at, Substitute(message), size), written
+    shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
+    del shown_items[at], sizes[at]  # all facts are in view anyway: show no empty section
+    return replace(replacement, shown_items=tuple(shown_items), sizes=tuple(sizes)), written
 
 
 def _build_piece_message(
@@ -304,14 +294,18 @@ def _add_more_facts(
     if size > piece.summary_budget or larger.tokens <= section.tokens:
         return current
     at = find_unwritten(replacement.shown_items)
-    show, sizes = list(written_replacement.shown_items), list(written_replacement.sizes)
-    show[at], sizes[at] = Substitute(message), size
-    return replace(written_replacement, shown_items=tuple(show), sizes=tuple(sizes)), larger
+    return _with_item(written_replacement, at, Substitute(message), size), larger
+
+
+def _with_item(replacement: Replacement, at: int, item: Substitute, size: int) -> Replacement:
+    """Returns the replacement with another item in one place."""
+    shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
+    shown_items[at], sizes[at] = item, size
+    return replace(replacement, shown_items=tuple(shown_items), sizes=tuple(sizes))
 
 
 def _with_block_id(draft: Draft, replacement: Replacement, block: str) -> Replacement:
     """Puts the Block's id into older summaries that the replacement shows in another form."""
-    show, sizes = list(replacement.shown_items), list(replacement.sizes)
     for at, each in enumerate(replacement.shown_items):
         if (
             isinstance(each, Substitute)
@@ -320,12 +314,9 @@ def _with_block_id(draft: Draft, replacement: Replacement, block: str) -> Replac
         ):
             text = extract_summary_text(get_text(each.message)) or ""
             message = replace(each.message, parts=(Text(render_summary(block, text)),))
-            show[at], sizes[at] = replace(each, message=message), draft.measure_messages([message])[0]
-    return (
-        replace(replacement, shown_items=tuple(show), sizes=tuple(sizes))
-        if show != list(replacement.shown_items)
-        else replacement
-    )
+            size = draft.measure_messages([message])[0]
+            replacement = _with_item(replacement, at, replace(each, message=message), size)
+    return replacement
 
 
 def count_frame(draft: Draft, recall: RecallMode, settings: SummarySettings) -> int:
@@ -352,30 +343,20 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
     """Builds what a writer receives for one piece of a Plan on this view."""
     items: list[tuple[int, Message]] = []
     previous: list[str] = []
-    kept_positions = {s.position for s in piece.shown_items if not isinstance(s, Substitute)}
-    reads = dict(piece.shortened_messages)
-    for unit in piece.units:
-        for shown in unit.visible_messages:
-            text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
-            if text is not None:
-                previous.extend([narrative_text] if (narrative_text := get_narrative(text, request.settings)) else [])
-            elif not (shown.is_original and shown.position in kept_positions and shown.message.role == "user"):
-                items.append(
-                    (
-                        shown.position if shown.original_position is None else shown.original_position,
-                        reads.get(shown.key, shown.message),
-                    )
-                )
+    for source in (source for unit in piece.units for source in read_unit(piece, unit)):
+        if source.summary is not None:
+            previous.append(get_narrative(source.summary, request.settings))
+        elif not (source.is_kept and source.message.role == "user"):
+            items.append((source.position, source.message))
     return WritingJob(
         piece=piece,
         view=view,
         goal=goal,
         items=tuple(items),
-        previous=tuple(previous),
+        previous=tuple(text for text in previous if text),
         facts=request.facts,
         budget=budget,
         settings=request.settings,
         count=request.count,
         focus=request.focus,
-        block=request.block,
     )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tenfold.facts.section import Count, render_fact_line
+from tenfold.facts.section import render_fact_line
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.structure import HEADING_KINDS
+from tenfold.text.excerpts import Count
 
 EMPTY_SECTION = "none"
 """The text under a heading that nothing is known of."""

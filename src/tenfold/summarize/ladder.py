@@ -1,21 +1,28 @@
-"""Settings of the summarizer and the rungs of its ladder. Only values; no Ask is made here.
-
-The rungs are: model, stricter budget, next model, extractive, mechanical.
-"""
+"""What a text is written from and how: the task, the settings, the rungs of the ladder. No Ask is made here."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Generator
+from typing import Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.meter.windows import find_window
-from tenfold.record.ask import DEFAULT_TIMEOUT, DEFAULT_TRIES, Effort
-from tenfold.record.block import Batch, ModelCost, Rung, Slot
+from tenfold.record.ask import DEFAULT_TIMEOUT, DEFAULT_TRIES, Answer, Ask, Effort
+from tenfold.record.block import Batch, Fact, ModelCost, Rung, Slot
+from tenfold.record.message import Message
 from tenfold.summarize.structure import STRUCTURES, get_headings
 from tenfold.summarize.transcript import TranscriptStyle
 
 OnFailure = Literal["ladder", "keep_stages", "abort"]
+Purpose = Literal["first", "update", "prefix", "batch", "merge", "branch", "repair"]
+RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
+"""From the best to the last resort. A text written in pieces is on the lowest one that any of them needed."""
+
+T = TypeVar("T")
+Asking = Generator[tuple[Ask, ...], tuple[Answer, ...], T]
+"""Yields Asks, receives their Answers, and returns its result."""
 
 SIZE_PHRASES = ("context", "too long", "too large", "maximum", "token", "413")
 """What an error says if the request was too big. The same model then gets a smaller one."""
@@ -106,6 +113,29 @@ DEFAULT_INPUT_TOKENS = 60_000
 """The most tokens sent to a model whose window is not known. With the answer it fits every hosted model of today."""
 
 
+class SummaryTask(Struct, frozen=True):
+    """What is to be summarized, in at most `allotment` tokens.
+
+    `facts` are already merged; `focus` is what the caller asks to dwell on. `previous` is an earlier summary that the
+    new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
+    earlier text that helps to understand the messages and is not repeated.
+    """
+
+    items: tuple[tuple[int, Message], ...]
+    facts: tuple[Fact, ...] = ()
+    previous: str = ""
+    allotment: int = 1_000
+    purpose: Purpose = "first"
+    focus: str = ""
+    context: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def earlier_texts(self) -> tuple[str, ...]:
+        """The earlier summaries that the new text replaces, oldest first."""
+        return tuple(text for text in (self.previous.strip(), *(part.strip() for part in self.parts)) if text)
+
+
 class LadderStep(Struct, frozen=True):
     """One try with a model. It uses `share` of the allotment and of the input."""
 
@@ -127,6 +157,13 @@ class SummaryResult(Struct, frozen=True):
     failure: str = ""
     batches: tuple[Batch, ...] = ()
     top_batches: tuple[Slot, ...] = ()
+
+    def reject(self) -> SummaryResult:
+        """Returns the result as a failure. Its notes say why no model's text may be used."""
+        return replace(self, failure="no model gave a usable summary: " + "; ".join(self.notes))
+
+
+WritingGenerator = Asking[SummaryResult]
 
 
 def list_steps(settings: SummarySettings) -> tuple[LadderStep, ...]:

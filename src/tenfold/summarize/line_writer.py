@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import Count
 from tenfold.plan.stages.step_lines import STEP_LINE_PREFIX, LabelledLine, build_step_line, build_user_line, fit_lines
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, get_text
-from tenfold.summarize.check import trim_middle
-from tenfold.summarize.ladder import SummaryResult
+from tenfold.summarize.asking import clean_text
+from tenfold.summarize.ladder import SummaryResult, WritingGenerator
 from tenfold.summarize.without_model import write_mechanical
-from tenfold.summarize.write import clean_text, write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.summarize.write import write_summary
+from tenfold.summarize.writer import WritingJob
+from tenfold.text.excerpts import Count, Keep, trim_lines
 
 
 class LineWriter(Struct, frozen=True):
@@ -41,7 +41,7 @@ class LineWriter(Struct, frozen=True):
 def write_lines(job: WritingJob, notes: tuple[str, ...] = (), spent: ModelCost = ModelCost()) -> SummaryResult:  # noqa: B008 - a frozen value
     """Writes the job's messages as lines within its budget, after the earlier summary in at most half of it."""
     previous = "\n\n".join(job.previous).strip()
-    earlier = trim_middle(previous, job.budget // 2, job.count) if previous else ""
+    earlier = trim_lines(previous, job.budget // 2, job.count, Keep.ENDS) if previous else ""
     budget = job.budget - (job.count([earlier + "\n"])[0] + 1 if earlier else 0)
     lines = render_lines([m for _, m in job.items], budget, job.count, focus=f"{job.focus} {job.settings.instructions}")
     text = clean_text("\n".join(t for t in (earlier, lines) if t))

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.facts.tool_calls import ToolAction, Verb, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import is_success, judge_result
 from tenfold.plan.stages.condense import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.text.excerpts import clip, clip_end, flatten, is_prose
+from tenfold.text.excerpts import Keep, excerpt, flatten, is_prose
 from tenfold.text.memoize import memoize
 from tenfold.text.redaction import redact_cached
 
@@ -42,51 +43,36 @@ class NarrativeItem(Struct, frozen=True):
 def build_items(items: Iterable[tuple[int, Message]]) -> list[NarrativeItem]:
     """Returns the narrative of a range: user messages, and each assistant answer with the results of its calls."""
     out: list[NarrativeItem] = []
-    open_at: dict[str, tuple[int, int]] = {}
+    open_calls: dict[str, tuple[int, int]] = {}
     calls: dict[int, list[NarratedCall]] = {}
-    acting_item: int | None = None
+    text_action: tuple[int, int] | None = None
     open_file = ""
     for at, message in items:
         if message.origin == "harness":
             continue
+        text = get_text(message)
         result = get_tool_result(message)
         if message.role == "assistant":
-            narrated = [NarratedCall(action=interpret_call(call)) for call in get_tool_calls(message)]
-            for number, call in enumerate(get_tool_calls(message)):
-                open_at[call.id] = (len(out), number)
-            text_call = None if narrated else parse_text_action(message)
-            acting_item = len(out) if text_call else None
-            calls[len(out)] = [NarratedCall(action=interpret_call(text_call, open_file))] if text_call else narrated
-            out.append(NarrativeItem(first=at, last=at, speaker="assistant", text=strip_step_mark(_get_words(message))))
+            calls[len(out)] = [NarratedCall(interpret_call(call)) for call in get_tool_calls(message)]
+            open_calls |= {call.id: (len(out), number) for number, call in enumerate(get_tool_calls(message))}
+            text_call = None if calls[len(out)] else parse_text_action(message)
+            text_action = (len(out), 0) if text_call else None
+            if text_call:
+                calls[len(out)] = [NarratedCall(interpret_call(text_call, open_file))]
+            out.append(NarrativeItem(at, at, "assistant", strip_step_mark(_get_words(message))))
         elif result is not None or message.origin == "tool":
-            place = (
-                open_at.pop(result.call_id, None)
-                if result is not None
-                else (acting_item, 0)
-                if acting_item is not None
-                else None
-            )
+            place = text_action if result is None else open_calls.pop(result.call_id, None)
             if place is not None:
                 step, number = place
                 calls[step][number] = _read_outcome(calls[step][number].action, message, at)
-                out[step] = NarrativeItem(first=out[step].first, last=at, speaker="assistant", text=out[step].text)
+                out[step] = replace(out[step], last=at)
             else:
-                out.append(NarrativeItem(first=at, last=at, speaker="tool", text=get_text(message)))
-            acting_item = None
-            open_file = find_open_file(get_text(message), open_file)
+                out.append(NarrativeItem(at, at, "tool", text))
+            text_action = None
+            open_file = find_open_file(text, open_file)
         elif message.role == "user":
-            out.append(
-                NarrativeItem(
-                    first=at,
-                    last=at,
-                    speaker="summary" if message.origin == "tenfold" else "user",
-                    text=get_text(message),
-                )
-            )
-    return [
-        NarrativeItem(first=m.first, last=m.last, speaker=m.speaker, text=m.text, calls=tuple(calls.get(n, ())))
-        for n, m in enumerate(out)
-    ]
+            out.append(NarrativeItem(at, at, "summary" if message.origin == "tenfold" else "user", text))
+    return [replace(item, calls=tuple(calls.get(number, ()))) for number, item in enumerate(out)]
 
 
 def _get_words(message: Message) -> str:
@@ -110,16 +96,18 @@ def get_first_sentence(text: str, limit: int) -> str:
     chosen = next((line for line in lines if is_prose(line)), lines[0] if lines else "")
     chosen = flatten(chosen.replace("**", "")).lstrip("#*- ")
     end = next((chosen.find(stop) + 1 for stop in (". ", "! ", "? ", "。") if 20 < chosen.find(stop) < limit), 0)
-    return clip_end(chosen[:end] if end else chosen, limit)
+    return excerpt(chosen[:end] if end else chosen, limit, Keep.START)
 
 
 def render_call(call: NarratedCall, limit: int = 150) -> str:
     """Renders one call: its name or command, how it ended, its first error line. Tool output is quoted."""
-    label = clip_end(flatten(call.action.label), limit)
+    label = excerpt(flatten(call.action.label), limit, Keep.START)
     if not call.note:
         return f"{label} -> (no result)"
     size = f", {call.lines} lines" if is_success(call.note) and call.lines > 1 else ""
-    error = f' tool: "{clip_end(flatten(call.error), 160)}"' if call.error and not is_success(call.note) else ""
+    error = (
+        f' tool: "{excerpt(flatten(call.error), 160, Keep.START)}"' if call.error and not is_success(call.note) else ""
+    )
     return f"{label} -> {call.note}{size}{error}"
 
 
@@ -128,9 +116,9 @@ def render_item(item: NarrativeItem) -> str:
     label = f"[{item.first}]"
     match item.speaker:
         case "user":
-            lines = [f"{label} User: {clip(flatten(clip(item.text, 4_000)), 500)}"]
+            lines = [f"{label} User: {excerpt(flatten(excerpt(item.text, 4_000)), 500)}"]
         case "tool" | "summary":
-            lines = [f'{label} {item.speaker}: "{clip_end(flatten(item.text[:2_000]), 160)}"']
+            lines = [f'{label} {item.speaker}: "{excerpt(flatten(item.text[:2_000]), 160, Keep.START)}"']
         case _:
             sentence = get_first_sentence(item.text, 240)
             lines = [f"{label} Assistant: {sentence}" if sentence else f"{label} Assistant:"]
@@ -146,7 +134,6 @@ _VERBS: dict[Verb, str] = {
     "rename": "renamed",
     "shell": "ran",
     "todo": "updated plan with",
-    "view": "read",
     "other": "called",
 }
 
@@ -176,4 +163,4 @@ def _get_call_name(call: NarratedCall) -> str:
         return call.action.source
     if call.action.effects and call.action.verb != "shell":
         return "/".join(call.action.effects[0].path.split("/")[-2:])
-    return clip_end(flatten(call.action.label), 60)
+    return excerpt(flatten(call.action.label), 60, Keep.START)

@@ -34,11 +34,3 @@ def with_prompts(settings: SummarySettings) -> SummarySettings:
         return settings
     texts = load_prompts()
     return replace(settings, **{name: getattr(settings, name) or texts[name] for name in PROMPT_FIELDS})
-
-
-def with_structure(name: str) -> SummarySettings:
-    """Returns settings with the packaged prompts for one structure.
-
-    The structures are "four", "six", "seven", "prefix", "branch" and "" (free prose).
-    """
-    return with_prompts(SummarySettings(structure=name))

@@ -12,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.summarize.ladder import WritingGenerator
 from tenfold.summarize.write import write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob
-from tenfold.text.excerpts import take_head, take_tail
+from tenfold.summarize.writer import WritingJob
+from tenfold.text.excerpts import Keep, excerpt
 
 P = TypeVar("P", bound=Part)
 
@@ -44,9 +45,9 @@ class ShortInputWriter(Struct, frozen=True):
     def _shorten_part(self, part: Part) -> Part:
         match part:
             case Thinking():
-                return replace(part, text=cut_text(part.text, self.output_bytes))
+                return replace(part, text=excerpt(part.text, self.output_bytes, Keep.BYTE_ENDS))
             case ToolCall():
-                return replace(part, arguments=cut_text(part.arguments, self.argument_bytes))
+                return replace(part, arguments=excerpt(part.arguments, self.argument_bytes, Keep.BYTE_ENDS))
             case ToolResult():
                 return replace(part, content=tuple(_cut_texts(part.content, self.output_bytes)))
             case _:
@@ -58,19 +59,6 @@ def _cut_texts(parts: tuple[P, ...], limit: int) -> list[P]:
     out: list[P] = []
     for part in parts:
         text = part.text if isinstance(part, Text | Document) else ""
-        out.append(replace(part, text=cut_text(text, limit)) if text else part)
+        out.append(replace(part, text=excerpt(text, limit, Keep.BYTE_ENDS)) if text else part)
         limit = max(0, limit - len(text.encode(errors="replace")))
     return out
-
-
-def cut_text(text: str, limit: int) -> str:
-    """Returns the text cut to `limit` bytes of head and tail, between characters. The gap is stated."""
-    data = text.encode(errors="replace")
-    if len(data) <= limit:
-        return text
-    text = data.decode()
-    head = take_head(text, len(data[: limit * 2 // 3].decode(errors="ignore")))
-    tail = take_tail(text, len(data[len(data) - limit // 3 :].decode(errors="ignore")))
-    lines = text.count("\n", len(head), len(text) - len(tail))
-    gap = f"{lines} lines" if lines > 1 else f"{len(text) - len(head) - len(tail)} characters"
-    return f"{head}\n[... {gap} left out ...]\n{tail}"

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import Count
-from tenfold.record.block import Fact, FactKind, Rung, add_costs
+from tenfold.facts.merge import WRITTEN_KINDS
+from tenfold.record.block import Fact, add_costs
 from tenfold.record.message import Message
-from tenfold.summarize.ladder import SummaryResult
-from tenfold.summarize.write import SummaryTask, clean_text, write_summary
-from tenfold.summarize.writer import WritingGenerator, WritingJob, run_together
+from tenfold.summarize.asking import clean_text
+from tenfold.summarize.ladder import RUNGS, SummaryResult, SummaryTask, WritingGenerator
+from tenfold.summarize.write import write_summary
+from tenfold.summarize.writer import WritingJob, read_unit, run_together
+from tenfold.text.excerpts import Count
 
 NO_HISTORY = "No prior history."
 """Used as the history if a split exchange is the first thing that was said."""
@@ -27,12 +29,10 @@ HISTORY_SHARE = 8, 13
 """The history's share of the budget if an exchange is split (8 of 13): 0.8 to 0.5 of the reserve."""
 FOOTER_SHARE = 4
 """The lists of files take at most a quarter of the budget."""
-_CHANGED_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 _FOOTERS = tuple(
     (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n.*?\n</{tag}>", re.DOTALL))
     for tag in ("read-files", "modified-files")
 )
-_RUNGS: tuple[Rung, ...] = ("none", "model", "stricter", "next_model", "extractive", "mechanical")
 
 
 class FileLists(Struct, frozen=True):
@@ -45,7 +45,7 @@ class FileLists(Struct, frozen=True):
 def list_files(facts: Sequence[Fact], *, until: int | None = None) -> FileLists:
     """Returns the files that these facts name. Facts from after position `until` are left out."""
     known = [f for f in facts if f.live and (until is None or f.position <= until)]
-    modified = {path for f in known if f.kind in _CHANGED_KINDS for path in _get_paths(f)}
+    modified = {path for f in known if f.kind in WRITTEN_KINDS for path in _get_paths(f)}
     read = {path for f in known if f.kind == "file_read" for path in _get_paths(f)}
     return FileLists(tuple(sorted(read - modified)), tuple(sorted(modified)))
 
@@ -125,7 +125,7 @@ def _write_split(job: WritingJob, turn: int) -> WritingGenerator:
     notes = (*history.notes, *prefix.notes)
     if history.failure or prefix.failure:
         return SummaryResult("", "none", notes, spent, "; ".join(t for t in (history.failure, prefix.failure) if t))
-    rung = max(history.rung, prefix.rung, key=_RUNGS.index)
+    rung = max(history.rung, prefix.rung, key=RUNGS.index)
     return SummaryResult(f"{history.text}{TURN_CONTEXT}{prefix.text}", rung, notes, spent)
 
 
@@ -143,11 +143,8 @@ def _write_history(job: WritingJob) -> WritingGenerator:
 
 def _list_beginning(job: WritingJob, turn: int) -> tuple[tuple[int, Message], ...]:
     """Returns the exchange's messages before the cut, including the user's own, although that stays in view."""
-    shown = (s for unit in job.piece.units if unit.first >= turn for s in unit.visible_messages)
-    reads = dict(job.piece.shortened_messages)
-    return tuple(
-        (s.position if s.original_position is None else s.original_position, reads.get(s.key, s.message)) for s in shown
-    )
+    sources = (source for unit in job.piece.units if unit.first >= turn for source in read_unit(job.piece, unit))
+    return tuple((source.position, source.message) for source in sources)
 
 
 def _label_failure(written: SummaryResult, what: str) -> SummaryResult:

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from tenfold.errors import UsageError
+from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.record.block import FactKind
 
 _SIX_HEADINGS = (
@@ -42,18 +43,17 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The structures by name. `four`: spec/threshold.md 13, `six`, `prefix` and `branch`: spec/tail.md A25, `seven`:
 spec/tiers.md B10. The empty name is free prose."""
 
-_FILE_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 HEADING_KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
     {
         **dict.fromkeys(("## Goal", "## Original Request", "## Task State"), frozenset({"request"})),
         **dict.fromkeys(("## Constraints & Preferences", "## User Guidance"), frozenset({"rule", "correction"})),
-        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), _FILE_KINDS),
+        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), WRITTEN_KINDS),
         **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset({"decision"})),
         **dict.fromkeys(("## Next Steps", "## Exact Next Steps"), frozenset({"todo"})),
         **dict.fromkeys(
             ("## Critical Context", "## Key Information", "## Context for Suffix"), frozenset({"identifier"})
         ),
-        "## Files": _FILE_KINDS | {"file_read"},
+        "## Files": WRITTEN_KINDS | {"file_read"},
         "## Tool History": frozenset({"command"}),
         "## Errors": frozenset({"error"}),
     }

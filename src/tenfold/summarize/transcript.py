@@ -1,26 +1,66 @@
 """Renders the input of a summarizing model: a range of messages as chronological text, with a bound for each part.
 
 It is separate from what the model sees in the conversation and from what people see in a terminal. Each part keeps its
-head and tail with the gap stated in lines. Tool output is fenced as data.
+head and tail with the gap stated in lines. Tool output and injected text are fenced as data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from tenfold.facts.section import Count
-from tenfold.record.message import Document, Image, Message, OpaquePart, Text, Thinking, ToolCall, ToolResult
-from tenfold.summarize.labelled_messages import render_labelled
-from tenfold.text.fence import fence_text, shorten_text
+from tenfold.record.message import (
+    Document,
+    Image,
+    Message,
+    OpaquePart,
+    Origin,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    get_text,
+    get_tool_calls,
+)
+from tenfold.text.excerpts import Count, Keep, excerpt, strip_escapes
+from tenfold.text.fence import fence_text
 from tenfold.text.redaction import redact_cached
 
-TranscriptStyle = Literal["numbered", "labelled"]
-"""How messages are rendered: under their number and role, or as the labelled paragraphs of the preset `tail`."""
+TranscriptStyle = Literal["numbered", "labelled", "roles"]
+"""How messages are rendered: `numbered` under their position and speaker, `labelled` as paragraphs with a label each
+(the preset `tail`), `roles` as lines after the role (the presets `threshold` and `sliding`)."""
+_SPEAKERS: Mapping[TranscriptStyle, Mapping[Origin, str]] = MappingProxyType(
+    {
+        "numbered": {
+            "human": "USER",
+            "model": "ASSISTANT",
+            "tool": "TOOL OUTPUT",
+            "tenfold": "EARLIER SUMMARY",
+            "harness": "CONTEXT (injected by the program, not by the user)",
+        },
+        "labelled": {
+            "human": "User",
+            "model": "Assistant",
+            "tool": "Tool result",
+            "tenfold": "Earlier summary",
+            "harness": "Context, not from the user",
+        },
+        "roles": {"human": "user", "model": "assistant", "tool": "tool", "tenfold": "summary", "harness": "context"},
+    }
+)
 _MAX_PART_CHARS, _SHORT_PART_CHARS, _MIN_PART_CHARS = 8_000, 1_000, 120
 """Characters of one part: the most, the fewest before a conversation is split instead, and the fewest of all."""
+_ROLE_PART_CHARS = (8_000, 2_000, 500)
+"""Characters of one part in the style `roles`. Fewer are tried before any message is left out."""
+_MIN_ROLE_MESSAGES = 2
+"""Messages that are always sent in the style `roles`, as published."""
+MAX_RESULT_CHARS = 2_000
+"""Most characters kept of a tool's output in the style `labelled`."""
 
 Items = Sequence[tuple[int, Message]]
 
@@ -67,13 +107,6 @@ def _count_sizes(items: Items, limit: int, count: Count, style: TranscriptStyle)
     return count([block + "\n\n" for block in _render_messages(items, limit, style)]) if items else []
 
 
-def _render_messages(items: Items, limit: int, style: TranscriptStyle) -> list[str]:
-    """Renders each message as one text, "" for what the style leaves out."""
-    if style == "labelled":
-        return [render_labelled(message, limit) for _, message in items]
-    return [_render_message(at, message, limit) for at, message in items]
-
-
 def _cut_chunks(items: Items, sizes: Sequence[int], budget: int) -> list[tuple[tuple[int, Message], ...]]:
     """Cuts greedily, in order. A full chunk ends before the step that did not fit."""
     out: list[tuple[tuple[int, Message], ...]] = []
@@ -111,53 +144,145 @@ def render_transcript(
     return BoundedTranscript(text if count([text])[0] <= budget else "", tuple(items[:first]))
 
 
-def _join_messages(texts: Sequence[str], first: int) -> str:
+def fit_messages(items: Items, *, budget: int, count: Count) -> BoundedTranscript:
+    """Renders the messages in the style `roles`: long parts get shorter, then the oldest messages go.
+
+    At least the last two stay, even if they take more than `budget` tokens.
+    """
+    lines: list[str] = []
+    sizes: list[int] = []
+    for limit in _ROLE_PART_CHARS:
+        lines = _render_messages(items, limit, "roles")
+        sizes = count([line + "\n" for line in lines]) if lines else []
+        if sum(sizes) <= budget:
+            break
+    first, total = 0, sum(sizes)
+    while total > budget and len(lines) - first > _MIN_ROLE_MESSAGES:
+        total -= sizes[first]
+        first += 1
+    return BoundedTranscript(_join_messages(lines, first, "\n"), tuple(items[:first]))
+
+
+def _join_messages(texts: Sequence[str], first: int, separator: str = "\n\n") -> str:
     gap = [f"({first} earlier messages are left out here)"] if first else []
-    return "\n\n".join([*gap, *(block for block in texts[first:] if block)])
+    return separator.join([*gap, *(block for block in texts[first:] if block)])
 
 
-def _render_message(position: int, message: Message, limit: int) -> str:
-    lines = [f"[{position}] {_get_speaker(message)}" + (f" ({message.status})" if message.status != "ok" else "")]
+# -- one message -------------------------------------------------------------------------------------------------------
+
+
+def get_speaker(message: Message, style: TranscriptStyle) -> str:
+    """Returns whose words a message holds: by origin, since a tool may write user lines."""
+    return _SPEAKERS[style][message.origin]
+
+
+def _render_messages(items: Items, limit: int, style: TranscriptStyle) -> list[str]:
+    return [render_message(position, message, limit, style) for position, message in items]
+
+
+def render_message(position: int, message: Message, limit: int, style: TranscriptStyle) -> str:
+    """Renders one message, "" if the style leaves it out. Each text has about `limit` characters."""
+    speaker = get_speaker(message, style)
+    status = f" ({message.status})" if message.status != "ok" else ""
+    match style:
+        case "numbered":
+            lines = [_render_numbered(part, message, limit) for part in message.parts]
+            text = "\n".join((f"[{position}] {speaker}{status}", *(line for line in lines if line)))
+        case "labelled":
+            pairs = _list_labelled(message, speaker + status if message.origin == "model" else speaker, limit)
+            text = "\n\n".join(f"[{label}]: {body}" for label, body in pairs if body.strip())
+        case "roles":
+            lines = [_render_with_role(part, message, limit) for part in message.parts]
+            text = "\n".join(f"{speaker}: {line}" for line in lines if line)
+    return redact_cached(text)
+
+
+def _quote_text(text: str, message: Message, limit: int) -> str:
+    """Shortens a text of a message, and fences it if neither the user nor the model wrote it."""
+    if message.origin in {"tool", "harness"}:
+        return fence_text(text, limit, message.origin)
+    return excerpt(text, limit, Keep.BLOCK_ENDS)
+
+
+def _label_result(part: ToolResult) -> str:
+    return f"{part.name or 'result'}{' error' if part.is_error else ''}"
+
+
+def _render_numbered(part: Part, message: Message, limit: int) -> str:
+    match part:
+        case Text(text=text):
+            return _quote_text(text, message, limit)
+        case Thinking(text=text):
+            return "(thinking) " + excerpt(text, limit // 4, Keep.BLOCK_ENDS)
+        case ToolCall(name=name, arguments=arguments):
+            return f"calls {name} with " + excerpt(arguments, limit // 2, Keep.BLOCK_ENDS)
+        case ToolResult(content=content):
+            texts = [item.text for item in content if isinstance(item, Text | Document)]
+            others = len(content) - len(texts)
+            body = fence_text("\n".join(texts), limit, _label_result(part))
+            return body + (f"\n({others} parts that are not text)" if others else "")
+        case Image(media_type=media, width=width, height=height):
+            return f"(image {media} {width}x{height})"
+        case Document(name=name, text=text):
+            return f"(document {name})\n" + fence_text(text, limit, "document")
+        case OpaquePart(kind=kind):
+            return f"(a part of type {kind})"
+
+
+def _render_with_role(part: Part, message: Message, limit: int) -> str:
+    match part:
+        case Text(text=text) if text.strip():
+            return _quote_text(text, message, limit)
+        case ToolCall(name=name, arguments=arguments):
+            return f"[called tool: {name}] {excerpt(arguments, limit // 2, Keep.BLOCK_ENDS)}"
+        case ToolResult(name=name):
+            line = f"[tool {name or 'unknown'} returned a result]" + (" (an error)" if part.is_error else "")
+            body = get_text(Message("tool", (part,), "tool"))
+            return f"{line}\n{fence_text(body, limit, name or 'result')}" if body else line
+        case _:
+            return ""
+
+
+def _list_labelled(message: Message, speaker: str, limit: int) -> Iterator[tuple[str, str]]:
+    """Yields label and text of each paragraph: thinking, text, calls, then results and documents; no pictures."""
+    text = "".join(part.text for part in message.parts if isinstance(part, Text))
+    if message.origin == "model":
+        thinking = "\n".join(part.text for part in message.parts if isinstance(part, Thinking))
+        yield "Assistant thinking", excerpt(thinking, limit // 4, Keep.BLOCK_ENDS)
+    if message.origin == "tool":
+        yield speaker, _render_output(text, message.origin, limit)
+    elif text:
+        yield speaker, _quote_text(text, message, limit)
+    if message.origin == "model":
+        yield "Assistant tool calls", "; ".join(_render_call(call, limit // 2) for call in get_tool_calls(message))
     for part in message.parts:
         match part:
-            case Text(text=text):
-                lines.append(
-                    fence_text(text, limit, message.origin)
-                    if message.origin in {"tool", "harness"}
-                    else shorten_text(text, limit)
-                )
-            case Thinking(text=text):
-                lines.append("(thinking) " + shorten_text(text, limit // 4))
-            case ToolCall(name=name, arguments=arguments):
-                lines.append(f"calls {name} with " + shorten_text(arguments, limit // 2))
-            case ToolResult():
-                lines.append(_render_result(part, limit))
-            case Image(media_type=media, width=width, height=height):
-                lines.append(f"(image {media} {width}x{height})")
-            case Document(name=name, text=text):
-                lines.append(f"(document {name})\n" + fence_text(text, limit, "document"))
+            case ToolResult(content=content):
+                output = "".join(item.text for item in content if isinstance(item, Text | Document))
+                yield "Tool result", _render_output(output, _label_result(part), limit)
+            case Document(name=name, text=body):
+                yield f"Document {strip_escapes(name)}", fence_text(body, limit, "document") if body else ""
             case OpaquePart(kind=kind):
-                lines.append(f"(a part of type {kind})")
-    return redact_cached("\n".join(line for line in lines if line))
+                yield "A part of type", kind
+            case _:
+                pass
 
 
-def _get_speaker(message: Message) -> str:
-    match message.origin:
-        case "human":
-            return "USER"
-        case "model":
-            return "ASSISTANT"
-        case "tool":
-            return "TOOL OUTPUT"
-        case "tenfold":
-            return "EARLIER SUMMARY"
-        case _:
-            return "CONTEXT (injected by the program, not by the user)"
+def _render_call(call: ToolCall, limit: int) -> str:
+    """Returns `name(key=json, ...)`. Arguments that are not a JSON object stay as they were written."""
+    try:
+        arguments = msgspec.json.decode(call.arguments)
+    except msgspec.DecodeError:
+        arguments = None
+    written = call.arguments
+    if isinstance(arguments, dict):
+        written = ", ".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in arguments.items())
+    return f"{call.name}({excerpt(written, limit, Keep.BLOCK_ENDS)})"
 
 
-def _render_result(part: ToolResult, limit: int) -> str:
-    texts = [item.text for item in part.content if isinstance(item, Text | Document)]
-    others = sum(1 for item in part.content if not isinstance(item, Text | Document))
-    label = f"{part.name or 'result'}{' error' if part.is_error else ''}"
-    body = fence_text("\n".join(texts), limit, label)
-    return body + (f"\n({others} parts that are not text)" if others else "")
+def _render_output(text: str, label: str, limit: int) -> str:
+    """Returns the beginning of a tool's output, and how much more there was."""
+    text = strip_escapes(text)
+    length = min(limit, MAX_RESULT_CHARS)
+    more = f"\n\n[... {len(text) - length} more characters left out]" if len(text) > length else ""
+    return fence_text(excerpt(text, length, Keep.HEAD), length, label) + more if text else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tenfold.facts.parse import get_text_before_facts, without_section
 from tenfold.facts.section import TITLE, FactsSection, render_facts
@@ -12,11 +12,9 @@ from tenfold.record.block import MUST_KEEP, Block, BlockPart, Fact, Replacement,
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.summarize.ladder import SummarySettings
-from tenfold.text.excerpts import CLIP_MARK
+from tenfold.text.excerpts import ENDS_MARK, Count, collapse_spaces, has_words
 from tenfold.view.fold import View
 from tenfold.wire.marks import extract_summary_text, render_summary
-
-Count = Callable[[Sequence[str]], list[int]]
 
 
 def get_words(message: Message) -> str:
@@ -43,17 +41,6 @@ def get_visible_text(plan: Plan) -> str:
             if message is not None:
                 words.append(get_words(message))
     return collapse_spaces("\n".join(words))
-
-
-def collapse_spaces(text: str) -> str:
-    """Replaces every run of white space by one space, so that quoting and indenting make no difference."""
-    return " ".join(text.split())
-
-
-def is_facts_section(message: Message) -> bool:
-    """Tells whether a message in view is only a facts section. An elision leaves one; the next compaction renews it."""
-    text = extract_summary_text(get_text(message)) if message.origin == "tenfold" else None
-    return text is not None and text.startswith(TITLE) and not get_text_before_facts(text)
 
 
 NEW_BLOCK_ID = "01234567-89ab-7cde-8f01-23456789abcd"
@@ -110,27 +97,8 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
 
 def is_fact_in(fact: Fact, text: str) -> bool:
     """Tells whether a fact is in a text that has single spaces; of a shortened fact, whether all its parts are."""
-    head, *rest = CLIP_MARK.split(collapse_spaces(fact.text))
+    head, *rest = ENDS_MARK.split(collapse_spaces(fact.text))
     return has_words(head, text) if not rest else all(part in text for part in (head, *rest))
-
-
-def has_words(words: str, text: str) -> bool:
-    """Tells whether `words` occur in `text` by themselves, not as part of a longer word or path."""
-    start = text.find(words) if words else -1
-    while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(words) : start + len(words) + 2]
-        if not _is_continued(before, words[0]) and not _is_continued(after, words[-1]):
-            return True
-        start = text.find(words, start + 1)
-    return False
-
-
-def _is_continued(edge: str, inner: str) -> bool:
-    """Tells whether a word or path continues across the edge of a match. A full stop before white space ends it."""
-    if not (inner.isalnum() or inner == "_"):
-        return False
-    near = edge[:1]
-    return near.isalnum() or near in ("_", "/", "\\", "-") if near != "." else edge[1:].isalnum()
 
 
 def get_narrative(text: str, settings: SummarySettings) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tenfold.facts.section import Count
 from tenfold.record.message import Message, get_tool_calls
 from tenfold.summarize.narrative import NarrativeItem, build_items, render_item, render_steps
-from tenfold.text.excerpts import clip_end, flatten
+from tenfold.text.excerpts import Count, Keep, excerpt, flatten
 
 GROUP_SIZES = (6, 15, 40, 100)
 """Steps that one coarse line may cover. The first number that makes the text fit is used."""
@@ -76,7 +75,7 @@ def _split_pieces(narrative: Sequence[NarrativeItem], longest: int) -> list[_Nar
                 _NarrativePiece(
                     first=moment.first,
                     last=moment.last,
-                    levels=(short, clip_end(flatten(short), 160), clip_end(flatten(short), 70)),
+                    levels=(short, excerpt(flatten(short), 160, Keep.START), excerpt(flatten(short), 70, Keep.START)),
                     items=(moment,),
                 )
             )
@@ -88,7 +87,7 @@ def _split_pieces(narrative: Sequence[NarrativeItem], longest: int) -> list[_Nar
 def _build_steps_piece(run: Sequence[NarrativeItem]) -> _NarrativePiece:
     coarse = render_steps(run)
     fine = "\n".join(render_item(moment) for moment in run)
-    levels = (fine, clip_end(coarse, 500), clip_end(coarse, 110))
+    levels = (fine, excerpt(coarse, 500, Keep.START), excerpt(coarse, 110, Keep.START))
     return _NarrativePiece(first=run[0].first, last=run[-1].last, levels=levels, items=tuple(run))
 
 
@@ -155,7 +154,7 @@ def _describe_oldest(pieces: Sequence[_NarrativePiece]) -> str:
         f"[{pieces[0].first}-{pieces[-1].last}] earlier, in short: {user_count} user messages, {len(answers)} answers"
     )
     actions = render_steps(answers).partition(" | ")[2] if answers else ""
-    return clip_end(f"{head} | {actions}" if actions else head, 320)
+    return excerpt(f"{head} | {actions}" if actions else head, 320, Keep.START)
 
 
 def write_mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count: Count) -> str:
@@ -168,7 +167,7 @@ def write_mechanical(items: Sequence[tuple[int, Message]], *, budget: int, count
     head = f"Entries {first} to {last}: {len(items)} messages"
     detail = ", ".join(f"{number} {role}" for role, number in sorted(roles.items()))
     called = ", ".join(f"{name} {number}x" for name, number in tools.most_common(12))
-    forms = [f"{head} ({detail}). Tools: {clip_end(flatten(called), 400)}."] if called else []
+    forms = [f"{head} ({detail}). Tools: {excerpt(flatten(called), 400, Keep.START)}."] if called else []
     return _choose_fitting([*forms, f"{head} ({detail}).", f"{head}.", f"{first}-{last}", "-"], budget, count)
 
 

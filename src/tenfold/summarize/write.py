@@ -1,86 +1,48 @@
-"""Writes the text that stands for a range: asks a model, checks the answer, repairs it once, and goes down the ladder.
+"""Writes the text that stands for a range: asks model after model, down the ladder, and writes by code if none helps.
 
-`write_summary` is a generator that the engine delegates to (`yield from write_summary(...)`). It yields Asks and
-receives Answers. It always returns a `SummaryResult` and never raises for what a model did. Facts are added elsewhere,
-by code.
+`write_summary` is a generator that the engine delegates to (`yield from write_summary(...)`). It always returns a
+`SummaryResult` and never raises for what a model did. Facts are added elsewhere, by code.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Generator, Sequence
-from typing import Literal, assert_never
+from typing import assert_never
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.section import TITLE, Count
-from tenfold.record.ask import Answer, Ask, SummaryAsk
-from tenfold.record.block import Fact, ModelCost, Rung, add_costs
-from tenfold.record.message import Message
-from tenfold.summarize.check import (
-    FATAL_KINDS,
-    CheckFailure,
-    Expectation,
-    build_source,
-    check_summary,
-    mend_summary,
-    trim_end,
-    trim_middle,
+from tenfold.record.ask import SummaryAsk
+from tenfold.record.block import ModelCost, Rung, add_costs
+from tenfold.summarize.asking import (
+    AskedText,
+    RejectedAnswer,
+    WritingContext,
+    ask_model,
+    build_ask,
+    build_context,
+    build_repair,
+    clean_text,
+    describe_left_out,
+    fill_prompt,
+    render_earlier_texts,
 )
-from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
-from tenfold.summarize.ladder import LadderStep, SummaryResult, SummarySettings, is_worth_trying, list_steps
+from tenfold.summarize.ladder import (
+    RUNGS,
+    LadderStep,
+    Purpose,
+    SummaryResult,
+    SummarySettings,
+    SummaryTask,
+    WritingGenerator,
+    is_worth_trying,
+    list_steps,
+)
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.summarize.transcript import render_transcript, split_messages
 from tenfold.summarize.without_model import write_extractive, write_mechanical
-from tenfold.text.redaction import redact
+from tenfold.text.excerpts import Count, Keep, trim_lines
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
-
-Purpose = Literal["first", "update", "prefix", "batch", "merge", "branch", "repair"]
-WritingGenerator = Generator[tuple[Ask, ...], tuple[Answer, ...], SummaryResult]
-
-
-class SummaryTask(Struct, frozen=True):
-    """What is to be summarized, in at most `allotment` tokens.
-
-    `facts` are already merged; `focus` is what the caller asks to dwell on. `previous` is an earlier summary that the
-    new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
-    earlier text that helps to understand the messages and is not repeated.
-    """
-
-    items: tuple[tuple[int, Message], ...]
-    facts: tuple[Fact, ...] = ()
-    previous: str = ""
-    allotment: int = 1_000
-    purpose: Purpose = "first"
-    focus: str = ""
-    context: str = ""
-    parts: tuple[str, ...] = ()
-
-    @property
-    def earlier_texts(self) -> tuple[str, ...]:
-        """The earlier summaries that the new text replaces, oldest first."""
-        return tuple(text for text in (self.previous.strip(), *(part.strip() for part in self.parts)) if text)
-
-
-class _StepResult(Struct, frozen=True):
-    """The result of one step of the ladder: a usable `text`, or the `reason` why there is none."""
-
-    text: str
-    reason: str
-    error: str = ""
-    spent: ModelCost = ModelCost()
-
-
-class _WritingContext(Struct, frozen=True):
-    """What is needed to write one text: its task, the settings, and what it is checked against."""
-
-    task: SummaryTask
-    settings: SummarySettings
-    expected: Expectation
-    count: Count
 
 
 def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) -> WritingGenerator:
@@ -94,8 +56,9 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
         return _write_by_code(task, count, (), ModelCost())
     budget = _get_message_budget(task, settings, settings.models[0], count)
     chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
-    notes: list[str] = [_describe_left_out(chunks.left_out, budget)] if chunks.left_out else []
-    spent, rung, current = ModelCost(), MODEL_RUNGS[0], task
+    notes: list[str] = [describe_left_out(chunks.left_out, budget)] if chunks.left_out else []
+    spent, current = ModelCost(), task
+    rung: Rung = "model"
     for number, piece in enumerate(chunks.chunks):
         current = replace(task if not number else replace(current, parts=()), items=piece)
         written = yield from _climb_ladder(current, settings, count)
@@ -105,20 +68,9 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
         if written.failure:
             rest = replace(current, items=tuple(item for piece in chunks.chunks[number:] for item in piece))
             return _finish_without_model(rest, settings, SummaryResult("", "none", tuple(notes), spent), count)
-        rung = max(rung, written.rung, key=MODEL_RUNGS.index)
+        rung = max(rung, written.rung, key=RUNGS.index)
         current = replace(current, previous=written.text)
     return SummaryResult(current.previous, rung, tuple(notes), spent)
-
-
-MODEL_RUNGS: tuple[Rung, ...] = ("model", "stricter", "next_model")
-"""The rungs with a model, in order. A text written in pieces is on the lowest one that any of them needed."""
-
-
-def _describe_left_out(items: Sequence[tuple[int, Message]], budget: int) -> str:
-    """Describes the messages that the text leaves out because they exceed what the model can be sent."""
-    which = f"{items[0][0]} to {items[-1][0]}" if len(items) > 1 else f"{items[0][0]}"
-    what = f"{len(items):,} messages ({which})" if len(items) > 1 else f"1 message ({which})"
-    return f"{what} had no room in the {budget:,} tokens that the summary model is sent; only their facts are carried"
 
 
 def _finish_without_model(
@@ -129,40 +81,51 @@ def _finish_without_model(
         case "ladder":
             return _write_by_code(task, count, result.notes, result.spent)
         case "keep_stages" | "abort":
-            return replace(result, failure="no model gave a usable summary: " + "; ".join(result.notes))
+            return result.reject()
         case _:
             assert_never(settings.on_failure)
 
 
 def _climb_ladder(task: SummaryTask, settings: SummarySettings, count: Count) -> WritingGenerator:
     """Writes one text by the rungs that have a model. The result has a `failure` if none gave a usable text."""
-    way = _WritingContext(task, settings, _build_expectation(task, settings, count), count)
+    context = build_context(task, settings, count)
     notes: list[str] = []
     spent = ModelCost()
     error = ""
     for step in list_steps(settings):
         if not is_worth_trying(step, error):
             continue
-        tried = yield from _try_step(way, step)
-        spent = add_costs(spent, tried.spent) if tried.spent.calls else spent
-        if tried.text:
-            notes.extend([f"{step.model}: {tried.reason}"] if tried.reason else [])
-            return SummaryResult(text=clean_text(tried.text), rung=step.rung, notes=tuple(notes), spent=spent)
-        notes.append(f"{step.rung} {step.model}: {tried.reason}")
-        error = tried.error
+        first_ask, left_out_note = _build_request(context, step)
+
+        def build_next(
+            rejected: tuple[RejectedAnswer, ...], step: LadderStep = step, first_ask: SummaryAsk = first_ask
+        ) -> SummaryAsk | None:
+            if not rejected:
+                return first_ask
+            can_repair = step.rung == "model" and len(rejected) == 1
+            return build_repair(first_ask, context, rejected[0]) if can_repair else None
+
+        asked = yield from ask_model(context, build_next)
+        spent = add_costs(spent, asked.spent)
+        reason = _describe_step(asked, left_out_note)
+        if asked.text:
+            notes.extend([f"{step.model}: {reason}"] if reason else [])
+            return SummaryResult(text=clean_text(asked.text), rung=step.rung, notes=tuple(notes), spent=spent)
+        notes.append(f"{step.rung} {step.model}: {reason}")
+        error = "" if asked.rejected else asked.error
     return SummaryResult(text="", rung="none", notes=tuple(notes), spent=spent, failure="; ".join(notes))
 
 
-def _build_expectation(task: SummaryTask, settings: SummarySettings, count: Count) -> Expectation:
-    """Builds what a text is checked against. Headings that would take half of the allotment are not asked for."""
-    headings = settings.list_headings(task.purpose)
-    if (
-        headings
-        and count(["\n".join(f"{heading}\n{EMPTY_SECTION}\n" for heading in headings)])[0] > task.allotment // 2
-    ):
-        headings = ()
-    known = "\n".join((*task.earlier_texts, task.context, task.focus, settings.instructions))
-    return Expectation(build_source(task.items, task.facts, known), allotment=task.allotment, headings=headings)
+def _describe_step(asked: AskedText, left_out_note: str) -> str:
+    """Describes how a step of the ladder ended; "" if the first answer could be used and all messages were sent."""
+    if not asked.rejected:
+        return f"the call failed: {asked.error[:200]}" if asked.error else left_out_note
+    failures = asked.rejected[0].failures
+    found = "; ".join(str(failure) for failure in failures[:4])
+    found += f"; and {len(failures) - 4} more" if len(failures) > 4 else ""
+    what = "repaired by asking" if asked.text else "not usable"
+    what = "mended by code" if asked.is_mended else what
+    return f"{what} ({found})" + (f"; {left_out_note}" if left_out_note else "")
 
 
 def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
@@ -172,19 +135,10 @@ def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spen
     narrative = write_extractive(task.items, budget=budget, count=count) if task.items else ""
     text = clean_text(f"{earlier}\n{narrative}".strip() if earlier else narrative)
     if text.strip() and count([text])[0] <= task.allotment:
-        bare = write_mechanical(task.items, budget=budget, count=count)
-        return SummaryResult(
-            text=text,
-            rung="mechanical" if narrative == bare and not earlier else "extractive",
-            notes=notes,
-            spent=spent,
-        )
-    return SummaryResult(
-        text=write_mechanical(task.items, budget=task.allotment, count=count),
-        rung="mechanical",
-        notes=notes,
-        spent=spent,
-    )
+        is_mechanical = not earlier and narrative == write_mechanical(task.items, budget=budget, count=count)
+        return SummaryResult(text, "mechanical" if is_mechanical else "extractive", notes, spent)
+    text = write_mechanical(task.items, budget=task.allotment, count=count)
+    return SummaryResult(text, "mechanical", notes, spent)
 
 
 def _fit_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
@@ -193,77 +147,7 @@ def _fit_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
     if not joined or count([joined])[0] <= budget:
         return joined
     share = budget // len(task.earlier_texts) - 1
-    return "\n".join(text for each in task.earlier_texts if (text := trim_middle(each, share, count)))
-
-
-def _try_step(
-    context: _WritingContext, step: LadderStep
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], _StepResult]:
-    """Runs one step: ask, check, on the first rung ask once for a repair, then mend by code."""
-    allowed = max(int(context.task.allotment * step.share), 1)
-    ask, left_out_note = _build_request(context, step, allowed)
-    (answer,) = yield (ask,)
-    spent = _get_cost(answer, step)
-    if answer.error:
-        return _StepResult(text="", reason=f"the call failed: {answer.error[:200]}", error=answer.error, spent=spent)
-    text, failures = _check_answer(answer, context)
-    if not failures:
-        return _StepResult(text=text, reason=left_out_note, spent=spent)
-    found = _list_failures(failures)
-    also = f"; {left_out_note}" if left_out_note else ""
-    if step.rung == "model":
-        (second_answer,) = yield (_build_repair(ask, context, text, failures),)
-        spent = add_costs(spent, _get_cost(second_answer, step))
-        if not second_answer.error:
-            repaired, repaired_failures = _check_answer(second_answer, context)
-            if not repaired_failures:
-                return _StepResult(text=repaired, reason=f"repaired by asking ({found}){also}", spent=spent)
-            if _rank_failures(repaired_failures) <= _rank_failures(failures):
-                text, failures = repaired, repaired_failures
-    mended = _mend_by_code(text, failures, context)
-    why = f"mended by code ({found})" if mended else f"not usable ({found})"
-    return _StepResult(text=mended, reason=why + also, spent=spent)
-
-
-def _check_answer(answer: Answer, context: _WritingContext) -> tuple[str, tuple[CheckFailure, ...]]:
-    """Returns the answer's text with its headings restored, and what is wrong with it."""
-    text = restore_headings(answer.text.strip(), context.expected.headings)
-    return text, check_summary(text, finish=answer.finish_reason, expected=context.expected, count=context.count)
-
-
-def _mend_by_code(text: str, failures: tuple[CheckFailure, ...], context: _WritingContext) -> str:
-    """Mends the text by code; "" if it still fails. Up to a quarter over the allotment is cut."""
-    expected, count = context.expected, context.count
-    mended = mend_summary(text, failures)
-    if not mended or count([mended])[0] > expected.allotment * 5 // 4:
-        return ""
-    if expected.headings:
-        mended = arrange_sections(
-            mended, expected.headings, context.task.facts, allotment=expected.allotment, count=count
-        )
-    elif count([mended])[0] > expected.allotment:
-        mended = trim_end(mended, expected.allotment, count)
-    return mended if mended and not check_summary(mended, finish="stop", expected=expected, count=count) else ""
-
-
-def _rank_failures(failures: tuple[CheckFailure, ...]) -> tuple[bool, int]:
-    return any(failure.kind in FATAL_KINDS for failure in failures), len(failures)
-
-
-def _list_failures(failures: tuple[CheckFailure, ...]) -> str:
-    shown = "; ".join(str(failure) for failure in failures[:4])
-    return shown + (f"; and {len(failures) - 4} more" if len(failures) > 4 else "")
-
-
-def _get_cost(answer: Answer, step: LadderStep) -> ModelCost:
-    spent = answer.spent
-    return ModelCost(
-        calls=max(spent.calls, 1),
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-        model=spent.model or step.model,
-        price=spent.price,
-    )
+    return "\n".join(text for each in task.earlier_texts if (text := trim_lines(each, share, count, Keep.ENDS)))
 
 
 def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str, count: Count) -> int:
@@ -273,50 +157,42 @@ def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str
         settings.system,
         _choose_prompt(task, settings),
         render_guide(settings.list_headings(task.purpose), settings.sections),
+        render_earlier_texts(task, bound // 2, count),
+        task.focus,
+        settings.instructions,
     )
-    fixed = sum(
-        count([*fixed_texts, _render_earlier_texts(task, bound // 2, count), task.focus, settings.instructions])
-    )
-    return max(bound - fixed - task.allotment - _TAG_TOKENS, _MIN_MESSAGE_TOKENS)
+    return max(bound - sum(count(fixed_texts)) - task.allotment - _TAG_TOKENS, _MIN_MESSAGE_TOKENS)
 
 
 _TAG_TOKENS, _MIN_MESSAGE_TOKENS = 40, 200
 """Tokens for the tags between the parts of a request, and the fewest tokens of messages worth sending."""
 
 
-def _build_request(context: _WritingContext, step: LadderStep, allowed: int) -> tuple[SummaryAsk, str]:
+def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAsk, str]:
     """Builds the request: what never changes first, then the earlier texts, then the new messages.
 
-    Also returns a note about messages that did not fit.
+    What a user's own prompt already contains is not added again. Also returns a note about messages that did not fit.
     """
     task, settings, count = context.task, context.settings, context.count
+    allowed = max(int(task.allotment * step.share), 1)
     budget = max(int(_get_message_budget(task, settings, step.model, count) * step.share), _MIN_MESSAGE_TOKENS)
     body = render_transcript(task.items, budget=budget, count=count, style=settings.style)
-    before = _render_earlier_texts(task, settings.get_input_limit(step.model, task.allotment) // 2, count)
+    before = render_earlier_texts(task, settings.get_input_limit(step.model, task.allotment) // 2, count)
     messages = f"<conversation>\n{body.text}\n</conversation>" if task.items else ""
-    head = _fill_prompt(_choose_prompt(task, settings), context, allowed)
-    values = {"existing_summary": before or NO_SUMMARY, "messages": messages}
-    named_places = set(find_places(head))
-    head = interpolate(head, values)
+    head = fill_prompt(_choose_prompt(task, settings), context, allowed)
+    places = {"existing_summary": before or NO_SUMMARY, "messages": messages}
+    named = set(find_places(head))
+    rest = ("" if "existing_summary" in named else before, "" if "messages" in named else messages)
     purpose: Purpose = "update" if task.previous.strip() and task.purpose == "first" else task.purpose
-    ask = SummaryAsk(
-        system=_fill_prompt(settings.system, context, allowed),
-        prompt="\n\n".join(_list_request_parts(head, before, messages, named_places)),
-        max_tokens=allowed,
+    ask = build_ask(
+        context,
+        fill_prompt(settings.system, context, allowed),
+        (interpolate(head, places), *rest),
         model=step.model,
+        max_tokens=allowed,
         purpose=purpose,
-        timeout=settings.timeout,
-        tries=settings.tries,
-        temperature=settings.temperature,
-        effort=settings.effort,
     )
-    return ask, _describe_left_out(body.left_out, budget) if body.left_out else ""
-
-
-def _list_request_parts(head: str, before: str, messages: str, named_places: set[str]) -> list[str]:
-    """Returns the parts of a request. What a user's own prompt already contains is not added again."""
-    parts = (head, "" if "existing_summary" in named_places else before, "" if "messages" in named_places else messages)
-    return [part for part in parts if part]
+    return ask, describe_left_out(body.left_out, budget) if body.left_out else ""
 
 
 def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
@@ -329,44 +205,3 @@ def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
             return prompts.get(task.purpose, settings.first)
         case _:
             return settings.update
-
-
-def _render_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
-    """Renders what goes before the messages, each in its own tag: context, earlier summary, summaries to be merged."""
-    texts = [("context", task.context.strip()), ("previous-summary", task.previous.strip())]
-    texts += [("summary", part.strip()) for part in task.parts]
-    tagged = [(tag, text) for tag, text in texts if text]
-    share = budget // max(len(tagged), 1)
-    return "\n\n".join(f"<{tag}>\n{trim_middle(text, share, count)}\n</{tag}>" for tag, text in tagged)
-
-
-def _build_repair(
-    ask: SummaryAsk, context: _WritingContext, text: str, failures: tuple[CheckFailure, ...]
-) -> SummaryAsk:
-    listed = "\n".join(f"- {failure}" for failure in failures[:20])
-    wish = _fill_prompt(context.settings.repair, context, ask.max_tokens).replace("{failures}", listed)
-    prompt = f"{ask.prompt}\n\n<rejected-summary>\n{text}\n</rejected-summary>\n\n{wish or listed}"
-    return replace(ask, prompt=prompt, purpose="repair")
-
-
-def _fill_prompt(prompt: str, context: _WritingContext, allowed: int) -> str:
-    """Fills the placeholders of a prompt."""
-    wishes = dict.fromkeys((context.settings.instructions.strip(), context.task.focus.strip()))
-    headings = context.expected.headings
-    structure = render_guide(headings, context.settings.sections)
-    if not headings and context.task.purpose in ("first", "update"):
-        structure = context.settings.told
-    filled = (
-        prompt.replace("{allotment}", str(allowed))
-        .replace("{structure}", structure)
-        .replace("{focus}", "\n".join(f"Additional focus: {wish}" for wish in wishes if wish))
-    )
-    return _EXTRA_BLANK_LINES.sub("\n\n", filled).strip()
-
-
-_EXTRA_BLANK_LINES = re.compile(r"\n{3,}")
-
-
-def clean_text(text: str) -> str:
-    """Removes secrets from a summary, and text that looks like Tenfold's own marks."""
-    return redact(text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts"))

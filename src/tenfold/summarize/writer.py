@@ -7,21 +7,21 @@ code renders their section and puts it under the writer's text.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import Protocol
 
 from msgspec import Struct
 
-from tenfold.facts.section import Count
 from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import Fact
-from tenfold.record.message import Message
-from tenfold.summarize.ladder import SummaryResult, SummarySettings
-from tenfold.summarize.write import SummaryTask, write_summary
+from tenfold.record.block import Fact, KeptOriginal
+from tenfold.record.message import Message, get_text
+from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings, SummaryTask, WritingGenerator
+from tenfold.summarize.write import write_summary
+from tenfold.text.excerpts import Count
 from tenfold.view.fold import View
-
-WritingGenerator = Generator[tuple[Ask, ...], tuple[Answer, ...], SummaryResult]
+from tenfold.view.units import Unit
+from tenfold.wire.marks import extract_summary_text
 
 
 class WritingJob(Struct, frozen=True):
@@ -43,7 +43,6 @@ class WritingJob(Struct, frozen=True):
     settings: SummarySettings
     count: Count
     focus: str = ""
-    block: str = ""
     supplied_text: str = ""
 
     @property
@@ -59,6 +58,30 @@ class WritingJob(Struct, frozen=True):
             purpose="merge" if merging else "update" if self.previous else "first",
             focus=self.focus,
         )
+
+
+class SourceMessage(Struct, frozen=True):
+    """A message in view as a writer reads it: at the position it stands for, or at that of the Block that shows it.
+
+    `summary` is the text of an earlier summary, None for any other message. `is_kept` says that the message stays in
+    view.
+    """
+
+    position: int
+    message: Message
+    summary: str | None
+    is_kept: bool
+
+
+def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
+    """Yields the messages of one of the piece's units, in the shorter form that an earlier stage gave to them."""
+    kept_positions = {show.position for show in piece.shown_items if isinstance(show, KeptOriginal)}
+    shortened = dict(piece.shortened_messages)
+    for shown in unit.visible_messages:
+        text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
+        position = shown.position if shown.original_position is None else shown.original_position
+        is_kept = shown.is_original and shown.position in kept_positions
+        yield SourceMessage(position, shortened.get(shown.key, shown.message), text, is_kept)
 
 
 class Writer(Protocol):
@@ -77,9 +100,7 @@ class SingleTextWriter(Struct, frozen=True):
         return (yield from write_summary(job.task, job.settings, job.count))
 
 
-def run_together(
-    *efforts: WritingGenerator,
-) -> Generator[tuple[Ask, ...], tuple[Answer, ...], tuple[SummaryResult, ...]]:
+def run_together(*efforts: WritingGenerator) -> Asking[tuple[SummaryResult, ...]]:
     """Runs independent writings side by side. Their Asks go out as one tuple, so that drivers work on them at once."""
     done: dict[int, SummaryResult] = {}
     waiting: dict[int, tuple[Ask, ...]] = {}

@@ -12,42 +12,11 @@ from tenfold.text.memoize import memoize
 
 MASK = "[redacted]"
 
-_SHAPE_HINTS = (
-    "sk-",
-    "sk_",
-    "pk-",
-    "pk_",
-    "rk-",
-    "rk_",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xox",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "eyJ",
-    "hf_",
-    "npm_",
-    "pypi-",
-    "dop_v1_",
-    "SG.",
-    "whsec_",
-    "gsk_",
-    "xai-",
-    "r8_",
-    "shpat_",
-    "tvly-",
-    "pplx-",
-    "lin_api_",
-    "ya29.",
-    "hooks.slack",
-    "-----BEGIN",
+_KEY_BEGINNINGS = (
+    "sk- sk_ pk- pk_ rk- rk_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox AKIA ASIA AIza eyJ hf_ npm_ pypi-"
+    " dop_v1_ SG. whsec_ gsk_ xai- r8_ shpat_ tvly- pplx- lin_api_ ya29. hooks.slack -----BEGIN"
 )
+_SHAPE_HINTS = tuple(_KEY_BEGINNINGS.split())
 _LABELS = ("key", "token", "secret", "passw", "passp", "pwd", "bearer", "basic ", "credential", "authorization")
 
 _SHAPES = re.compile(

@@ -48,10 +48,10 @@ from tenfold.record.block import ModelCost, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.summarize.check import Expectation, build_source, check_summary, mend_summary
-from tenfold.summarize.ladder import SummaryResult, SummarySettings
+from tenfold.summarize.ladder import SummaryResult, SummarySettings, WritingGenerator
 from tenfold.summarize.line_writer import LineWriter, render_lines, write_lines
 from tenfold.summarize.write import clean_text
-from tenfold.summarize.writer import WritingGenerator, WritingJob
+from tenfold.summarize.writer import WritingJob
 from tenfold.wire import can_take_text
 
 

@@ -28,9 +28,9 @@ from tenfold.record.block import Block, Fact, Substitute
 from tenfold.record.entry import Entry
 from tenfold.record.message import Message, get_text
 from tenfold.summarize.fill import FilledPlan, FillRequest, collect_facts, count_frame, fill_plan
-from tenfold.summarize.labelled_messages import render_labelled
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.summarize.split_writer import FileLists, list_files, without_footer
+from tenfold.summarize.transcript import render_message
 from tenfold.summarize.visible_text import get_narrative
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import ReserveTrigger
@@ -253,4 +253,5 @@ def serialize_conversation(messages: Sequence[Message]) -> str:
 
     User and assistant text is complete here; a real request limits it. A tool result keeps 2,000 characters.
     """
-    return "\n\n".join(text for text in (render_labelled(message, sys.maxsize) for message in messages) if text)
+    texts = (render_message(position, message, sys.maxsize, "labelled") for position, message in enumerate(messages))
+    return "\n\n".join(text for text in texts if text)

@@ -15,7 +15,7 @@ from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, Messa
 from tenfold.plan.stages.elide import find_outside_tail, render_read_hint
 from tenfold.record.block import Block, BlockPart, Replacement, ShownItem, Substitute
 from tenfold.record.message import Message, Text, ToolCall, get_text, get_tool_calls, get_tool_result
-from tenfold.text.excerpts import clip_end
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.text.redaction import redact_cached
 from tenfold.view.units import VisibleMessage
 from tenfold.wire.marks import STEP_PREFIX
@@ -74,11 +74,11 @@ def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | N
 
 def _render_step_line(shown: list[VisibleMessage]) -> str:
     text = " ".join(redact_cached(get_text(shown[0].message)[: 4 * _LINE_CHARACTERS]).split())
-    text = clip_end(text, _LINE_CHARACTERS + len("..."))
+    text = excerpt(text, _LINE_CHARACTERS + len("..."), Keep.START)
     parts = [text] if text else []
     results = {r.call_id: s for s in shown if (r := get_tool_result(s.message)) is not None}
     for call in get_tool_calls(shown[0].message):
-        arguments = clip_end(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS)
+        arguments = excerpt(redact_cached(_get_typed_input(call)[: 4 * _LINE_CHARACTERS]), _LINE_CHARACTERS, Keep.START)
         parts.append(f"{call.name}({arguments}) -> {_describe_result(call, results.get(call.id))}")
     return STEP_PREFIX + "; ".join(parts)
 

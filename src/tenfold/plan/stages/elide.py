@@ -18,7 +18,7 @@ from tenfold.facts.tool_results import has_taken_effect, judge_result
 from tenfold.plan.draft import Draft, DraftPiece, Goal, RecallMode, to_shown_item
 from tenfold.record.block import Substitute
 from tenfold.record.message import Document, Message, Part, Text, ToolResult, get_text, get_tool_calls, get_tool_result
-from tenfold.text.excerpts import clip_end, take_head, take_tail
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.text.redaction import redact_cached
 from tenfold.view.units import VisibleMessage
 from tenfold.wire import can_take_text
@@ -160,8 +160,8 @@ def shorten_output(text: str, lines: int, characters: int) -> str | None:
     if len(rows) <= lines and len(text) <= characters:
         return None
     half, side = max(1, lines // 2), characters // 2
-    head = take_head("\n".join(rows[:half]), side)
-    tail = take_tail("\n".join(rows[len(rows) - half :]) if len(rows) > 1 else text, side)
+    head = excerpt("\n".join(rows[:half]), side, Keep.HEAD)
+    tail = excerpt("\n".join(rows[len(rows) - half :]) if len(rows) > 1 else text, side, Keep.TAIL)
     if len(head) + len(tail) >= len(text):
         return None
     gap = len(rows) - head.count("\n") - tail.count("\n") - 2
@@ -208,9 +208,10 @@ class ClearStage(Struct, frozen=True):
             text = get_text(shown.message)
             if text.startswith("[output removed"):
                 return None
-            first = clip_end(
+            first = excerpt(
                 redact_cached(text.strip().split("\n", 1)[0][: 4 * _FIRST_LINE_CHARACTERS]).strip(),
                 _FIRST_LINE_CHARACTERS,
+                Keep.START,
             )
             entry = draft.view.path.get_entry(shown.original_position).id if shown.original_position is not None else ""
             lines = text.count("\n") + 1

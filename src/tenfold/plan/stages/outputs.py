@@ -15,7 +15,7 @@ from tenfold.plan.draft import Draft, Goal
 from tenfold.plan.stages.elide import describe_other_parts, elide_outputs, render_read_hint, with_text
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_result
-from tenfold.text.excerpts import clip_end, take_head, take_tail
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.text.redaction import redact_cached
 from tenfold.view.units import VisibleMessage, get_step_messages
 
@@ -101,7 +101,7 @@ def keep_ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
     half = len(rows) if len(rows) <= MAX_WHOLE_LINES else min(lines, len(rows) // 2)
     whole = 2 * half >= len(rows)
     first, last = (text, text) if whole else ("\n".join(rows[:half]), "\n".join(rows[-half:]))
-    head, tail = take_head(first, characters), take_tail(last, characters)
+    head, tail = excerpt(first, characters, Keep.HEAD), excerpt(last, characters, Keep.TAIL)
     missing = len(text) - len(head) - len(tail)
     if missing <= 0:
         return text
@@ -142,8 +142,8 @@ def build_placeholder(draft: Draft, shown: VisibleMessage, goal: Goal) -> str:
     message = (get_message(entry) if entry is not None else None) or shown.message
     text = get_text(message)
     count = len(text.removesuffix("\n").split("\n"))
-    first = clip_end(
-        redact_cached(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS]).strip(), FIRST_CHARACTERS + len("...")
+    first = excerpt(
+        redact_cached(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS]).strip(), FIRST_CHARACTERS + len("..."), Keep.START
     )
     what = f"{count:,} {'line' if count == 1 else 'lines'}{describe_other_parts(message)}"
     return (

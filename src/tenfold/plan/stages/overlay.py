@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, DraftPiece, Goal, get_replacement_kind, to_shown_item
 from tenfold.plan.stages.condense import build_summary_piece
-from tenfold.plan.stages.step_lines import FittedLine, LabelledLine, build_step_line, cut_lines, fit_lines
+from tenfold.plan.stages.step_lines import FittedLine, LabelledLine, build_step_line, fit_lines
 from tenfold.record.block import ShownItem, Substitute
 from tenfold.record.entry import Entry, get_message
 from tenfold.record.message import Message, Part, Text, ToolResult, get_tool_calls
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.trigger.limits import DEFAULT_WINDOW
 from tenfold.view.units import VisibleMessage
 from tenfold.wire import can_take_text
@@ -327,9 +328,9 @@ def cut_message(message: Message, max_lines: int) -> Message | None:
 
 def _cut_part(part: Part, max_lines: int) -> Part:
     if isinstance(part, Text):
-        return Text(cut_lines(part.text, max_lines) or part.text)
+        return Text(excerpt(part.text, max_lines, Keep.LINE_ENDS))
     if isinstance(part, ToolResult):
-        cut = (Text(cut_lines(p.text, max_lines) or p.text) if isinstance(p, Text) else p for p in part.content)
+        cut = (Text(excerpt(p.text, max_lines, Keep.LINE_ENDS)) if isinstance(p, Text) else p for p in part.content)
         return replace(part, content=tuple(cut))
     return part
 

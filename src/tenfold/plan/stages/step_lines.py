@@ -144,17 +144,3 @@ def _share_lines(
             )
         start = end
     return out
-
-
-def cut_lines(text: str, max_lines: int) -> str | None:
-    """Returns the first and last half of `max_lines` lines, and says how many were dropped between; None if none were.
-
-    An odd `max_lines` gives the end one line more.
-    """
-    rows = text.split("\n")
-    if len(rows) <= max_lines:
-        return None
-    head = max_lines // 2
-    tail = max_lines - head
-    dropped = len(rows) - head - tail
-    return "\n".join([*rows[:head], f"[... {dropped} lines removed ...]", *rows[len(rows) - tail :]])

@@ -17,7 +17,7 @@ from tenfold.plan.stages.condense import SUMMARY, find_floor_end, get_replacemen
 from tenfold.plan.stages.elide import render_read_hint
 from tenfold.record.block import Block, ShownItem, Substitute
 from tenfold.record.message import Message, Text, get_text, get_tool_calls
-from tenfold.text.excerpts import take_head, take_tail
+from tenfold.text.excerpts import Keep, excerpt
 from tenfold.trigger.limits import CalibratedBufferTrigger
 from tenfold.view.fold import View
 from tenfold.view.units import Unit, VisibleMessage, get_step_messages
@@ -358,4 +358,4 @@ def _cut_request(text: str, characters: int, read_hint: str) -> str:
     tail = characters - head
     left_out = len(text) - characters
     gap = f"[... {left_out:,} characters of the request left out{read_hint} ...]"
-    return f"{take_head(text, head)}\n{gap}\n{take_tail(text, tail)}"
+    return f"{excerpt(text, head, Keep.HEAD)}\n{gap}\n{excerpt(text, tail, Keep.TAIL)}"

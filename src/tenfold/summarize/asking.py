@@ -1,0 +1,185 @@
+"""Asks a model for a text, checks the answer, asks for a repair, and mends by code what asking did not repair.
+
+This is the one loop behind every text that a model writes. What is asked, and how often, is up to `BuildAsk`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenfold.facts.section import TITLE
+from tenfold.record.ask import SummaryAsk
+from tenfold.record.block import ModelCost, add_costs
+from tenfold.record.message import Message
+from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, build_source, check_summary, mend_summary
+from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
+from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
+from tenfold.summarize.structure import render_guide
+from tenfold.text.excerpts import Count, Keep, trim_lines
+from tenfold.text.redaction import redact
+
+
+class WritingContext(Struct, frozen=True):
+    """What is needed to write one text: its task, the settings, and what it is checked against.
+
+    `headings` are those that the prompt asks for. Up to `cut_share` of its allotment over it, a text is cut by code.
+    """
+
+    task: SummaryTask
+    settings: SummarySettings
+    count: Count
+    expected: Expectation
+    headings: tuple[str, ...]
+    cut_share: float = 0.25
+
+
+def build_context(task: SummaryTask, settings: SummarySettings, count: Count, known: str = "") -> WritingContext:
+    """Builds the context of a task. Headings that would take half of the allotment are not expected.
+
+    `known` is text that is in view beside the summary: what it names may be named.
+    """
+    headings = settings.list_headings(task.purpose)
+    empty = "\n".join(f"{heading}\n{EMPTY_SECTION}\n" for heading in headings)
+    if headings and count([empty])[0] > task.allotment // 2:
+        headings = ()
+    known = "\n".join((*task.earlier_texts, task.context, known, task.focus, settings.instructions))
+    expected = Expectation(build_source(task.items, task.facts, known), allotment=task.allotment, headings=headings)
+    return WritingContext(task, settings, count, expected, headings)
+
+
+class RejectedAnswer(Struct, frozen=True):
+    """A text that may not be used as it is, and why."""
+
+    text: str
+    failures: tuple[CheckFailure, ...]
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether nothing can be mended: it is no summary."""
+        return any(failure.kind in FATAL_KINDS for failure in self.failures)
+
+    @property
+    def is_only_too_long(self) -> bool:
+        """Whether nothing but its length is wrong."""
+        return all(failure.kind in ("too_long", "cut_off") for failure in self.failures)
+
+
+class AskedText(Struct, frozen=True):
+    """What came of asking a model: a `text` that may be used, or "". `error` is that of the last call, if it failed."""
+
+    text: str
+    rejected: tuple[RejectedAnswer, ...]
+    spent: ModelCost
+    error: str = ""
+    is_mended: bool = False
+
+
+BuildAsk = Callable[[tuple[RejectedAnswer, ...]], SummaryAsk | None]
+"""Builds the next request, knowing the answers rejected so far. None ends the asking."""
+
+
+def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]:
+    """Asks until an answer may be used, a call fails or nothing more is to be asked. Then mends the best answer."""
+    rejected: tuple[RejectedAnswer, ...] = ()
+    spent, error = ModelCost(), ""
+    while not error and (ask := build_ask(rejected)) is not None:
+        (answer,) = yield (ask,)
+        cost = replace(answer.spent, calls=max(answer.spent.calls, 1), model=answer.spent.model or ask.model)
+        spent, error = add_costs(spent, cost), answer.error
+        if not error:
+            text = restore_headings(answer.text.strip(), context.expected.headings)
+            failures = check_summary(text, finish=answer.finish_reason, expected=context.expected, count=context.count)
+            if not failures:
+                return AskedText(text, rejected, spent)
+            rejected = (*rejected, RejectedAnswer(text, failures))
+    best = min(reversed(rejected), key=lambda each: (each.is_fatal, len(each.failures)), default=None)
+    mended = _mend_by_code(best, context) if best is not None else ""
+    return AskedText(mended, rejected, spent, error, is_mended=bool(mended))
+
+
+def _mend_by_code(rejected: RejectedAnswer, context: WritingContext) -> str:
+    """Mends a text: without what the source does not name, under its headings, within its allotment. "" if it fails."""
+    expected, count = context.expected, context.count
+    mended = mend_summary(rejected.text, rejected.failures)
+    excess = count([mended])[0] - expected.allotment if mended else 0
+    if not mended or excess > expected.allotment * context.cut_share:
+        return ""
+    if expected.headings:
+        mended = arrange_sections(
+            mended, expected.headings, context.task.facts, allotment=expected.allotment, count=count
+        )
+    elif excess > 0:
+        mended = trim_lines(mended, expected.allotment, count)
+    return mended if mended and not check_summary(mended, finish="stop", expected=expected, count=count) else ""
+
+
+# -- requests ----------------------------------------------------------------------------------------------------------
+
+
+def fill_prompt(prompt: str, context: WritingContext, allowed: int, **values: str) -> str:
+    """Fills the placeholders of a prompt: `{allotment}`, `{structure}`, `{focus}`, and those in `values`."""
+    wishes = dict.fromkeys((context.settings.instructions.strip(), context.task.focus.strip()))
+    structure = render_guide(context.headings, context.settings.sections)
+    if not context.headings and context.task.purpose in ("first", "update"):
+        structure = context.settings.told
+    focus = "\n".join(f"Additional focus: {wish}" for wish in wishes if wish)
+    for name, value in {"allotment": str(allowed), "structure": structure, "focus": focus, **values}.items():
+        prompt = prompt.replace("{" + name + "}", value)
+    return _EXTRA_BLANK_LINES.sub("\n\n", prompt).strip()
+
+
+_EXTRA_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+def build_ask(
+    context: WritingContext, system: str, parts: Sequence[str], *, model: str, max_tokens: int, purpose: Purpose
+) -> SummaryAsk:
+    """Builds a request from its system prompt and the parts of its prompt; empty parts are left out."""
+    settings = context.settings
+    return SummaryAsk(
+        system=system,
+        prompt="\n\n".join(part for part in parts if part),
+        max_tokens=max_tokens,
+        model=model,
+        purpose=purpose,
+        timeout=settings.timeout,
+        tries=settings.tries,
+        temperature=settings.temperature,
+        effort=settings.effort,
+    )
+
+
+def build_repair(ask: SummaryAsk, context: WritingContext, rejected: RejectedAnswer) -> SummaryAsk:
+    """Builds the request for a repair: the same once more, then the rejected text and what is wrong with it."""
+    listed = "\n".join(f"- {failure}" for failure in rejected.failures[:20])
+    wish = fill_prompt(context.settings.repair, context, ask.max_tokens).replace("{failures}", listed)
+    prompt = f"{ask.prompt}\n\n<rejected-summary>\n{rejected.text}\n</rejected-summary>\n\n{wish or listed}"
+    return replace(ask, prompt=prompt, purpose="repair")
+
+
+def render_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
+    """Renders what goes before the messages, each in its own tag: context, earlier summary, summaries to be merged."""
+    texts = [("context", task.context.strip()), ("previous-summary", task.previous.strip())]
+    texts += [("summary", part.strip()) for part in task.parts]
+    tagged = [(tag, text) for tag, text in texts if text]
+    share = budget // max(len(tagged), 1)
+    return "\n\n".join(f"<{tag}>\n{trim_lines(text, share, count, Keep.ENDS)}\n</{tag}>" for tag, text in tagged)
+
+
+def describe_left_out(items: Sequence[tuple[int, Message]], budget: int) -> str:
+    """Describes the messages that the text leaves out because they exceed what the model can be sent."""
+    which = f"{items[0][0]} to {items[-1][0]}" if len(items) > 1 else f"{items[0][0]}"
+    what = f"{len(items):,} messages ({which})" if len(items) > 1 else f"1 message ({which})"
+    return f"{what} {NO_ROOM.format(budget)}"
+
+
+NO_ROOM = "had no room in the {:,} tokens that the summary model is sent; only their facts are carried"
+
+
+def clean_text(text: str) -> str:
+    """Removes secrets from a summary, and text that looks like Tenfold's own marks."""
+    return redact(text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts"))
