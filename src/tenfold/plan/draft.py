@@ -15,15 +15,13 @@ from msgspec.structs import replace
 from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Replacement, ShownItem, Substitute
 from tenfold.record.message import Message, Text, find_native_compaction, get_text
 from tenfold.view.fold import View
-from tenfold.view.units import Unit, VisibleMessage
+from tenfold.view.units import MessageKey, Unit, VisibleMessage, build_original_key
 
-MessageKey = tuple[int, int, int]
 RecallMode = Literal["none", "tool", "cli"]
 VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
 """Counts the tokens of messages in view, remembered by their keys."""
 MessageMeasure = Callable[[Sequence[Message]], list[int]]
 """Counts the tokens of messages that are in no view yet."""
-
 
 SUMMARY_OVERHEAD = 80
 """Tokens of the delimiter around a summary: tag, Block id, hash and message overhead (60 to 75 by o200k)."""
@@ -235,8 +233,7 @@ def to_shown_item(shown: VisibleMessage) -> ShownItem:
 def get_replacement_kind(draft: Draft, piece: DraftPiece) -> str:
     """Returns the kind of the replacement that a piece shows now, "keep" for originals."""
     ref = piece.units[0].block_part
-    block = draft.view.path.get_entry(ref.block) if ref is not None else None
-    return block.replacements[ref.index].kind if ref is not None and isinstance(block, Block) else "keep"
+    return "keep" if ref is None else draft.view.get_replacement(ref).kind
 
 
 def build_replacements(draft: Draft) -> tuple[Replacement, ...]:
@@ -278,7 +275,7 @@ def _move_behind_compacted(draft: Draft, piece: DraftPiece) -> DraftPiece:
 
 
 def _is_compacted(draft: Draft, position: int) -> bool:
-    return draft.protected.get((position, 0, -1)) == PROVIDER_COMPACTED
+    return draft.protected.get(build_original_key(position)) == PROVIDER_COMPACTED
 
 
 def _find_level(view: View, covers: Sequence[RangeRef]) -> int:

@@ -24,6 +24,7 @@ from tenfold.plan.draft import (
 from tenfold.record.block import ShownItem, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message
+from tenfold.view.units import build_original_key
 
 
 class Stage(Protocol):
@@ -176,9 +177,8 @@ def _update_shown_item(
     if isinstance(item, Substitute):
         message: Message | None = item.message
     else:
-        message = (
-            None if (item.position, 0, -1) in draft.protected else get_message(draft.view.path.get_entry(item.position))
-        )
+        is_protected = build_original_key(item.position) in draft.protected
+        message = None if is_protected else get_message(draft.view.path.get_entry(item.position))
     shortened = shorten(message) if message is not None else message
     if shortened is message:
         return [(item, size)]

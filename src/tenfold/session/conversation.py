@@ -24,7 +24,7 @@ from tenfold.record.block import Block, BlockPart, RangeRef
 from tenfold.record.entry import Entry, MessageEntry, Pin, Retraction, Usage
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import Head
-from tenfold.session.requests import HostList, Key, find_carried_entries, find_next_message, match_list
+from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list
 from tenfold.store.archive import Archive
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, Hit, SessionInfo, Store
 from tenfold.store.ids import IDS, get_current_time
@@ -32,7 +32,7 @@ from tenfold.summarize.prompt_files import with_prompts
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
-from tenfold.view.units import Unit, get_step_messages
+from tenfold.view.units import MessageKey, Unit, build_original_key, get_step_messages
 from tenfold.wire import DecodedHistory
 from tenfold.wire.fingerprint import fingerprint_message
 
@@ -97,7 +97,7 @@ class Conversation:
         self._host_list: HostList | None = None
         self._decoded_history = DecodedHistory()
         self._count_cache: tuple[list[Unit] | None, int, int] = (None, 0, 0)
-        self._comparison_cache: tuple[list[Unit] | None, list[Key] | None, int, int] = (None, None, 0, 0)
+        self._comparison_cache: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
         counter = self._policy_provider().counter
         self._head = Head(address.store, address.namespace, address.session, name=address.head, counter=counter)
 
@@ -153,7 +153,7 @@ class Conversation:
             self._head.load_counts()
             return self._head.count_uncompacted()
 
-    def get_message_sizes(self) -> dict[tuple[int, int, int], int]:
+    def get_message_sizes(self) -> dict[MessageKey, int]:
         """Returns the token count of each message in view, by the message's key."""
         with self._lock:
             shown = list(self.view.get_visible_messages())
@@ -269,7 +269,7 @@ class Conversation:
         start, matched_count = self.view.length, host_list.count
         if matched_count < len(messages):
             self.append(*messages[matched_count:])
-            host_list.keys.extend((start + i, 0, -1) for i in range(len(messages) - matched_count))
+            host_list.keys.extend(build_original_key(start + i) for i in range(len(messages) - matched_count))
         self._host_list = replace(host_list, view=self.view, host_messages=messages, count=len(messages))
         return self._host_list
 

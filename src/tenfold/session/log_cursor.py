@@ -16,7 +16,7 @@ from tenfold.record.entry import Entry, MessageEntry, Retraction, get_message
 from tenfold.store.base import HeadState, Store
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.units import build_original
+from tenfold.view.units import build_block_key, build_original, build_original_key
 
 
 class Head:
@@ -82,7 +82,7 @@ class Head:
                 )
                 for position, tokens in enumerate(counts, ref.first):
                     if tokens is not None:
-                        self.sizes.add((position, 0, -1), tokens)
+                        self.sizes.add(build_original_key(position), tokens)
 
     def _load_replacement_counts(self, ref: BlockPart) -> None:
         block = self.view.path.get_entry(ref.block)
@@ -92,7 +92,7 @@ class Head:
         if not replacement.sizes:  # a purge changed its text, so the stored sizes no longer hold
             return
         for index, (show, tokens) in enumerate(zip(replacement.shown_items, replacement.sizes, strict=True)):
-            key = (show.position, 0, -1) if isinstance(show, KeptOriginal) else (ref.block, ref.index, index)
+            key = build_original_key(show.position) if isinstance(show, KeptOriginal) else build_block_key(ref, index)
             self.sizes.add(key, tokens)
 
     def count_uncompacted(self) -> int:

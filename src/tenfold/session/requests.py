@@ -23,7 +23,7 @@ from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_r
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import find_violations
-from tenfold.view.units import VisibleMessage, get_step_messages, is_visible
+from tenfold.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
 from tenfold.wire import (
     PROFILES,
     DecodedHistory,
@@ -35,7 +35,6 @@ from tenfold.wire import (
 )
 from tenfold.wire.fingerprint import fingerprint_message
 
-Key = tuple[int, int, int]
 KeyLookup = Callable[[int, Message], bytes]
 """A function that returns the (cached) fingerprint of the original message at a position."""
 _CHUNK_SIZE = 512
@@ -53,7 +52,7 @@ class HistoryMatch(Struct, frozen=True, order=True):
 
     count: int
     position: int
-    keys: tuple[Key, ...] = ()
+    keys: tuple[MessageKey, ...] = ()
 
 
 class HostList(Struct, frozen=True):
@@ -65,10 +64,10 @@ class HostList(Struct, frozen=True):
 
     view: View
     host_messages: list[Message]
-    keys: list[Key]
+    keys: list[MessageKey]
     count: int
     is_floor_ignored: bool = False
-    index_by_key: dict[Key, int] = {}
+    index_by_key: dict[MessageKey, int] = {}
 
     @property
     def messages(self) -> list[Message]:
@@ -80,7 +79,7 @@ class HostList(Struct, frozen=True):
         shown = {s.key for s in view.get_visible_messages()}
         return {at for at, key in enumerate(self.keys[: self.count]) if key in shown}
 
-    def get_message(self, key: Key) -> Message | None:
+    def get_message(self, key: MessageKey) -> Message | None:
         """Returns the host's message with that key, None if there is none."""
         for at in range(len(self.index_by_key), self.count):
             self.index_by_key[self.keys[at]] = at
@@ -179,7 +178,7 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
 
 
 def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> HistoryMatch:
-    known: list[Key] = []
+    known: list[MessageKey] = []
     last = -1
     for start in range(0, path.length, _CHUNK_SIZE):
         for at, entry in enumerate(path.get_entries(start, min(start + _CHUNK_SIZE, path.length) - 1), start):
@@ -188,14 +187,14 @@ def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> His
                 continue
             if len(known) == len(keys) or get_key(at, message) != keys[len(known)]:
                 return HistoryMatch(len(known), last, tuple(known))
-            known.append((at, 0, -1))
+            known.append(build_original_key(at))
             last = at
     return HistoryMatch(len(known), last, tuple(known))
 
 
 def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path: Path | None = None) -> HistoryMatch:
     """Matches a view, and the messages of `later_path` after it. A replaced range matches completely or not at all."""
-    known: list[Key] = []
+    known: list[MessageKey] = []
     position = -1
     for shown, last, is_replaced in _group_visible_messages(view):
         equal_count = 0
@@ -218,7 +217,7 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
         if message is not None:
             if keys[len(known) : len(known) + 1] != [get_key(at, message)]:
                 break
-            known.append((at, 0, -1))
+            known.append(build_original_key(at))
             position = at
     return HistoryMatch(len(known), position, tuple(known))
 

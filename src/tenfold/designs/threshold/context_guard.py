@@ -29,7 +29,6 @@ from tenfold.meter.estimators import correct_by_ratio
 from tenfold.meter.windows import find_window_row
 from tenfold.plan.stages.whole_conversation import EntryKind, KeepRecentStage, find_entry_split
 from tenfold.record.ask import Answer, ConsultAsk
-from tenfold.record.block import Block
 from tenfold.record.entry import get_message
 from tenfold.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
 from tenfold.session import Session, SessionAddress
@@ -407,8 +406,8 @@ def get_state(session: Session) -> GuardState:
     view = session.view
     row = session.build_call().calibration.find_model(session.model, session.policy.counter.name)
     real, last = (row.last_reported, row.last_estimate + row.last_overhead) if row and row.fresh else (0, 0)
-    block = view.path.get_entry(view.state.live_blocks[-1]) if view.state.live_blocks else None
-    if not isinstance(block, Block):
+    block = view.find_newest_block()
+    if block is None:
         return GuardState(real_tokens=real, last_heuristic=last)
     texts = (
         extract_summary_text(t.text)

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from tenfold.facts.tool_calls import classify_tool, find_command, interpret_call
 from tenfold.facts.tool_results import judge_result
-from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, MessageKey, to_shown_item
+from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, to_shown_item
 from tenfold.plan.stages.elide import find_outside_tail, render_read_hint
 from tenfold.record.block import Block, BlockPart, Replacement, ShownItem, Substitute
 from tenfold.record.message import Message, Text, ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import clip_end
 from tenfold.text.redaction import redact_cached
-from tenfold.view.units import VisibleMessage
+from tenfold.view.units import MessageKey, VisibleMessage
 from tenfold.wire.marks import STEP_PREFIX
 
 SUMMARY = "summary"

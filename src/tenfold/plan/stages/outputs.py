@@ -60,7 +60,7 @@ class TruncateOutputsStage(Struct, frozen=True):
         """Shortens every output above the limit where that saves tokens."""
 
         def elide(shown: VisibleMessage, tokens: int) -> Message | None:
-            if tokens <= self.max_tokens or _is_from_block(shown):
+            if tokens <= self.max_tokens or shown.is_from_block:  # what a Block shows is short already
                 return None
             return self._cut_output(draft, goal, shown, tokens)
 
@@ -150,8 +150,3 @@ def build_placeholder(draft: Draft, shown: VisibleMessage, goal: Goal) -> str:
         f"{REMOVED_PREFIX}{what}; it began: "
         f"{first}{render_read_hint(goal.recall, entry.id if entry is not None else '')}]"
     )
-
-
-def _is_from_block(shown: VisibleMessage) -> bool:
-    """Whether an earlier Block shows this message: then it is short already."""
-    return shown.key[2] >= 0

@@ -7,11 +7,12 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, DraftPiece, Goal, MessageKey
+from tenfold.plan.draft import Draft, DraftPiece, Goal
 from tenfold.plan.stages.condense import build_summary_piece, find_floor_end
 from tenfold.plan.stages.outputs import find_protected_start
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message
+from tenfold.view.units import MessageKey
 
 
 class SummarizeOlderStage(Struct, frozen=True):
