@@ -175,7 +175,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("blocks.C12",),
         "level 1",
-        "tenfold.plan.stages.step_lines.cut_lines",
+        "tenfold.plan.stubs.cut_lines",
         "a stage `CutOutputsStage`; the marker states the lines dropped",
         'it("\\n".join(map(str, range(1, 101))), 10).split("\\n")[6:] == ["96", "97", "98", "99", "100"]',
     ),
@@ -190,7 +190,7 @@ ROWS: tuple[Row, ...] = (
         "level 3, `[Context compacted: N messages removed]`",
         "tenfold.plan.stages.levels.DropBetweenStage",
         "cut at whole steps",
-        "(it().keep_first, it().keep_recent) == (2, 10)",
+        "(it().keep_first_messages, it().keep_recent_messages) == (2, 10)",
     ),
     _make_row(
         "C15 Y13",

@@ -18,7 +18,7 @@ from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter
 from tenfold.plan.draft import RecallMode
-from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
+from tenfold.plan.stubs import extract_request, is_continuation
 from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact

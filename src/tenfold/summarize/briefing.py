@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.section import Count
-from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
+from tenfold.plan.stubs import extract_request, is_continuation
 from tenfold.record.ask import Answer, Ask, SummaryAsk
 from tenfold.record.block import ModelCost, Rung, Substitute
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text
@@ -34,7 +34,6 @@ from tenfold.summarize.writer import WritingGenerator, WritingJob
 from tenfold.text.excerpts import flatten
 from tenfold.text.fence import fence_text, shorten_text
 from tenfold.text.redaction import redact
-from tenfold.trigger.limits import CalibratedBufferTrigger
 
 Items = Sequence[tuple[int, Message]]
 
@@ -62,7 +61,6 @@ class BriefingWriter(Struct, frozen=True):
 
     attempts: int = 3
     factor: float = 2.0
-    buffer: CalibratedBufferTrigger = CalibratedBufferTrigger()
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""
@@ -81,9 +79,7 @@ class BriefingWriter(Struct, frozen=True):
 
     def get_answer_budget(self, job: WritingJob) -> int:
         """Returns the tokens of the answer: half the buffer of the window, and never more than the job's budget."""
-        return (
-            job.budget if job.goal.window is None else min(self.buffer.get_summary_budget(job.goal.window), job.budget)
-        )
+        return job.budget if job.goal.text_limit is None else min(job.goal.text_limit, job.budget)
 
     def _ask_model(
         self, job: WritingJob, items: Items, model: str

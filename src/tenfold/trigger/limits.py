@@ -90,29 +90,26 @@ class FillTrigger(Struct, frozen=True):
         )
 
 
-class ReserveTrigger(Struct, frozen=True):
-    """`tail`: keeps `reserve_tokens` of the window free, and the newest `keep_recent_tokens` of the conversation."""
-
-    reserve_tokens: int = 8_192
-    keep_recent_tokens: int = 16_384
+class WindowBudgets(Protocol):
+    """What is kept free of a window, and what a plan needs of it: a policy's sizes, which `plan.budgets` computes."""
 
     def get_reserve(self, window: int) -> int:
-        """Returns the reserve in this window: at most half of it."""
-        return min(self.reserve_tokens, window // 2)
+        """Returns how much of the window is kept free."""
+        ...
 
-    def get_tail_tokens(self, window: int, floor: int) -> int:
-        """Returns the recent tail in this window: at most half of what reserve and floor leave."""
-        return min(self.keep_recent_tokens, max(0, window - self.get_reserve(window) - floor) // 2)
+    def get_target(self, window: int, floor: int) -> int:
+        """Returns what floor, tail, summary and facts take together."""
+        ...
 
-    def get_summary_budget(self, window: int, floor: int) -> int:
-        """Returns the summary's budget: 0.8 of the reserve, at most half of what reserve, floor and tail leave."""
-        rest = window - self.get_reserve(window) - floor - self.get_tail_tokens(window, floor)
-        return min(int(0.8 * self.get_reserve(window)), max(0, rest) // 2)
+
+class ReserveTrigger(Struct, frozen=True):
+    """`tail`: keeps the reserve of its budgets free."""
+
+    budgets: WindowBudgets
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Triggers above window - reserve, not at it. Aims at floor + 4/3 x (tail + summary): a third for facts."""
-        target = floor + (self.get_tail_tokens(window, floor) + self.get_summary_budget(window, floor)) * 4 // 3
-        soft = window - self.get_reserve(window)
+        """Triggers above window - reserve, not at it. Aims at what the budgets need."""
+        soft, target = window - self.budgets.get_reserve(window), self.budgets.get_target(window, floor)
         return _clamp_limits(
             window, _get_usable_window(window, output_reserve), soft=soft, target=target, inclusive=False
         )
@@ -170,24 +167,24 @@ class HeadroomTrigger(Struct, frozen=True):
         return first
 
 
+LARGE_WINDOW, LARGE_BUFFER = 200_000, 20_000
+"""The buffer's size in large windows."""
+
+
+def get_buffer(window: int) -> int:
+    """Returns the buffer of `threshold` in this window: 20,000 tokens in windows of 200,000 and more, else a fifth.
+
+    The jump at 200,000 (39,999 below, 20,000 from it on) is published.
+    """
+    return LARGE_BUFFER if window >= LARGE_WINDOW else _take_share(0.20, window)
+
+
 class CalibratedBufferTrigger(Struct, frozen=True):
-    """`threshold`: a buffer of 20,000 tokens in windows of 200,000 and more, of a fifth in smaller ones."""
-
-    large_window: int = 200_000
-    large_buffer: int = 20_000
-    share: float = 0.20
-
-    def get_buffer(self, window: int) -> int:
-        """Returns the buffer in this window. The jump at 200,000 (39,999 below, 20,000 from it on) is published."""
-        return min(self.large_buffer, window // 2) if window >= self.large_window else _take_share(self.share, window)
-
-    def get_summary_budget(self, window: int) -> int:
-        """Returns the summary's budget: half the buffer."""
-        return int(self.get_buffer(window) * 0.50)
+    """`threshold`: keeps the buffer free."""
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
         """Triggers at the limit. Aims at floor + buffer: one half for the summary, one for facts and continuation."""
-        buffer = self.get_buffer(window)
+        buffer = get_buffer(window)
         return _clamp_limits(
             window, _get_usable_window(window, output_reserve), soft=window - buffer, target=floor + buffer
         )

@@ -40,7 +40,7 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
     output_reserve: int = DEFAULTS.output_reserve,
     max_tool_output_tokens: int = _TRUNCATE.max_tokens,
     truncate_keep_tokens: int = _TRUNCATE.keep_tokens,
-    protected_messages: int = _REMOVE.protected_messages,
+    protected_messages: int = _REMOVE.keep_recent_messages,
     summary_role: str = "user",
 ) -> Policy:
     """Truncate, then clear, then summarize: three tiers that stop as soon as the target is reached.

@@ -27,7 +27,9 @@ from tenfold.llm.model import Model
 from tenfold.meter.counters import Counter, choose_counter
 from tenfold.meter.estimators import correct_by_ratio
 from tenfold.meter.windows import find_window_row
-from tenfold.plan.stages.whole_conversation import EntryKind, KeepRecentStage, find_entry_split
+from tenfold.plan.budgets import BufferBudgets
+from tenfold.plan.stages.whole_conversation import KeepRecentStage
+from tenfold.plan.tail import EntryKind, find_entry_split
 from tenfold.record.ask import Answer, ConsultAsk
 from tenfold.record.entry import get_message
 from tenfold.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
@@ -38,7 +40,7 @@ from tenfold.store.in_memory import MemoryStore
 from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.visible_text import get_narrative
-from tenfold.trigger.limits import CalibratedBufferTrigger
+from tenfold.trigger.limits import get_buffer
 from tenfold.wire import extract_summary_text
 
 _LOG = logging.getLogger("tenfold.contextguard")
@@ -333,12 +335,12 @@ def calibrate(estimate: int, *, real: int = 0, last: int = 0, factor: float = DE
 
 def compute_threshold(window: int) -> int:
     """Returns the size in tokens at which a conversation is compacted: window - buffer."""
-    return window - CalibratedBufferTrigger().get_buffer(window)
+    return window - get_buffer(window)
 
 
 def compute_max_output_tokens(window: int) -> int:
     """Returns the most tokens of a summary: half the buffer."""
-    return CalibratedBufferTrigger().get_summary_budget(window)
+    return BufferBudgets.get_text_limit(window)
 
 
 def compute_word_limit(window: int) -> int:
@@ -348,7 +350,7 @@ def compute_word_limit(window: int) -> int:
 
 def compute_keep_recent(max_turns: int) -> int:
     """Returns how many entries the sliding window keeps: three tenths of `max_turns`, at least 3."""
-    return KeepRecentStage(max_turns).kept_entries
+    return KeepRecentStage(max_turns).keep_recent_entries
 
 
 def find_safe_split(messages: Sequence[Message], index: int) -> int:
