@@ -108,6 +108,11 @@ class DraftPiece(Struct, frozen=True):
         return self.kind != "keep"
 
     @property
+    def can_change(self) -> bool:
+        """Whether a stage may show something else for it: it is not protected, and no summary is planned in it."""
+        return not (self.protected_reason or self.summary_budget)
+
+    @property
     def has_summary_text(self) -> bool:
         """Whether a message in it carries a summary, of a Block or from a host's list. Such a text is updated."""
         return any(

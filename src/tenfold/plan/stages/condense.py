@@ -47,7 +47,7 @@ class SummarizePrefixStage(Struct, frozen=True):
 def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | None:
     """Turns a closed step into one line. None for what is no step, is protected, or would not get shorter."""
     shown = piece.get_visible_messages()
-    if piece.protected_reason or piece.summary_budget or piece.units[0].block_part is not None:
+    if not piece.can_change or piece.units[0].block_part is not None:
         return None
     if not shown or shown[0].message.role != "assistant" or any(s.message.role == "user" for s in shown):
         return None

@@ -19,8 +19,8 @@ from tenfold.plan.draft import Draft, DraftPiece, Goal
 from tenfold.plan.stubs import CLEARED_PREFIX, describe_cleared, describe_superseded, shorten_output, with_text
 from tenfold.plan.tail import find_outside_tail
 from tenfold.record.block import Substitute
-from tenfold.record.message import Message, ToolResult, get_text, get_tool_calls, get_tool_result
-from tenfold.view.units import VisibleMessage
+from tenfold.record.message import Message, ToolCall, get_text, get_tool_calls, get_tool_result
+from tenfold.view.units import MessageKey, VisibleMessage
 from tenfold.wire import can_take_text
 
 MIN_SAVING = 40
@@ -37,7 +37,7 @@ def elide_outputs(
 ) -> DraftPiece:
     """Returns the piece with outputs elided where that saves enough tokens; the same piece where it saves none."""
     shown, items = piece.get_visible_messages(), piece.get_sized_items()
-    if piece.protected_reason or piece.summary_budget or len(items) != len(shown):
+    if not piece.can_change or len(items) != len(shown):
         return piece
     calls = {c.id for each in shown for c in get_tool_calls(each.message)}
     stubs: dict[int, Message] = {}
@@ -59,18 +59,14 @@ def elide_outputs(
 
 
 def _elide_outside_tail(draft: Draft, goal: Goal, kind: str, elide: OutputElider) -> Draft:
-    return _transform_outside_tail(draft, goal, lambda piece: elide_outputs(draft, piece, kind, elide))
-
-
-def _transform_outside_tail(draft: Draft, goal: Goal, transform: Callable[[DraftPiece], DraftPiece]) -> Draft:
-    """Applies `transform` to the pieces outside the tail, oldest first, until the view is small enough."""
+    """Elides outputs outside the tail, oldest first, until the view is small enough."""
     pieces, tokens = list(draft.pieces), draft.tokens
     for index in find_outside_tail(draft, goal):
         if tokens <= goal.stage_target:
             break
-        treated = transform(pieces[index])
-        tokens += treated.tokens - pieces[index].tokens
-        pieces[index] = treated
+        elided = elide_outputs(draft, pieces[index], kind, elide)
+        tokens += elided.tokens - pieces[index].tokens
+        pieces[index] = elided
     return replace(draft, pieces=tuple(pieces))
 
 
@@ -87,11 +83,9 @@ class TruncateStage(Struct, frozen=True):
         """Shortens every output outside the tail that is above the limit."""
 
         def elide(shown: VisibleMessage, tokens: int) -> Message | None:
-            text = (
-                shorten_output(get_text(shown.message), self.max_lines, self.max_characters)
-                if tokens > self.max_tokens
-                else None
-            )
+            if tokens <= self.max_tokens:
+                return None
+            text = shorten_output(get_text(shown.message), self.max_lines, self.max_characters)
             return with_text(shown.message, text) if text is not None else None
 
         return _elide_outside_tail(draft, goal, self.name, elide)
@@ -108,9 +102,7 @@ class ClearStage(Struct, frozen=True):
 
         def elide(shown: VisibleMessage, tokens: int) -> str | None:
             result = get_tool_result(shown.message)
-            if result is not None and result.is_error:
-                return None
-            if get_text(shown.message).startswith(CLEARED_PREFIX):
+            if (result is not None and result.is_error) or get_text(shown.message).startswith(CLEARED_PREFIX):
                 return None
             return describe_cleared(draft, shown, tokens, goal.recall)
 
@@ -128,14 +120,16 @@ class SupersededReadsStage(Struct, frozen=True):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Blanks the output of every superseded read outside the tail."""
-        old = _find_superseded(draft)
+        superseded = _find_superseded(draft)
 
-        def elide_superseded(piece: DraftPiece) -> DraftPiece:
-            if not any((piece.first, c) in old for c in _index_results(piece)):
-                return piece
-            return elide_outputs(draft, piece, self.name, _build_elider(draft, goal, piece, old))
+        def elide(shown: VisibleMessage, tokens: int) -> str | None:
+            path = superseded.get(shown.key)
+            result = get_tool_result(shown.message)
+            if path is None or result is None or result.is_error:
+                return None
+            return describe_superseded(draft, shown, path, tokens, goal.recall)
 
-        return _transform_outside_tail(draft, goal, elide_superseded)
+        return _elide_outside_tail(draft, goal, self.name, elide)
 
 
 _PARTIAL_READ_ARGUMENT = re.compile(
@@ -145,28 +139,26 @@ _PARTIAL_READ_ARGUMENT = re.compile(
 """How the names of arguments begin with which tools read a part of a file."""
 
 
-def _find_superseded(draft: Draft) -> dict[tuple[int, str], str]:
-    """Finds the reads that a later call supersedes, by (first position of the unit, call id), with the path."""
-    answers = {(piece.first, call): shown for piece in draft.pieces for call, shown in _index_results(piece).items()}
-    calls = [
-        (piece.first, call)
-        for piece in draft.pieces
-        for shown in piece.get_visible_messages()
-        if shown.message.role == "assistant"
-        for call in get_tool_calls(shown.message)
-    ]
+def _find_superseded(draft: Draft) -> dict[MessageKey, str]:
+    """Finds the results of reads that a later call supersedes, by key, with the path."""
+    pairs: list[tuple[ToolCall, VisibleMessage | None]] = []
+    for piece in draft.pieces:
+        shown = piece.get_visible_messages()
+        results = {r.call_id: s for s in shown if (r := get_tool_result(s.message)) is not None}
+        calls = (c for s in shown if s.message.role == "assistant" for c in get_tool_calls(s.message))
+        pairs.extend((call, results.get(call.id)) for call in calls)
     later: set[str] = set()
-    out: dict[tuple[int, str], str] = {}
-    for first, call in reversed(calls):
+    out: dict[MessageKey, str] = {}
+    for call, result in reversed(pairs):
         parsed = interpret_call(call)
         if not parsed.effects:
             continue
         same = f"{call.name}\0{call.arguments}"
         paths = [e.path for e in parsed.effects]
         reads = all(e.verb == "read" for e in parsed.effects)
-        if reads and (same in later or all(path in later for path in paths)):
-            out[first, call.id] = paths[0]
-        done = _find_effects(parsed, answers.get((first, call.id)))
+        if result is not None and reads and (same in later or all(path in later for path in paths)):
+            out[result.key] = paths[0]
+        done = _find_effects(parsed, result)
         if done == parsed.effects:
             later.add(same)
         whole = parsed.verb == "read" and not any(
@@ -189,29 +181,9 @@ def _find_effects(parsed_call: ToolAction, result_message: VisibleMessage | None
     if result_message is None or result is None:
         return ()
     text = get_text(result_message.message)
-    if parsed_call.verb == "read" and _UNCHANGED_FILE.search(
-        text[:_OPENING_CHARACTERS]
-    ):  # only the earlier output has the content
-        return ()
-    if has_taken_effect(
-        judge_result(parsed_call, text, is_error=result.is_error, position=result_message.position).note
-    ):
+    if parsed_call.verb == "read" and _UNCHANGED_FILE.search(text[:_OPENING_CHARACTERS]):
+        return ()  # only the earlier output has the content
+    note = judge_result(parsed_call, text, is_error=result.is_error, position=result_message.position).note
+    if has_taken_effect(note):
         return parsed_call.effects
     return tuple(e for e in parsed_call.effects if parsed_call.verb == "shell" and e.is_certain and e.verb != "read")
-
-
-def _index_results(piece: DraftPiece) -> dict[str, VisibleMessage]:
-    """Returns the tool messages of a piece by the id of the call they answer."""
-    return {r.call_id: s for s in piece.get_visible_messages() if (r := get_tool_result(s.message)) is not None}
-
-
-def _build_elider(draft: Draft, goal: Goal, piece: DraftPiece, superseded: dict[tuple[int, str], str]) -> OutputElider:
-    first = piece.first
-
-    def elide(shown: VisibleMessage, tokens: int) -> str | None:
-        result = get_tool_result(shown.message)
-        if not isinstance(result, ToolResult) or result.is_error or (first, result.call_id) not in superseded:
-            return None
-        return describe_superseded(draft, shown, superseded[first, result.call_id], tokens, goal.recall)
-
-    return elide

@@ -8,6 +8,7 @@ Every step is a replacement of its own, so that no tool call is separated from i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -223,22 +224,14 @@ def replace_with_lines(draft: Draft, steps: Sequence[range], budget: int, *, foc
 
     Protected steps stay, as do those that would not get shorter.
     """
-    free = [
-        step
-        for step in steps
-        if not any(draft.pieces[i].protected_reason or draft.pieces[i].summary_budget for i in step)
-    ]
-    given = (
-        [_build_line(draft, step, before) for before, step in zip([None, *free[:-1]], free, strict=True)]
-        if free
-        else []
-    )
+    free = [step for step in steps if all(draft.pieces[i].can_change for i in step)]
+    whole = [_build_line(draft, step, before) for before, step in zip([None, *free], free, strict=False)]
 
     def measure(lines: Sequence[str]) -> list[int]:
         return draft.measure_messages([build_marker(line) for line in lines])
 
     end = len(free)
-    for each in reversed(fit_lines(given, budget, measure, focus=focus)):
+    for each in reversed(fit_lines(whole, budget, measure, focus=focus)):
         start = end - each.count
         first, until = free[start].start, free[end - 1].stop
         piece = _build_line_piece(draft, draft.pieces[first:until], each)
@@ -250,14 +243,11 @@ def replace_with_lines(draft: Draft, steps: Sequence[range], budget: int, *, foc
 
 def _build_line(draft: Draft, step: range, before: range | None) -> LabelledLine:
     """Builds a step's line. It may join the step before it if nothing that stays lies between the two."""
-    pieces = draft.pieces
-    joins = before is not None and not any(_get_kept_messages(draft, pieces[i]) for i in (*before, *step))
-    joins = (
-        joins
-        and before is not None
-        and not any(pieces[i].get_visible_messages() for i in range(before.stop, step.start))
-    )
-    return build_step_line(pieces[step.start].get_visible_messages()[0].message, can_join=joins)
+    stays = [s for i in (*(before or ()), *step) for s in _get_kept_messages(draft, draft.pieces[i])]
+    if before is not None:
+        stays += [s for piece in draft.pieces[before.stop : step.start] for s in piece.get_visible_messages()]
+    answer = draft.pieces[step.start].get_visible_messages()[0].message
+    return build_step_line(answer, can_join=before is not None and not stays)
 
 
 def _get_kept_messages(draft: Draft, piece: DraftPiece) -> list[VisibleMessage]:
@@ -306,18 +296,15 @@ def summarize_middle(draft: Draft, goal: Goal, span: range, budget: int) -> Draf
 
 def _hide_runs(draft: Draft, until: int, run_count: int) -> Draft:
     """Hides everything before a piece, except for what is protected."""
-    hidden: list[int] = []
-    for index in range(until - 1, -2, -1):
-        if index >= 0 and not draft.pieces[index].protected_reason and not _has_protected(draft, draft.pieces[index]):
-            hidden.insert(0, index)
-            continue
-        if any(draft.pieces[i].get_visible_messages() for i in hidden):
-            covered = draft.pieces[hidden[0] : hidden[-1] + 1]
+
+    def is_protected(index: int) -> bool:
+        piece = draft.pieces[index]
+        return bool(piece.protected_reason) or any(s.key in draft.protected for s in piece.get_visible_messages())
+
+    groups = [(stays, list(group)) for stays, group in groupby(range(until), key=is_protected)]
+    for stays, group in reversed(groups):
+        covered = draft.pieces[group[0] : group[-1] + 1]
+        if not stays and count_messages(covered):
             why = f"{count_messages(covered):,} messages of {run_count:,} runs older than the scope"
-            draft = draft.with_piece(hidden[0], join_pieces(covered, (), BEYOND_SCOPE, why), until=hidden[-1] + 1)
-        hidden = []
+            draft = draft.with_piece(group[0], join_pieces(covered, (), BEYOND_SCOPE, why), until=group[-1] + 1)
     return draft
-
-
-def _has_protected(draft: Draft, piece: DraftPiece) -> bool:
-    return any(s.key in draft.protected for s in piece.get_visible_messages())
