@@ -201,7 +201,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.17", "threshold.W4"),
         "continuation instruction",
-        "tenfold.plan.stubs.build_continuation",
+        "tenfold.plan.continuation.build_continuation",
         "a message of the Block that stays in view and quotes the current request",
         "'`do it`' in it('do it').parts[0].text and '`' not in it('').parts[0].text",
     ),

@@ -12,8 +12,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.plan.protected import PROVIDER_COMPACTED, find_protected
 from tenfold.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
-from tenfold.record.message import Message, Text, find_native_compaction, get_text
+from tenfold.record.message import Message, Text, get_text
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage, build_original_key
 from tenfold.wire.marks import extract_summary_text
@@ -228,8 +229,6 @@ SUMMARY = "summary"
 """The kind of a replacement by a summary."""
 BATCHES = "batches"
 """The kind of a replacement by an archive of batches. Its writer makes it even where little can be shown."""
-PROVIDER_COMPACTED = "compacted by the provider"
-"""The reason for protecting a message in which a provider compacted the conversation itself."""
 UNWRITTEN_SUMMARY = Message("user", (Text(""),), "tenfold")
 """Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
 MINIMAL_SUMMARY_TOKENS = 120
@@ -288,47 +287,6 @@ def itemize_least(draft: Draft) -> dict[str, int]:
         out["open step"] = draft.fixed_tokens - draft.floor
     out["summary"] = MINIMAL_SUMMARY_TOKENS
     return out
-
-
-def find_protected(view: View) -> dict[MessageKey, str]:
-    """Finds the messages that no stage may change, by key, with the reason.
-
-    They are system messages, pinned messages with the whole step they belong to, and the current request. Also the
-    newest message in which a provider compacted the conversation itself, with its step, because only that provider can
-    read it.
-    """
-    protected: dict[MessageKey, str] = {}
-    request: VisibleMessage | None = None
-    compacted: dict[str, list[VisibleMessage]] = {}
-    for unit in view.units:
-        for group in _group_messages(unit):
-            if any(s.is_original and s.position in view.state.pins for s in group):
-                protected.update((s.key, "pinned") for s in group)
-            compaction = find_native_compaction(group[0].message) if group[0].is_original else None
-            if compaction is not None:
-                compacted[compaction.bound_wire] = group
-        for shown in unit.visible_messages:
-            if not shown.is_original:
-                continue
-            if shown.message.role == "system" and shown.message.origin != "tenfold":
-                protected[shown.key] = "system prompt"
-            elif shown.message.role == "user" and shown.message.origin == "human" and get_text(shown.message).strip():
-                request = shown
-    if request is not None:
-        protected.setdefault(request.key, "current request")
-    for group in compacted.values():
-        protected.update((s.key, PROVIDER_COMPACTED) for s in group)
-    return protected
-
-
-def _group_messages(unit: Unit) -> list[list[VisibleMessage]]:
-    groups: list[list[VisibleMessage]] = []
-    for shown in unit.visible_messages:
-        if shown.message.role == "tool" and groups:
-            groups[-1].append(shown)
-        else:
-            groups.append([shown])
-    return groups
 
 
 def to_shown_item(shown: VisibleMessage) -> ShownItem:

@@ -28,7 +28,7 @@ from tenfold.record.message import (
 from tenfold.text.excerpts import clip_end, take_head, take_tail
 from tenfold.text.redaction import redact_cached
 from tenfold.view.units import VisibleMessage
-from tenfold.wire.marks import CONTINUATION_END, CONTINUATION_START, STEP_PREFIX
+from tenfold.wire.marks import STEP_PREFIX
 
 # -- hints -------------------------------------------------------------------------------------------------------------
 
@@ -299,38 +299,13 @@ def _cut_to_bytes(text: str) -> str:
     return raw[: MAX_QUOTED_BYTES - 3].decode("utf-8", "ignore").rstrip() + "..."
 
 
-# -- markers and continuations -----------------------------------------------------------------------------------------
+# -- markers -----------------------------------------------------------------------------------------------------------
 
 FIT_MARKER = "[Context compacted: {} messages removed to fit context window]"
 REMOVED_MARKER = "[Context compacted: {} messages removed]"
 """Stand for the messages between those that stay: the first for those after kept first messages, or for all before."""
-_SUMMARY_SENTENCE = " The summary holds everything that came before."
-_REQUEST_INTRO = " The user's current request is: `"
-_REQUEST_OUTRO = "` Continue working on it "
-_PLAIN_SENTENCE = " Continue the work "
 
 
 def build_marker(text: str) -> Message:
     """Builds a message of ours that stands for a range: a marker, or a line for a step."""
     return Message("user", (Text(text),), "tenfold")
-
-
-def build_continuation(request: str) -> Message:
-    """Builds the message that says to go on. It quotes the user's current request ("" where there is none)."""
-    sentence = f"{_REQUEST_INTRO}{request}{_REQUEST_OUTRO}" if request else _PLAIN_SENTENCE
-    return build_marker(f"{CONTINUATION_START}{_SUMMARY_SENTENCE}{sentence}{CONTINUATION_END}")
-
-
-def is_continuation(message: Message) -> bool:
-    """Whether a message is a continuation of ours, in a session or in a list that a host sent back."""
-    return message.origin in ("tenfold", "harness") and get_text(message).startswith(
-        CONTINUATION_START + _SUMMARY_SENTENCE
-    )
-
-
-def extract_request(message: Message) -> str:
-    """Returns the request that a continuation quotes, "" where it quotes none."""
-    text = get_text(message).removeprefix(CONTINUATION_START + _SUMMARY_SENTENCE)
-    if not text.startswith(_REQUEST_INTRO):
-        return ""
-    return text.removeprefix(_REQUEST_INTRO).removesuffix(_REQUEST_OUTRO + CONTINUATION_END)

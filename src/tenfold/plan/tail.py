@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.plan.continuation import is_continuation
 from tenfold.plan.draft import Draft, DraftPiece, Goal, is_summary_unit
-from tenfold.plan.stubs import is_continuation
 from tenfold.record.block import Block
 from tenfold.record.message import get_tool_calls
 from tenfold.view.fold import View

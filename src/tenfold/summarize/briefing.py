@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.section import Count
-from tenfold.plan.stubs import extract_request, is_continuation
+from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.record.ask import Answer, Ask, SummaryAsk
 from tenfold.record.block import ModelCost, Rung, Substitute
 from tenfold.record.message import Message, Text, ToolCall, ToolResult, get_text

@@ -11,11 +11,13 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from tenfold.plan.continuation import build_continuation, extract_request, is_continuation
 from tenfold.plan.draft import SUMMARY, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
-from tenfold.plan.stubs import build_continuation, cut_request, extract_request, is_continuation, render_read_hint
+from tenfold.plan.protected import find_request
+from tenfold.plan.stubs import cut_request, render_read_hint
 from tenfold.plan.tail import find_entry_tails
 from tenfold.record.block import Substitute
-from tenfold.record.message import Message, Text, get_text
+from tenfold.record.message import Message, Text
 from tenfold.view.units import VisibleMessage
 
 CONTINUATION_KIND = "continuation"
@@ -80,7 +82,7 @@ def _summarize_until(draft: Draft, goal: Goal, end: int) -> Draft:
     first = draft.floor_end
     covered = draft.pieces[first:end]
     messages = [s for p in covered for s in p.get_visible_messages()]
-    request = _find_request(draft)
+    request = find_request(draft.view)
     if not any(s is not request and not is_continuation(s.message) for s in messages):
         return draft
     request_key, position = (request.key, request.original_position) if request is not None else (None, None)
@@ -140,18 +142,6 @@ def _get_limit(draft: Draft, goal: Goal) -> int:
 # -- the continuation --------------------------------------------------------------------------------------------------
 
 
-def _find_request(draft: Draft) -> VisibleMessage | None:
-    """Finds the user's current request: their newest message in view, or the continuation that quotes it."""
-    quoting: VisibleMessage | None = None
-    for shown in (s for piece in reversed(draft.pieces) for s in reversed(piece.get_visible_messages())):
-        if quoting is None and is_continuation(shown.message) and extract_request(shown.message):
-            quoting = shown
-        human = shown.is_original and shown.message.role == "user" and shown.message.origin == "human"
-        if human and get_text(shown.message).strip():
-            return shown if quoting is None or quoting.original_position == shown.position else quoting
-    return quoting
-
-
 def _fit_continuation(draft: Draft, goal: Goal, request: VisibleMessage | None) -> Message:
     """Builds the continuation with the request in it: whole up to a quarter of the target, else head and tail.
 
@@ -159,7 +149,7 @@ def _fit_continuation(draft: Draft, goal: Goal, request: VisibleMessage | None) 
     """
     if request is None:
         return build_continuation("")
-    text = extract_request(request.message) if is_continuation(request.message) else _join_text(request.message)
+    text = extract_request(request.message) or _join_text(request.message)
     most = max(goal.target // 4, draft.measure_messages([build_continuation("")])[0] + _MIN_SUMMARY_TOKENS)
 
     def fits(request_text: str) -> bool:
