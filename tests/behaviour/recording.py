@@ -56,10 +56,10 @@ PARTS = 4
 LEAST_TARGET = 500
 EXPLAINED = {
     "current-request": (
-        "The current request is the newest message of the user that asks for something, by one rule for facts, plans and "
-        "continuations. Where the user's newest word was an acknowledgement (`ok`, `hello`, `Yes, please proceed.`), plans "
-        "kept that word in view, and `threshold` and `sliding` quoted it; now it is the request before it, as it always "
-        "was in the facts."
+        "The current request is the newest message of the user that asks for something, by one rule for facts, plans "
+        "and continuations. Where the user's newest word was an acknowledgement (`ok`, `Yes, please proceed.`), plans "
+        "kept that word in view, and `threshold` and `sliding` quoted it; now it is the request before it, as it "
+        "always was in the facts."
     )
 }
 """Each change since 0.1.0 by name, oldest first, and why it alters what becomes of the cases in `changes.json`."""

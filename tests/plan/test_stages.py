@@ -361,7 +361,7 @@ def add_summary(view: View, number: int) -> View:
     draft = make_draft(view)
     index = next(i for i, p in enumerate(draft.pieces) if p.first == start_at)
     draft = draft.with_piece(
-        index, condense.build_summary_piece(draft, draft.pieces[index:], draft.protected, 120), until=len(draft.pieces)
+        index, condense.build_summary(draft, draft.pieces[index:], draft.protected, 120), until=len(draft.pieces)
     )
     block = Block(f"b-{number}", None, "", 0, "p", COUNTER.name, build_replacements(draft))
     view.path.append(block)

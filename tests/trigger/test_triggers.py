@@ -10,7 +10,6 @@ from tenfold.trigger.limits import (
     BudgetTrigger,
     CalibratedBufferTrigger,
     FillTrigger,
-    FractionTrigger,
     HeadroomTrigger,
     Limits,
     ReserveTrigger,
@@ -18,10 +17,11 @@ from tenfold.trigger.limits import (
     get_buffer,
 )
 
+TIERS = FillTrigger(act_share=0.80, target_share=0.60, warning_share=0.70, output_reserve=16_000)
 ALL: tuple[Trigger, ...] = (
     FillTrigger(),
     ReserveTrigger(ReserveBudgets()),
-    FractionTrigger(),
+    TIERS,
     HeadroomTrigger(),
     CalibratedBufferTrigger(),
     BudgetTrigger(),
@@ -57,22 +57,22 @@ def test_reserve_is_strict_as_published(tokens: int, fired: bool) -> None:  # no
 
 @pytest.mark.parametrize(("window", "soft", "target"), [(200_000, 147_200, 110_400), (128_000, 89_600, 67_200)])
 def test_fraction_has_the_published_sizes(window: int, soft: int, target: int) -> None:
-    got = compute_limits(FractionTrigger(), window)
+    got = compute_limits(TIERS, window)
     assert (got.soft, got.target) == (soft, target)
-    assert should_fire(FractionTrigger(), soft, window)
-    assert not should_fire(FractionTrigger(), soft - 1, window)
-    assert compute_limits(FractionTrigger(), 200_000).warning == 128_800
+    assert should_fire(TIERS, soft, window)
+    assert not should_fire(TIERS, soft - 1, window)
+    assert compute_limits(TIERS, 200_000).warning == 128_800
 
 
 @pytest.mark.parametrize("window", [1_000, 8_192, 16_000, 16_001])
 def test_fraction_always_leaves_something_available(window: int) -> None:
-    got = compute_limits(FractionTrigger(), window)
+    got = compute_limits(TIERS, window)
     assert 0 < got.target < got.soft
 
 
 def test_fraction_keeps_the_larger_reserve() -> None:
-    assert compute_limits(FractionTrigger(), 200_000, output_reserve=64_000).hard == 136_000
-    assert compute_limits(FractionTrigger(), 200_000, output_reserve=1_000).hard == 184_000
+    assert compute_limits(TIERS, 200_000, output_reserve=64_000).hard == 136_000
+    assert compute_limits(TIERS, 200_000, output_reserve=1_000).hard == 184_000
 
 
 @pytest.mark.parametrize(("tokens", "fired"), [(80_000, False), (80_999, False), (81_000, True), (82_000, True)])

@@ -72,22 +72,23 @@ class Trigger(Protocol):
 
 
 class FillTrigger(Struct, frozen=True):
-    """`tenfold`: shares of (window - output reserve) at which to prepare, to act, and to aim."""
+    """`tenfold` and `tiers`: shares of the window less the output reserve, at which to act, to aim, and to prepare.
 
-    prepare_share: float = 0.70
+    The output reserve is the larger of `output_reserve` and the caller's.
+    """
+
     act_share: float = 0.85
     target_share: float = 0.40
+    warning_share: float = 0.70
+    output_reserve: int = 0
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
-        usable = _get_usable_window(window, output_reserve)
-        return _clamp_limits(
-            window,
-            usable,
-            soft=_take_share(self.act_share, usable),
-            target=_take_share(self.target_share, usable),
-            warning=_take_share(self.prepare_share, usable),
+        usable = _get_usable_window(window, max(self.output_reserve, output_reserve))
+        soft, target, warning = (
+            _take_share(share, usable) for share in (self.act_share, self.target_share, self.warning_share)
         )
+        return _clamp_limits(window, usable, soft=soft, target=target, warning=warning)
 
 
 class WindowBudgets(Protocol):
@@ -112,26 +113,6 @@ class ReserveTrigger(Struct, frozen=True):
         soft, target = window - self.budgets.get_reserve(window), self.budgets.get_target(window, floor)
         return _clamp_limits(
             window, _get_usable_window(window, output_reserve), soft=soft, target=target, inclusive=False
-        )
-
-
-class FractionTrigger(Struct, frozen=True):
-    """`tiers`: shares of what the window leaves after the output reserve (the larger of its own and the caller's)."""
-
-    act_share: float = 0.80
-    target_share: float = 0.60
-    warning_share: float = 0.70
-    output_reserve: int = 16_000
-
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
-        """Triggers at the limit. The reserve takes at most half the window, so some of it is always available."""
-        available = _get_usable_window(window, max(self.output_reserve, output_reserve))
-        return _clamp_limits(
-            window,
-            available,
-            soft=_take_share(self.act_share, available),
-            target=_take_share(self.target_share, available),
-            warning=_take_share(self.warning_share, available),
         )
 
 

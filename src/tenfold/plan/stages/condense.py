@@ -39,9 +39,7 @@ class SummarizePrefixStage(Struct, frozen=True):
         covered = draft.pieces[first : tail.start]
         if not any(p.units[0].visible_messages for p in covered):
             return tail.draft
-        return tail.draft.with_piece(
-            first, build_summary_piece(draft, covered, kept, goal.summary_budget), until=tail.start
-        )
+        return tail.draft.with_piece(first, build_summary(draft, covered, kept, goal.summary_budget), until=tail.start)
 
 
 def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | None:
@@ -55,9 +53,7 @@ def condense_step(draft: Draft, piece: DraftPiece, goal: Goal) -> DraftPiece | N
     return piece.with_items([item], STEP_STUB, "one line for the step") if item[1] < piece.tokens else None
 
 
-def build_summary_piece(
-    draft: Draft, covered: Sequence[DraftPiece], kept: Container[MessageKey], budget: int
-) -> DraftPiece:
+def build_summary(draft: Draft, covered: Sequence[DraftPiece], kept: Container[MessageKey], budget: int) -> DraftPiece:
     """Builds one piece with a summary over these pieces, after those of their messages that stay."""
     stays = draft.measure_items([s for p in covered for s in p.get_visible_messages() if s.key in kept])
     items = [*stays, (Substitute(UNWRITTEN_SUMMARY), budget)]
@@ -88,7 +84,7 @@ class MergeStage(Struct, frozen=True):
             return draft
         covered = draft.pieces[run[0] : run[-1]]
         allotment = max(goal.summary_overhead, min(goal.summary_budget, sum(p.tokens for p in covered) // 2))
-        piece = build_summary_piece(draft, covered, draft.protected, allotment)
+        piece = build_summary(draft, covered, draft.protected, allotment)
         return draft.with_piece(run[0], replace(piece, reason=f"merges {len(run) - 1} summaries"), until=run[-1])
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import MINIMAL_SUMMARY_TOKENS, Draft, Goal
-from tenfold.plan.stages.condense import build_summary_piece
+from tenfold.plan.stages.condense import build_summary
 from tenfold.plan.tail import find_cut_point, has_new_messages
 
 PREFIX_SHARE = 5 / 8
@@ -46,7 +46,7 @@ class CutStage(Struct, frozen=True):
         unkept = sum(p.tokens - sum(kept.get(s.key, 0) for s in p.get_visible_messages()) for p in tail)
         narrative = max(least, min(narrative, largest_summary - unkept))
         stays = sum(p.tokens for p in tail) + draft.fixed_tokens - draft.floor
-        piece = build_summary_piece(draft, covered, kept, goal.summary_overhead + goal.facts_budget + narrative)
+        piece = build_summary(draft, covered, kept, goal.summary_overhead + goal.facts_budget + narrative)
         piece = replace(piece, reason=f"{piece.reason}; a tail of {stays:,} tokens stays")
         out = draft.with_piece(first, piece, until=cut.index)
         if cut.exchange_start is None:
@@ -70,7 +70,7 @@ class CutAtStage(Struct, frozen=True):
         if self.position not in starts or starts.index(self.position) <= first:
             return draft
         until = starts.index(self.position)
-        piece = build_summary_piece(draft, draft.pieces[first:until], draft.protected, 1)
+        piece = build_summary(draft, draft.pieces[first:until], draft.protected, 1)
         return draft.with_piece(first, piece, until=until)
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, DraftPiece, Goal, get_replacement_kind, join_pieces
 from tenfold.plan.pipeline import get_stage_aim
-from tenfold.plan.stages.condense import build_summary_piece, count_messages
+from tenfold.plan.stages.condense import build_summary, count_messages
 from tenfold.plan.stages.elide import elide_outputs
 from tenfold.plan.stages.step_lines import FittedLine, LabelledLine, build_step_line, fit_lines
 from tenfold.plan.stubs import build_marker, cut_message
@@ -291,7 +291,7 @@ def summarize_middle(draft: Draft, goal: Goal, span: range, budget: int) -> Draf
     if sum(p.tokens for p in covered) - sum(users.values()) <= allotment:
         return None
     kept = {*users, *draft.protected}
-    return draft.with_piece(span.start, build_summary_piece(draft, covered, kept, allotment), until=span.stop)
+    return draft.with_piece(span.start, build_summary(draft, covered, kept, allotment), until=span.stop)
 
 
 def _hide_runs(draft: Draft, until: int, run_count: int) -> Draft:

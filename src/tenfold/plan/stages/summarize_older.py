@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, DraftPiece, Goal
-from tenfold.plan.stages.condense import build_summary_piece
+from tenfold.plan.stages.condense import build_summary
 from tenfold.plan.tail import TailSize, find_tail
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message
@@ -37,7 +37,7 @@ class SummarizeOlderStage(Struct, frozen=True):
         covered = draft.pieces[first:start]
         if not any(s.key not in draft.protected for p in covered for s in p.get_visible_messages()):
             return draft
-        piece = build_summary_piece(draft, covered, kept, allotment)
+        piece = build_summary(draft, covered, kept, allotment)
         return draft.with_piece(first, replace(piece, shortened_messages=_collect_shortened(covered)), until=start)
 
 
