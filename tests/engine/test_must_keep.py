@@ -8,14 +8,8 @@ from tenfold.engine.drive import Answerer
 from tenfold.facts.extractor import extract_facts
 from tenfold.facts.section import TITLE, is_must_keep
 from tenfold.plan.pipeline import Stage
-from tenfold.plan.stages import (
-    ClearStage,
-    DropMiddleStage,
-    OneLineStage,
-    SummarizePrefixStage,
-    SupersededReadsStage,
-    TruncateStage,
-)
+from tenfold.plan.stages import ClearStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
+from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.record.block import Block, Fact
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls
@@ -39,10 +33,8 @@ from tests.engine.making import (
 LADDERS: dict[str, tuple[Stage, ...]] = {
     "tenfold": (),
     "elision": (SupersededReadsStage(), TruncateStage(), ClearStage()),
-    "one-line": (OneLineStage(),),
-    "drop-middle": (DropMiddleStage(),),
     "summarize-prefix": (SummarizePrefixStage(),),
-    "summarize-all": (SummarizePrefixStage(keep_tail=False),),
+    "summarize-all": (SummarizeOlderStage(keep_recent_messages=0),),
 }
 
 
@@ -130,7 +122,7 @@ def test_a_block_that_covers_less_than_the_one_before_carries_the_facts_of_both(
     second = get_newest_block(session)
     assert (1, 2) in [(r.first, r.last) for r in second.replacements]
     assert [f.kind for f in second.facts if f.live and f.kind == "error"] == ["error"]
-    session.use_policy(build_policy(stages=(SummarizePrefixStage(keep_tail=False),)))
+    session.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     session.append(make_user_message("And now?"))
     session.compact(to=1_000)
     assert find_missing(session) == []
@@ -197,7 +189,7 @@ def test_a_facts_section_is_never_summarized_as_ordinary_text() -> None:
     assert session.compact(to=2_500).status == "compacted"
     assert "<tenfold-summary" in str(session.view.get_messages())
     model = Telling()
-    session.use_policy(build_policy(models=("m",), stages=(SummarizePrefixStage(keep_tail=False),)))
+    session.use_policy(build_policy(models=("m",), stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     session.use_answerer(Answerer(model))
     session.append(*make_work(3, start=50))
     assert session.compact(to=1_500).status == "compacted"

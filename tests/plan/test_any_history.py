@@ -11,15 +11,8 @@ from tenfold.engine.drive import Answerer, run_engine
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import Draft, Goal, build_replacements, start_draft
 from tenfold.plan.pipeline import Stage, build_plan
-from tenfold.plan.stages import (
-    ClearStage,
-    DropMiddleStage,
-    MergeStage,
-    OneLineStage,
-    SummarizePrefixStage,
-    SupersededReadsStage,
-    TruncateStage,
-)
+from tenfold.plan.stages import ClearStage, MergeStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
+from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import Block
 from tenfold.record.entry import MessageEntry, Pin
@@ -48,10 +41,8 @@ STAGES: tuple[Stage, ...] = (
     SupersededReadsStage(),
     TruncateStage(max_tokens=150, max_lines=6),
     ClearStage(),
-    OneLineStage(),
-    DropMiddleStage(),
     SummarizePrefixStage(),
-    SummarizePrefixStage(keep_tail=False),
+    SummarizeOlderStage(keep_recent_messages=0),
     MergeStage(),
 )
 

@@ -12,14 +12,13 @@ from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, build
 from tenfold.plan.pipeline import Plan, Stage, build_plan
 from tenfold.plan.stages import (
     ClearStage,
-    DropMiddleStage,
     MergeStage,
-    OneLineStage,
     SummarizePrefixStage,
     SupersededReadsStage,
     TruncateStage,
     condense,
 )
+from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.record.block import Block, KeptOriginal, Substitute
 from tenfold.record.entry import MessageEntry, Pin
 from tenfold.record.message import Image, Message, Text, ToolCall, ToolResult, get_text, get_tool_calls, get_tool_result
@@ -49,10 +48,8 @@ STAGES: tuple[Stage, ...] = (
     SupersededReadsStage(),
     TruncateStage(),
     ClearStage(),
-    OneLineStage(),
-    DropMiddleStage(),
     SummarizePrefixStage(),
-    SummarizePrefixStage(keep_tail=False),
+    SummarizeOlderStage(keep_recent_messages=0),
 )
 
 
@@ -247,7 +244,19 @@ def test_eliding_stops_at_the_target_and_spares_the_tail() -> None:
     assert get_changes(tail)[-1][1] < 14
 
 
-# -- one line per step, drop middle -----------------------------------------------------------------------------------
+# -- one line per step ------------------------------------------------------------------------------------------------
+
+
+def condense_at(history: list[Message], index: int) -> str:
+    """The one line for the step at an index, "" if it is no shorter or is none."""
+    draft = make_draft(history)
+    piece = condense.condense_step(draft, draft.pieces[index], GOAL)
+    return get_texts(piece)[0] if piece is not None else ""
+
+
+def test_what_is_no_step_or_short_does_not_become_a_line() -> None:
+    history = [make_user_message("go " * 90), *make_work(1), make_reply("ok")]
+    assert condense_at(history, 0) == condense_at(history, len(make_draft(history).pieces) - 1) == ""
 
 
 def test_a_step_becomes_one_line_with_what_was_called_and_how_it_ended() -> None:
@@ -257,10 +266,12 @@ def test_a_step_becomes_one_line_with_what_was_called_and_how_it_ended() -> None
         make_call("e", "sh", "{}", "Trying."),
         make_result("e", FILLER * 9, error=True),
     ]
-    draft = apply_stage(OneLineStage(), [*history, make_reply("A long tale. " * 40)])
-    assert get_changes(draft) == [(1, 2, "one-line"), (3, 4, "one-line"), (5, 5, "one-line")]
-    assert get_texts(draft.pieces[1]) == ['[step] read({"path": "a.py"}) -> ok, 1,909 characters']
-    assert get_texts(draft.pieces[2]) == ["[step] Trying.; sh({}) -> failed, 828 characters"]
+    lines = [condense_at([*history, make_reply("A long tale. " * 40)], index) for index in (1, 2, 3)]
+    assert lines[:2] == [
+        '[step] read({"path": "a.py"}) -> ok, 1,909 characters',
+        "[step] Trying.; sh({}) -> failed, 828 characters",
+    ]
+    assert lines[2].startswith("[step] A long tale. A long tale.")
 
 
 @pytest.mark.parametrize(
@@ -273,8 +284,8 @@ def test_a_step_becomes_one_line_with_what_was_called_and_how_it_ended() -> None
 )
 def test_a_line_tells_a_command_as_it_would_be_typed(command: object, told: str) -> None:
     call = make_call("c", "shell", json.dumps({"command": command}))
-    draft = apply_stage(OneLineStage(), [make_user_message("go"), call, make_result("c", FILLER * 9), make_reply("ok")])
-    assert get_texts(draft.pieces[1]) == [f"[step] shell({told}) -> ok, 828 characters"]
+    history = [make_user_message("go"), call, make_result("c", FILLER * 9), make_reply("ok")]
+    assert condense_at(history, 1) == f"[step] shell({told}) -> ok, 828 characters"
 
 
 @pytest.mark.parametrize(
@@ -288,32 +299,8 @@ def test_a_line_tells_a_command_as_it_would_be_typed(command: object, told: str)
 def test_a_line_tells_what_came_of_a_command_where_no_format_flags_it(output: str, told: str) -> None:
     call = make_call("c", "shell", json.dumps({"command": "pytest tests"}))
     body = "\n".join([FILLER] * 9 + [output])
-    draft = apply_stage(OneLineStage(), [make_user_message("go"), call, make_result("c", body), make_reply("ok")])
-    assert get_texts(draft.pieces[1]) == [f"[step] shell(pytest tests) -> {told}, {len(body):,} characters"]
-
-
-def test_one_line_stops_at_the_target() -> None:
-    history = make_work(8)
-    whole = make_draft(history).tokens
-    draft = apply_stage(OneLineStage(), history, replace(GOAL, stage_target=whole - 900))
-    assert whole - 900 >= draft.tokens > whole - 1_600
-
-
-def test_the_middle_is_dropped_between_the_first_exchange_and_the_tail() -> None:
-    history = [
-        make_user_message("first"),
-        make_reply("one"),
-        make_user_message("second"),
-        *[m for n in range(8) for m in make_read_step(n, "a")],
-        make_user_message("last"),
-        make_reply("x"),
-    ]
-    draft = apply_stage(DropMiddleStage(), history, replace(GOAL, target=700))
-    ((first, last, kind),) = get_changes(draft)
-    assert (first, kind) == (2, "drop-middle")
-    assert draft.tokens <= 700
-    assert last < len(history) - 3
-    assert get_texts(draft.pieces[2])[-1].startswith(f"[{last - first + 1} messages removed here, ")
+    history = [make_user_message("go"), call, make_result("c", body), make_reply("ok")]
+    assert condense_at(history, 1) == f"[step] shell(pytest tests) -> {told}, {len(body):,} characters"
 
 
 # -- summaries --------------------------------------------------------------------------------------------------------
@@ -332,14 +319,14 @@ def test_a_summary_covers_the_prefix_and_the_tail_fills_the_target() -> None:
     assert last < len(history) - 3
 
 
-def test_summarize_all_covers_everything_closed_and_keeps_the_request_and_fitting_user_messages() -> None:
+def test_a_summary_keeps_the_request_and_fitting_user_messages() -> None:
     history = [
         make_user_message("old " * 400),
         make_user_message("a small wish"),
         *make_work(4)[1:],
         make_user_message("the request"),
     ]
-    draft = apply_stage(SummarizePrefixStage(keep_tail=False), history, replace(GOAL, user_budget=50))
+    draft = apply_stage(SummarizePrefixStage(), history, replace(GOAL, user_budget=50))
     assert get_changes(draft) == [(0, len(history) - 1, "summary")]
     assert draft.pieces[0].shown_items == (
         KeptOriginal(1),
@@ -349,7 +336,7 @@ def test_summarize_all_covers_everything_closed_and_keeps_the_request_and_fittin
 
 
 def test_merging_puts_a_parent_over_the_oldest_summaries_of_a_level() -> None:
-    session = open_session([make_user_message("go")], build_policy(stages=(SummarizePrefixStage(keep_tail=False),)))
+    session = open_session([make_user_message("go")], build_policy())
     view = session.view
     for number in range(5):
         view = add_summary(view, number)
@@ -358,7 +345,7 @@ def test_merging_puts_a_parent_over_the_oldest_summaries_of_a_level() -> None:
     assert kind == "summary"
     merged = next(p for p in draft.pieces if p.is_changed)
     assert sum(u.block_part is not None for u in merged.units) == 4
-    assert merged.level == 1
+    assert build_replacements(draft)[0].level == 1
     assert last < max(u.last for u in view.units)
     assert first == view.units[1].first
     assert get_changes(apply_stage(MergeStage(), view, replace(GOAL, fan_out=5))) == []
@@ -374,7 +361,7 @@ def add_summary(view: View, number: int) -> View:
     draft = make_draft(view)
     index = next(i for i, p in enumerate(draft.pieces) if p.first == start_at)
     draft = draft.with_piece(
-        index, condense.build_summary_piece(draft, draft.pieces[index:], {}, 120), until=len(draft.pieces)
+        index, condense.build_summary(draft, draft.pieces[index:], draft.protected, 120), until=len(draft.pieces)
     )
     block = Block(f"b-{number}", None, "", 0, "p", COUNTER.name, build_replacements(draft))
     view.path.append(block)
@@ -428,9 +415,7 @@ def test_stages_stop_when_the_target_is_reached() -> None:
 
 
 @pytest.mark.parametrize(
-    "stage",
-    [OneLineStage(), ClearStage(), TruncateStage(max_tokens=10, max_lines=2), SupersededReadsStage()],
-    ids=lambda s: s.name,
+    "stage", [ClearStage(), TruncateStage(max_tokens=10, max_lines=2), SupersededReadsStage()], ids=lambda s: s.name
 )
 def test_a_planned_summary_is_left_alone_by_the_stages_after_it(stage: Stage) -> None:
     for history in (make_read_step(3, "a.py"), [*make_read_step(3, "a.py"), *make_read_step(4, "a.py")], make_work(2)):
@@ -468,7 +453,7 @@ def test_a_stage_that_does_not_shrink_the_view_is_discarded_and_said_so() -> Non
 def test_explain_prints_every_range_once_with_its_tokens() -> None:
     view = build_pinned_view([make_system_message(), *make_work(6), make_user_message("go"), make_call("open")], 6)
     plan: Plan = build_plan(
-        make_draft(view), replace(GOAL, target=1_200, stage_target=1_200), (SupersededReadsStage(), OneLineStage())
+        make_draft(view), replace(GOAL, target=1_200, stage_target=1_200), (SupersededReadsStage(), ClearStage())
     )
     lines = plan.explain().splitlines()
     assert lines[0] == f"plan: {plan.tokens_before:,} -> at most {plan.tokens_after:,} tokens (target 1,200)"

@@ -191,7 +191,7 @@ ROWS: tuple[Row, ...] = (
         "level 3, `[Context compacted: N messages removed]`",
         "tenfold.plan.stages.levels.DropBetweenStage",
         "cut at whole steps",
-        "(it().keep_first, it().keep_recent) == (2, 10)",
+        "(it().keep_first_messages, it().keep_recent_messages) == (2, 10)",
     ),
     _make_row(
         "C15 Y13",

@@ -85,7 +85,7 @@ ROWS: tuple[Row, ...] = (
         "the split",
         "tenfold.plan.stages.batch_archive.FoldStage",
         "the stage: whole units only, within the target",
-        "it().keep_recent == 5",
+        "it().keep_recent_messages == 5",
     ),
     _make_row(
         "9",

@@ -134,7 +134,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A16", "tail.A17", "tail.A18", "tail.A19", "tail.W2", "tail.W3", "tail.W5", "tail.W6"),
         "find_cut_point, find_turn_start_index",
-        "tenfold.plan.stages.cut.find_cut_point",
+        "tenfold.plan.tail.find_cut_point",
         "the cut as an index of pieces, which are whole steps, and the piece that opens a split exchange",
     ),
     Row(
@@ -185,9 +185,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A27",),
         "max output: 0.8 x reserve, 0.5 x reserve, 2048",
-        "tenfold.trigger.limits.ReserveTrigger.get_summary_budget",
+        "tenfold.plan.budgets.ReserveBudgets.get_summary_budget",
         "the history's; the prefix has five eighths of it, a branch `tenfold.session.branches.SUMMARY_TOKENS`",
-        "it(it.__globals__['ReserveTrigger'](), 200_000, 0) == 6553",
+        "it(it.__globals__['ReserveBudgets'](), 200_000, 0) == 6553",
     ),
     Row(
         ("tail.A27",),

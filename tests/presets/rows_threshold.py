@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.presets.row import Row
 
 _D = "tenfold.designs.threshold."
-_W = "tenfold.plan.stages.whole_conversation."
 _MESSAGE = "__import__('tenfold.record.message', fromlist=['x'])"
 
 ROWS: tuple[Row, ...] = (
@@ -120,10 +119,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.10",),
         "buffer",
-        "tenfold.trigger.limits.CalibratedBufferTrigger.get_buffer",
+        "tenfold.trigger.limits.get_buffer",
         "20,000 from 200,000 on, a fifth below it",
-        "[it(__import__('tenfold.trigger.limits', fromlist=['x']).CalibratedBufferTrigger(), w) for w in "
-        "(250000, 200000, 199999, 50000, 10000, 8000)] == [20000, 20000, 39999, 10000, 2000, 1600]",
+        "[it(w) for w in (250000, 200000, 199999, 50000, 10000, 8000)] == [20000, 20000, 39999, 10000, 2000, 1600]",
     ),
     Row(
         ("threshold.11", "threshold.20"),
@@ -202,7 +200,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.17", "threshold.W4"),
         "continuation instruction",
-        _W + "build_continuation",
+        "tenfold.plan.continuation.build_continuation",
         "a message of the Block that stays in view and quotes the current request",
         "'`do it`' in it('do it').parts[0].text and '`' not in it('').parts[0].text",
     ),
@@ -238,14 +236,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.23", "threshold.W6"),
         "entries - watermark",
-        _W + "count_entries_since",
+        "tenfold.plan.tail.count_entries_since",
         "entries after the newest summary in view, so right on every branch and after a rewind",
         "callable(it)",
     ),
     Row(
         ("threshold.24",),
         "safeSplitIndex",
-        _W + "find_entry_split",
+        "tenfold.plan.tail.find_entry_split",
         "never parts a call from its result, also at the end",
         "it(['text', 'text', 'call', 'result', 'text', 'text'], 3) == 1 and "
         "it(['call', 'result', 'call', 'result'], 3) == 2",

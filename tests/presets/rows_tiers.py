@@ -82,7 +82,7 @@ ROWS: tuple[Row, ...] = (
         "tier 2, remove old tool output content",
         "tenfold.plan.stages.outputs.RemoveOutputsStage",
         "a stage; the placeholder is `[tool output removed: N lines; it began: ...]`",
-        "it().protected_messages == 12",
+        "it().keep_recent_messages == 12",
     ),
     Row(
         ("tiers.B8", "tiers.B12"),
@@ -97,7 +97,7 @@ ROWS: tuple[Row, ...] = (
         "tier 3, summarize messages[0..cutoff]",
         "tenfold.plan.stages.summarize_older.SummarizeOlderStage",
         "a stage; the cutoff falls between steps, and the protected messages are kept as far as they fit",
-        "(it().protected_messages, it().max_summary_tokens) == (12, 8000)",
+        "(it().keep_recent_messages, it().max_summary_tokens) == (12, 8000)",
     ),
     Row(
         ("tiers.B10",),

@@ -31,6 +31,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.errors import UsageError
 from tenfold.events import CompactionEnd, CompactionSkip, CompactionStart, Event
 from tenfold.llm.scripted_model import ScriptedModel
+from tenfold.plan.stages.levels import DropBetweenStage
 from tenfold.record.block import Block
 from tenfold.record.message import get_text
 from tenfold.session import Session
@@ -307,8 +308,8 @@ def test_named_instances_override_single_fields(tmp_path: Path) -> None:
     )
     config = load_settings(place, environ={})
     careful, base = config.build_policy(COUNTER), config.build_policy(COUNTER, "blocks")
-    assert careful.stages[0] == replace(OVERLAY, keep_recent=20, max_summary_tokens=900)
-    assert base.stages[0] == replace(OVERLAY, keep_recent=6, max_summary_tokens=900)
+    assert careful.stages[0] == replace(OVERLAY, keep_recent_steps=20, max_summary_tokens=900)
+    assert base.stages[0] == replace(OVERLAY, keep_recent_steps=6, max_summary_tokens=900)
     assert (careful.summary.instructions, base.summary.instructions) == ("the migration", "")
     with pytest.raises(UsageError, match="careful"):
         config.build_policy(COUNTER, "carefull")
@@ -324,7 +325,7 @@ def test_scope_and_message_counts_can_be_set_from_a_file(tmp_path: Path) -> None
     made = load_settings(place, environ={}).build_policy(COUNTER, "blocks")
     assert made == load_settings(tmp_path / "tenfold.toml", environ={}).build_policy(COUNTER, "blocks")
     assert made.stages[0] == replace(OVERLAY, scope="token_budget")
-    assert (made.in_memory_stages[-1].keep_first, made.in_memory_stages[-1].keep_recent) == (3, 7)  # type: ignore[attr-defined]
+    assert made.in_memory_stages[-1] == DropBetweenStage(3, 7)
     place.write_text("[tenfold.presets.blocks]\ncompaction_scop = 4\n", "utf-8")
     with pytest.raises(UsageError, match="compaction_scope"):
         load_settings(place, environ={})

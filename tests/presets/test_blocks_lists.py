@@ -15,7 +15,8 @@ from tenfold.designs.blocks import CompactionConfig, ContextConfig, compact_in_m
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.draft import Goal, start_draft
 from tenfold.plan.stages.levels import DropBetweenStage
-from tenfold.plan.stages.step_lines import build_step_line, build_user_line, describe_answer
+from tenfold.plan.stages.step_lines import build_step_line, build_user_line
+from tenfold.plan.stubs import describe_answer
 from tenfold.record.block import Block
 from tenfold.record.message import Message, Text, ToolCall, get_text
 from tenfold.session import Session

@@ -199,7 +199,7 @@ def test_what_the_user_says_during_a_step_stays_when_the_step_becomes_a_line() -
                 call,
                 wish,
                 result,
-                make_user_message("Go on."),
+                make_user_message("Look at the docs next."),
                 *make_wordy_turns(20),
             ]
         ]

@@ -8,6 +8,7 @@ from tenfold.config.presets.tail import CLOSING, OPENING, tail
 from tenfold.designs.tail import Compaction, CompactionSettings, serialize_conversation
 from tenfold.engine.drive import Answerer
 from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
+from tenfold.plan.budgets import ReserveBudgets
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import Fact
 from tenfold.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
@@ -176,8 +177,7 @@ def test_each_call_has_the_published_bound_of_its_answer() -> None:
     assert 0.4 * 8_192 < most["prefix"] <= int(0.5 * 8_192)
     small = make_session(make_exchanges(6))
     small.compact(build_manual_call(small))
-    bound = tail(COUNTER).trigger.get_summary_budget(8_192, 0)  # type: ignore[attr-defined]
-    assert bound == 1_024, "at most half of what reserve and tail leave"
+    assert ReserveBudgets().get_summary_budget(8_192, 0) == 1_024, "at most half of what reserve and tail leave"
 
 
 @pytest.mark.spec("tail.A28", "tail.A19")

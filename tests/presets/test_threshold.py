@@ -17,8 +17,8 @@ from tenfold.events import CompactionSkip, CompactionWarning, Event
 from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter
+from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.plan.draft import RecallMode
-from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
 from tenfold.record.message import Image, Message, Text, get_text
 from tenfold.session import Session
 from tenfold.session.stateless import compact
@@ -133,6 +133,17 @@ def test_the_request_stays_verbatim_at_every_later_step_and_through_the_next_com
     (note,) = [m for m in made.view.get_messages() if is_continuation(m)]
     assert extract_request(note) == "Something else now."
     assert "Now finish `lib/billing.py`" in get_newest_summary(made), "the earlier request is told as one"
+
+
+@pytest.mark.spec("threshold.17")
+def test_a_thank_you_is_not_the_request_that_is_continued() -> None:
+    made, _ = make_scripted_session([make_user_message(REQUEST), *make_work(12)[1:]], SUMMARY, repeat=True)
+    for number, thanks in enumerate(("ok thanks, go on", "merci, continue")):
+        made.append(make_user_message(thanks), *[m for n in range(12) for m in make_read_step(number * 20 + n, "a.py")])
+        assert made.compact(window=8_000).status == "compacted"
+        (note,) = [m for m in made.view.get_messages() if is_continuation(m)]
+        assert extract_request(note) == REQUEST
+        assert f"## Current request (user)\n{REQUEST}" in get_newest_summary(made) or REQUEST in get_text(note)
 
 
 @pytest.mark.spec("threshold.17")

@@ -11,7 +11,7 @@ from tenfold.config.policy import Policy
 from tenfold.config.presets.tiers import tiers
 from tenfold.engine.drive import Answerer
 from tenfold.formats import ParsedSession
-from tenfold.plan.stages.outputs import DROPPED_WORD, REMOVED_PREFIX
+from tenfold.plan.stubs import DROPPED_WORD, REMOVED_PREFIX
 from tenfold.record.block import Block, Replacement
 from tenfold.record.message import get_text, get_tool_calls, get_tool_result
 from tenfold.session import Session

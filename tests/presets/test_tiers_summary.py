@@ -20,7 +20,7 @@ from tenfold.engine.drive import Answerer
 from tenfold.llm.choose import PREFERRED_MODELS, ListedModel, ProviderCatalog, find_cheapest, list_choices
 from tenfold.llm.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.plan.stages.outputs import REMOVED_PREFIX
+from tenfold.plan.stubs import REMOVED_PREFIX
 from tenfold.record.ask import Answer, SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Image, Message, Text, Thinking, ToolResult, get_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tenfold.errors import NotFoundError, UnknownFormat
-from tenfold.plan.stages import ClearStage, SummarizePrefixStage
+from tenfold.plan.stages import ClearStage
+from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.recall.expand import expand
 from tenfold.recall.tools import RecallTools
 from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, Replacement, Run, Substitute
@@ -34,7 +35,7 @@ def make_stub(text: str) -> Message:
 
 def make_nested_session() -> Session:
     """Three Blocks, each over the one before and what came since."""
-    session = open_session(make_work(8), build_policy(stages=(SummarizePrefixStage(keep_tail=False),)))
+    session = open_session(make_work(8), build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
     for number in range(3):
         assert session.compact(to=400).status == "compacted"
         session.append(*make_work(4, start=20 + 10 * number))

@@ -5,21 +5,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenfold.errors import UsageError
+from tenfold.plan.budgets import ReserveBudgets
 from tenfold.trigger.limits import (
     BudgetTrigger,
     CalibratedBufferTrigger,
     FillTrigger,
-    FractionTrigger,
     HeadroomTrigger,
     Limits,
     ReserveTrigger,
     Trigger,
+    get_buffer,
 )
 
+TIERS = FillTrigger(act_share=0.80, target_share=0.60, warning_share=0.70, output_reserve=16_000)
 ALL: tuple[Trigger, ...] = (
     FillTrigger(),
-    ReserveTrigger(),
-    FractionTrigger(),
+    ReserveTrigger(ReserveBudgets()),
+    TIERS,
     HeadroomTrigger(),
     CalibratedBufferTrigger(),
     BudgetTrigger(),
@@ -50,43 +52,27 @@ def test_fill_takes_shares_of_what_the_output_leaves() -> None:
 
 @pytest.mark.parametrize(("tokens", "fired"), [(95_000, True), (90_001, True), (90_000, False), (89_000, False)])
 def test_reserve_is_strict_as_published(tokens: int, fired: bool) -> None:  # noqa: FBT001 - a row of a table
-    assert should_fire(ReserveTrigger(reserve_tokens=10_000), tokens, 100_000) is fired
-
-
-def test_reserve_shrinks_to_the_window_and_the_floor() -> None:
-    reserve = ReserveTrigger()
-    assert (
-        reserve.get_reserve(200_000),
-        reserve.get_tail_tokens(200_000, 0),
-        reserve.get_summary_budget(200_000, 0),
-    ) == (8_192, 16_384, 6_553)
-    assert (reserve.get_reserve(8_192), reserve.get_tail_tokens(8_192, 0), reserve.get_summary_budget(8_192, 0)) == (
-        4_096,
-        2_048,
-        1_024,
-    )
-    assert reserve.get_tail_tokens(8_192, 2_096) == 1_000
-    assert reserve.get_tail_tokens(8_192, 9_000) == reserve.get_summary_budget(8_192, 9_000) == 0
+    assert should_fire(ReserveTrigger(ReserveBudgets(reserve_tokens=10_000)), tokens, 100_000) is fired
 
 
 @pytest.mark.parametrize(("window", "soft", "target"), [(200_000, 147_200, 110_400), (128_000, 89_600, 67_200)])
 def test_fraction_has_the_published_sizes(window: int, soft: int, target: int) -> None:
-    got = compute_limits(FractionTrigger(), window)
+    got = compute_limits(TIERS, window)
     assert (got.soft, got.target) == (soft, target)
-    assert should_fire(FractionTrigger(), soft, window)
-    assert not should_fire(FractionTrigger(), soft - 1, window)
-    assert compute_limits(FractionTrigger(), 200_000).warning == 128_800
+    assert should_fire(TIERS, soft, window)
+    assert not should_fire(TIERS, soft - 1, window)
+    assert compute_limits(TIERS, 200_000).warning == 128_800
 
 
 @pytest.mark.parametrize("window", [1_000, 8_192, 16_000, 16_001])
 def test_fraction_always_leaves_something_available(window: int) -> None:
-    got = compute_limits(FractionTrigger(), window)
+    got = compute_limits(TIERS, window)
     assert 0 < got.target < got.soft
 
 
 def test_fraction_keeps_the_larger_reserve() -> None:
-    assert compute_limits(FractionTrigger(), 200_000, output_reserve=64_000).hard == 136_000
-    assert compute_limits(FractionTrigger(), 200_000, output_reserve=1_000).hard == 184_000
+    assert compute_limits(TIERS, 200_000, output_reserve=64_000).hard == 136_000
+    assert compute_limits(TIERS, 200_000, output_reserve=1_000).hard == 184_000
 
 
 @pytest.mark.parametrize(("tokens", "fired"), [(80_000, False), (80_999, False), (81_000, True), (82_000, True)])
@@ -110,14 +96,9 @@ def test_headroom_counts_a_known_floor_once() -> None:
     [(250_000, 20_000), (200_000, 20_000), (199_999, 39_999), (50_000, 10_000), (10_000, 2_000), (8_000, 1_600)],
 )
 def test_calibrated_buffer_as_published_with_its_cliff(window: int, buffer: int) -> None:
-    assert CalibratedBufferTrigger().get_buffer(window) == buffer
+    assert get_buffer(window) == buffer
     assert should_fire(CalibratedBufferTrigger(), window - buffer, window)
     assert not should_fire(CalibratedBufferTrigger(), window - buffer - 1, window)
-
-
-@pytest.mark.parametrize(("window", "summary"), [(200_000, 10_000), (8_000, 800)])
-def test_calibrated_buffer_allots_half_of_it_to_the_summary(window: int, summary: int) -> None:
-    assert CalibratedBufferTrigger().get_summary_budget(window) == summary
 
 
 def test_budget_is_strict_and_takes_the_answer_off() -> None:

@@ -15,7 +15,7 @@ from openai.types.responses import ResponseCompactionItem
 from tenfold.config.presets import POLICIES
 from tenfold.engine.drive import Answerer
 from tenfold.meter.counters import CharacterCounter, measure_messages
-from tenfold.plan.draft import PROVIDER_COMPACTED, find_protected
+from tenfold.plan.protected import PROVIDER_COMPACTED, find_protected
 from tenfold.record.codec import decode_entry, encode_entry
 from tenfold.record.entry import MessageEntry
 from tenfold.record.message import Message, OpaquePart, Text, ToolCall, find_native_compaction, get_text

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
+from tenfold.plan.budgets import Budgets
 from tenfold.plan.draft import Goal, RecallMode
 from tenfold.plan.pipeline import Stage
 from tenfold.summarize.batch_writer import BatchWriter
@@ -48,7 +49,7 @@ class Policy(Struct, frozen=True):
     a model's summary is written ahead of time, in the warning zone. `writer` is how summaries are written. With
     `max_entries`, a check also acts when more entries than that follow the newest summary. `in_memory_stages`, if any,
     are the stages for a plain list that belongs to no session. `code_shares`, if any, divide the target where no model
-    writes.
+    writes. `budgets`, if any, are sizes that depend on the window and not on the target.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -72,6 +73,7 @@ class Policy(Struct, frozen=True):
     max_entries: int = 0
     in_memory_stages: tuple[Stage, ...] = ()
     code_shares: Shares | None = None
+    budgets: Budgets | None = None
 
     @property
     def active_shares(self) -> Shares:
@@ -83,7 +85,16 @@ class Policy(Struct, frozen=True):
         """Whether its summaries are batches, which can be looked up one by one."""
         return isinstance(self.writer, BatchWriter)
 
-    def derive_goal(self, target: int, *, recall: RecallMode, session_tokens: int = 0) -> Goal:
+    def derive_goal(
+        self,
+        target: int,
+        *,
+        recall: RecallMode,
+        session_tokens: int = 0,
+        window: int | None = None,
+        exact: bool = False,
+        floor: int = 0,
+    ) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens. `session_tokens` is the size of the whole session.
 
         The further the target lies below a tenth of the session, the less can be quoted, and the more facts and names
@@ -92,7 +103,7 @@ class Policy(Struct, frozen=True):
         shares = self.active_shares
         depth = min(MAX_DEPTH, max(1.0, session_tokens / (10 * target))) if shares.names else 1.0
         facts = max(shares.facts, min(MAX_FACTS_SHARE, shares.facts * depth))
-        return Goal(
+        goal = Goal(
             target=target,
             stage_target=target,
             tail_budget=int(target * shares.tail),
@@ -103,9 +114,12 @@ class Policy(Struct, frozen=True):
             depth=depth,
             fan_out=self.fan_out,
             recall=recall,
+            window=window,
+            exact=exact,
             has_model=bool(self.summary.models),
             focus=self.summary.instructions,
         )
+        return goal if self.budgets is None else self.budgets.apply(goal, floor)
 
     def get_minimum_shrink(self, tokens: int) -> int:
         """Returns how many tokens a Block must save on a view of this size: the larger of both bounds."""

@@ -34,8 +34,9 @@ def build_goal(
 ) -> Goal:
     """Builds the goal for a target: the policy's shares, scaled down where fixed messages leave a smaller budget."""
     overhead = count_frame(draft, recall, policy.summary)
-    goal = policy.derive_goal(target, recall=recall, session_tokens=_count_session_tokens(draft))
-    goal = replace(goal, summary_overhead=overhead, window=window, exact=exact)
+    size = _count_session_tokens(draft)
+    goal = policy.derive_goal(target, recall=recall, session_tokens=size, window=window, exact=exact, floor=draft.floor)
+    goal = replace(goal, summary_overhead=overhead)
     budget = max(
         MINIMAL_SUMMARY_TOKENS, target - sum(itemize_least(draft).values()) + MINIMAL_SUMMARY_TOKENS - overhead
     )
@@ -71,7 +72,7 @@ class _PlanFitter(Struct, frozen=True):
         )
         plan = self._build_plan(replace(self.goal, facts_budget=largest.tokens))
         section = self._render_section(plan, self.goal.facts_budget)
-        if _has_summary(plan):
+        if plan.draft.has_unwritten_summary:
             return self._keep_more(plan, section)
         return self._with_facts_section(plan, section) if plan.changed_pieces and section.text else plan
 
@@ -83,7 +84,7 @@ class _PlanFitter(Struct, frozen=True):
         larger_section = self._render_section(larger_plan, section.tokens)  # it hides other messages
         if len(larger_section.unshown) > len(section.unshown):
             return plan
-        if _has_summary(larger_plan) or not larger_section.text:
+        if larger_plan.draft.has_unwritten_summary or not larger_section.text:
             return larger_plan
         needed = larger_section.tokens + self.goal.summary_overhead
         return with_facts(larger_plan, needed) if larger_plan.tokens_after + needed <= self.goal.target else plan
@@ -99,10 +100,10 @@ class _PlanFitter(Struct, frozen=True):
             stop = max(1, target - needed)
             plan = self._build_plan(replace(self.goal, facts_budget=section.tokens, stage_target=stop))
             new_tokens = self._render_section(plan, self.goal.facts_budget).tokens  # it hides other messages
-            if new_tokens > section.tokens and _has_summary(plan):
+            if new_tokens > section.tokens and plan.draft.has_unwritten_summary:
                 plan = self._build_plan(replace(self.goal, facts_budget=new_tokens, stage_target=stop))
             needed = min(new_tokens + self.goal.summary_overhead, max(needed, target - plan.tokens_after))
-        return plan if _has_summary(plan) else with_facts(plan, needed)
+        return plan if plan.draft.has_unwritten_summary else with_facts(plan, needed)
 
     def _build_plan(self, goal: Goal) -> Plan:
         """Builds the Plan for a goal. Earlier summaries lose their facts section where there is a newer one."""
@@ -115,8 +116,3 @@ class _PlanFitter(Struct, frozen=True):
 
     def _render_section(self, plan: Plan, budget: int) -> FactsSection:
         return build_section(plan, self.facts, budget=budget, count=self.policy.counter.count)
-
-
-def _has_summary(plan: Plan) -> bool:
-    """Whether the Plan contains a summary to write. The facts then go into that."""
-    return any(p.summary_budget for p in plan.changed_pieces)

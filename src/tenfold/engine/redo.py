@@ -20,8 +20,7 @@ from tenfold.config.presets import POLICIES
 from tenfold.engine.compact import Effects, Measures
 from tenfold.facts.section import TITLE
 from tenfold.meter.counters import measure_messages
-from tenfold.plan.draft import SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
-from tenfold.plan.stages.condense import BATCHES, SUMMARY
+from tenfold.plan.draft import BATCHES, SUMMARY, SUMMARY_OVERHEAD, UNWRITTEN_SUMMARY, DraftPiece
 from tenfold.record.ask import Answer, Ask, EngineResult, Outcome, ReadAsk
 from tenfold.record.block import Block, BlockPart, Replacement, Substitute, add_costs
 from tenfold.record.entry import Attempt, get_message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from tenfold.facts.current_request import HARNESS_MARKS, is_acknowledgement
 from tenfold.record.block import Fact, FactKind
 from tenfold.text.excerpts import (
     MAX_SEARCHED_CHARS,
@@ -78,15 +79,6 @@ _CORRECTION_CUE = re.compile(
     r"|不对|不是|错|違|やめて|\bfalsch\b|\bnein\b|неправильно|아니",
     re.IGNORECASE,
 )
-_ACK_MESSAGE = re.compile(
-    r"^(?:(?:ok(?:ay)?|k|yes|yep|yeah|yup|sure|thanks?|thank you|thx|ty|great|good|nice|wow|cool|perfect|awesome"
-    r"|amazing|fine|done|yo|hi|hello"
-    r"|hey|lgtm|go|go on|go ahead|continue|proceed|next|right|alright|got it|sounds good|looks good|jesus|exactly"
-    r"|correct|agreed|ls|pwd"
-    r"|please|it works|everything works|keep going|let'?s go|that works|well done|you are|a|monster|so much"
-    r"|very much|for)[\s,.!:;)-]*)+$",
-    re.IGNORECASE,
-)
 _QUESTION = re.compile(
     r"^(?:(?:ok|so+|and|alright|btw|hey|well|then)[,.\s]+)*(?:what|when|where|who|which|how|is|are|do|does|did|will"
     r"|was|were|any|have|has|why)\b",
@@ -94,7 +86,6 @@ _QUESTION = re.compile(
 )
 _LOG_LINE = re.compile(r"^[ \t]*\[?\d\d:\d\d:\d\d[\d.,]*\]?[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
 """A line of a pasted log whose time stands on its own line above it."""
-_HARNESS_MARKS = ("[Request interrupted", "<command-name>", "<local-command", "<system-reminder")
 
 
 def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]:
@@ -105,7 +96,7 @@ def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]
     stripped = text.strip()
     return (
         []
-        if not stripped or stripped.startswith(_HARNESS_MARKS)
+        if not stripped or stripped.startswith(HARNESS_MARKS)
         else list(_extract_instructions(stripped, position, first=first))
     )
 
@@ -119,7 +110,7 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
             text=request,
             key=f"{position}",
             position=position,
-            note=ACK_NOTE if len(text) <= SHORT_MESSAGE_CHARS and _ACK_MESSAGE.match(text) else "",
+            note=ACK_NOTE if is_acknowledgement(text) else "",
         )
     ]
     text = _LOG_LINE.sub("", text).strip()
@@ -131,7 +122,7 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
 
 
 def _read_short_message(position: int, text: str, *, first: bool) -> list[Fact]:
-    if _ACK_MESSAGE.match(text):
+    if is_acknowledgement(text):
         return []
     kind = _classify_text(text, first=first)
     if kind is None and text.endswith("?") and _QUESTION.match(text):

@@ -13,7 +13,7 @@ from itertools import count
 
 import msgspec
 
-from tenfold.facts.instructions import ACK_NOTE
+from tenfold.facts.current_request import find_current_request
 from tenfold.facts.names import join_names, limit_names
 from tenfold.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.facts.todos import TODO_KEY, is_change_of, merge_lists
@@ -216,10 +216,10 @@ def _limit_facts(facts: Iterable[Fact]) -> list[Fact]:
 
 
 def _settle_facts(facts: list[Fact]) -> list[Fact]:
-    real_requests = [fact.position for fact in facts if fact.kind == "request" and fact.note != ACK_NOTE]
-    requests = sorted(fact.position for fact in facts if fact.kind == "request")
-    current = max(real_requests, default=requests[-1] if requests else -1)
-    recent = requests[-3:][0] if requests else 0
+    requests = sorted((fact for fact in facts if fact.kind == "request"), key=lambda fact: -fact.position)
+    index = find_current_request(fact.text for fact in requests)
+    current = requests[index].position if index is not None else -1
+    recent = requests[:3][-1].position if requests else 0
     deleted_lists = {f"{TODO_KEY}:{fact.key}" for fact in facts if fact.kind == "file_deleted"}
     lists = [fact for fact in facts if fact.kind == "todo" and fact.key not in deleted_lists]
     state = max((fact.position for fact in lists if fact.key.startswith(TODO_KEY)), default=None)

@@ -9,7 +9,7 @@ from tenfold.record.block import Block
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, get_message
 from tenfold.store.base import Store
 from tenfold.view.fold import View
-from tenfold.view.units import Unit, VisibleMessage
+from tenfold.view.units import Unit, VisibleMessage, build_original
 
 _IMPORTED_TYPES = (MessageEntry, BranchSummary, Setting, CustomEntry)
 
@@ -33,11 +33,7 @@ def get_view_items(view: View) -> list[ExportItem]:
         )
     if view.open_step is not None:
         first, last = view.open_step.first, view.open_step.entries[-1][0]
-        own = [
-            VisibleMessage(m, p, p, (p, 0, -1), True)
-            for p, e in view.open_step.entries
-            if (m := get_message(e)) is not None
-        ]
+        own = [build_original(p, m) for p, e in view.open_step.entries if (m := get_message(e)) is not None]
         items.extend(_get_shown_items(view, first, last, tuple(own)))
     return items
 

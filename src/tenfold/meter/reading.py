@@ -14,11 +14,10 @@ from msgspec import Struct
 from tenfold.meter.counters import Counter, measure_messages
 from tenfold.meter.estimators import Calibration, Estimator, ModelCalibration, correct_by_ratio, get_factor
 from tenfold.view.fold import View
-from tenfold.view.units import OpenStep, Unit, VisibleMessage, get_step_messages
+from tenfold.view.units import MessageKey, OpenStep, Unit, VisibleMessage, get_step_messages
 
 __all__ = [
     "Calibration",
-    "MessageKey",
     "Reading",
     "ReadingSource",
     "RunningTotal",
@@ -27,7 +26,6 @@ __all__ = [
     "build_reading",
 ]
 
-MessageKey = tuple[int, int, int]
 ReadingSource = Literal["reported", "calibrated", "estimated", "unknown"]
 
 
@@ -153,10 +151,10 @@ class TokenCache:
         the step closes.
         """
         shown = get_step_messages(step, closing=False)
-        steady = [s for s in shown if s.is_original or s.key[1] == 0]
+        steady = [s for s in shown if not s.is_missing_result]
         total = sum(self.measure(steady))
         if len(steady) < len(shown):
-            total += sum(measure_messages([s.message for s in shown if not s.is_original and s.key[1]], self.counter))
+            total += sum(measure_messages([s.message for s in shown if s.is_missing_result], self.counter))
         return total
 
     def fork(self, length: int) -> TokenCache:

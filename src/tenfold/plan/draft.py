@@ -6,24 +6,24 @@ Nothing calls a model: a summary is a token budget that gets its text later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.record.block import Block, BlockPart, KeptOriginal, RangeRef, Replacement, ShownItem, Substitute
-from tenfold.record.message import Message, Text, find_native_compaction, get_text
+from tenfold.plan.protected import PROVIDER_COMPACTED, find_protected
+from tenfold.record.block import BlockPart, KeptOriginal, Replacement, ShownItem, Substitute
+from tenfold.record.message import Message, Text, get_text
 from tenfold.view.fold import View
-from tenfold.view.units import Unit, VisibleMessage
+from tenfold.view.units import MessageKey, Unit, VisibleMessage, build_original_key
+from tenfold.wire.marks import extract_summary_text
 
-MessageKey = tuple[int, int, int]
 RecallMode = Literal["none", "tool", "cli"]
 VisibleMeasure = Callable[[Sequence[VisibleMessage]], list[int]]
 """Counts the tokens of messages in view, remembered by their keys."""
 MessageMeasure = Callable[[Sequence[Message]], list[int]]
 """Counts the tokens of messages that are in no view yet."""
-
 
 SUMMARY_OVERHEAD = 80
 """Tokens of the delimiter around a summary: tag, Block id, hash and message overhead (60 to 75 by o200k)."""
@@ -33,8 +33,10 @@ class Goal(Struct, frozen=True):
     """What a plan should reach. All sizes are tokens of the view, by the policy's counter.
 
     `target` is where it aims. Stages stop once the view is at `stage_target`, which is lower where facts that elision
-    takes out of view still need a budget. The budgets: `tail_budget` for the recent messages that elision leaves alone,
+    takes out of view still need a budget. `ceiling` is how far a last step may take the view above the target, rather
+    than be summarized unseen. The budgets: `tail_budget` for the recent messages that elision leaves alone,
     `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
+    `text_limit` is what the window allows for a summary's text, None where nothing does.
     `names_budget` is the part of the facts' budget kept for names in use; `depth` is how many times larger that is than
     for a target of a tenth. `fan_out` is how many Blocks a level may hold. `recall` is how stubs say that the original
     can be read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
@@ -57,11 +59,17 @@ class Goal(Struct, frozen=True):
     has_model: bool = False
     focus: str = ""
     exact: bool = False
+    text_limit: int | None = None
+    ceiling: int = 0
 
     @property
     def summary_budget(self) -> int:
         """The budget of a whole summary: facts and narrative. The delimiter is paid for out of the narrative."""
         return self.facts_budget + max(self.narrative_budget, self.summary_overhead)
+
+
+SizedItem = tuple[ShownItem, int]
+"""What a Block shows, and its tokens."""
 
 
 class DraftPiece(Struct, frozen=True):
@@ -82,7 +90,6 @@ class DraftPiece(Struct, frozen=True):
     reason: str = ""
     protected_reason: str = ""
     summary_budget: int = 0
-    level: int = 0
     cut_positions: tuple[int, ...] = ()
     shortened_messages: tuple[tuple[MessageKey, Message], ...] = ()
 
@@ -101,9 +108,48 @@ class DraftPiece(Struct, frozen=True):
         """Whether a Block would replace it."""
         return self.kind != "keep"
 
+    @property
+    def can_change(self) -> bool:
+        """Whether a stage may show something else for it: it is not protected, and no summary is planned in it."""
+        return not (self.protected_reason or self.summary_budget)
+
+    @property
+    def has_summary_text(self) -> bool:
+        """Whether a message in it carries a summary, of a Block or from a host's list. Such a text is updated."""
+        return any(
+            s.message.origin == "tenfold" and extract_summary_text(get_text(s.message)) is not None
+            for s in self.get_visible_messages()
+        )
+
+    @property
+    def stands_for_range(self) -> bool:
+        """Whether a Block shows something in it for a whole range: a summary, but also a line or a marker.
+
+        The tail of `tail` holds none of these, while a merge or an archive takes up summaries only.
+        """
+        return any(not s.is_original and s.original_position is None for s in self.get_visible_messages())
+
     def get_visible_messages(self) -> list[VisibleMessage]:
         """Returns what is in view for it now."""
         return [s for unit in self.units for s in unit.visible_messages]
+
+    def get_sized_items(self) -> list[SizedItem]:
+        """Returns what would be shown for it, with tokens."""
+        items = self.shown_items if self.is_changed else [to_shown_item(s) for s in self.get_visible_messages()]
+        return list(zip(items, self.sizes, strict=True))
+
+    def with_items(self, items: Sequence[SizedItem], kind: str, reason: str) -> DraftPiece:
+        """Returns the piece with these items shown for it. A summary without text among them is to be written."""
+        shown, sizes = tuple(item for item, _ in items), tuple(size for _, size in items)
+        budget = sum(size for item, size in items if is_unwritten(item))
+        return replace(
+            self, kind=kind, shown_items=shown, sizes=sizes, tokens=sum(sizes), reason=reason, summary_budget=budget
+        )
+
+    def with_more_budget(self, tokens: int, reason: str) -> DraftPiece:
+        """Returns the piece with that many more tokens for the summary in it."""
+        items = [(item, size + tokens * is_unwritten(item)) for item, size in self.get_sized_items()]
+        return self.with_items(items, self.kind, reason)
 
 
 class Draft(Struct, frozen=True):
@@ -128,23 +174,82 @@ class Draft(Struct, frozen=True):
         """The view's size if this were carried out, with each summary at its full budget."""
         return self.fixed_tokens + sum(p.tokens for p in self.pieces)
 
+    @property
+    def has_unwritten_summary(self) -> bool:
+        """Whether a summary is to be written, which the facts then go into."""
+        return any(p.summary_budget for p in self.pieces)
+
+    @property
+    def floor_end(self) -> int:
+        """The index of the first piece after the leading system messages and silent pieces among them."""
+        for index, piece in enumerate(self.pieces):
+            if any(
+                s.message.role != "system" or not s.is_original or s.message.origin == "tenfold"
+                for s in piece.get_visible_messages()
+            ):
+                return index
+        return len(self.pieces)
+
     def with_piece(self, index: int, piece: DraftPiece, *, until: int | None = None) -> Draft:
         """Returns the draft with one piece in place of the pieces `index` to `until` (exclusive; default: just one)."""
         end = index + 1 if until is None else until
         return replace(self, pieces=(*self.pieces[:index], piece, *self.pieces[end:]))
 
+    def measure_items(self, messages: Sequence[VisibleMessage]) -> list[SizedItem]:
+        """Returns these messages as items that a Block shows again, with tokens."""
+        return list(zip(map(to_shown_item, messages), self.measure_visible(messages), strict=True))
 
-PROVIDER_COMPACTED = "compacted by the provider"
-"""The reason for protecting a message in which a provider compacted the conversation itself."""
+    def measure_substitute(self, message: Message, original_position: int | None = None) -> SizedItem:
+        """Returns a new message as an item, with tokens. `original_position` is the one message it stands for."""
+        return Substitute(message, original_position), self.measure_messages([message])[0]
+
+    def measure_kept(self, user_budget: int = 0) -> dict[MessageKey, int]:
+        """Returns the tokens of the messages after the floor that stay on whichever side of a cut they lie.
+
+        These are the protected ones, and the newest of the user's own, as many as `user_budget` tokens hold.
+        """
+        kept: dict[MessageKey, int] = {}
+        for piece in reversed(self.pieces[self.floor_end :]):
+            shown = piece.get_visible_messages()
+            for each, size in zip(reversed(shown), reversed(self.measure_visible(shown)), strict=True):
+                is_users = each.is_original and each.message.role == "user" and each.message.origin == "human"
+                if each.key in self.protected:
+                    kept[each.key] = size
+                elif is_users and size <= user_budget:
+                    kept[each.key] = size
+                    user_budget -= size
+        return kept
+
+    def count_fixed(self, kept: Mapping[MessageKey, int]) -> int:
+        """Counts what no cut takes out of view: floor, open step, leading system messages and the `kept` ones."""
+        return self.fixed_tokens + sum(p.tokens for p in self.pieces[: self.floor_end]) + sum(kept.values())
+
+
+SUMMARY = "summary"
+"""The kind of a replacement by a summary."""
+BATCHES = "batches"
+"""The kind of a replacement by an archive of batches. Its writer makes it even where little can be shown."""
 UNWRITTEN_SUMMARY = Message("user", (Text(""),), "tenfold")
 """Marks the place, once in a piece's `shown_items`, of a summary whose text does not exist yet."""
 MINIMAL_SUMMARY_TOKENS = 120
 """Tokens of the smallest useful summary. `itemize_least` reserves them."""
 
 
+def is_unwritten(item: ShownItem) -> bool:
+    """Whether an item is the place of a summary whose text does not exist yet."""
+    return isinstance(item, Substitute) and item.message is UNWRITTEN_SUMMARY
+
+
 def find_unwritten(shown_items: Sequence[ShownItem]) -> int:
     """Returns the index of `UNWRITTEN_SUMMARY` among these items."""
-    return next(i for i, s in enumerate(shown_items) if isinstance(s, Substitute) and s.message is UNWRITTEN_SUMMARY)
+    return next(i for i, s in enumerate(shown_items) if is_unwritten(s))
+
+
+def join_pieces(pieces: Sequence[DraftPiece], items: Sequence[SizedItem], kind: str, reason: str) -> DraftPiece:
+    """Joins neighbouring pieces into one, shown as these items. The Block's level follows from what it covers."""
+    units = tuple(u for p in pieces for u in p.units)
+    joined = DraftPiece(units, sum(p.tokens_before for p in pieces), 0, ())
+    return joined.with_items(items, kind, reason)
 
 
 def start_draft(
@@ -184,47 +289,6 @@ def itemize_least(draft: Draft) -> dict[str, int]:
     return out
 
 
-def find_protected(view: View) -> dict[MessageKey, str]:
-    """Finds the messages that no stage may change, by key, with the reason.
-
-    They are system messages, pinned messages with the whole step they belong to, and the current request. Also the
-    newest message in which a provider compacted the conversation itself, with its step, because only that provider can
-    read it.
-    """
-    protected: dict[MessageKey, str] = {}
-    request: VisibleMessage | None = None
-    compacted: dict[str, list[VisibleMessage]] = {}
-    for unit in view.units:
-        for group in _group_messages(unit):
-            if any(s.is_original and s.position in view.state.pins for s in group):
-                protected.update((s.key, "pinned") for s in group)
-            compaction = find_native_compaction(group[0].message) if group[0].is_original else None
-            if compaction is not None:
-                compacted[compaction.bound_wire] = group
-        for shown in unit.visible_messages:
-            if not shown.is_original:
-                continue
-            if shown.message.role == "system" and shown.message.origin != "tenfold":
-                protected[shown.key] = "system prompt"
-            elif shown.message.role == "user" and shown.message.origin == "human" and get_text(shown.message).strip():
-                request = shown
-    if request is not None:
-        protected.setdefault(request.key, "current request")
-    for group in compacted.values():
-        protected.update((s.key, PROVIDER_COMPACTED) for s in group)
-    return protected
-
-
-def _group_messages(unit: Unit) -> list[list[VisibleMessage]]:
-    groups: list[list[VisibleMessage]] = []
-    for shown in unit.visible_messages:
-        if shown.message.role == "tool" and groups:
-            groups[-1].append(shown)
-        else:
-            groups.append([shown])
-    return groups
-
-
 def to_shown_item(shown: VisibleMessage) -> ShownItem:
     """Returns what is in view in the form in which a Block shows it again. Originals stay originals."""
     if shown.is_original:
@@ -232,20 +296,21 @@ def to_shown_item(shown: VisibleMessage) -> ShownItem:
     return Substitute(shown.message, shown.original_position)
 
 
+def is_summary_unit(view: View, unit: Unit) -> bool:
+    """Whether a unit shows a range that a Block summarized. Kept messages and markers of a Block do not count."""
+    return unit.block_part is not None and view.get_replacement(unit.block_part).kind == SUMMARY
+
+
 def get_replacement_kind(draft: Draft, piece: DraftPiece) -> str:
     """Returns the kind of the replacement that a piece shows now, "keep" for originals."""
     ref = piece.units[0].block_part
-    block = draft.view.path.get_entry(ref.block) if ref is not None else None
-    return block.replacements[ref.index].kind if ref is not None and isinstance(block, Block) else "keep"
+    return "keep" if ref is None else draft.view.get_replacement(ref).kind
 
 
 def build_replacements(draft: Draft) -> tuple[Replacement, ...]:
     """Builds a Block's replacements from the changed pieces. `covers` is the visible slice of each."""
     out: list[Replacement] = []
-    for piece in draft.pieces:
-        if not piece.is_changed:
-            continue
-        piece = _move_behind_compacted(draft, piece)  # noqa: PLW2901 - the same piece, its shows in an order that is read
+    for piece in (_move_behind_compacted(draft, p) for p in draft.pieces if p.is_changed):
         covers = draft.view.get_slice(piece.first, piece.last)
         assert covers is not None, "pieces are whole units, so their ends never lie inside a replaced range"
         out.append(
@@ -255,7 +320,9 @@ def build_replacements(draft: Draft) -> tuple[Replacement, ...]:
                 covers,
                 piece.shown_items,
                 piece.kind,
-                level=max(piece.level, _find_level(draft.view, covers)),
+                level=max(
+                    (draft.view.get_replacement(c).level + 1 for c in covers if isinstance(c, BlockPart)), default=0
+                ),
                 sizes=piece.sizes,
                 reason=piece.reason,
             )
@@ -265,27 +332,18 @@ def build_replacements(draft: Draft) -> tuple[Replacement, ...]:
 
 def _move_behind_compacted(draft: Draft, piece: DraftPiece) -> DraftPiece:
     """Moves summaries behind a message that a provider compacted, since it reads nothing before that."""
-    places = [
-        i for i, s in enumerate(piece.shown_items) if isinstance(s, KeptOriginal) and _is_compacted(draft, s.position)
-    ]
-    last = max(places, default=-1)
-    late = [i for i in range(last) if isinstance(s := piece.shown_items[i], Substitute) and s.original_position is None]
+    items = piece.get_sized_items()
+    places = [i for i, (item, _) in enumerate(items) if _is_compacted(draft, item)]
+    end = max(places, default=-1) + 1
+    late = [each for each in items[:end] if isinstance(each[0], Substitute) and each[0].original_position is None]
     if not late:
         return piece
-    order = [i for i in range(last + 1) if i not in late] + late + list(range(last + 1, len(piece.shown_items)))
-    show, sizes = tuple(piece.shown_items[i] for i in order), tuple(piece.sizes[i] for i in order)
-    return replace(piece, shown_items=show, sizes=sizes)
+    early = [each for each in items[:end] if each not in late]
+    order = [*early, *late, *items[end:]]
+    return replace(piece, shown_items=tuple(item for item, _ in order), sizes=tuple(size for _, size in order))
 
 
-def _is_compacted(draft: Draft, position: int) -> bool:
-    return draft.protected.get((position, 0, -1)) == PROVIDER_COMPACTED
-
-
-def _find_level(view: View, covers: Sequence[RangeRef]) -> int:
-    """Returns how many Blocks lie under what covers this slice: 0 over originals."""
-    levels = [0]
-    for ref in covers:
-        block = view.path.get_entry(ref.block) if isinstance(ref, BlockPart) else None
-        if isinstance(ref, BlockPart) and isinstance(block, Block):
-            levels.append(block.replacements[ref.index].level + 1)
-    return max(levels)
+def _is_compacted(draft: Draft, item: ShownItem) -> bool:
+    if not isinstance(item, KeptOriginal):
+        return False
+    return draft.protected.get(build_original_key(item.position)) == PROVIDER_COMPACTED

@@ -7,23 +7,17 @@ does not shrink the view is discarded, except for structural ones (merge, clip).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import (
-    UNWRITTEN_SUMMARY,
-    Draft,
-    DraftPiece,
-    Goal,
-    find_unwritten,
-    get_replacement_kind,
-    to_shown_item,
-)
-from tenfold.record.block import ShownItem, Substitute
+from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, SizedItem, get_replacement_kind
+from tenfold.record.block import Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message
+from tenfold.view.units import build_original_key
 
 
 class Stage(Protocol):
@@ -76,31 +70,25 @@ class Plan(Struct, frozen=True):
                 for s in self.stage_results
             ),
         ]
-        run: list[DraftPiece] = []
-        for piece in (*self.draft.pieces, None):
-            if (
-                piece is not None
-                and not piece.is_changed
-                and (not run or run[0].protected_reason == piece.protected_reason)
-            ):
-                run.append(piece)
-                continue
-            if any(p.get_visible_messages() for p in run):  # Blocks and pins show nothing by themselves
-                why = f" ({run[0].protected_reason})" if run[0].protected_reason else ""
-                lines.append(f"  {_format_range(run)}  keep{why}  {sum(p.tokens_before for p in run):,} tokens")
-            run = []
-            if piece is None:
-                continue
-            if piece.is_changed:
+        for (_, is_changed), group in groupby(enumerate(self.draft.pieces), key=_get_line_key):
+            run = [piece for _, piece in group]
+            before = sum(p.tokens_before for p in run)
+            if is_changed:
                 lines.append(
-                    f"  {_format_range([piece])}  {piece.kind}  {piece.tokens_before:,} -> "
-                    f"{piece.tokens:,} tokens  {piece.reason}"
+                    f"  {_format_range(run)}  {run[0].kind}  {before:,} -> {run[0].tokens:,} tokens  {run[0].reason}"
                 )
-            else:
-                run = [piece]
+            elif any(p.get_visible_messages() for p in run):  # Blocks and pins show nothing by themselves
+                why = f" ({run[0].protected_reason})" if run[0].protected_reason else ""
+                lines.append(f"  {_format_range(run)}  keep{why}  {before:,} tokens")
         if self.draft.fixed_tokens:
             lines.append(f"  open step  keep  {self.draft.fixed_tokens:,} tokens")
         return "\n".join(lines)
+
+
+def _get_line_key(numbered: tuple[int, DraftPiece]) -> tuple[int | str, bool]:
+    """Groups kept neighbours with the same reason. A changed piece has a line to itself."""
+    index, piece = numbered
+    return (index, True) if piece.is_changed else (piece.protected_reason, False)
 
 
 def _format_range(pieces: Sequence[DraftPiece]) -> str:
@@ -119,7 +107,7 @@ def build_plan(draft: Draft, goal: Goal, stages: Sequence[Stage], *, allow_summa
         if is_small_enough(draft, goal) and not stage.structural:
             continue
         tried = stage.apply(draft, goal)
-        if not allow_summaries and any(p.summary_budget for p in tried.pieces):
+        if not allow_summaries and tried.has_unwritten_summary:
             continue
         kept = tried.tokens < draft.tokens or (stage.structural and tried.pieces != draft.pieces)
         kept = kept or (is_small_enough(tried, goal) and not is_small_enough(draft, goal))
@@ -131,11 +119,16 @@ def build_plan(draft: Draft, goal: Goal, stages: Sequence[Stage], *, allow_summa
 
 
 def is_small_enough(draft: Draft, goal: Goal) -> bool:
-    """Whether the draft is small enough.
+    """Whether the draft is small enough."""
+    return draft.tokens <= get_stage_aim(draft, goal)
+
+
+def get_stage_aim(draft: Draft, goal: Goal) -> int:
+    """Returns the size at which stages stop.
 
     A summary contains the facts. Without one, their budget is still to be added, so `stage_target` counts.
     """
-    return draft.tokens <= (goal.target if any(p.summary_budget for p in draft.pieces) else goal.stage_target)
+    return goal.target if draft.has_unwritten_summary else goal.stage_target
 
 
 BLOCK_ID_MARGIN = 16
@@ -151,55 +144,41 @@ def update_summaries(plan: Plan, shorten: Callable[[Message], Message | None]) -
     """
     draft = plan.draft
     for index, piece in enumerate(draft.pieces if plan.changed_pieces else ()):
-        show = piece.shown_items if piece.is_changed else tuple(to_shown_item(s) for s in piece.get_visible_messages())
-        stays = [
-            new
-            for each, size in zip(show, piece.sizes, strict=True)
-            for new in _update_shown_item(draft, each, size, shorten)
-        ]
-        if [s for s, _ in stays] == list(show):
+        old = piece.get_sized_items()
+        new = [item for each in old for item in _update_item(draft, each, shorten)]
+        if [item for item, _ in new] == [item for item, _ in old]:
             continue
-        sizes = tuple(size for _, size in stays)
         kind = piece.kind if piece.is_changed else get_replacement_kind(draft, piece)
         why = piece.reason or "its facts move into the newest section"
-        new = replace(
-            piece, kind=MOVED_FACTS if kind == "keep" else kind, shown_items=tuple(s for s, _ in stays), sizes=sizes
-        )
-        draft = draft.with_piece(index, replace(new, tokens=sum(sizes), reason=why))
+        draft = draft.with_piece(index, piece.with_items(new, MOVED_FACTS if kind == "keep" else kind, why))
     return replace(plan, draft=draft, tokens_after=draft.tokens)
 
 
-def _update_shown_item(
-    draft: Draft, item: ShownItem, size: int, shorten: Callable[[Message], Message | None]
-) -> list[tuple[ShownItem, int]]:
+def _update_item(draft: Draft, sized: SizedItem, shorten: Callable[[Message], Message | None]) -> list[SizedItem]:
     """Returns what takes the place of one shown message, with its size. Empty where it is hidden."""
+    item, size = sized
+    message: Message | None
     if isinstance(item, Substitute):
-        message: Message | None = item.message
+        message, position = item.message, item.original_position
     else:
-        message = (
-            None if (item.position, 0, -1) in draft.protected else get_message(draft.view.path.get_entry(item.position))
-        )
+        is_protected = build_original_key(item.position) in draft.protected
+        message = None if is_protected else get_message(draft.view.path.get_entry(item.position))
+        position = item.position
     shortened = shorten(message) if message is not None else message
     if shortened is message:
-        return [(item, size)]
+        return [sized]
     if shortened is None:
         return []
-    of = item.original_position if isinstance(item, Substitute) else item.position
-    return [(Substitute(shortened, of), min(size, draft.measure_messages([shortened])[0] + BLOCK_ID_MARGIN))]
+    new, new_size = draft.measure_substitute(shortened, position)
+    return [(new, min(size, new_size + BLOCK_ID_MARGIN))]
 
 
 def with_facts(plan: Plan, budget: int) -> Plan:
     """Returns the Plan with a budget for a facts section after its newest change. For Plans without a summary."""
     index = max(i for i, p in enumerate(plan.draft.pieces) if p.is_changed)
     piece = plan.draft.pieces[index]
-    piece = replace(
-        piece,
-        shown_items=(*piece.shown_items, Substitute(UNWRITTEN_SUMMARY)),
-        sizes=(*piece.sizes, budget),
-        summary_budget=budget,
-        tokens=piece.tokens + budget,
-        reason=f"{piece.reason}; with the facts of what was elided",
-    )
+    items = [*piece.get_sized_items(), (Substitute(UNWRITTEN_SUMMARY), budget)]
+    piece = piece.with_items(items, piece.kind, f"{piece.reason}; with the facts of what was elided")
     draft = plan.draft.with_piece(index, piece)
     goal = replace(plan.goal, facts_budget=budget - plan.goal.summary_overhead)
     return replace(plan, draft=draft, tokens_after=draft.tokens, goal=goal)
@@ -212,17 +191,10 @@ def with_remaining_budget(plan: Plan) -> Plan:
     share.
     """
     left = plan.goal.target - plan.tokens_after
-    index = max((i for i, p in enumerate(plan.draft.pieces) if p.is_changed and p.summary_budget), default=-1)
+    index = max((i for i, p in enumerate(plan.draft.pieces) if p.summary_budget), default=-1)
     if left <= 0 or index < 0 or not plan.goal.names_budget:
         return plan
     piece = plan.draft.pieces[index]
-    at, sizes = find_unwritten(piece.shown_items), list(piece.sizes)
-    sizes[at] += left
-    piece = replace(piece, sizes=tuple(sizes), summary_budget=piece.summary_budget + left, tokens=piece.tokens + left)
-    draft = plan.draft.with_piece(index, piece)
-    return replace(
-        plan,
-        draft=draft,
-        tokens_after=draft.tokens,
-        goal=replace(plan.goal, facts_budget=plan.goal.facts_budget + left),
-    )
+    draft = plan.draft.with_piece(index, piece.with_more_budget(left, piece.reason))
+    goal = replace(plan.goal, facts_budget=plan.goal.facts_budget + left)
+    return replace(plan, draft=draft, tokens_after=draft.tokens, goal=goal)

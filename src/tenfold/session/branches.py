@@ -24,6 +24,7 @@ from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.parse import get_text_before_facts, parse_facts
 from tenfold.facts.section import render_facts
 from tenfold.meter.counters import measure_messages
+from tenfold.plan.budgets import ReserveBudgets
 from tenfold.recall.expand import open_path
 from tenfold.record.ask import ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block, Fact, FactKind, Substitute
@@ -34,7 +35,6 @@ from tenfold.store.ids import IDS, get_current_time
 from tenfold.summarize.fill import build_summary_message
 from tenfold.summarize.ladder import SummaryResult
 from tenfold.summarize.write import SummaryTask, clean_text, write_summary
-from tenfold.trigger.limits import ReserveTrigger
 from tenfold.view.path import Path
 from tenfold.wire.marks import extract_summary_text
 
@@ -44,7 +44,7 @@ CLOSING = "</summary>"
 NO_CONTENT = "No content to summarize"
 DEFAULT_WINDOW = 128_000
 """Tokens of the context window if the model's window is not known."""
-RESERVE = ReserveTrigger(reserve_tokens=16_384)
+RESERVE = ReserveBudgets(reserve_tokens=16_384)
 """Tokens kept free in the window (clamped to its size). The branch that is summarized may take the rest."""
 MAX_SUMMARY_TOKENS = 2_048
 """The most tokens that the summary of a branch may take, not counting its list of files."""

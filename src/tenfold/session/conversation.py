@@ -26,6 +26,7 @@ from tenfold.summarize.prompt_files import with_prompts
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import check_messages
+from tenfold.view.units import MessageKey
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -93,7 +94,7 @@ class Conversation:
             self._cursor.load_counts()
             return self._cursor.count_uncompacted()
 
-    def get_message_sizes(self) -> dict[tuple[int, int, int], int]:
+    def get_message_sizes(self) -> dict[MessageKey, int]:
         """Returns the token count of each message in view, by the message's key."""
         with self.lock:
             shown = list(self.view.get_visible_messages())

@@ -5,19 +5,10 @@ What it remembers from one request to the next only saves work: known messages a
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from tenfold.record.message import Message
 from tenfold.session.log_cursor import LogCursor
-from tenfold.session.requests import (
-    HostList,
-    Key,
-    find_carried_entries,
-    find_next_message,
-    match_list,
-    refresh_messages,
-)
-from tenfold.view.units import Unit, get_step_messages
+from tenfold.session.requests import HostList, find_carried_entries, find_next_message, match_list, refresh_messages
+from tenfold.view.units import MessageKey, Unit, get_step_messages
 from tenfold.wire import DecodedHistory
 from tenfold.wire.fingerprint import fingerprint_message
 
@@ -30,7 +21,7 @@ class HostSync:
         self._cursor = cursor
         self._fingerprints: dict[int, bytes] = {}
         self._last_list: HostList | None = None
-        self._compared: tuple[list[Unit] | None, list[Key] | None, int, int] = (None, None, 0, 0)
+        self._compared: tuple[list[Unit] | None, list[MessageKey] | None, int, int] = (None, None, 0, 0)
         self.history = DecodedHistory()
         self.overhead = 0
 
@@ -78,8 +69,7 @@ class HostSync:
         cursor, start, count = self._cursor, self._cursor.view.length, matched.count
         if count < len(messages):
             cursor.append_messages(messages[count:], usage=None, run="")
-            matched.keys.extend((start + i, 0, -1) for i in range(len(messages) - count))
-        self._last_list = replace(matched, view=cursor.view, host_messages=messages, count=len(messages))
+        self._last_list = matched.extend(messages, cursor.view, first_position=start)
         return self._last_list
 
     def get_messages_to_send(self, host_list: HostList) -> list[Message] | None:

@@ -22,7 +22,7 @@ from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
 from tenfold.view.fold import View
 from tenfold.view.path import Path
-from tenfold.view.units import Unit, build_original, get_step_messages
+from tenfold.view.units import Unit, build_block_key, build_original, build_original_key, get_step_messages
 
 
 def _shift_ref(ref: RangeRef, new_positions: Mapping[int, int]) -> RangeRef:
@@ -116,7 +116,7 @@ class LogCursor:
             elif self.leaf is not None:
                 for position, tokens in enumerate(self._read_counts(ref.first, ref.last), ref.first):
                     if tokens is not None:
-                        self.token_cache.add((position, 0, -1), tokens)
+                        self.token_cache.add(build_original_key(position), tokens)
 
     def _read_counts(self, first: int, last: int) -> list[int | None]:
         address = self.address
@@ -131,7 +131,7 @@ class LogCursor:
         if not replacement.sizes:  # a purge changed its text, so the stored sizes no longer hold
             return
         for index, (show, tokens) in enumerate(zip(replacement.shown_items, replacement.sizes, strict=True)):
-            key = (show.position, 0, -1) if isinstance(show, KeptOriginal) else (ref.block, ref.index, index)
+            key = build_original_key(show.position) if isinstance(show, KeptOriginal) else build_block_key(ref, index)
             self.token_cache.add(key, tokens)
 
     def count_uncompacted(self) -> int:

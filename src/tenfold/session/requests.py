@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.config.policy import CheckPoint
 from tenfold.record.block import Block
@@ -22,13 +23,12 @@ from tenfold.record.message import Message, get_text, get_tool_calls, get_tool_r
 from tenfold.view.fold import View
 from tenfold.view.path import Path
 from tenfold.view.rules import find_violations
-from tenfold.view.units import VisibleMessage, get_step_messages, is_visible
+from tenfold.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
 from tenfold.wire import WIRES, DecodedHistory, EncodedList, SummaryConfirmer, find_summary_mark, get_wire
 from tenfold.wire.fingerprint import fingerprint_message
 from tenfold.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.wire.sdk_values import get_set_fields
 
-Key = tuple[int, int, int]
 KeyLookup = Callable[[int, Message], bytes]
 """A function that returns the (cached) fingerprint of the original message at a position."""
 _CHUNK_SIZE = 512
@@ -46,34 +46,40 @@ class HistoryMatch(Struct, frozen=True, order=True):
 
     count: int
     position: int
-    keys: tuple[Key, ...] = ()
+    keys: tuple[MessageKey, ...] = ()
 
 
-class HostList(Struct, frozen=True):
+class HostList(Struct):
     """A host's message list after the log was synchronized with it.
 
     `view` is the view at that time, and `keys` are the `VisibleMessage.key` of each message. If requests only grow,
-    their lists share `host_messages` and `keys`; only the first `count` belong to this one.
+    their lists share `host_messages`, `keys` and `index_by_key`, which only get longer; the first `count` items belong
+    to this one.
     """
 
     view: View
     host_messages: list[Message]
-    keys: list[Key]
+    keys: list[MessageKey]
     count: int
     is_floor_ignored: bool = False
-    index_by_key: dict[Key, int] = {}
+    index_by_key: dict[MessageKey, int] = {}
 
     @property
     def messages(self) -> list[Message]:
         """The messages of the list. Do not change them."""
         return self.host_messages if len(self.host_messages) == self.count else self.host_messages[: self.count]
 
+    def extend(self, messages: list[Message], view: View, *, first_position: int) -> HostList:
+        """Returns the list of a later request that begins with this one. Its new messages are in the log from there."""
+        self.keys.extend(build_original_key(first_position + at) for at in range(len(messages) - self.count))
+        return replace(self, view=view, host_messages=messages, count=len(messages))
+
     def find_visible(self, view: View) -> set[int]:
         """Returns the indices of the messages that a view shows unchanged."""
         shown = {s.key for s in view.get_visible_messages()}
         return {at for at, key in enumerate(self.keys[: self.count]) if key in shown}
 
-    def get_message(self, key: Key) -> Message | None:
+    def get_message(self, key: MessageKey) -> Message | None:
         """Returns the host's message with that key, None if there is none."""
         for at in range(len(self.index_by_key), self.count):
             self.index_by_key[self.keys[at]] = at
@@ -172,7 +178,7 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
 
 
 def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> HistoryMatch:
-    known: list[Key] = []
+    known: list[MessageKey] = []
     last = -1
     for start in range(0, path.length, _CHUNK_SIZE):
         for at, entry in enumerate(path.get_entries(start, min(start + _CHUNK_SIZE, path.length) - 1), start):
@@ -181,14 +187,14 @@ def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> His
                 continue
             if len(known) == len(keys) or get_key(at, message) != keys[len(known)]:
                 return HistoryMatch(len(known), last, tuple(known))
-            known.append((at, 0, -1))
+            known.append(build_original_key(at))
             last = at
     return HistoryMatch(len(known), last, tuple(known))
 
 
 def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path: Path | None = None) -> HistoryMatch:
     """Matches a view, and the messages of `later_path` after it. A replaced range matches completely or not at all."""
-    known: list[Key] = []
+    known: list[MessageKey] = []
     position = -1
     for shown, last, is_replaced in _group_visible_messages(view):
         equal_count = 0
@@ -211,7 +217,7 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
         if message is not None:
             if keys[len(known) : len(known) + 1] != [get_key(at, message)]:
                 break
-            known.append((at, 0, -1))
+            known.append(build_original_key(at))
             position = at
     return HistoryMatch(len(known), position, tuple(known))
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.stages.whole_conversation import extract_request, is_continuation
+from tenfold.plan.continuation import extract_request, is_continuation
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, Rung, Substitute, add_costs
 from tenfold.record.message import Message, Text, get_text
@@ -34,7 +34,6 @@ from tenfold.summarize.transcript import Items, fit_messages, get_speaker
 from tenfold.summarize.writer import WritingJob
 from tenfold.text.excerpts import Count, Keep, flatten, trim_lines
 from tenfold.text.redaction import redact
-from tenfold.trigger.limits import CalibratedBufferTrigger
 
 WORDS_PER_TOKEN = 0.75
 """Words to ask for per token of the answer, as published."""
@@ -56,7 +55,6 @@ class BriefingWriter(Struct, frozen=True):
 
     attempts: int = 3
     factor: float = 2.0
-    buffer: CalibratedBufferTrigger = CalibratedBufferTrigger()
 
     def write(self, job: WritingJob) -> WritingGenerator:
         """See `Writer.write`."""
@@ -77,9 +75,7 @@ class BriefingWriter(Struct, frozen=True):
 
     def get_answer_budget(self, job: WritingJob) -> int:
         """Returns the tokens of the answer: half the buffer of the window, and never more than the job's budget."""
-        return (
-            job.budget if job.goal.window is None else min(self.buffer.get_summary_budget(job.goal.window), job.budget)
-        )
+        return job.budget if job.goal.text_limit is None else min(job.goal.text_limit, job.budget)
 
     def _ask_for_briefing(
         self, context: WritingContext, job: WritingJob, model: str

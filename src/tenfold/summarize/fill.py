@@ -16,10 +16,19 @@ from tenfold.facts.extractor import extract_facts, merge_facts
 from tenfold.facts.merge import WRITTEN_KINDS
 from tenfold.facts.parse import parse_facts
 from tenfold.facts.section import FactsSection, is_must_keep
-from tenfold.plan.draft import SUMMARY_OVERHEAD, Draft, DraftPiece, Goal, RecallMode, build_replacements, find_unwritten
+from tenfold.plan.draft import (
+    BATCHES,
+    SUMMARY,
+    SUMMARY_OVERHEAD,
+    Draft,
+    DraftPiece,
+    Goal,
+    RecallMode,
+    build_replacements,
+    find_unwritten,
+)
 from tenfold.plan.pipeline import Plan
-from tenfold.plan.stages.condense import BATCHES, SUMMARY
-from tenfold.plan.stages.elide import render_expand_hint
+from tenfold.plan.stubs import render_expand_hint
 from tenfold.record.block import Batch, Block, Fact, ModelCost, Replacement, Rung, Slot, Substitute, add_costs
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.stages.step_lines import STEP_LINE_PREFIX, LabelledLine, build_step_line, build_user_line, fit_lines
+from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, build_user_line, fit_lines
+from tenfold.plan.stubs import STEP_LINE_PREFIX
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, get_text
 from tenfold.summarize.asking import clean_text

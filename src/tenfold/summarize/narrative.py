@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenfold.facts.tool_calls import ToolAction, Verb, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import is_success, judge_result
-from tenfold.plan.stages.condense import strip_step_mark
+from tenfold.plan.stubs import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import Keep, excerpt, flatten, is_prose
 from tenfold.text.memoize import memoize

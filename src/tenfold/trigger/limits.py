@@ -77,69 +77,47 @@ class Trigger(Protocol):
 
 
 class FillTrigger(Struct, frozen=True):
-    """`tenfold`: shares of (window - output reserve) at which to prepare, to act, and to aim."""
+    """`tenfold` and `tiers`: shares of the window less the output reserve, at which to act, to aim, and to prepare.
 
-    prepare_share: float = 0.70
+    The output reserve is the larger of `output_reserve` and the caller's.
+    """
+
     act_share: float = 0.85
     target_share: float = 0.40
+    warning_share: float = 0.70
+    output_reserve: int = 0
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
         """Triggers at the limit. The floor needs no allowance, because the target is a share of the whole."""
-        usable = _get_usable_window(window, output_reserve)
-        return _clamp_limits(
-            window,
-            usable,
-            soft=_take_share(self.act_share, usable),
-            target=_take_share(self.target_share, usable),
-            warning=_take_share(self.prepare_share, usable),
+        usable = _get_usable_window(window, max(self.output_reserve, output_reserve))
+        soft, target, warning = (
+            _take_share(share, usable) for share in (self.act_share, self.target_share, self.warning_share)
         )
+        return _clamp_limits(window, usable, soft=soft, target=target, warning=warning)
+
+
+class WindowBudgets(Protocol):
+    """What is kept free of a window, and what a plan needs of it: a policy's sizes, which `plan.budgets` computes."""
+
+    def get_reserve(self, window: int) -> int:
+        """Returns how much of the window is kept free."""
+        ...
+
+    def get_target(self, window: int, floor: int) -> int:
+        """Returns what floor, tail, summary and facts take together."""
+        ...
 
 
 class ReserveTrigger(Struct, frozen=True):
-    """`tail`: keeps `reserve_tokens` of the window free, and the newest `keep_recent_tokens` of the conversation."""
+    """`tail`: keeps the reserve of its budgets free."""
 
-    reserve_tokens: int = 8_192
-    keep_recent_tokens: int = 16_384
-
-    def get_reserve(self, window: int) -> int:
-        """Returns the reserve in this window: at most half of it."""
-        return min(self.reserve_tokens, window // 2)
-
-    def get_tail_tokens(self, window: int, floor: int) -> int:
-        """Returns the recent tail in this window: at most half of what reserve and floor leave."""
-        return min(self.keep_recent_tokens, max(0, window - self.get_reserve(window) - floor) // 2)
-
-    def get_summary_budget(self, window: int, floor: int) -> int:
-        """Returns the summary's budget: 0.8 of the reserve, at most half of what reserve, floor and tail leave."""
-        rest = window - self.get_reserve(window) - floor - self.get_tail_tokens(window, floor)
-        return min(int(0.8 * self.get_reserve(window)), max(0, rest) // 2)
+    budgets: WindowBudgets
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
-        """Triggers above window - reserve, not at it. Aims at floor + 4/3 x (tail + summary): a third for facts."""
-        target = floor + (self.get_tail_tokens(window, floor) + self.get_summary_budget(window, floor)) * 4 // 3
-        soft = window - self.get_reserve(window)
+        """Triggers above window - reserve, not at it. Aims at what the budgets need."""
+        soft, target = window - self.budgets.get_reserve(window), self.budgets.get_target(window, floor)
         return _clamp_limits(
             window, _get_usable_window(window, output_reserve), soft=soft, target=target, inclusive=False
-        )
-
-
-class FractionTrigger(Struct, frozen=True):
-    """`tiers`: shares of what the window leaves after the output reserve (the larger of its own and the caller's)."""
-
-    act_share: float = 0.80
-    target_share: float = 0.60
-    warning_share: float = 0.70
-    output_reserve: int = 16_000
-
-    def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:  # noqa: ARG002 - shares of the whole need no floor
-        """Triggers at the limit. The reserve takes at most half the window, so some of it is always available."""
-        available = _get_usable_window(window, max(self.output_reserve, output_reserve))
-        return _clamp_limits(
-            window,
-            available,
-            soft=_take_share(self.act_share, available),
-            target=_take_share(self.target_share, available),
-            warning=_take_share(self.warning_share, available),
         )
 
 
@@ -175,24 +153,24 @@ class HeadroomTrigger(Struct, frozen=True):
         return first
 
 
+LARGE_WINDOW, LARGE_BUFFER = 200_000, 20_000
+"""The buffer's size in large windows."""
+
+
+def get_buffer(window: int) -> int:
+    """Returns the buffer of `threshold` in this window: 20,000 tokens in windows of 200,000 and more, else a fifth.
+
+    The jump at 200,000 (39,999 below, 20,000 from it on) is published.
+    """
+    return LARGE_BUFFER if window >= LARGE_WINDOW else _take_share(0.20, window)
+
+
 class CalibratedBufferTrigger(Struct, frozen=True):
-    """`threshold`: a buffer of 20,000 tokens in windows of 200,000 and more, of a fifth in smaller ones."""
-
-    large_window: int = 200_000
-    large_buffer: int = 20_000
-    share: float = 0.20
-
-    def get_buffer(self, window: int) -> int:
-        """Returns the buffer in this window. The jump at 200,000 (39,999 below, 20,000 from it on) is published."""
-        return min(self.large_buffer, window // 2) if window >= self.large_window else _take_share(self.share, window)
-
-    def get_summary_budget(self, window: int) -> int:
-        """Returns the summary's budget: half the buffer."""
-        return int(self.get_buffer(window) * 0.50)
+    """`threshold`: keeps the buffer free."""
 
     def get_limits(self, window: int, *, output_reserve: int, floor: int) -> Limits:
         """Triggers at the limit. Aims at floor + buffer: one half for the summary, one for facts and continuation."""
-        buffer = self.get_buffer(window)
+        buffer = get_buffer(window)
         return _clamp_limits(
             window, _get_usable_window(window, output_reserve), soft=window - buffer, target=floor + buffer
         )

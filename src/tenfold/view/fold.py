@@ -23,6 +23,7 @@ from tenfold.view.units import (
     OpenStep,
     Unit,
     VisibleMessage,
+    build_block_key,
     build_original,
     close_step,
     get_step_messages,
@@ -154,6 +155,20 @@ class View:
                 out.append(ref)
         return tuple(out) if out and out[0].first == first and out[-1].last == last else None
 
+    def get_replacement(self, part: BlockPart) -> Replacement:
+        """Returns the replacement that a reference in view names."""
+        block = self.path.get_entry(part.block)
+        assert isinstance(block, Block)
+        return block.replacements[part.index]
+
+    def find_newest_block(self) -> Block | None:
+        """Returns the newest live Block, None if there is none."""
+        if not self.state.live_blocks:
+            return None
+        block = self.path.get_entry(self.state.live_blocks[-1])
+        assert isinstance(block, Block)
+        return block
+
     def has_whole_units(self, first: int, last: int) -> bool:
         """Whether `first` to `last` are whole closed units. Only such a range may be replaced by a Block."""
         units = self._units
@@ -212,7 +227,8 @@ class View:
                 except StaleBlock:
                     marks = replace(marks, stale_entries=(*marks.stale_entries, position))
             case Retraction():
-                if marks.live_blocks and self.path.get_entry(marks.live_blocks[-1]).id == entry.block:
+                newest = self.find_newest_block()
+                if newest is not None and newest.id == entry.block:
                     view = self._without_block(marks.live_blocks[-1])
                     marks = replace(
                         marks, live_blocks=marks.live_blocks[:-1], last_change=position, undone=True, attempts=()
@@ -249,8 +265,8 @@ class View:
         return view
 
     def _without_block(self, position: int) -> View:
-        block = self.path.get_entry(position)
-        assert isinstance(block, Block)
+        block = self.find_newest_block()
+        assert block is not None
         refs = self.range_refs
         for replacement in reversed(block.replacements):
             covers = _resolve_own_block(replacement.covered_ranges, position)
@@ -272,14 +288,9 @@ class View:
             elif ref in known_units:
                 units.append(known_units[ref])
             else:
-                shown = _show_replacement(self._get_replacement(ref), ref, self.path)
+                shown = _show_replacement(self.get_replacement(ref), ref, self.path)
                 units.append(Unit(ref.first, ref.last, "rep", shown, ref))
         return View(self.path, self.length, refs, units, len(units), step, self.state)
-
-    def _get_replacement(self, ref: BlockPart) -> Replacement:
-        block = self.path.get_entry(ref.block)
-        assert isinstance(block, Block)
-        return block.replacements[ref.index]
 
 
 def _show_replacement(replacement: Replacement, block_part: BlockPart, path: Path) -> tuple[VisibleMessage, ...]:
@@ -290,15 +301,8 @@ def _show_replacement(replacement: Replacement, block_part: BlockPart, path: Pat
             if message is not None:
                 out.append(build_original(show.position, message))
         else:
-            out.append(
-                VisibleMessage(
-                    show.message,
-                    block_part.block,
-                    show.original_position,
-                    (block_part.block, block_part.index, index),
-                    False,
-                )
-            )
+            key = build_block_key(block_part, index)
+            out.append(VisibleMessage(show.message, block_part.block, show.original_position, key, False))
     return tuple(out)
 
 

@@ -33,6 +33,26 @@ UNMADE_CALLS = "; what it was about to call was not called: {names}"
 ANSWER_BEGINNING = "; it began: {text}"
 _MAX_ABORTED_CHARACTERS = 2_000
 
+MessageKey = tuple[int, int, int]
+"""Identifies a visible message in token caches. Only the three functions below build one."""
+_ORIGINAL, _REPAIR = -1, -2
+"""The third number of a key where no Block shows the message. Where one does, it is the index of the item shown."""
+
+
+def build_original_key(position: int) -> MessageKey:
+    """Builds the key of the untouched message at a position."""
+    return (position, 0, _ORIGINAL)
+
+
+def build_block_key(part: BlockPart, item: int) -> MessageKey:
+    """Builds the key of a message that a Block shows: the `item`th that this replacement shows."""
+    return (part.block, part.index, item)
+
+
+def _build_repair_key(position: int, number: int) -> MessageKey:
+    """Builds the key of what stands for a broken message (`number` 0), or for the `number`th result that is missing."""
+    return (position, number, _REPAIR)
+
 
 class VisibleMessage(Struct, frozen=True, weakref=False):
     """One message of a view. `position` is where it comes from: its own position, or that of the Block that shows it.
@@ -45,8 +65,18 @@ class VisibleMessage(Struct, frozen=True, weakref=False):
     message: Message
     position: int
     original_position: int | None
-    key: tuple[int, int, int]
+    key: MessageKey
     is_original: bool
+
+    @property
+    def is_from_block(self) -> bool:
+        """Whether a Block shows it in place of something else."""
+        return self.key[2] >= 0
+
+    @property
+    def is_missing_result(self) -> bool:
+        """Whether it marks a tool call that has no result."""
+        return self.key[2] == _REPAIR and self.key[1] > 0
 
 
 class Unit(Struct, frozen=True):
@@ -79,11 +109,11 @@ class OpenStep(Struct, frozen=True):
 
 def build_original(position: int, message: Message) -> VisibleMessage:
     """Builds the visible form of an untouched message at its own position."""
-    return VisibleMessage(message, position, position, (position, 0, -1), True)
+    return VisibleMessage(message, position, position, build_original_key(position), True)
 
 
 def _build_repair(position: int, message: Message, index: int = 0) -> VisibleMessage:
-    return VisibleMessage(message, position, position, (position, index, -2), False)
+    return VisibleMessage(message, position, position, _build_repair_key(position, index), False)
 
 
 def _label_late_result(position: int, message: Message) -> VisibleMessage:

@@ -40,12 +40,12 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
     compact_budget_threshold_pct: float = HEADROOM.least_headroom,
     system_prompt_tokens: int = HEADROOM.system_prompt_tokens,
     compaction_scope: int | Literal["token_budget"] = OVERLAY.scope,
-    keep_first_turns: int = OVERLAY.keep_first,
-    keep_recent_turns: int = OVERLAY.keep_recent,
+    keep_first_turns: int = OVERLAY.keep_first_steps,
+    keep_recent_turns: int = OVERLAY.keep_recent_steps,
     max_summary_tokens: int = OVERLAY.max_summary_tokens,
     tool_output_max_lines: int = OVERLAY.tool_output_max_lines,
-    keep_first: int = LEVELS.keep_first,
-    keep_recent: int = LEVELS.keep_recent,
+    keep_first: int = LEVELS.keep_first_messages,
+    keep_recent: int = LEVELS.keep_recent_messages,
     focus_message: str = "",
 ) -> Policy:
     """Keep the first and the recent steps of the current run, one line for each step between, and for earlier runs.

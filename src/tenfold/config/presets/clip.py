@@ -29,7 +29,7 @@ def clip(  # noqa: PLR0913 - the settings of the published design, each by its n
     *,
     summary: SummarySettings | None = None,
     chunk_size: int = _FOLDING.chunk_size,
-    keep_recent: int = _FOLD.keep_recent,
+    keep_recent: int = _FOLD.keep_recent_messages,
     max_summary_tokens: int = _FOLDING.max_summary_tokens,
     clip_first: int = _FOLDING.clip_first,
     clip_last: int = _FOLDING.clip_last,

@@ -1,8 +1,8 @@
 """The preset `tail`: cut point, retained tail, iterative summary.
 
 The design's words: a *turn* is an exchange, and a *split turn* one that the cut divides. The *cut point* is where the
-recent tail begins (`plan.stages.cut`). A *compaction entry* is a Block, and its *first kept entry* the first message
-after what the Block covers. The *reserve* and the tokens to keep are those of `ReserveTrigger`, upper bounds for large
+recent tail begins (`plan.tail`). A *compaction entry* is a Block, and its *first kept entry* the first message
+after what the Block covers. The *reserve* and the tokens to keep are those of `ReserveBudgets`, upper bounds for large
 windows. The user's current request and pinned messages stay word for word, before the summary. Its names as code:
 `tenfold.designs.tail`.
 """
@@ -15,6 +15,7 @@ from tenfold.config.policy import Policy, Shares
 from tenfold.errors import UsageError
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
+from tenfold.plan.budgets import ReserveBudgets
 from tenfold.plan.stages.cut import CutStage
 from tenfold.summarize.split_writer import SplitWriter
 from tenfold.summarize.write import SummarySettings
@@ -23,7 +24,7 @@ from tenfold.trigger.limits import ReserveTrigger
 OPENING = """The earlier part of this conversation was compacted; what follows in the tags stands for it.
 <summary>"""
 CLOSING = "</summary>"
-DEFAULTS = ReserveTrigger()
+DEFAULTS = ReserveBudgets()
 """The published sizes."""
 
 
@@ -45,7 +46,7 @@ def tail(
             f"reserve_tokens is {reserve_tokens} and keep_recent_tokens {keep_recent_tokens}; both are tokens of the "
             f"window and at least 1, for instance {DEFAULTS.reserve_tokens} and {DEFAULTS.keep_recent_tokens}"
         )
-    reserve = ReserveTrigger(reserve_tokens, keep_recent_tokens)
+    budgets = ReserveBudgets(reserve_tokens, keep_recent_tokens)
     narrative = int(0.8 * reserve_tokens)
     settings = replace(
         summary or SummarySettings(), structure="six", on_failure="abort", opening=OPENING, closing=CLOSING
@@ -53,8 +54,8 @@ def tail(
     facts = Shares().facts
     return Policy(
         name="tail",
-        trigger=reserve,
-        stages=(CutStage(reserve),),
+        trigger=ReserveTrigger(budgets),
+        stages=(CutStage(),),
         estimator=Estimator("anchored"),
         counter=counter,
         summary=replace(settings, style="labelled", effort="high"),
@@ -64,4 +65,5 @@ def tail(
         checks=("end_of_run",),
         writer=SplitWriter(),
         auto=enabled,
+        budgets=budgets,
     )

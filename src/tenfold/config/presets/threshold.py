@@ -2,7 +2,7 @@
 
 The design's words: a *strategy* is a policy, and *contents* are the messages of the view. The *real tokens* and the
 *last heuristic* are the newest report and the estimate that belongs to it (`meter.estimators`, `ratio`). The *buffer*
-is that of `CalibratedBufferTrigger`. The *watermark* is the last entry that the newest summary covers, found in the
+is that of `trigger.limits.get_buffer`. The *watermark* is the last entry that the newest summary covers, found in the
 log. A *turn* of the sliding window is an entry: a message, or the results of one step. The *summarizer* is the model of
 the summary settings. Its names as code: `tenfold.designs.threshold`.
 """
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tenfold.config.policy import Policy, Shares
 from tenfold.meter.counters import Counter
 from tenfold.meter.estimators import Estimator
+from tenfold.plan.budgets import BufferBudgets
 from tenfold.plan.pipeline import Stage
 from tenfold.plan.stages.whole_conversation import KeepRecentStage, WholeConversationStage
 from tenfold.summarize.briefing import BriefingWriter
@@ -89,4 +90,5 @@ def _build_policy(
         shares=Shares(tail=0.0, users=0.0, facts=0.25, narrative=0.5),
         shrink_tokens=1,
         writer=writer,
+        budgets=BufferBudgets(),
     )

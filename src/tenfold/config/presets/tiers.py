@@ -20,12 +20,12 @@ from tenfold.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
 from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.summarize.short_input import ShortInputWriter
 from tenfold.summarize.write import SummarySettings
-from tenfold.trigger.limits import FractionTrigger
+from tenfold.trigger.limits import FillTrigger
 
 OPENING = "<context-summary>"
 CLOSING = """</context-summary>
 Earlier messages are summarized above. Go on from where they ended, and do not ask again what they say already."""
-DEFAULTS = FractionTrigger()
+DEFAULTS = FillTrigger(act_share=0.80, target_share=0.60, warning_share=0.70, output_reserve=16_000)
 """The published shares and the output reserve."""
 _TRUNCATE, _REMOVE = TruncateOutputsStage(), RemoveOutputsStage()
 
@@ -40,7 +40,7 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
     output_reserve: int = DEFAULTS.output_reserve,
     max_tool_output_tokens: int = _TRUNCATE.max_tokens,
     truncate_keep_tokens: int = _TRUNCATE.keep_tokens,
-    protected_messages: int = _REMOVE.protected_messages,
+    protected_messages: int = _REMOVE.keep_recent_messages,
     summary_role: str = "user",
 ) -> Policy:
     """Truncate, then clear, then summarize: three tiers that stop as soon as the target is reached.
@@ -68,7 +68,7 @@ def tiers(  # noqa: PLR0913 - the design's own settings, one each
             raise UsageError(f"summary_role is {summary_role!r}; a summary is a message of role 'user' or 'system'")
     return Policy(
         name="tiers",
-        trigger=FractionTrigger(trigger_threshold, target_threshold, warning_threshold, output_reserve),
+        trigger=FillTrigger(trigger_threshold, target_threshold, warning_threshold, output_reserve),
         stages=(
             TruncateOutputsStage(max_tool_output_tokens, truncate_keep_tokens),
             RemoveOutputsStage(protected_messages),

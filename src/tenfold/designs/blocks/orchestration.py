@@ -171,12 +171,7 @@ def _get_turns(unit: Unit, turns: dict[int, int], default: int = 0) -> list[int]
 
 
 def _get_kind(view: View, unit: Unit) -> str:
-    block = view.path.get_entry(unit.block_part.block) if unit.block_part is not None else None
-    return (
-        block.replacements[unit.block_part.index].kind
-        if isinstance(block, Block) and unit.block_part is not None
-        else ""
-    )
+    return view.get_replacement(unit.block_part).kind if unit.block_part is not None else ""
 
 
 def find_violations(loops: Sequence[LoopRecord]) -> list[str]:

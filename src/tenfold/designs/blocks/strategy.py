@@ -34,7 +34,6 @@ from tenfold.plan.stages.overlay import (
     OverlayStage,
     RunPieces,
     RunSections,
-    cut_message,
     cut_outputs,
     divide_steps,
     find_runs,
@@ -44,6 +43,7 @@ from tenfold.plan.stages.overlay import (
     summarize_middle,
 )
 from tenfold.plan.stages.step_lines import LabelledLine, build_step_line, fit_lines
+from tenfold.plan.stubs import cut_message
 from tenfold.record.block import ModelCost, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
@@ -233,7 +233,7 @@ class StrategyStage(Struct, frozen=True):
     def _plan_loop(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
         inputs = self.user_strategy.collect_input(draft, run)
         count = inputs.turn_map.turn_count()
-        parts = divide_steps(count, self.overlay.keep_first, self.overlay.keep_recent, latest=latest)
+        parts = divide_steps(count, self.overlay.keep_first_steps, self.overlay.keep_recent_steps, latest=latest)
         section = None
         if latest:
             parts, section = self._choose_sections(inputs, parts, count)
@@ -270,7 +270,7 @@ class StrategyStage(Struct, frozen=True):
         if piece.protected_reason or not all(
             s.position in messages and _can_replace(s.message, messages[s.position]) for s in shown if s.is_original
         ):
-            return cut_outputs(draft, index, self.overlay.tool_output_max_lines)
+            return cut_outputs(draft, piece, self.overlay.tool_output_max_lines)
         calls = {c.id for s in shown for c in get_tool_calls(s.message)}
         free = [n for n, s in enumerate(shown) if s.message.role == "tool" and can_take_text(s.message, calls)]
         changed = [n for n in free if shown[n].is_original and messages[shown[n].position] != shown[n].message]

@@ -237,8 +237,8 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     compact_at_pct: float = HEADROOM.compact_at
     compact_budget_threshold_pct: float = HEADROOM.least_headroom
     compaction_scope: CompactionScope = FixedCount()
-    keep_first_turns: int = OVERLAY.keep_first
-    keep_recent_turns: int = OVERLAY.keep_recent
+    keep_first_turns: int = OVERLAY.keep_first_steps
+    keep_recent_turns: int = OVERLAY.keep_recent_steps
     max_summary_tokens: int = OVERLAY.max_summary_tokens
     tool_output_max_lines: int = OVERLAY.tool_output_max_lines
     in_memory_strategy: CompactionStrategy | None = None
@@ -258,8 +258,8 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
     system_prompt_tokens: int = HEADROOM.system_prompt_tokens
     compaction: CompactionConfig = CompactionConfig()
     token_counter: Counter | None = None
-    keep_recent: int = LEVELS.keep_recent
-    keep_first: int = LEVELS.keep_first
+    keep_recent: int = LEVELS.keep_recent_messages
+    keep_first: int = LEVELS.keep_first_messages
     tool_output_max_lines: int = OVERLAY.tool_output_max_lines
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ from tenfold.llm.retry import RetryRule
 from tenfold.meter.counters import CharacterCounter
 from tenfold.plan.stages.batch_archive import ImportanceScoringConfig
 from tenfold.record.ask import DEFAULT_TIMEOUT, SummaryAsk
-from tenfold.record.block import Batch, Block
+from tenfold.record.block import Batch
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session, SessionAddress
 from tenfold.store.archive import Archive, LogArchive, await_value
@@ -207,8 +207,8 @@ class Compactor:
                 if outcome.status not in ("failed", "unsatisfiable", "superseded"):
                     return build_unchanged_result(outcome.reason)
                 return CompactionResult(history, 0, 0, before, before, failed=True, reason=outcome.reason)
-            block = session.view.path.get_entry(session.view.state.live_blocks[-1])
-            fresh = [b for b in block.batches if not b.sources] if isinstance(block, Block) else []
+            block = session.view.find_newest_block()
+            fresh = [b for b in block.batches if not b.sources] if block else []
             new = session.build_request(request, parsed, level)[field]
             count = sum(b.count for b in fresh)
             return CompactionResult(new, len(fresh), count, before, count_content_tokens(session.view.get_messages()))
@@ -306,10 +306,8 @@ class CompactContextTool:
             outcome = session.compact(replace(session.build_call(window=self._window), demand="tool"))
         except UsageError as exc:
             return msgspec.json.encode({"success": False, "output": str(exc)}).decode()
-        block = (
-            session.view.path.get_entry(session.view.state.live_blocks[-1]) if outcome.status == "compacted" else None
-        )
-        fresh = [b for b in block.batches if not b.sources] if isinstance(block, Block) else []
+        block = session.view.find_newest_block() if outcome.status == "compacted" else None
+        fresh = [b for b in block.batches if not b.sources] if block else []
         counters = {
             "messagesCompressed": sum(b.count for b in fresh),
             "batchesCreated": len(fresh),

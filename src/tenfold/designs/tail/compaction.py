@@ -20,6 +20,7 @@ from tenfold.facts.section import render_facts
 from tenfold.llm.model import Model
 from tenfold.meter.counters import CharacterCounter, Counter
 from tenfold.meter.reading import RunningTotal, TokenCache
+from tenfold.plan.budgets import ReserveBudgets
 from tenfold.plan.draft import DraftPiece
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.stages.cut import CutStage
@@ -44,7 +45,7 @@ _OWN_BLOCK = "0" * 8
 
 
 class CompactionSettings(Struct, frozen=True):
-    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `trigger.Reserve`."""
+    """The design's settings. The sizes, in tokens, are upper bounds for large windows; see `plan.budgets`."""
 
     enabled: bool = True
     reserve_tokens: int = DEFAULTS.reserve_tokens
@@ -58,7 +59,7 @@ class CompactionSettings(Struct, frozen=True):
     @property
     def trigger(self) -> ReserveTrigger:
         """Tenfold's trigger with these sizes."""
-        return ReserveTrigger(self.reserve_tokens, self.keep_recent_tokens)
+        return ReserveTrigger(ReserveBudgets(self.reserve_tokens, self.keep_recent_tokens))
 
     def should_compact(self, context_tokens: int, context_window: int) -> bool:
         """Whether the context is above window - reserve. False if disabled or if the window is unknown (0)."""
@@ -172,7 +173,7 @@ class Compaction:
             facts_budget=section.tokens,
             narrative_budget=narrative,
         )
-        after = CutStage(settings.trigger).apply(draft, goal)
+        after = CutStage().apply(draft, goal)
         plan = Plan(after, goal, (), draft.tokens, after.tokens)
         return build_preparation(plan, settings, policy.summary) if plan.changed_pieces else None
 

@@ -27,9 +27,10 @@ from tenfold.llm.model import Model
 from tenfold.meter.counters import Counter, choose_counter
 from tenfold.meter.estimators import correct_by_ratio
 from tenfold.meter.windows import find_window_row
-from tenfold.plan.stages.whole_conversation import EntryKind, KeepRecentStage, find_entry_split
+from tenfold.plan.budgets import BufferBudgets
+from tenfold.plan.stages.whole_conversation import KeepRecentStage
+from tenfold.plan.tail import EntryKind, find_entry_split
 from tenfold.record.ask import Answer, ConsultAsk
-from tenfold.record.block import Block
 from tenfold.record.entry import get_message
 from tenfold.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls
 from tenfold.session import Session, SessionAddress
@@ -39,7 +40,7 @@ from tenfold.store.sqlite import SqliteStore
 from tenfold.summarize.briefing import WORDS_PER_TOKEN, render_todos
 from tenfold.summarize.ladder import SummarySettings
 from tenfold.summarize.visible_text import get_narrative
-from tenfold.trigger.limits import CalibratedBufferTrigger
+from tenfold.trigger.limits import get_buffer
 from tenfold.wire import WIRES, extract_summary_text
 
 _LOG = logging.getLogger("tenfold.contextguard")
@@ -334,12 +335,12 @@ def calibrate(estimate: int, *, real: int = 0, last: int = 0, factor: float = DE
 
 def compute_threshold(window: int) -> int:
     """Returns the size in tokens at which a conversation is compacted: window - buffer."""
-    return window - CalibratedBufferTrigger().get_buffer(window)
+    return window - get_buffer(window)
 
 
 def compute_max_output_tokens(window: int) -> int:
     """Returns the most tokens of a summary: half the buffer."""
-    return CalibratedBufferTrigger().get_summary_budget(window)
+    return BufferBudgets.get_text_limit(window)
 
 
 def compute_word_limit(window: int) -> int:
@@ -349,7 +350,7 @@ def compute_word_limit(window: int) -> int:
 
 def compute_keep_recent(max_turns: int) -> int:
     """Returns how many entries the sliding window keeps: three tenths of `max_turns`, at least 3."""
-    return KeepRecentStage(max_turns).kept_entries
+    return KeepRecentStage(max_turns).keep_recent_entries
 
 
 def find_safe_split(messages: Sequence[Message], index: int) -> int:
@@ -407,8 +408,8 @@ def get_state(session: Session) -> GuardState:
     view = session.view
     row = session.build_call().calibration.find_model(session.model, session.policy.counter.name)
     real, last = (row.last_reported, row.last_estimate + row.last_overhead) if row and row.fresh else (0, 0)
-    block = view.path.get_entry(view.state.live_blocks[-1]) if view.state.live_blocks else None
-    if not isinstance(block, Block):
+    block = view.find_newest_block()
+    if block is None:
         return GuardState(real_tokens=real, last_heuristic=last)
     texts = (
         extract_summary_text(t.text)

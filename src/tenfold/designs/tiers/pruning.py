@@ -23,7 +23,7 @@ from tenfold.config.presets.tiers import DEFAULTS, tiers
 from tenfold.events import CompactionEnd, CompactionWarning, Event, Listener
 from tenfold.llm.model import Model
 from tenfold.meter.counters import FALLBACK_CHOICE, BytePairCounter, Counter, is_bpe_installed, measure_messages
-from tenfold.plan.stages.condense import SUMMARY
+from tenfold.plan.draft import SUMMARY
 from tenfold.plan.stages.outputs import RemoveOutputsStage, TruncateOutputsStage
 from tenfold.plan.stages.summarize_older import SummarizeOlderStage
 from tenfold.record.ask import Outcome
@@ -55,7 +55,7 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     output_reserve: int = DEFAULTS.output_reserve
     max_tool_output_tokens: int = TruncateOutputsStage().max_tokens
     truncate_keep_tokens: int = TruncateOutputsStage().keep_tokens
-    protected_messages: int = RemoveOutputsStage().protected_messages
+    protected_messages: int = RemoveOutputsStage().keep_recent_messages
     summarization_model: str | None = None
     summary_role: str = "user"
     auto: bool = True
@@ -98,7 +98,7 @@ class CompactionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     model: str = ""
     auto: bool = True
-    protected_messages: int = RemoveOutputsStage().protected_messages
+    protected_messages: int = RemoveOutputsStage().keep_recent_messages
 
     def build_config(self) -> CompactionConfig:
         """Builds the configuration with these values."""
@@ -243,7 +243,7 @@ async def summarize_messages(
     counter: Counter | None = None,
 ) -> SummarizationResult:
     """Summarises the whole list under the seven headings. A failure of the model does not raise."""
-    policy = replace(_build_policy(config, counter, model), stages=(SummarizeOlderStage(protected_messages=0),))
+    policy = replace(_build_policy(config, counter, model), stages=(SummarizeOlderStage(keep_recent_messages=0),))
     target = min(config.target_tokens, max(1, count_tokens(messages, counter=policy.counter).total - 1))
     result = await asyncio.to_thread(lambda: compact(messages, to=target, policy=policy, summarizer=model))
     summary, spent = get_summary(result.session), result.outcome.spent

@@ -7,12 +7,11 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from tenfold.plan.draft import UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, to_shown_item
-from tenfold.plan.stages.condense import BATCHES, describe_change, find_floor_end, get_replacement
-from tenfold.record.block import ShownItem, Substitute
+from tenfold.plan.draft import BATCHES, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
+from tenfold.plan.stages.condense import describe_change
+from tenfold.plan.tail import TailSize, find_tail
+from tenfold.record.block import Substitute
 from tenfold.record.message import Message, get_text, get_tool_calls
-from tenfold.view.units import VisibleMessage
-from tenfold.wire.marks import extract_summary_text
 
 MIN_ARCHIVE_TOKENS = 50
 """Tokens for the archive's first line and the line that says what is omitted."""
@@ -51,69 +50,33 @@ class ImportanceScoringConfig(Struct, frozen=True):
 
 
 class FoldStage(Struct, frozen=True):
-    """Covers everything but the newest `keep_recent` messages, as whole units and as far as these fit the target.
+    """Covers everything but the newest `keep_recent_messages`, as whole units and as far as these fit the target.
 
     With `scoring`, the most important covered units stay verbatim, in order, within `goal.user_budget`.
     """
 
-    keep_recent: int = 5
+    keep_recent_messages: int = 5
     scoring: ImportanceScoringConfig | None = None
     name: ClassVar[str] = "fold"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Plans one archive over all that is covered. Changes nothing where nothing new was said since the last one."""
-        first = find_floor_end(draft)
+        first, kept = draft.floor_end, draft.measure_kept()
         allotment = max(goal.summary_budget, goal.summary_overhead + MIN_ARCHIVE_TOKENS)
-        covered = draft.pieces[first : self._find_tail_start(draft, goal, first, allotment)]
+        size = TailSize(self.keep_recent_messages, budget=goal.target - draft.count_fixed(kept) - allotment)
+        start = find_tail(draft, size, first, kept=kept, ends_before=lambda piece: piece.has_summary_text).start
+        covered = draft.pieces[first:start]
         stays = self._choose_important(covered, goal)
-        fresh = (s for p in covered if not _has_summary(p) and p.first not in stays for s in p.get_visible_messages())
+        fresh = (s for p in covered if not (p.has_summary_text or p.first in stays) for s in p.get_visible_messages())
         if all(s.key in draft.protected for s in fresh):
             return draft
-        kept = [s for p in covered for s in p.get_visible_messages() if s.key in draft.protected or p.first in stays]
-        show: tuple[ShownItem, ...] = (Substitute(UNWRITTEN_SUMMARY), *(to_shown_item(s) for s in kept))
-        sizes = (allotment, *draft.measure_visible(kept))
-        levels = [
-            get_replacement(draft, u.block_part).level for p in covered for u in p.units if u.block_part is not None
-        ]
-        piece = DraftPiece(
-            tuple(u for p in covered for u in p.units),
-            sum(p.tokens_before for p in covered),
-            sum(sizes),
-            sizes,
-            BATCHES,
-            show,
-            describe_change(covered, len(kept), "the archive"),
-            summary_budget=allotment,
-            level=max(levels, default=-1) + 1,
+        items = draft.measure_items(
+            [s for p in covered for s in p.get_visible_messages() if s.key in draft.protected or p.first in stays]
         )
-        return draft.with_piece(first, piece, until=first + len(covered))
-
-    def _find_tail_start(self, draft: Draft, goal: Goal, first: int, allotment: int) -> int:
-        """Returns the index where the kept tail begins."""
-        protected_tokens = sum(
-            draft.measure_visible(
-                [s for p in draft.pieces[first:] for s in p.get_visible_messages() if s.key in draft.protected]
-            )
-        )
-        budget = (
-            goal.target
-            - sum(p.tokens for p in draft.pieces[:first])
-            - draft.fixed_tokens
-            - allotment
-            - protected_tokens
-        )
-        count = len(list(draft.view.get_visible_messages())) - sum(len(p.get_visible_messages()) for p in draft.pieces)
-        index = len(draft.pieces)
-        while index > first and count < self.keep_recent:
-            piece = draft.pieces[index - 1]
-            own = sum(draft.measure_visible([s for s in piece.get_visible_messages() if s.key in draft.protected]))
-            if _has_summary(piece) or piece.tokens - own > budget:
-                break
-            index -= 1
-            count += len(piece.get_visible_messages())
-            budget -= piece.tokens - own
-        return index
+        reason = describe_change(covered, len(items), "the archive")
+        piece = join_pieces(covered, [(Substitute(UNWRITTEN_SUMMARY), allotment), *items], BATCHES, reason)
+        return draft.with_piece(first, piece, until=start)
 
     def _choose_important(self, covered: tuple[DraftPiece, ...], goal: Goal) -> frozenset[int]:
         """Returns the first positions of the units that stay verbatim."""
@@ -131,12 +94,3 @@ class FoldStage(Struct, frozen=True):
                 budget -= tokens[first]
                 stays.add(first)
         return frozenset(stays)
-
-
-def _has_summary(piece: DraftPiece) -> bool:
-    """Whether a piece shows an archive, or another summary."""
-    return any(_is_summary(shown) for shown in piece.get_visible_messages())
-
-
-def _is_summary(shown: VisibleMessage) -> bool:
-    return shown.message.origin == "tenfold" and extract_summary_text(get_text(shown.message)) is not None

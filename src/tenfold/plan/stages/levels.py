@@ -11,16 +11,12 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, Goal, to_shown_item
-from tenfold.plan.stages.condense import find_floor_end
-from tenfold.plan.stages.outputs import find_protected_start
-from tenfold.plan.stages.overlay import cut_outputs, find_runs, find_steps, join_pieces, replace_with_lines
-from tenfold.record.block import ShownItem, Substitute
-from tenfold.record.message import Message, Text
+from tenfold.plan.draft import Draft, Goal, join_pieces
+from tenfold.plan.stages.condense import count_messages
+from tenfold.plan.stages.overlay import cut_outputs, find_runs, find_steps, replace_with_lines
+from tenfold.plan.stubs import FIT_MARKER, REMOVED_MARKER, build_marker
+from tenfold.plan.tail import TailSize, find_tail
 
-FIT_MARKER = "[Context compacted: {} messages removed to fit context window]"
-REMOVED_MARKER = "[Context compacted: {} messages removed]"
-"""The markers of the third level: with the first messages kept before the marker, and without."""
 DROP_BETWEEN = "drop-between"
 _UNLIMITED = 1 << 60
 
@@ -34,64 +30,46 @@ class CutOutputsStage(Struct, frozen=True):
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the level is all or nothing, whatever the goal
         """Cuts all outputs, because the design's levels are all or nothing."""
-        pieces = tuple(cut_outputs(draft, index, self.lines) for index in range(len(draft.pieces)))
-        return replace(draft, pieces=pieces)
+        return replace(draft, pieces=tuple(cut_outputs(draft, piece, self.lines) for piece in draft.pieces))
 
 
 class EarlierLinesStage(Struct, frozen=True):
-    """Level 2: each step before the last `keep_recent` messages becomes a line. User messages stay."""
+    """Level 2: each step before the last `keep_recent_messages` becomes a line. User messages stay."""
 
-    keep_recent: int = 10
+    keep_recent_messages: int = 10
     name: ClassVar[str] = "earlier-lines"
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:  # noqa: ARG002 - the level is all or nothing, whatever the goal
         """Extends the recent messages to a whole step, so that no tool result loses its call."""
-        until = find_protected_start(draft, self.keep_recent)
-        earlier = [step for run in find_runs(draft) for step in find_steps(draft, run) if step.stop <= until]
+        start = find_tail(draft, TailSize(self.keep_recent_messages)).start
+        earlier = [step for run in find_runs(draft) for step in find_steps(draft, run) if step.stop <= start]
         return replace_with_lines(draft, earlier, _UNLIMITED)
 
 
 class DropBetweenStage(Struct, frozen=True):
-    """Level 3: keeps the first `keep_first` messages, a marker, and the last `keep_recent`.
+    """Level 3: keeps the first `keep_first_messages`, a marker, and the last `keep_recent_messages`.
 
     Where that does not fit, keeps the newest messages that fit.
     """
 
-    keep_first: int = 2
-    keep_recent: int = 10
+    keep_first_messages: int = 2
+    keep_recent_messages: int = 10
     name: ClassVar[str] = DROP_BETWEEN
     structural: ClassVar[bool] = False
 
     def apply(self, draft: Draft, goal: Goal) -> Draft:
         """Drops the middle. Protected messages stay in view, and the marker's tokens count too."""
-        floor = find_floor_end(draft)
-        first, last = find_first_end(draft, floor, self.keep_first), find_protected_start(draft, self.keep_recent)
-        if first < last:
-            tried = _drop_range(draft, first, last, FIT_MARKER)
+        floor = draft.floor_end
+        first = find_first_end(draft, floor, self.keep_first_messages)
+        start = find_tail(draft, TailSize(self.keep_recent_messages)).start
+        if first < start:
+            tried = _drop_range(draft, first, start, FIT_MARKER)
             if tried.tokens <= goal.stage_target:
                 return tried
-        protected_tokens = sum(
-            size
-            for p in draft.pieces[floor:]
-            for s, size in zip(p.get_visible_messages(), draft.measure_visible(p.get_visible_messages()), strict=True)
-            if s.key in draft.protected
-        )
-        marker = draft.measure_messages(
-            [_build_marker(REMOVED_MARKER, sum(len(p.get_visible_messages()) for p in draft.pieces))]
-        )[0]
-        budget = (
-            goal.stage_target
-            - draft.fixed_tokens
-            - sum(p.tokens for p in draft.pieces[:floor])
-            - protected_tokens
-            - marker
-        )
-        last = len(draft.pieces)
-        while last > floor and draft.pieces[last - 1].tokens <= budget:
-            last -= 1
-            budget -= draft.pieces[last].tokens
-        return _drop_range(draft, floor, last, REMOVED_MARKER)
+        _, marker = draft.measure_substitute(build_marker(REMOVED_MARKER.format(count_messages(draft.pieces))))
+        budget = goal.stage_target - draft.count_fixed(draft.measure_kept()) - marker
+        return _drop_range(draft, floor, find_tail(draft, TailSize(budget=budget), floor).start, REMOVED_MARKER)
 
 
 def find_first_end(draft: Draft, floor: int, messages: int) -> int:
@@ -103,19 +81,12 @@ def find_first_end(draft: Draft, floor: int, messages: int) -> int:
     return index
 
 
-def _build_marker(text: str, count: int) -> Message:
-    return Message("user", (Text(text.format(count)),), "tenfold")
-
-
 def _drop_range(draft: Draft, first: int, last: int, text: str) -> Draft:
     covered = draft.pieces[first:last]
     kept = [s for p in covered for s in p.get_visible_messages() if s.key in draft.protected]
-    count = sum(len(p.get_visible_messages()) for p in covered) - len(kept)
+    count = count_messages(covered) - len(kept)
     if count < 1:
         return draft
-    marker = _build_marker(text, count)
-    show: tuple[ShownItem, ...] = (*(to_shown_item(s) for s in kept), Substitute(marker))
-    sizes = (*draft.measure_visible(kept), *draft.measure_messages([marker]))
-    return draft.with_piece(
-        first, join_pieces(covered, DROP_BETWEEN, show, sizes, f"{count:,} messages by a marker"), until=last
-    )
+    items = [*draft.measure_items(kept), draft.measure_substitute(build_marker(text.format(count)))]
+    piece = join_pieces(covered, items, DROP_BETWEEN, f"{count:,} messages by a marker")
+    return draft.with_piece(first, piece, until=last)

@@ -8,21 +8,21 @@ Every step is a replacement of its own, so that no tool call is separated from i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.plan.draft import Draft, DraftPiece, Goal, get_replacement_kind, to_shown_item
-from tenfold.plan.stages.condense import build_summary_piece
+from tenfold.plan.draft import Draft, DraftPiece, Goal, get_replacement_kind, join_pieces
+from tenfold.plan.pipeline import get_stage_aim
+from tenfold.plan.stages.condense import build_summary, count_messages
+from tenfold.plan.stages.elide import elide_outputs
 from tenfold.plan.stages.step_lines import FittedLine, LabelledLine, build_step_line, fit_lines
-from tenfold.record.block import ShownItem, Substitute
+from tenfold.plan.stubs import build_marker, cut_message
 from tenfold.record.entry import Entry, get_message
-from tenfold.record.message import Message, Part, Text, ToolResult, get_tool_calls
-from tenfold.text.excerpts import Keep, excerpt
 from tenfold.trigger.limits import DEFAULT_WINDOW
 from tenfold.view.units import VisibleMessage
-from tenfold.wire import can_take_text
 
 STEP_LINE, CUT_OUTPUTS, BEYOND_SCOPE = "step-line", "cut-outputs", "beyond-scope"
 """The kinds of the replacements made here."""
@@ -135,8 +135,8 @@ class OverlayStage(Struct, frozen=True):
     one text instead, if that is shorter.
     """
 
-    keep_first: int = 2
-    keep_recent: int = 10
+    keep_first_steps: int = 2
+    keep_recent_steps: int = 10
     scope: Scope = 3
     max_summary_tokens: int = 2_000
     tool_output_max_lines: int = 50
@@ -149,9 +149,9 @@ class OverlayStage(Struct, frozen=True):
 
     def _overlay_run(self, draft: Draft, goal: Goal, run: RunPieces, budget: int, latest: bool) -> Draft:  # noqa: FBT001 - see `RunOverlay`
         steps = find_steps(draft, run)
-        parts = divide_steps(len(steps), self.keep_first, self.keep_recent, latest=latest)
+        parts = divide_steps(len(steps), self.keep_first_steps, self.keep_recent_steps, latest=latest)
         for index in (index for number in parts.recent for index in steps[number]):
-            draft = draft.with_piece(index, cut_outputs(draft, index, self.tool_output_max_lines))
+            draft = draft.with_piece(index, cut_outputs(draft, draft.pieces[index], self.tool_output_max_lines))
         if not parts.middle:
             return draft
         low = steps[parts.first[-1]].stop if parts.first else run.first
@@ -170,7 +170,7 @@ class OverlayFallbackStage(Struct, frozen=True):
     The recent steps go first, then the beginning; each only until the view is small enough.
     """
 
-    keep_first: int = 2
+    keep_first_steps: int = 2
     max_summary_tokens: int = 2_000
     name: ClassVar[str] = "recede"
     structural: ClassVar[bool] = False
@@ -181,10 +181,9 @@ class OverlayFallbackStage(Struct, frozen=True):
         if not every:
             return draft
         steps = find_steps(draft, every[-1])
-        aim = goal.target if any(p.summary_budget for p in draft.pieces) else goal.stage_target
-        tokens = draft.tokens
+        aim, tokens = get_stage_aim(draft, goal), draft.tokens
         replaced = [step for step in steps if draft.pieces[step.start].kind == STEP_LINE]
-        for step in (*steps[self.keep_first :], *steps[: self.keep_first]):
+        for step in (*steps[self.keep_first_steps :], *steps[: self.keep_first_steps]):
             if tokens <= aim:
                 break
             if step not in replaced:
@@ -225,22 +224,14 @@ def replace_with_lines(draft: Draft, steps: Sequence[range], budget: int, *, foc
 
     Protected steps stay, as do those that would not get shorter.
     """
-    free = [
-        step
-        for step in steps
-        if not any(draft.pieces[i].protected_reason or draft.pieces[i].summary_budget for i in step)
-    ]
-    given = (
-        [_build_line(draft, step, before) for before, step in zip([None, *free[:-1]], free, strict=True)]
-        if free
-        else []
-    )
+    free = [step for step in steps if all(draft.pieces[i].can_change for i in step)]
+    whole = [_build_line(draft, step, before) for before, step in zip([None, *free], free, strict=False)]
 
     def measure(lines: Sequence[str]) -> list[int]:
-        return draft.measure_messages([_build_line_message(line) for line in lines])
+        return draft.measure_messages([build_marker(line) for line in lines])
 
     end = len(free)
-    for each in reversed(fit_lines(given, budget, measure, focus=focus)):
+    for each in reversed(fit_lines(whole, budget, measure, focus=focus)):
         start = end - each.count
         first, until = free[start].start, free[end - 1].stop
         piece = _build_line_piece(draft, draft.pieces[first:until], each)
@@ -252,14 +243,11 @@ def replace_with_lines(draft: Draft, steps: Sequence[range], budget: int, *, foc
 
 def _build_line(draft: Draft, step: range, before: range | None) -> LabelledLine:
     """Builds a step's line. It may join the step before it if nothing that stays lies between the two."""
-    pieces = draft.pieces
-    joins = before is not None and not any(_get_kept_messages(draft, pieces[i]) for i in (*before, *step))
-    joins = (
-        joins
-        and before is not None
-        and not any(pieces[i].get_visible_messages() for i in range(before.stop, step.start))
-    )
-    return build_step_line(pieces[step.start].get_visible_messages()[0].message, can_join=joins)
+    stays = [s for i in (*(before or ()), *step) for s in _get_kept_messages(draft, draft.pieces[i])]
+    if before is not None:
+        stays += [s for piece in draft.pieces[before.stop : step.start] for s in piece.get_visible_messages()]
+    answer = draft.pieces[step.start].get_visible_messages()[0].message
+    return build_step_line(answer, can_join=before is not None and not stays)
 
 
 def _get_kept_messages(draft: Draft, piece: DraftPiece) -> list[VisibleMessage]:
@@ -271,68 +259,20 @@ def _get_kept_messages(draft: Draft, piece: DraftPiece) -> list[VisibleMessage]:
     ]
 
 
-def _build_line_message(line: str) -> Message:
-    return Message("user", (Text(line),), "tenfold")
-
-
 def _build_line_piece(draft: Draft, pieces: Sequence[DraftPiece], line: FittedLine) -> DraftPiece | None:
     """Builds one line for these neighbours, and what stays of them. None where that is no shorter."""
-    kept = [s for p in pieces for s in _get_kept_messages(draft, p)]
-    message = _build_line_message(line.line)
-    show: tuple[ShownItem, ...] = (Substitute(message), *(to_shown_item(s) for s in kept))
-    sizes = (*draft.measure_messages([message]), *draft.measure_visible(kept))
-    if sum(sizes) >= sum(p.tokens for p in pieces):
-        return None
+    kept = draft.measure_items([s for p in pieces for s in _get_kept_messages(draft, p)])
     why = "one line for the step" if line.count == 1 else f"one line for {line.count} steps"
-    return join_pieces(pieces, STEP_LINE, show, sizes, why)
+    piece = join_pieces(pieces, [draft.measure_substitute(build_marker(line.line)), *kept], STEP_LINE, why)
+    return piece if piece.tokens < sum(p.tokens for p in pieces) else None
 
 
-def join_pieces(
-    pieces: Sequence[DraftPiece], kind: str, shown_items: tuple[ShownItem, ...], sizes: tuple[int, ...], reason: str
-) -> DraftPiece:
-    """Joins neighbouring pieces into one, shown as `shown_items`."""
-    units = tuple(u for p in pieces for u in p.units)
-    return DraftPiece(units, sum(p.tokens_before for p in pieces), sum(sizes), sizes, kind, shown_items, reason)
-
-
-def cut_outputs(draft: Draft, index: int, lines: int) -> DraftPiece:
+def cut_outputs(draft: Draft, piece: DraftPiece, lines: int) -> DraftPiece:
     """Returns the piece with every text of its tool outputs cut to head and tail. Calls, ids and images stay."""
-    piece = draft.pieces[index]
-    if piece.protected_reason or piece.summary_budget or (piece.is_changed and piece.kind != CUT_OUTPUTS):
+    if piece.is_changed:
         return piece
-    shown = piece.get_visible_messages()
-    calls = {c.id for s in shown for c in get_tool_calls(s.message)}
-    free = [
-        (n, s.message) for n, s in enumerate(shown) if s.key not in draft.protected and can_take_text(s.message, calls)
-    ]
-    stubs = [(n, cut) for n, message in free if (cut := cut_message(message, lines))]
-    if not stubs:
-        return piece
-    show, sizes = [to_shown_item(s) for s in shown], list(draft.measure_visible(shown))
-    for (n, stub), size in zip(stubs, draft.measure_messages([m for _, m in stubs]), strict=True):
-        if size < sizes[n]:
-            show[n], sizes[n] = Substitute(stub, shown[n].original_position), size
-    if sum(sizes) >= piece.tokens:
-        return piece
-    why = f"tool output of more than {lines} lines cut"
-    return replace(piece, kind=CUT_OUTPUTS, shown_items=tuple(show), sizes=tuple(sizes), tokens=sum(sizes), reason=why)
-
-
-def cut_message(message: Message, max_lines: int) -> Message | None:
-    """Returns a tool output with each text cut to `max_lines` lines. None if all are short, or it is no tool output."""
-    if message.origin != "tool":
-        return None
-    parts = tuple(_cut_part(part, max_lines) for part in message.parts)
-    return None if parts == message.parts else replace(message, parts=parts, native=None)
-
-
-def _cut_part(part: Part, max_lines: int) -> Part:
-    if isinstance(part, Text):
-        return Text(excerpt(part.text, max_lines, Keep.LINE_ENDS))
-    if isinstance(part, ToolResult):
-        cut = (Text(excerpt(p.text, max_lines, Keep.LINE_ENDS)) if isinstance(p, Text) else p for p in part.content)
-        return replace(part, content=tuple(cut))
-    return part
+    cut = elide_outputs(draft, piece, CUT_OUTPUTS, lambda shown, _: cut_message(shown.message, lines), least_saving=1)
+    return piece if cut is piece else replace(cut, reason=f"tool output of more than {lines} lines cut")
 
 
 def summarize_middle(draft: Draft, goal: Goal, span: range, budget: int) -> Draft | None:
@@ -344,30 +284,27 @@ def summarize_middle(draft: Draft, goal: Goal, span: range, budget: int) -> Draf
         for s, size in zip(p.get_visible_messages(), draft.measure_visible(p.get_visible_messages()), strict=True)
         if s.is_original and s.message.role in ("user", "system")
     }
-    newest = not any(p.summary_budget for p in draft.pieces)
-    allotment = goal.summary_overhead + min(budget, goal.narrative_budget) + (goal.facts_budget if newest else 0)
+    facts = 0 if draft.has_unwritten_summary else goal.facts_budget
+    allotment = goal.summary_overhead + min(budget, goal.narrative_budget) + facts
     if any(p.is_changed for p in covered) or not any(_is_step(draft, p) for p in covered):
         return None
     if sum(p.tokens for p in covered) - sum(users.values()) <= allotment:
         return None
-    return draft.with_piece(span.start, build_summary_piece(draft, covered, users, allotment), until=span.stop)
+    kept = {*users, *draft.protected}
+    return draft.with_piece(span.start, build_summary(draft, covered, kept, allotment), until=span.stop)
 
 
 def _hide_runs(draft: Draft, until: int, run_count: int) -> Draft:
     """Hides everything before a piece, except for what is protected."""
-    hidden: list[int] = []
-    for index in range(until - 1, -2, -1):
-        if index >= 0 and not draft.pieces[index].protected_reason and not _has_protected(draft, draft.pieces[index]):
-            hidden.insert(0, index)
-            continue
-        if any(draft.pieces[i].get_visible_messages() for i in hidden):
-            covered = draft.pieces[hidden[0] : hidden[-1] + 1]
-            count = sum(len(p.get_visible_messages()) for p in covered)
-            why = f"{count:,} messages of {run_count:,} runs older than the scope"
-            draft = draft.with_piece(hidden[0], join_pieces(covered, BEYOND_SCOPE, (), (), why), until=hidden[-1] + 1)
-        hidden = []
+
+    def is_protected(index: int) -> bool:
+        piece = draft.pieces[index]
+        return bool(piece.protected_reason) or any(s.key in draft.protected for s in piece.get_visible_messages())
+
+    groups = [(stays, list(group)) for stays, group in groupby(range(until), key=is_protected)]
+    for stays, group in reversed(groups):
+        covered = draft.pieces[group[0] : group[-1] + 1]
+        if not stays and count_messages(covered):
+            why = f"{count_messages(covered):,} messages of {run_count:,} runs older than the scope"
+            draft = draft.with_piece(group[0], join_pieces(covered, (), BEYOND_SCOPE, why), until=group[-1] + 1)
     return draft
-
-
-def _has_protected(draft: Draft, piece: DraftPiece) -> bool:
-    return any(s.key in draft.protected for s in piece.get_visible_messages())

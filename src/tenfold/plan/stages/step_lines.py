@@ -1,4 +1,4 @@
-"""One line for a step or a message, in the words of the preset `blocks`, and many lines within a token budget.
+"""Many lines within a token budget, each for a step or a message, in the words of the preset `blocks`.
 
 Plain texts only: `overlay.py` shows each line in place of a step, and the preset's writer writes them one below the
 other. When the budget is short, every line gets shorter and none is dropped. Only if even the shortest lines do not fit
@@ -11,15 +11,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tenfold.record.message import Message, Text, get_text, get_tool_calls
-from tenfold.text.redaction import redact_cached
+from tenfold.plan.stubs import MAX_QUOTED_BYTES, STEP_LINE_PREFIX, USER_LINE_PREFIX, describe_answer, quote_on_one_line
+from tenfold.record.message import Message, get_text
 
-STEP_LINE_PREFIX = "[Summary] "
-"""Begins the line that stands for a step."""
-USER_LINE_PREFIX = "[User] "
-"""Begins the line that stands for a user's message that does not stay word for word."""
-MAX_QUOTED_BYTES = 200
-"""The most bytes of one text part that a line quotes. The design omits longer ones; here they are cut."""
 _CHARACTER_LIMITS = (MAX_QUOTED_BYTES, 150, 110, 80, 56, 40, 28, 20, 12)
 _GROUP_SIZES = (2, 4, 8, 16, 32, 64, 128)
 _SHARED_LINE_CHARACTERS = 60
@@ -50,30 +44,6 @@ class FittedLine(Struct, frozen=True):
     line: str
 
 
-def describe_answer(message: Message) -> str:
-    """Describes an assistant message for a step's line.
-
-    Quotes its text parts, at most `MAX_QUOTED_BYTES` of each. Without text it says how many tools were used, or, if
-    there were none, just that the assistant responded.
-    """
-    blocks = [p.text for p in message.parts if isinstance(p, Text) and p.text.strip()]
-    if blocks:
-        return " ".join(cut_to_bytes(_flatten_text(block)) for block in blocks)
-    calls = len(get_tool_calls(message))
-    return f"[Assistant used {calls} tool(s)]" if calls else "[Assistant response]"
-
-
-def _flatten_text(text: str) -> str:
-    """Returns the start of a text on one line, longer than a line shows: secrets must be removed before it is cut."""
-    return redact_cached(" ".join(text.split())[: 4 * MAX_QUOTED_BYTES])
-
-
-def cut_to_bytes(text: str, max_bytes: int = MAX_QUOTED_BYTES) -> str:
-    """Returns the text in at most that many bytes of UTF-8. Three dots replace the end of a longer one."""
-    raw = text.encode("utf-8", "surrogatepass")
-    return text if len(raw) <= max_bytes else raw[: max_bytes - 3].decode("utf-8", "ignore").rstrip() + "..."
-
-
 def build_step_line(message: Message, *, can_join: bool = True) -> LabelledLine:
     """Builds the line of a step from its assistant message. A message that is such a line already stays as it is."""
     text = get_text(message)
@@ -84,8 +54,7 @@ def build_step_line(message: Message, *, can_join: bool = True) -> LabelledLine:
 
 def build_user_line(message: Message) -> LabelledLine:
     """Builds the line of a user's message."""
-    words = _flatten_text(get_text(message))
-    return LabelledLine(USER_LINE_PREFIX, cut_to_bytes(words) if words else "[no text]")
+    return LabelledLine(USER_LINE_PREFIX, quote_on_one_line(get_text(message)) or "[no text]")
 
 
 def fit_lines(lines: Sequence[LabelledLine], budget: int, measure: LineMeasure, *, focus: str = "") -> list[FittedLine]:
