@@ -91,7 +91,7 @@ MUTANTS = (
         "self._without_block(marks.live_blocks[0])",
     ),
     _edit_view("undo_leaves_it_live", "live_blocks=marks.live_blocks[:-1]", "live_blocks=marks.live_blocks"),
-    _edit_view("undo_takes_any_id", " and self.path.get_entry(marks.live_blocks[-1]).id == entry.block:", ":"),
+    _edit_view("undo_takes_any_id", "newest is not None and newest.id == entry.block:", "newest is not None:"),
     _edit_view("undo_in_the_order_of_doing", "reversed(block.replacements)", "block.replacements"),
     _edit_view("undo_of_the_first_replacement_only", "reversed(block.replacements)", "block.replacements[:1]"),
     _edit_view(

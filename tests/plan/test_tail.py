@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tenfold.meter.counters import measure_messages
 from tenfold.plan.budgets import BufferBudgets, ReserveBudgets
 from tenfold.plan.draft import Draft, DraftPiece, Goal, start_draft
-from tenfold.plan.tail import Tail, TailSize, find_outside_tail, find_tail
+from tenfold.plan.recent_tail import Tail, TailSize, find_outside_tail, find_tail
 from tenfold.record.message import Message
 from tests.engine.making import (
     COUNTER,

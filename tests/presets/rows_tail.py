@@ -134,7 +134,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("tail.A16", "tail.A17", "tail.A18", "tail.A19", "tail.W2", "tail.W3", "tail.W5", "tail.W6"),
         "find_cut_point, find_turn_start_index",
-        "tenfold.plan.tail.find_cut_point",
+        "tenfold.plan.recent_tail.find_cut_point",
         "the cut as an index of pieces, which are whole steps, and the piece that opens a split exchange",
     ),
     Row(

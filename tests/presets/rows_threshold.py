@@ -236,14 +236,14 @@ ROWS: tuple[Row, ...] = (
     Row(
         ("threshold.23", "threshold.W6"),
         "entries - watermark",
-        "tenfold.plan.tail.count_entries_since",
+        "tenfold.plan.recent_tail.count_entries_since",
         "entries after the newest summary in view, so right on every branch and after a rewind",
         "callable(it)",
     ),
     Row(
         ("threshold.24",),
         "safeSplitIndex",
-        "tenfold.plan.tail.find_entry_split",
+        "tenfold.plan.recent_tail.find_entry_split",
         "never parts a call from its result, also at the end",
         "it(['text', 'text', 'call', 'result', 'text', 'text'], 3) == 1 and "
         "it(['call', 'result', 'call', 'result'], 3) == 2",

@@ -15,8 +15,8 @@ from tenfold.engine.drive import Answerer
 from tenfold.formats import ParsedSession
 from tenfold.llm import ScriptedModel, ScriptedReply
 from tenfold.plan.continuation import extract_request, is_continuation
+from tenfold.plan.recent_tail import EntryKind, count_entries_since, find_entry_split
 from tenfold.plan.stages.whole_conversation import CONTINUATION_KIND
-from tenfold.plan.tail import EntryKind, count_entries_since, find_entry_split
 from tenfold.record.message import Message, get_text
 from tenfold.session import Session
 from tenfold.summarize.ladder import SummarySettings

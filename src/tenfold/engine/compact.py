@@ -22,7 +22,7 @@ from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import Reading, TokenCache, build_plain_reading, build_reading
 from tenfold.plan.draft import Draft, RecallMode, itemize_least, start_draft
 from tenfold.plan.pipeline import Plan
-from tenfold.plan.tail import count_entries_since
+from tenfold.plan.recent_tail import count_entries_since
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
 from tenfold.record.block import Block, Fact, ModelCost
 from tenfold.record.entry import Attempt

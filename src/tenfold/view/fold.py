@@ -265,8 +265,8 @@ class View:
         return view
 
     def _without_block(self, position: int) -> View:
-        block = self.find_newest_block()
-        assert block is not None
+        block = self.path.get_entry(position)
+        assert isinstance(block, Block)
         refs = self.range_refs
         for replacement in reversed(block.replacements):
             covers = _resolve_own_block(replacement.covered_ranges, position)

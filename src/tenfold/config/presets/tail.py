@@ -1,7 +1,7 @@
 """The preset `tail`: cut point, retained tail, iterative summary.
 
 The design's words: a *turn* is an exchange, and a *split turn* one that the cut divides. The *cut point* is where the
-recent tail begins (`plan.tail`). A *compaction entry* is a Block, and its *first kept entry* the first message
+recent tail begins (`plan.recent_tail`). A *compaction entry* is a Block, and its *first kept entry* the first message
 after what the Block covers. The *reserve* and the tokens to keep are those of `ReserveBudgets`, upper bounds for large
 windows. The user's current request and pinned messages stay word for word, before the summary. Its names as code:
 `tenfold.designs.tail`.

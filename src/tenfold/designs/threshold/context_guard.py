@@ -28,8 +28,8 @@ from tenfold.meter.counters import Counter, choose_counter
 from tenfold.meter.estimators import correct_by_ratio
 from tenfold.meter.windows import find_window_row
 from tenfold.plan.budgets import BufferBudgets
+from tenfold.plan.recent_tail import EntryKind, find_entry_split
 from tenfold.plan.stages.whole_conversation import KeepRecentStage
-from tenfold.plan.tail import EntryKind, find_entry_split
 from tenfold.record.ask import Answer, ConsultAsk
 from tenfold.record.entry import get_message
 from tenfold.record.message import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, get_tool_calls

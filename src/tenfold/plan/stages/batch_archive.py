@@ -8,8 +8,8 @@ from typing import ClassVar
 from msgspec import Struct
 
 from tenfold.plan.draft import BATCHES, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
+from tenfold.plan.recent_tail import TailSize, find_tail
 from tenfold.plan.stages.condense import describe_change
-from tenfold.plan.tail import TailSize, find_tail
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message, get_text, get_tool_calls
 

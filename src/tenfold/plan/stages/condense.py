@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import SUMMARY, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, is_summary_unit, join_pieces
+from tenfold.plan.recent_tail import TailSize, find_tail
 from tenfold.plan.stubs import build_step_stub
-from tenfold.plan.tail import TailSize, find_tail
 from tenfold.record.block import Substitute
 from tenfold.view.units import MessageKey
 

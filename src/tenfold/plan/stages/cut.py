@@ -1,6 +1,6 @@
 """The stage of the preset `tail`: one summary over everything before a recent tail that is measured in tokens.
 
-Where the tail begins, `plan.tail.find_cut_point` finds. A cut inside an exchange is marked
+Where the tail begins, `plan.recent_tail.find_cut_point` finds. A cut inside an exchange is marked
 (`DraftPiece.cut_positions`), so that the writer can separate the older part of that exchange from the history before
 it.
 """
@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import MINIMAL_SUMMARY_TOKENS, Draft, Goal
+from tenfold.plan.recent_tail import find_cut_point, has_new_messages
 from tenfold.plan.stages.condense import build_summary
-from tenfold.plan.tail import find_cut_point, has_new_messages
 
 PREFIX_SHARE = 5 / 8
 """The budget for the start of a split exchange, relative to that for the history: 0.5 to 0.8 of the reserve."""

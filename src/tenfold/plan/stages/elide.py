@@ -16,8 +16,8 @@ from tenfold.facts.shell import FileEffect
 from tenfold.facts.tool_calls import ToolAction, interpret_call
 from tenfold.facts.tool_results import has_taken_effect, judge_result
 from tenfold.plan.draft import Draft, DraftPiece, Goal
+from tenfold.plan.recent_tail import find_outside_tail
 from tenfold.plan.stubs import CLEARED_PREFIX, describe_cleared, describe_superseded, shorten_output, with_text
-from tenfold.plan.tail import find_outside_tail
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message, ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.view.units import MessageKey, VisibleMessage

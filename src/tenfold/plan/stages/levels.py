@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, Goal, join_pieces
+from tenfold.plan.recent_tail import TailSize, find_tail
 from tenfold.plan.stages.condense import count_messages
 from tenfold.plan.stages.overlay import cut_outputs, find_runs, find_steps, replace_with_lines
 from tenfold.plan.stubs import FIT_MARKER, REMOVED_MARKER, build_marker
-from tenfold.plan.tail import TailSize, find_tail
 
 DROP_BETWEEN = "drop-between"
 _UNLIMITED = 1 << 60

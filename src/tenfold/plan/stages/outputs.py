@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, Goal
+from tenfold.plan.recent_tail import TailSize, find_tail
 from tenfold.plan.stages.elide import elide_outputs
 from tenfold.plan.stubs import REMOVED_PREFIX, describe_removed, keep_ends, render_hint_for, with_text
-from tenfold.plan.tail import TailSize, find_tail
 from tenfold.record.message import Message, get_text, get_tool_result
 from tenfold.view.units import VisibleMessage
 

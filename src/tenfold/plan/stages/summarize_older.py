@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.plan.draft import Draft, DraftPiece, Goal
+from tenfold.plan.recent_tail import TailSize, find_tail
 from tenfold.plan.stages.condense import build_summary
-from tenfold.plan.tail import TailSize, find_tail
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message
 from tenfold.view.units import MessageKey

@@ -14,8 +14,8 @@ from msgspec import Struct
 from tenfold.plan.continuation import build_continuation, extract_request, is_continuation
 from tenfold.plan.draft import SUMMARY, UNWRITTEN_SUMMARY, Draft, DraftPiece, Goal, join_pieces
 from tenfold.plan.protected import find_request
+from tenfold.plan.recent_tail import find_entry_tails
 from tenfold.plan.stubs import cut_request, render_read_hint
-from tenfold.plan.tail import find_entry_tails
 from tenfold.record.block import Substitute
 from tenfold.record.message import Message, Text
 from tenfold.view.units import VisibleMessage
@@ -152,17 +152,17 @@ def _fit_continuation(draft: Draft, goal: Goal, request: VisibleMessage | None) 
     text = extract_request(request.message) or _join_text(request.message)
     most = max(goal.target // 4, draft.measure_messages([build_continuation("")])[0] + _MIN_SUMMARY_TOKENS)
 
-    def fits(request_text: str) -> bool:
+    def can_fit(request_text: str) -> bool:
         return draft.measure_messages([build_continuation(request_text)])[0] <= most
 
-    if fits(text):
+    if can_fit(text):
         return build_continuation(text)
     at = request.original_position
     hint = render_read_hint(goal.recall, draft.view.path.get_entry(at).id) if at is not None else ""
     low, high = 0, len(text)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(cut_request(text, middle, hint)) else (low, middle)
+        low, high = (middle, high) if can_fit(cut_request(text, middle, hint)) else (low, middle)
     return build_continuation(cut_request(text, low, hint))
 
 
