@@ -28,6 +28,7 @@ class NarratedCall(Struct, frozen=True):
     note: str = ""
     error: str = ""
     lines: int = 0
+    result: str = ""
 
 
 class NarrativeItem(Struct, frozen=True):
@@ -85,7 +86,11 @@ def _read_outcome(action: ToolAction, message: Message, position: int) -> Narrat
     outcome = judge_result(action, text, is_error=bool(result and result.is_error), position=position)
     error = outcome.errors[0].text if outcome.errors else ""
     return NarratedCall(
-        action=action, note=outcome.note, error=error, lines=text.count("\n") + 1 if text.strip() else 0
+        action=action,
+        note=outcome.note,
+        error=error,
+        lines=text.count("\n") + 1 if text.strip() else 0,
+        result=text,
     )
 
 

@@ -1,0 +1,361 @@
+"""Writes a range as a story without a model: what was asked, said and done, in order, with content.
+
+The range is split into passages: a sentence of the user or the assistant, a tool call with its outcome, a line of a
+result, a line of an earlier summary. Passages compete for the budget by what they tell per token. A term counts fully
+only once, so a passage that repeats what another one tells adds little: greedy maximum coverage under a budget (Lin and
+Bilmes, "A Class of Submodular Functions for Document Summarization", 2011). Terms weigh more the rarer they are, and
+what a tool printed weighs only if the conversation comes back to it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum, auto
+
+import msgspec
+from msgspec import Struct
+
+from tenfold.facts.current_request import is_acknowledgement
+from tenfold.facts.tool_results import is_success
+from tenfold.record.message import Message
+from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
+from tenfold.text.excerpts import Count, Keep, excerpt, flatten, split_sentences
+from tenfold.text.redaction import redact_cached
+
+MAX_SENTENCE_CHARS = 320
+MAX_LINE_CHARS = 200
+_MAX_SCANNED_LINES = 2_000
+_LINE_OVERHEAD, _JOINT_OVERHEAD = 7, 2
+"""Tokens that the mark of a line takes, and what joins a passage to the one before."""
+_FULL_LENGTH = 10
+"""Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
+_REPEATED_SHARE = 0.2
+"""What a term still counts where another passage has told it."""
+_TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
+_OPENING_MARKS = "#*->| \t"
+
+
+class PassageKind(Enum):
+    """What a passage is."""
+
+    REQUEST = auto()  # the first sentence of what the user asked: the story is told along these
+    USER = auto()  # more of what the user said
+    REMARK = auto()  # thanks and agreement
+    ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
+    SENTENCE = auto()
+    CALL = auto()
+    FAILURE = auto()  # a call that failed
+    CHANGE = auto()  # a call that changed a file
+    CONTENT = auto()  # a line of what a change wrote
+    RESULT = auto()  # a line that a tool printed: only its terms count
+    EARLIER = auto()  # a line of an earlier summary, which was chosen before
+
+
+_BASE_WEIGHTS: Mapping[PassageKind, float] = {
+    PassageKind.REQUEST: 3.0,
+    PassageKind.USER: 2.0,
+    PassageKind.REMARK: 0.1,
+    PassageKind.ANSWER: 1.5,
+    PassageKind.SENTENCE: 0.3,
+    PassageKind.CALL: 0.2,
+    PassageKind.FAILURE: 1.0,
+    PassageKind.CHANGE: 1.0,
+    PassageKind.CONTENT: 0.2,
+    PassageKind.RESULT: 0.0,
+    PassageKind.EARLIER: 0.8,
+}
+"""What telling a passage is worth besides its terms, in the weight of a term that occurs once."""
+
+
+class Passage(Struct, frozen=True):
+    """A piece of text that is told whole or not at all.
+
+    `item` is the index of its narrative item. `parent` is the index of the passage that must be told with it: a line of
+    a result needs its call. `factor` scales its value.
+    """
+
+    item: int
+    text: str
+    kind: PassageKind
+    parent: int | None = None
+    factor: float = 1.0
+
+
+def write_story(
+    items: Sequence[tuple[int, Message]], *, budget: int, count: Count, earlier: str = "", visible_text: str = ""
+) -> str:
+    """Writes the messages, and an earlier story before them, in at most `budget` tokens. "" if nothing fits.
+
+    What is in `visible_text` is in view anyway, so its terms count as told.
+    """
+    narrative = build_items(items)
+    passages = [*_split_earlier(earlier), *_split_items(narrative)]
+    chosen = _choose_passages(passages, budget, count, visible_text)
+    text = _render_story(passages, chosen, narrative)
+    while chosen and count([text])[0] > budget:
+        chosen = chosen[: len(chosen) - max(1, len(chosen) // 50)]
+        text = _render_story(passages, chosen, narrative)
+    return text
+
+
+# -- passages ----------------------------------------------------------------------------------------------------------
+
+_EARLIER_ITEM = -1
+
+
+def _split_earlier(text: str) -> Iterator[Passage]:
+    for line in text.split("\n"):
+        if line.strip():
+            yield Passage(_EARLIER_ITEM, line.rstrip(), PassageKind.EARLIER)
+
+
+def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
+    """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller."""
+    answers = _find_answers(narrative)
+    for number, item in enumerate(narrative):
+        recency = 0.8 + 0.4 * number / max(len(narrative) - 1, 1)
+        kinds = _get_sentence_kinds(item, is_answer=number in answers)
+        for place, sentence in enumerate(_split_text(item.text)):
+            kind = kinds[min(place, 1)]
+            boost = 1.4 if number in answers else 1.0
+            yield Passage(number, sentence, kind, factor=recency * boost)
+        for call in item.calls:
+            yield from _split_call(number, call, recency)
+
+
+def _find_answers(narrative: Sequence[NarrativeItem]) -> frozenset[int]:
+    """Finds the assistant's last words before each of the user's messages, and the last of all."""
+    out: set[int] = set()
+    last: int | None = None
+    for number, item in enumerate(narrative):
+        if item.speaker == "assistant" and item.text.strip():
+            last = number
+        elif item.speaker == "user" and last is not None:
+            out.add(last)
+            last = None
+    return frozenset(out if last is None else {*out, last})
+
+
+def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[PassageKind, PassageKind]:
+    """Returns the kinds of an item's first sentence and of the others."""
+    match item.speaker:
+        case "user" if is_acknowledgement(item.text):
+            return PassageKind.REMARK, PassageKind.REMARK
+        case "user":
+            return PassageKind.REQUEST, PassageKind.USER
+        case "assistant" if is_answer:
+            return PassageKind.ANSWER, PassageKind.SENTENCE
+        case "assistant":
+            return PassageKind.SENTENCE, PassageKind.SENTENCE
+        case _:
+            return PassageKind.RESULT, PassageKind.RESULT
+
+
+def _split_text(text: str) -> Iterator[str]:
+    for sentence in split_sentences(text):
+        words = flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
+        if any(c.isalnum() for c in words):
+            yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
+
+
+def _split_call(number: int, call: NarratedCall, recency: float) -> Iterator[Passage]:
+    """Yields the call with its outcome, then what it changed, or what it returned."""
+    is_change = call.action.verb in _CHANGE_VERBS
+    has_failed = bool(call.note) and not is_success(call.note)
+    kind = PassageKind.FAILURE if has_failed else PassageKind.CHANGE if is_change else PassageKind.CALL
+    label = excerpt(flatten(call.action.label), MAX_LINE_CHARS)
+    yield Passage(number, redact_cached(f"{label} -> {call.note or 'no result'}"), kind, factor=recency)
+    if is_change and not has_failed:
+        for line in describe_change(call.action.arguments):
+            yield Passage(number, _quote_line(line), PassageKind.CONTENT, _NEWEST_CALL, recency)
+        return
+    if has_failed and call.error:
+        yield Passage(number, _quote_line(call.error), PassageKind.FAILURE, _NEWEST_CALL, recency)
+    for line in list_result_lines(call.result):
+        yield Passage(number, line, PassageKind.RESULT, _NEWEST_CALL, recency)
+
+
+_CHANGE_VERBS = frozenset({"write", "modify", "delete", "rename"})
+_NEWEST_CALL = -1
+"""As a parent: the newest call before the passage."""
+
+
+def _quote_line(line: str) -> str:
+    return excerpt(redact_cached(flatten(line)), MAX_LINE_CHARS)
+
+
+def list_result_lines(text: str) -> list[str]:
+    """Lists the lines of a tool's output, each on its own. JSON has a line for each object that holds no other."""
+    lines = _flatten_json(text) if text.lstrip()[:1] in ("{", "[") else None
+    lines = text.split("\n")[:_MAX_SCANNED_LINES] if lines is None else lines
+    return list(dict.fromkeys(_quote_line(line) for line in lines if any(c.isalnum() for c in line)))
+
+
+def _flatten_json(text: str) -> list[str] | None:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return list(_iter_objects(value, ""))[:_MAX_SCANNED_LINES]
+
+
+def _iter_objects(value: object, name: str) -> Iterator[str]:
+    """Yields one line for each object: its plain values as `key value`. Objects within it follow."""
+    if isinstance(value, dict):
+        plain = [f"{key} {item}" for key, item in value.items() if not isinstance(item, dict | list) and item not in (None, "")]
+        if plain:
+            yield f"{name}: {', '.join(plain)}" if name else ", ".join(plain)
+        for key, item in value.items():
+            if isinstance(item, dict | list):
+                yield from _iter_objects(item, str(key))
+    elif isinstance(value, list):
+        plain = [str(item) for item in value if not isinstance(item, dict | list)]
+        if plain:
+            yield f"{name}: {', '.join(plain)}" if name else ", ".join(plain)
+        for item in value:
+            if isinstance(item, dict | list):
+                yield from _iter_objects(item, name)
+    else:
+        yield str(value)
+
+
+def describe_change(arguments: Mapping[str, object]) -> list[str]:
+    """Lists what a call changed: the lines that differ, "-" before an old and "+" before a new one."""
+    texts = [value for value in arguments.values() if isinstance(value, str) and ("\n" in value or len(value) > 40)]
+    if len(texts) == 2:
+        old, new = (text.split("\n") for text in texts)
+        changed = [f"- {line.strip()}" for line in old if line not in new and line.strip()]
+        return [*changed, *(f"+ {line.strip()}" for line in new if line not in old and line.strip())]
+    return [line.strip() for text in texts for line in text.split("\n") if any(c.isalnum() for c in line)]
+
+
+# -- choice ------------------------------------------------------------------------------------------------------------
+
+
+def _choose_passages(passages: Sequence[Passage], budget: int, count: Count, visible_text: str) -> list[int]:
+    """Chooses passages by what they tell per token, and returns their indexes from the most to the least worth."""
+    if not passages:
+        return []
+    sizes = [size + _JOINT_OVERHEAD for size in count([passage.text for passage in passages])]
+    parents = _find_parents(passages)
+    terms = [frozenset(_TERM.findall(passage.text.lower())) for passage in passages]
+    weights = _TermWeights(passages, terms)
+    told: Counter[str] = Counter(dict.fromkeys(_TERM.findall(visible_text.lower()), 1))
+
+    def value(index: int) -> float:
+        passage = passages[index]
+        gain = sum(weights.get_weight(term, passage.kind) * _REPEATED_SHARE ** min(told[term], 2) for term in terms[index])
+        base = _BASE_WEIGHTS[passage.kind] * weights.unit * min(1.0, len(terms[index]) / _FULL_LENGTH)
+        return (gain + base) * passage.factor
+
+    chosen: dict[int, None] = {}
+    begun: set[int] = set()
+
+    def cost(index: int) -> int:
+        parent, item = parents[index], passages[index].item
+        mark = 0 if item in begun or item == _EARLIER_ITEM else _LINE_OVERHEAD
+        return sizes[index] + mark + (sizes[parent] if parent is not None and parent not in chosen else 0)
+
+    heap = [(-value(index) / cost(index), index) for index in range(len(passages))]
+    heapq.heapify(heap)
+    spent = 0
+    while heap:
+        rank, index = heapq.heappop(heap)
+        if index in chosen or spent + cost(index) > budget:
+            continue
+        now = -value(index) / cost(index)
+        if heap and now > heap[0][0]:
+            heapq.heappush(heap, (now, index))
+            continue
+        spent += cost(index)
+        begun.add(passages[index].item)
+        for each in (parents[index], index):
+            if each is not None and each not in chosen:
+                chosen[each] = None
+                told.update(terms[each])
+    return list(chosen)
+
+
+def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
+    out: list[int | None] = []
+    call: int | None = None
+    for index, passage in enumerate(passages):
+        if passage.kind in _CALL_KINDS and passage.parent is None:
+            call = index
+        out.append(call if passage.parent == _NEWEST_CALL else None)
+    return out
+
+
+_CALL_KINDS = frozenset({PassageKind.CALL, PassageKind.CHANGE, PassageKind.FAILURE})
+
+
+class _TermWeights:
+    """How much each term weighs: by the number of items it occurs in, and whether people and model speak of it."""
+
+    def __init__(self, passages: Sequence[Passage], terms: Sequence[frozenset[str]]) -> None:
+        items: dict[str, set[int]] = {}
+        self._spoken: set[str] = set()
+        for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
+            place = passage.item if passage.item >= 0 else -1 - index
+            for term in own:
+                items.setdefault(term, set()).add(place)
+            if passage.kind is not PassageKind.RESULT:
+                self._spoken |= own
+        total = 1 + max((passage.item for passage in passages), default=0)
+        self._weights = {term: math.log(1 + total / len(places)) for term, places in items.items()}
+        self.unit = math.log(1 + total)
+
+    def get_weight(self, term: str, kind: PassageKind) -> float:
+        """Returns what telling the term is worth in a passage of this kind."""
+        weight = self._weights[term]
+        return weight if kind is not PassageKind.RESULT else weight if term in self._spoken else weight * 0.05
+
+
+# -- rendering ---------------------------------------------------------------------------------------------------------
+
+
+def _render_story(passages: Sequence[Passage], chosen: Iterable[int], narrative: Sequence[NarrativeItem]) -> str:
+    lines: list[str] = []
+    by_item: dict[int, list[int]] = {}
+    for index in sorted(chosen):
+        by_item.setdefault(passages[index].item, []).append(index)
+    for item, indexes in by_item.items():
+        if item == _EARLIER_ITEM:
+            lines += [passages[index].text for index in indexes]
+        else:
+            lines += _render_item(narrative[item], [passages[index] for index in indexes])
+    return "\n".join(lines)
+
+
+_SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "tool", "summary": "summary"}
+
+
+def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
+    """Renders the words of an item on one line, and each of its calls on one more."""
+    words: list[str] = []
+    calls: list[list[str]] = []
+    is_change = False
+    for passage in passages:
+        if passage.parent is None and passage.kind in _CALL_KINDS:
+            calls.append([passage.text])
+            is_change = passage.kind is PassageKind.CHANGE
+        elif passage.parent is not None:
+            calls[-1].append(passage.text)
+        else:
+            words.append(passage.text)
+    text = " ".join(words)
+    quoted = f'"{text}"' if item.speaker in ("tool", "summary") else text
+    head = f"[{item.first}] {_SPEAKERS[item.speaker]}:"
+    rendered = [_render_call(parts) for parts in calls]
+    if words:
+        return [f"{head} {quoted}", *(f"  - {line}" for line in rendered)]
+    return [f"[{item.first}] - {line}" for line in rendered]
+
+
+def _render_call(parts: Sequence[str]) -> str:
+    label, *details = parts
+    return f'{label}; tool: "{" | ".join(details)}"' if details else label
