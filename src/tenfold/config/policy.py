@@ -20,18 +20,12 @@ from tenfold.summarize.writer import SingleTextWriter, Writer
 from tenfold.trigger.limits import Trigger
 
 CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
-MAX_DEPTH = 3.0
-"""The largest factor by which the share of names in use grows, the further a target lies below a tenth."""
-MAX_FACTS_SHARE = 0.75
-"""The largest share of such a target that facts get. Both were measured (docs/decisions/0010)."""
 
 
 class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
-    `names` is the part of `facts`, also as a fraction of the target, that is kept for names in use. If it is above 0,
-    `facts` and `names` hold for a target of a tenth of the session, and grow for smaller ones: see
-    `Policy.derive_goal`.
+    `names` is the part of `facts`, also as a fraction of the target, that is kept for names in use.
     """
 
     tail: float = 0.25
@@ -48,8 +42,7 @@ class Policy(Struct, frozen=True):
     made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
     a model's summary is written ahead of time, in the warning zone. `writer` is how summaries are written. With
     `max_entries`, a check also acts when more entries than that follow the newest summary. `in_memory_stages`, if any,
-    are the stages for a plain list that belongs to no session. `code_shares`, if any, divide the target where no model
-    writes. `budgets`, if any, are sizes that depend on the window and not on the target.
+    are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes that depend on the window and not on the target.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -72,13 +65,7 @@ class Policy(Struct, frozen=True):
     can_prepare: bool = False
     max_entries: int = 0
     in_memory_stages: tuple[Stage, ...] = ()
-    code_shares: Shares | None = None
     budgets: Budgets | None = None
-
-    @property
-    def active_shares(self) -> Shares:
-        """The shares in force: `code_shares`, if there are any, where no model writes; else `shares`."""
-        return self.code_shares if self.code_shares is not None and not self.summary.models else self.shares
 
     @property
     def has_batches(self) -> bool:
@@ -90,28 +77,20 @@ class Policy(Struct, frozen=True):
         target: int,
         *,
         recall: RecallMode,
-        session_tokens: int = 0,
         window: int | None = None,
         exact: bool = False,
         floor: int = 0,
     ) -> Goal:
-        """Derives the sizes of a Goal from a target, all in tokens. `session_tokens` is the size of the whole session.
-
-        The further the target lies below a tenth of the session, the less can be quoted, and the more facts and names
-        get.
-        """
-        shares = self.active_shares
-        depth = min(MAX_DEPTH, max(1.0, session_tokens / (10 * target))) if shares.names else 1.0
-        facts = max(shares.facts, min(MAX_FACTS_SHARE, shares.facts * depth))
+        """Derives the sizes of a Goal from a target, all in tokens."""
+        shares = self.shares
         goal = Goal(
             target=target,
             stage_target=target,
             tail_budget=int(target * shares.tail),
             user_budget=int(target * shares.users),
-            facts_budget=int(target * facts),
+            facts_budget=int(target * shares.facts),
             narrative_budget=int(target * shares.narrative),
-            names_budget=int(target * shares.names * depth),
-            depth=depth,
+            names_budget=int(target * shares.names),
             fan_out=self.fan_out,
             recall=recall,
             window=window,

@@ -34,8 +34,7 @@ def build_goal(
 ) -> Goal:
     """Builds the goal for a target: the policy's shares, scaled down where fixed messages leave a smaller budget."""
     overhead = count_frame(draft, recall, policy.summary)
-    size = _count_session_tokens(draft)
-    goal = policy.derive_goal(target, recall=recall, session_tokens=size, window=window, exact=exact, floor=draft.floor)
+    goal = policy.derive_goal(target, recall=recall, window=window, exact=exact, floor=draft.floor)
     goal = replace(goal, summary_overhead=overhead)
     budget = max(
         MINIMAL_SUMMARY_TOKENS, target - sum(itemize_least(draft).values()) + MINIMAL_SUMMARY_TOKENS - overhead
@@ -43,18 +42,12 @@ def build_goal(
     other_budget = goal.narrative_budget + goal.user_budget
     if goal.facts_budget + other_budget <= budget:
         return goal
-    facts = max(budget * 6 // 10, budget * goal.facts_budget // (goal.facts_budget + other_budget))
+    facts = budget * goal.facts_budget // (goal.facts_budget + other_budget)
     narrative = (budget - facts) * goal.narrative_budget // max(1, other_budget)
     names = goal.names_budget * facts // goal.facts_budget if goal.facts_budget else 0
     return replace(
         goal, facts_budget=facts, narrative_budget=narrative, user_budget=budget - facts - narrative, names_budget=names
     )
-
-
-def _count_session_tokens(draft: Draft) -> int:
-    """Counts the tokens of the session: what is in view, plus what the live Blocks took out of it."""
-    blocks = [block for at in draft.view.state.live_blocks if isinstance(block := draft.view.path.get_entry(at), Block)]
-    return draft.tokens + sum(block.tokens_before - block.tokens_after for block in blocks)
 
 
 class _PlanFitter(Struct, frozen=True):
@@ -67,9 +60,7 @@ class _PlanFitter(Struct, frozen=True):
     def fit(self) -> Plan:
         """Builds the Plan, with a budget for the facts section that is as large as the section needs."""
         count = self.policy.counter.count
-        largest = render_facts(
-            self.facts, budget=self.goal.facts_budget, count=count, names=self.goal.names_budget, depth=self.goal.depth
-        )
+        largest = render_facts(self.facts, budget=self.goal.facts_budget, count=count, names=self.goal.names_budget)
         plan = self._build_plan(replace(self.goal, facts_budget=largest.tokens))
         section = self._render_section(plan, self.goal.facts_budget)
         if plan.draft.has_unwritten_summary:

@@ -89,16 +89,14 @@ def render_facts(  # noqa: PLR0913  what a section holds, and how much of it
     count: Count,
     is_visible: Callable[[Fact], bool] = _is_never_visible,
     names: int = 0,
-    depth: float = 1.0,
     visible_text: str = "",
 ) -> FactsSection:
     """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by rank and recency.
 
     `is_visible(fact)` is True for a fact that the view shows anyway: it is left out and counts as visible. A request
     too long for its share is shown by head and tail. `names` tokens of the budget are kept for names in use that are
-    neither in the section nor in `visible_text`; 0 means no names. Names also fill what is left at the end, and
-    commands that only looked at something come after them. The larger `depth` is (`Goal.depth`), the less a to-do list
-    gets.
+    neither in the section nor in `visible_text`; 0 means no names. Commands that only looked at something come after
+    them.
     """
     visible: list[Fact] = []
     candidates: list[Fact] = []
@@ -109,7 +107,7 @@ def render_facts(  # noqa: PLR0913  what a section holds, and how much of it
             visible.append(fact)
         elif (fact.kind, fact.live) in _HEADING_INDEX:
             candidates.append(fact)
-    fact_lines = _fit_lines(candidates, budget, count, depth)
+    fact_lines = _fit_lines(candidates, budget, count)
     covered = _find_covered(fact_lines)
     values = _find_newest_values(candidates)
     ranked = sorted(
@@ -126,7 +124,7 @@ def render_facts(  # noqa: PLR0913  what a section holds, and how much of it
         first_names = _choose_names(by_rank, shown_names | find_visible_names(text), names, count)
         reserve = min(names, count([_render_section(first_names, places)])[0])
         chosen, text, size = _fit_ranked(ranked, budget, places, count, reserve=reserve)
-        more_names = _choose_names(by_rank, shown_names | find_visible_names(text), budget - size, count)
+        more_names = _choose_names(by_rank, shown_names | find_visible_names(text), min(names, budget - size), count)
         chosen, text, size = _fit_ranked([*chosen, *more_names, *reading_commands], budget, places, count)
     while size > budget and chosen:
         chosen = chosen[:-1]
@@ -257,7 +255,7 @@ def _rank_must_keep(fact: Fact) -> FactRank:
             return FactRank.STATE
 
 
-def _fit_lines(facts: Iterable[Fact], budget: int, count: Count, depth: float) -> list[tuple[Fact, str]]:
+def _fit_lines(facts: Iterable[Fact], budget: int, count: Count) -> list[tuple[Fact, str]]:
     """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap.
 
     A command does not repeat an unresolved error.
@@ -272,7 +270,7 @@ def _fit_lines(facts: Iterable[Fact], budget: int, count: Count, depth: float) -
     lines = [render_in_full(fact) for fact in facts]
     out: list[tuple[Fact, str]] = []
     for fact, line, size in zip(facts, lines, count(lines) if lines else [], strict=True):
-        share = int(budget * _get_share(fact, depth) / 20)
+        share = int(budget * _get_share(fact) / 20)
         is_too_long = size > share and fact.kind in _MULTILINE_KINDS
         out.append((fact, _render_line(fact, _shorten_fact(fact, share, size)) if is_too_long else line))
     return out
@@ -285,10 +283,8 @@ def _shorten_fact(fact: Fact, share: int, size: int) -> str:
     return excerpt(fact.text, max(len(fact.text) * share // size - 20, MIN_SHOWN_CHARS))
 
 
-def _get_share(fact: Fact, depth: float) -> float:
+def _get_share(fact: Fact) -> float:
     """Returns how many twentieths of the section one fact may take."""
-    if fact.kind == "todo":
-        return 6 / depth
     if fact.kind != "request":
         return 6
     return 8 if fact.live else 1

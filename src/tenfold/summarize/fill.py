@@ -103,19 +103,12 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
         piece = pieces[planned.first]
         if piece.summary_budget:
             section = None
-            if piece.first == newest:
-                budget = min(plan.goal.facts_budget, piece.summary_budget - plan.goal.summary_overhead)
-                section = build_section(plan, facts, budget=budget, count=request.count)
-                section = (
-                    _build_supplied_section(plan, filled.all_facts, request.supplied_text)
-                    if request.supplied_details
-                    else section
-                )
-            replacement, written = yield from _write_summary(plan, piece, planned, section, request)
-            if section is not None and not request.supplied_details:
-                replacement, section = _add_more_facts(
-                    plan, piece, planned, (replacement, section), request, written.text
-                )
+            if request.supplied_details and piece.first == newest:
+                section = _build_supplied_section(plan, filled.all_facts, request.supplied_text)
+                written = SummaryResult(text=clean_text(request.supplied_text), rung="none")
+            else:
+                written, section = yield from _write_text(plan, piece, request, has_section=piece.first == newest)
+            replacement, written = _place_text(plan, piece, planned, section, request, written)
             filled = replace(
                 filled,
                 rung=written.rung,
@@ -220,23 +213,56 @@ def _build_supplied_section(plan: Plan, facts: Sequence[Fact], text: str) -> Fac
     return FactsSection("", visible, tuple(f for f in facts if is_must_keep(f) and f not in visible), 0)
 
 
-def _write_summary(
-    plan: Plan, piece: DraftPiece, replacement: Replacement, section: FactsSection | None, request: FillRequest
-) -> Asking[tuple[Replacement, SummaryResult]]:
-    draft, frame = plan.draft, plan.goal.summary_overhead
-    facts = section.text if section else ""
-    budget = piece.summary_budget - frame - (section.tokens if section else 0)
+def _write_text(
+    plan: Plan, piece: DraftPiece, request: FillRequest, *, has_section: bool
+) -> Asking[tuple[SummaryResult, FactsSection | None]]:
+    """Writes the text of a summary, then the section of the facts that the text does not tell.
+
+    The text gets what the must-keep facts leave. What it tells of them is not told twice: code then writes again with
+    the tokens that this frees, and what a model leaves goes to further facts.
+    """
+    room = piece.summary_budget - plan.goal.summary_overhead
+    if not has_section:
+        return (yield from _write_narrative(plan, piece, room, request)), None
+    build = partial(build_section, plan, count=request.count)
+    must_keep = tuple(fact for fact in request.facts if is_must_keep(fact))
+    needed = build(must_keep, budget=min(plan.goal.facts_budget, room))
+    written = yield from _write_narrative(plan, piece, room - needed.tokens, request)
+    untold = build(must_keep, budget=needed.tokens, told=written.text)
+    if piece.kind == SUMMARY and written.rung == "extractive":
+        by_code = replace(request, settings=replace(request.settings, models=()))
+        longer = yield from _write_narrative(plan, piece, room - untold.tokens - plan.goal.names_budget, by_code)
+        again = build(must_keep, budget=needed.tokens, told=longer.text)
+        if request.count([longer.text])[0] + again.tokens <= room and len(again.unshown) <= len(untold.unshown):
+            written, untold = replace(longer, notes=written.notes, spent=written.spent), again
+    section = build(request.facts, budget=room - sum(request.count([written.text])), told=written.text)
+    return written, section if len(section.unshown) <= len(untold.unshown) else untold
+
+
+def _write_narrative(plan: Plan, piece: DraftPiece, budget: int, request: FillRequest) -> Asking[SummaryResult]:
+    draft = plan.draft
     if piece.kind == BATCHES:
         job = build_job(draft.view, plan.goal, piece, budget, request)
-        written = yield from request.writer.write(replace(job, supplied_text=request.supplied_text))
-    elif piece.kind != SUMMARY or (
-        budget < MIN_NARRATIVE_TOKENS and not (request.supplied_text or request.supplied_details)
-    ):
-        written = SummaryResult(text="", rung="none" if piece.kind != SUMMARY else "mechanical")
-    elif request.supplied_text or request.supplied_details:
-        written = SummaryResult(text=clean_text(request.supplied_text), rung="none")
-    else:
-        written = yield from request.writer.write(build_job(draft.view, plan.goal, piece, budget, request))
+        return (yield from request.writer.write(replace(job, supplied_text=request.supplied_text)))
+    if piece.kind != SUMMARY:
+        return SummaryResult(text="", rung="none")
+    if request.supplied_text:
+        return SummaryResult(text=clean_text(request.supplied_text), rung="none")
+    if budget < MIN_NARRATIVE_TOKENS:
+        return SummaryResult(text="", rung="mechanical")
+    return (yield from request.writer.write(build_job(draft.view, plan.goal, piece, budget, request)))
+
+
+def _place_text(
+    plan: Plan,
+    piece: DraftPiece,
+    replacement: Replacement,
+    section: FactsSection | None,
+    request: FillRequest,
+    written: SummaryResult,
+) -> tuple[Replacement, SummaryResult]:
+    """Puts the text and the section into the replacement, within its allotment."""
+    facts = section.text if section else ""
     build = partial(_build_piece_message, plan, piece, request, facts)
     message, size = build(written.text)
     other_tokens = sum(replacement.sizes) - piece.summary_budget
@@ -275,35 +301,6 @@ def _build_piece_message(
     if piece.kind not in _NARRATIVE_KINDS:
         settings = replace(settings, opening="", closing="")
     return _build_sized_message(plan.draft, (narrative_text, facts), request.block, plan.goal.recall, settings)
-
-
-def _add_more_facts(
-    plan: Plan,
-    piece: DraftPiece,
-    replacement: Replacement,
-    current: tuple[Replacement, FactsSection],
-    request: FillRequest,
-    narrative_text: str,
-) -> tuple[Replacement, FactsSection]:
-    """Adds further facts to the summary if the narrative left tokens of the allotment.
-
-    Only for a policy that shows names in use, which fill the rest. Others keep the facts section to its share.
-    """
-    written_replacement, section = current
-    used = section.tokens + request.count([narrative_text])[0] + plan.goal.summary_overhead
-    remaining = piece.summary_budget - used - max(plan.tokens_after - plan.goal.target, 0)
-    if (
-        not plan.goal.names_budget
-        or remaining < MIN_NARRATIVE_TOKENS
-        or len(written_replacement.shown_items) < len(replacement.shown_items)
-    ):
-        return current
-    larger = build_section(plan, request.facts, budget=section.tokens + remaining, count=request.count)
-    message, size = _build_piece_message(plan, piece, request, larger.text, narrative_text)
-    if size > piece.summary_budget or larger.tokens <= section.tokens:
-        return current
-    at = find_unwritten(replacement.shown_items)
-    return _with_item(written_replacement, at, Substitute(message), size), larger
 
 
 def _with_item(replacement: Replacement, at: int, item: Substitute, size: int) -> Replacement:

@@ -86,9 +86,9 @@ class Passage(Struct, frozen=True):
 
 
 def write_story(
-    items: Sequence[tuple[int, Message]], *, budget: int, count: Count, earlier: str = "", visible_text: str = ""
+    items: Sequence[tuple[int, Message]], *, budget: int, count: Count, earlier: Sequence[str] = (), visible_text: str = ""
 ) -> str:
-    """Writes the messages, and an earlier story before them, in at most `budget` tokens. "" if nothing fits.
+    """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
     What is in `visible_text` is in view anyway, so its terms count as told.
     """
@@ -107,8 +107,8 @@ def write_story(
 _EARLIER_ITEM = -1
 
 
-def _split_earlier(text: str) -> Iterator[Passage]:
-    for line in text.split("\n"):
+def _split_earlier(texts: Sequence[str]) -> Iterator[Passage]:
+    for line in (line for text in texts for line in text.split("\n")):
         if line.strip():
             yield Passage(_EARLIER_ITEM, line.rstrip(), PassageKind.EARLIER)
 

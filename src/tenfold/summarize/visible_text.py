@@ -8,7 +8,7 @@ from tenfold.facts.parse import get_text_before_facts, without_section
 from tenfold.facts.section import TITLE, FactsSection, render_facts
 from tenfold.plan.draft import UNWRITTEN_SUMMARY
 from tenfold.plan.pipeline import Plan
-from tenfold.record.block import MUST_KEEP, Block, BlockPart, Fact, Replacement, ShownItem, Substitute
+from tenfold.record.block import Block, BlockPart, Fact, Replacement, ShownItem, Substitute
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.summarize.ladder import SummarySettings
@@ -82,16 +82,12 @@ def _without_facts(show: Sequence[ShownItem]) -> list[ShownItem | str]:
     return out
 
 
-def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count) -> FactsSection:
-    """Builds the facts section for the Plan. Must-keep facts and identifiers already in view are not repeated."""
-    text = get_visible_text(plan)
-
-    def is_visible(fact: Fact) -> bool:
-        return (fact.kind in MUST_KEEP or fact.kind == "identifier") and is_fact_in(fact, text)
-
-    names, depth = min(plan.goal.names_budget, budget), plan.goal.depth
+def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count, told: str = "") -> FactsSection:
+    """Builds the facts section for the Plan. What is in view, or `told` by the summary's text, is not repeated."""
+    text = f"{get_visible_text(plan)} {collapse_spaces(told)}"
+    names = min(plan.goal.names_budget, budget)
     return render_facts(
-        facts, budget=budget, count=count, is_visible=is_visible, names=names, depth=depth, visible_text=text
+        facts, budget=budget, count=count, is_visible=lambda fact: is_fact_in(fact, text), names=names, visible_text=text
     )
 
 

@@ -39,8 +39,9 @@ from tenfold.summarize.ladder import (
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.summarize.transcript import render_transcript, split_messages
-from tenfold.summarize.without_model import write_extractive, write_mechanical
-from tenfold.text.excerpts import Count, Keep, trim_lines
+from tenfold.summarize.story import write_story
+from tenfold.summarize.without_model import write_mechanical
+from tenfold.text.excerpts import Count
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
 
@@ -129,25 +130,11 @@ def _describe_step(asked: AskedText, left_out_note: str) -> str:
 
 
 def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
-    """Writes the text without a model. Earlier summaries come first, in at most half of the allotment."""
-    earlier = _fit_earlier_texts(task, task.allotment // 2 if task.items else task.allotment - 1, count)
-    budget = task.allotment - (count([earlier + "\n"])[0] + 1 if earlier else 0)
-    narrative = write_extractive(task.items, budget=budget, count=count) if task.items else ""
-    text = clean_text(f"{earlier}\n{narrative}".strip() if earlier else narrative)
+    """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
+    text = clean_text(write_story(task.items, budget=task.allotment, count=count, earlier=task.earlier_texts))
     if text.strip() and count([text])[0] <= task.allotment:
-        is_mechanical = not earlier and narrative == write_mechanical(task.items, budget=budget, count=count)
-        return SummaryResult(text, "mechanical" if is_mechanical else "extractive", notes, spent)
-    text = write_mechanical(task.items, budget=task.allotment, count=count)
-    return SummaryResult(text, "mechanical", notes, spent)
-
-
-def _fit_earlier_texts(task: SummaryTask, budget: int, count: Count) -> str:
-    """Returns the earlier summaries in at most `budget` tokens: whole, or each shortened to an equal share."""
-    joined = "\n".join(task.earlier_texts)
-    if not joined or count([joined])[0] <= budget:
-        return joined
-    share = budget // len(task.earlier_texts) - 1
-    return "\n".join(text for each in task.earlier_texts if (text := trim_lines(each, share, count, Keep.ENDS)))
+        return SummaryResult(text, "extractive", notes, spent)
+    return SummaryResult(write_mechanical(task.items, budget=task.allotment, count=count), "mechanical", notes, spent)
 
 
 def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str, count: Count) -> int:

@@ -13,10 +13,8 @@ from tenfold.plan.stages import ClearStage, MergeStage, SummarizePrefixStage, Su
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import FillTrigger
 
-MODEL_SHARES = Shares(tail=0.15, facts=0.45, narrative=0.20, names=0.12)
-"""Shares of the target where a model writes the narrative."""
-CODE_SHARES = Shares(tail=0.15, facts=0.65, narrative=0.05, names=0.12)
-"""Shares without a model: lines that code picks add little to the facts (docs/decisions/0010)."""
+SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, names=0.05)
+"""Shares of the target: the text of a summary gets the room, whoever writes it (docs/decisions/0018)."""
 
 
 def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
@@ -28,7 +26,6 @@ def tenfold(counter: Counter, *, summary: SummarySettings | None = None) -> Poli
         estimator=Estimator("anchored"),
         counter=counter,
         summary=summary or SummarySettings(),
-        shares=MODEL_SHARES,
-        code_shares=CODE_SHARES,
+        shares=SHARES,
         can_prepare=True,
     )
