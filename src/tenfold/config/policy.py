@@ -25,7 +25,8 @@ CheckPoint = Literal["before_call", "after_tools", "user_message", "end_of_run"]
 class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
-    `names` is the part of `facts`, also as a fraction of the target, that is kept for names in use.
+    `request` is what the current request may take word for word; of a longer one head and tail are shown. `names` is
+    the part of `facts`, also as a fraction of the target, that is kept for names in use.
     """
 
     tail: float = 0.25
@@ -33,6 +34,7 @@ class Shares(Struct, frozen=True):
     facts: float = 0.25
     narrative: float = 0.20
     names: float = 0.0
+    request: float = 1.0
 
 
 class Policy(Struct, frozen=True):

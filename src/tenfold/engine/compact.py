@@ -21,6 +21,7 @@ from tenfold.meter.counters import measure_messages
 from tenfold.meter.estimators import Calibration
 from tenfold.meter.reading import Reading, TokenCache, build_plain_reading, build_reading
 from tenfold.plan.draft import Draft, RecallMode, itemize_least, start_draft
+from tenfold.plan.long_request import shorten_request
 from tenfold.plan.pipeline import Plan
 from tenfold.plan.recent_tail import count_entries_since
 from tenfold.record.ask import Answer, Ask, ConsultAsk, EngineResult, Outcome
@@ -136,9 +137,10 @@ def decide_case(
 
 def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     """Runs the policy's stages down to the target, or to the least size where that is larger."""
-    draft, call = case.draft, case.call
+    call, target = case.call, case.decision.target
+    draft = shorten_request(case.draft, int(target * case.policy.shares.request), call.recall)
     goal = build_goal(
-        draft, case.policy, case.decision.target, recall=call.recall, window=call.window, exact=call.to is not None
+        draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None
     )
     return fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
 

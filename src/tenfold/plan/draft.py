@@ -155,7 +155,7 @@ class Draft(Struct, frozen=True):
 
     `fixed_tokens` is the open step and the `floor`, which is sent besides the view (a system prompt and tools).
     `protected` maps the keys of messages that must stay as they are to the reason; a summary over such a message keeps
-    it. `limit` is the size from which the trigger would act again, or the explicit target; None where neither is known.
+    it, or what is in `excerpts` for it. `limit` is the size from which the trigger would act again, or the explicit target; None where neither is known.
     """
 
     view: View
@@ -166,6 +166,7 @@ class Draft(Struct, frozen=True):
     measure_messages: MessageMeasure
     protected: dict[MessageKey, str]
     limit: int | None = None
+    excerpts: Mapping[MessageKey, SizedItem] = {}
 
     @property
     def tokens(self) -> int:
@@ -195,7 +196,8 @@ class Draft(Struct, frozen=True):
 
     def measure_items(self, messages: Sequence[VisibleMessage]) -> list[SizedItem]:
         """Returns these messages as items that a Block shows again, with tokens."""
-        return list(zip(map(to_shown_item, messages), self.measure_visible(messages), strict=True))
+        sized = zip(map(to_shown_item, messages), self.measure_visible(messages), strict=True)
+        return [self.excerpts.get(shown.key, item) for shown, item in zip(messages, sized, strict=True)]
 
     def measure_substitute(self, message: Message, original_position: int | None = None) -> SizedItem:
         """Returns a new message as an item, with tokens. `original_position` is the one message it stands for."""
@@ -209,7 +211,7 @@ class Draft(Struct, frozen=True):
         kept: dict[MessageKey, int] = {}
         for piece in reversed(self.pieces[self.floor_end :]):
             shown = piece.get_visible_messages()
-            for each, size in zip(reversed(shown), reversed(self.measure_visible(shown)), strict=True):
+            for each, (_, size) in zip(reversed(shown), reversed(self.measure_items(shown)), strict=True):
                 is_users = each.is_original and each.message.role == "user" and each.message.origin == "human"
                 if each.key in self.protected:
                     kept[each.key] = size

@@ -8,6 +8,8 @@ from tenfold.record.message import find_native_compaction
 from tenfold.view.fold import View
 from tenfold.view.units import MessageKey, Unit, VisibleMessage
 
+CURRENT_REQUEST = "current request"
+"""The reason for protecting the current request."""
 PROVIDER_COMPACTED = "compacted by the provider"
 """The reason for protecting a message in which a provider compacted the conversation itself."""
 
@@ -33,20 +35,20 @@ def find_protected(view: View) -> dict[MessageKey, str]:
                 protected[shown.key] = "system prompt"
     request = find_request(view)
     if request is not None and get_user_words(request.message):
-        protected.setdefault(request.key, "current request")
+        protected.setdefault(request.key, CURRENT_REQUEST)
     for group in compacted.values():
         protected.update((s.key, PROVIDER_COMPACTED) for s in group)
     return protected
 
 
 def find_request(view: View) -> VisibleMessage | None:
-    """Finds the current request among the closed units: the user's own message, or the continuation that quotes it.
+    """Finds the current request among the closed units: the user's message, its excerpt, or the continuation quoting it.
 
     The message itself comes first where both are in view. None where the user said nothing.
     """
     shown = [s for unit in reversed(view.units) for s in reversed(unit.visible_messages)]
     index = find_current_request(
-        extract_request(s.message) or (get_user_words(s.message) if s.is_original else "") for s in shown
+        extract_request(s.message) or (get_user_words(s.message) if s.original_position is not None else "") for s in shown
     )
     if index is None:
         return None

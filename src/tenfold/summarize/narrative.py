@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.facts.tool_calls import ToolAction, Verb, find_open_file, interpret_call, parse_text_action
+from tenfold.facts.tool_calls import ToolAction, Verb, find_open_file, interpret_call, parse_arguments, parse_text_action
 from tenfold.facts.tool_results import is_success, judge_result
 from tenfold.plan.stubs import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
@@ -58,9 +58,11 @@ def build_items(items: Iterable[tuple[int, Message]]) -> list[NarrativeItem]:
             open_calls |= {call.id: (len(out), number) for number, call in enumerate(get_tool_calls(message))}
             text_call = None if calls[len(out)] else parse_text_action(message)
             text_action = (len(out), 0) if text_call else None
+            words = strip_step_mark(_get_words(message))
             if text_call:
                 calls[len(out)] = [NarratedCall(interpret_call(text_call, open_file))]
-            out.append(NarrativeItem(at, at, "assistant", strip_step_mark(_get_words(message))))
+                words = words.replace(str(parse_arguments(text_call)["command"]), "")
+            out.append(NarrativeItem(at, at, "assistant", words))
         elif result is not None or message.origin == "tool":
             place = text_action if result is None else open_calls.pop(result.call_id, None)
             if place is not None:

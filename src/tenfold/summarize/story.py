@@ -29,7 +29,7 @@ from tenfold.text.redaction import redact_cached
 MAX_SENTENCE_CHARS = 320
 MAX_LINE_CHARS = 200
 _MAX_SCANNED_LINES = 2_000
-_LINE_OVERHEAD, _JOINT_OVERHEAD = 7, 2
+_MARK_TOKENS, _JOINT_TOKENS = 6, 1
 """Tokens that the mark of a line takes, and what joins a passage to the one before."""
 _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
@@ -94,12 +94,24 @@ def write_story(
     """
     narrative = build_items(items)
     passages = [*_split_earlier(earlier), *_split_items(narrative)]
-    chosen = _choose_passages(passages, budget, count, visible_text)
-    text = _render_story(passages, chosen, narrative)
-    while chosen and count([text])[0] > budget:
-        chosen = chosen[: len(chosen) - max(1, len(chosen) // 50)]
-        text = _render_story(passages, chosen, narrative)
+    choice = _Choice(passages, count, visible_text)
+    text, limit = "", budget
+    for _ in range(_FILL_ROUNDS):
+        choice.fill(limit)
+        longer = _render_story(passages, choice.chosen, narrative)
+        size = count([longer])[0]
+        while size > budget and choice.chosen:
+            choice.drop_last()
+            longer = _render_story(passages, choice.chosen, narrative)
+            size = count([longer])[0]
+        if len(longer) <= len(text):
+            break
+        text, limit = longer, choice.spent + budget - size
     return text
+
+
+_FILL_ROUNDS = 3
+"""How often the tokens that the estimate of the marks had held back are given out."""
 
 
 # -- passages ----------------------------------------------------------------------------------------------------------
@@ -236,48 +248,66 @@ def describe_change(arguments: Mapping[str, object]) -> list[str]:
 # -- choice ------------------------------------------------------------------------------------------------------------
 
 
-def _choose_passages(passages: Sequence[Passage], budget: int, count: Count, visible_text: str) -> list[int]:
-    """Chooses passages by what they tell per token, and returns their indexes from the most to the least worth."""
-    if not passages:
-        return []
-    sizes = [size + _JOINT_OVERHEAD for size in count([passage.text for passage in passages])]
-    parents = _find_parents(passages)
-    terms = [frozenset(_TERM.findall(passage.text.lower())) for passage in passages]
-    weights = _TermWeights(passages, terms)
-    told: Counter[str] = Counter(dict.fromkeys(_TERM.findall(visible_text.lower()), 1))
+class _Choice:
+    """The passages chosen so far, by what they tell per token. `spent` is an estimate of their tokens."""
 
-    def value(index: int) -> float:
-        passage = passages[index]
-        gain = sum(weights.get_weight(term, passage.kind) * _REPEATED_SHARE ** min(told[term], 2) for term in terms[index])
-        base = _BASE_WEIGHTS[passage.kind] * weights.unit * min(1.0, len(terms[index]) / _FULL_LENGTH)
-        return (gain + base) * passage.factor
+    def __init__(self, passages: Sequence[Passage], count: Count, visible_text: str) -> None:
+        self._passages, self._parents = passages, _find_parents(passages)
+        self._sizes = [size + _JOINT_TOKENS for size in count([p.text for p in passages])] if passages else []
+        self._terms = [frozenset(_TERM.findall(passage.text.lower())) for passage in passages]
+        self._weights = _TermWeights(passages, self._terms)
+        self._told = Counter(dict.fromkeys(_TERM.findall(visible_text.lower()), 1))
+        self._begun: Counter[int] = Counter()
+        self.chosen: dict[int, None] = {}
+        self.spent = 0
+        self._heap = [(-self._rate(index), index) for index in range(len(passages))]
+        heapq.heapify(self._heap)
 
-    chosen: dict[int, None] = {}
-    begun: set[int] = set()
+    def fill(self, limit: int) -> None:
+        """Chooses passages until none fits into `limit` tokens. The value of each is computed anew when its turn comes."""
+        skipped: list[tuple[float, int]] = []
+        while self._heap:
+            rank, index = heapq.heappop(self._heap)
+            if index in self.chosen:
+                continue
+            if self.spent + self._get_cost(index) > limit:
+                skipped.append((rank, index))
+                continue
+            now = -self._rate(index)
+            if self._heap and now > self._heap[0][0]:
+                heapq.heappush(self._heap, (now, index))
+                continue
+            self._choose(index)
+        self._heap = skipped
+        heapq.heapify(self._heap)
 
-    def cost(index: int) -> int:
-        parent, item = parents[index], passages[index].item
-        mark = 0 if item in begun or item == _EARLIER_ITEM else _LINE_OVERHEAD
-        return sizes[index] + mark + (sizes[parent] if parent is not None and parent not in chosen else 0)
+    def drop_last(self) -> None:
+        """Gives up the passages chosen last, a fiftieth of them at a time."""
+        for index in list(self.chosen)[-max(1, len(self.chosen) // 50) :]:
+            del self.chosen[index]
 
-    heap = [(-value(index) / cost(index), index) for index in range(len(passages))]
-    heapq.heapify(heap)
-    spent = 0
-    while heap:
-        rank, index = heapq.heappop(heap)
-        if index in chosen or spent + cost(index) > budget:
-            continue
-        now = -value(index) / cost(index)
-        if heap and now > heap[0][0]:
-            heapq.heappush(heap, (now, index))
-            continue
-        spent += cost(index)
-        begun.add(passages[index].item)
-        for each in (parents[index], index):
-            if each is not None and each not in chosen:
-                chosen[each] = None
-                told.update(terms[each])
-    return list(chosen)
+    def _choose(self, index: int) -> None:
+        self.spent += self._get_cost(index)
+        for each in (self._parents[index], index):
+            if each is not None and each not in self.chosen:
+                self.chosen[each] = None
+                self._begun[self._passages[each].item] += 1
+                self._told.update(self._terms[each])
+
+    def _get_cost(self, index: int) -> int:
+        parent, item = self._parents[index], self._passages[index].item
+        mark = 0 if self._begun[item] or item == _EARLIER_ITEM else _MARK_TOKENS
+        with_parent = parent is not None and parent not in self.chosen
+        return self._sizes[index] + mark + (self._sizes[parent] if parent is not None and with_parent else 0)
+
+    def _rate(self, index: int) -> float:
+        """Returns what telling the passage now is worth per token."""
+        passage, terms = self._passages[index], self._terms[index]
+        gain = sum(
+            self._weights.get_weight(term, passage.kind) * _REPEATED_SHARE ** min(self._told[term], 2) for term in terms
+        )
+        base = _BASE_WEIGHTS[passage.kind] * self._weights.unit * min(1.0, len(terms) / _FULL_LENGTH)
+        return (gain + base) * passage.factor / self._get_cost(index)
 
 
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:

@@ -13,7 +13,7 @@ from tenfold.plan.stages import ClearStage, MergeStage, SummarizePrefixStage, Su
 from tenfold.summarize.write import SummarySettings
 from tenfold.trigger.limits import FillTrigger
 
-SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, names=0.05)
+SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, names=0.05, request=0.25)
 """Shares of the target: the text of a summary gets the room, whoever writes it (docs/decisions/0018)."""
 
 

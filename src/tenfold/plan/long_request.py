@@ -1,0 +1,45 @@
+"""Shortens a current request that would take the room of everything else, such as a pasted document or an issue text."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tenfold.plan.draft import Draft, RecallMode
+from tenfold.plan.protected import CURRENT_REQUEST
+from tenfold.plan.stubs import cut_request, render_hint_for
+from tenfold.record.message import Message, Text, get_text
+from tenfold.view.units import VisibleMessage
+
+REQUEST_EXCERPT = "request-excerpt"
+"""The kind of a replacement of the current request by its head and tail."""
+_MIN_EXCERPT_TOKENS = 150
+
+
+def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
+    """Returns the draft with head and tail in place of a current request of more than `budget` tokens.
+
+    The excerpt says how much is left out and where to read it. A request with parts other than text stays as it is.
+    """
+    budget = max(budget, _MIN_EXCERPT_TOKENS)
+    for index, piece in enumerate(draft.pieces):
+        for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True):
+            if draft.protected.get(shown.key) == CURRENT_REQUEST and size > budget and _is_text(shown.message):
+                item = draft.measure_substitute(_build_excerpt(draft, shown, size, budget, recall), shown.position)
+                if item[1] >= size:
+                    return draft
+                draft = replace(draft, excerpts={shown.key: item})
+                changed = piece.with_items(
+                    draft.measure_items(piece.get_visible_messages()), REQUEST_EXCERPT, "the request takes too much room"
+                )
+                return draft.with_piece(index, changed)
+    return draft
+
+
+def _is_text(message: Message) -> bool:
+    return all(isinstance(part, Text) for part in message.parts)
+
+
+def _build_excerpt(draft: Draft, shown: VisibleMessage, size: int, budget: int, recall: RecallMode) -> Message:
+    text = get_text(shown.message)
+    characters = len(text) * budget // size
+    return Message("user", (Text(cut_request(text, characters, render_hint_for(draft, shown, recall))),), "human")
