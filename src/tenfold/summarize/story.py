@@ -168,7 +168,9 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
 
 
 def _split_text(text: str) -> Iterator[str]:
-    for sentence in split_sentences(text):
+    """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
+    lines = _flatten_json(text) if text.lstrip()[:1] == "{" else None
+    for sentence in split_sentences(text if lines is None else "\n".join(lines)):
         words = flatten(sentence.replace("**", "")).lstrip(_OPENING_MARKS)
         if any(c.isalnum() for c in words):
             yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)

@@ -23,6 +23,11 @@ def get_words(message: Message) -> str:
     return "\n".join((get_text(message), *calls))
 
 
+def get_shown_positions(shown_items: Sequence[ShownItem]) -> set[int | None]:
+    """Returns the positions of the originals that are shown, as they are or in another form."""
+    return {show.original_position if isinstance(show, Substitute) else show.position for show in shown_items}
+
+
 def get_visible_text(plan: Plan) -> str:
     """Returns the text that stays in view under the Plan: unchanged messages and stubs, no summaries to be written."""
     words: list[str] = []
@@ -85,10 +90,13 @@ def _without_facts(show: Sequence[ShownItem]) -> list[ShownItem | str]:
 def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count, told: str = "") -> FactsSection:
     """Builds the facts section for the Plan. What is in view, or `told` by the summary's text, is not repeated."""
     text = f"{get_visible_text(plan)} {collapse_spaces(told)}"
+    requests = {position for piece in plan.changed_pieces for position in get_shown_positions(piece.shown_items)}
+
+    def is_visible(fact: Fact) -> bool:
+        return is_fact_in(fact, text) or (fact.kind == "request" and fact.live and fact.position in requests)
+
     names = min(plan.goal.names_budget, budget)
-    return render_facts(
-        facts, budget=budget, count=count, is_visible=lambda fact: is_fact_in(fact, text), names=names, visible_text=text
-    )
+    return render_facts(facts, budget=budget, count=count, is_visible=is_visible, names=names, visible_text=text)
 
 
 def is_fact_in(fact: Fact, text: str) -> bool:

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from tenfold.plan.draft import DraftPiece, Goal
 from tenfold.record.ask import Answer, Ask
-from tenfold.record.block import Fact, KeptOriginal
+from tenfold.record.block import Fact
 from tenfold.record.message import Message, get_text
 from tenfold.summarize.ladder import Asking, SummaryResult, SummarySettings, SummaryTask, WritingGenerator
+from tenfold.summarize.visible_text import get_shown_positions
 from tenfold.summarize.write import write_summary
 from tenfold.text.excerpts import Count
 from tenfold.view.fold import View
@@ -75,7 +76,7 @@ class SourceMessage(Struct, frozen=True):
 
 def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
     """Yields the messages of one of the piece's units, in the shorter form that an earlier stage gave to them."""
-    kept_positions = {show.position for show in piece.shown_items if isinstance(show, KeptOriginal)}
+    kept_positions = get_shown_positions(piece.shown_items)
     shortened = dict(piece.shortened_messages)
     for shown in unit.visible_messages:
         text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
