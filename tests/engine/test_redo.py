@@ -96,7 +96,7 @@ def test_without_a_model_nothing_comes_out_better() -> None:
     assert outcome.status == "nothing"
     assert "name a model" in outcome.reason
     assert get_entries(session) == held
-    longer = session.redo(request=RedoRequest(tokens=400))
+    longer = session.redo(request=RedoRequest(tokens=900))
     assert (longer.status, longer.rung) == ("compacted", "extractive")
     assert longer.tokens_after > outcome.tokens_after
 

@@ -455,7 +455,7 @@ def get_live_facts(session: Session) -> list[Fact]:
     return [f for f in extract_facts(originals) if is_must_keep(f) and (f.kind, f.key) not in settled]
 
 
-_GAP = re.compile(r"\[\.\.\. \d+ characters \.\.\.\]|open items not shown\)")
+_GAP = re.compile(r"\[\.\.\. [\d,]+ characters (?:of the request left out[^\]]*)?\.\.\.\]|open items not shown\)")
 _HEAD = 10
 STEP = 4
 """How far a call may stand before the result that its fact is dated by."""

@@ -105,7 +105,7 @@ def is_in_view(fact: Fact, text: str) -> bool:
     )
 
 
-_GAP = re.compile(r"\[\.\.\. \d+ characters \.\.\.\]|open items not shown\)")
+_GAP = re.compile(r"\[\.\.\. [\d,]+ characters (?:of the request left out[^\]]*)?\.\.\.\]|open items not shown\)")
 
 
 def find_newest_block(session: Session) -> Block | None:
@@ -281,9 +281,7 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         done += outcome.status == "compacted"
         assert sum(size for _, size in find_own_messages(session)) <= TARGET
         summaries = [size for m, size in find_own_messages(session) if extract_summary_text(get_text(m)) is not None]
-        share = session.policy.derive_goal(
-            TARGET, recall="none", session_tokens=session.count_uncompacted()
-        ).summary_budget
+        share = session.policy.derive_goal(TARGET, recall="none").summary_budget
         assert max(summaries) <= max(share, TARGET * 6 // 10), "narrative and facts together keep to their share"
         block = find_newest_block(session)
         lost = find_missing_facts(session)
@@ -297,17 +295,15 @@ def test_ten_compactions_of_a_growing_session(name: str, file: str, model: str) 
         assert is_reachable(session, position)
 
 
-def test_names_have_the_room_of_a_long_session_however_often_it_is_compacted() -> None:
+def test_names_take_a_twentieth_at_most() -> None:
     session = open_with_model("tenfold", None)
     for stretch in read_stretches("pi/before-compaction.jsonl"):
         session.append(*stretch)
         session.compact(to=TARGET)
-    (summary,) = (
-        text for m, _ in find_own_messages(session) if (text := extract_summary_text(get_text(m))) is not None
-    )
-    (names,) = COUNTER.count([summary.partition("## Names in use")[2]])
-    share = session.policy.active_shares.names * TARGET
-    assert names > share, f"{names} tokens of names in {TARGET}, for a session of {session.count_uncompacted():,}"
+        for message, _ in find_own_messages(session):
+            summary = extract_summary_text(get_text(message)) or ""
+            (names,) = COUNTER.count([summary.partition("## Names in use")[2]])
+            assert names <= TARGET // 20
 
 
 @pytest.mark.parametrize("file", LONGEST)

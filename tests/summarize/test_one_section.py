@@ -138,7 +138,7 @@ def test_what_the_target_has_left_goes_to_the_facts(name: str, target: int) -> N
     assert target * 0.975 <= outcome.tokens_after <= target
 
 
-def test_a_request_too_long_for_a_fact_is_not_told_beside_itself() -> None:
+def test_a_request_that_takes_too_much_room_is_shown_once_by_head_and_tail() -> None:
     asked = "Please mend the totals.\n" + "\n".join(f"Frame {n} of the report: shop.cart.Total#{n}" for n in range(300))
     steps = [
         m
@@ -148,5 +148,10 @@ def test_a_request_too_long_for_a_fact_is_not_told_beside_itself() -> None:
     session = open_session([make_user_message(asked), *steps], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
     assert session.compact(to=6_000).status == "compacted"
     texts = [get_text(m) for m in session.view.get_messages()]
-    assert asked in texts
     assert sum("Please mend the totals." in text for text in texts) == 1
+    (shown,) = (text for text in texts if "Please mend the totals." in text)
+    assert re.search(r"\[\.\.\. [\d,]+ characters of the request left out", shown)
+    assert shown.endswith("shop.cart.Total#299")
+    again = session.compact(to=2_000)
+    assert again.status == "compacted"
+    assert sum("Please mend the totals." in get_text(m) for m in session.view.get_messages()) == 1

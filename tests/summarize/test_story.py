@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenfold.record.message import Message, Text
 from tenfold.summarize.transcript import render_transcript
-from tenfold.summarize.without_model import write_extractive, write_mechanical
+from tenfold.summarize.mechanical import write_extractive, write_mechanical
 from tenfold.text.fence import FENCE_TAG
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_run, make_user
 

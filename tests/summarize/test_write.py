@@ -13,7 +13,7 @@ from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost
 from tenfold.record.message import Message
 from tenfold.summarize.prompt_files import with_prompts
-from tenfold.summarize.without_model import write_extractive
+from tenfold.summarize.story import write_story
 from tenfold.summarize.write import SummaryResult, SummarySettings, SummaryTask, write_summary
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_user
 
@@ -56,7 +56,7 @@ def test_without_a_model_nothing_is_asked() -> None:
     written, asked = run(SummarySettings())
     assert asked == ()
     assert (written.rung, written.failure) == ("extractive", "")
-    assert written.text == write_extractive(ITEMS, budget=200, count=estimate_tokens)
+    assert written.text == write_story(ITEMS, budget=200, count=estimate_tokens)
 
 
 def test_a_good_answer_is_used_as_it_is() -> None:
@@ -114,7 +114,7 @@ def test_a_request_that_was_too_large_is_repeated_with_less() -> None:
 def test_when_every_model_fails_the_story_is_told_by_code(reply: ScriptedReply) -> None:
     written, asked = run(TWO, *[reply] * 6)
     assert written.rung == "extractive"
-    assert written.text == write_extractive(ITEMS, budget=200, count=estimate_tokens)
+    assert written.text == write_story(ITEMS, budget=200, count=estimate_tokens)
     assert written.notes
     assert 2 <= len(asked) <= 4
 

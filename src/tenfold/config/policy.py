@@ -44,7 +44,8 @@ class Policy(Struct, frozen=True):
     made before every call. With `auto` False neither is made, and only an explicit demand compacts. With `can_prepare`,
     a model's summary is written ahead of time, in the warning zone. `writer` is how summaries are written. With
     `max_entries`, a check also acts when more entries than that follow the newest summary. `in_memory_stages`, if any,
-    are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes that depend on the window and not on the target.
+    are the stages for a plain list that belongs to no session. `budgets`, if any, are sizes that depend on the window
+    and not on the target.
 
     A Block must shrink the view by at least `shrink_tokens` and by `shrink_share` of it. After an attempt or an undo,
     nothing is tried until the view has grown by `growth_share` of the window.
@@ -75,13 +76,7 @@ class Policy(Struct, frozen=True):
         return isinstance(self.writer, BatchWriter)
 
     def derive_goal(
-        self,
-        target: int,
-        *,
-        recall: RecallMode,
-        window: int | None = None,
-        exact: bool = False,
-        floor: int = 0,
+        self, target: int, *, recall: RecallMode, window: int | None = None, exact: bool = False, floor: int = 0
     ) -> Goal:
         """Derives the sizes of a Goal from a target, all in tokens."""
         shares = self.shares

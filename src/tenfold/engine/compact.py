@@ -139,9 +139,7 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     """Runs the policy's stages down to the target, or to the least size where that is larger."""
     call, target = case.call, case.decision.target
     draft = shorten_request(case.draft, int(target * case.policy.shares.request), call.recall)
-    goal = build_goal(
-        draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None
-    )
+    goal = build_goal(draft, case.policy, target, recall=call.recall, window=call.window, exact=call.to is not None)
     return fit_plan(draft, case.policy, case.facts, goal, allow_summaries=allow_summaries)
 
 

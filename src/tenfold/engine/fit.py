@@ -14,7 +14,7 @@ from tenfold.config.policy import Policy
 from tenfold.facts.section import FactsSection, render_facts
 from tenfold.plan.draft import MINIMAL_SUMMARY_TOKENS, Draft, Goal, RecallMode, itemize_least
 from tenfold.plan.pipeline import Plan, build_plan, update_summaries, with_facts, with_remaining_budget
-from tenfold.record.block import Block, Fact
+from tenfold.record.block import Fact
 from tenfold.summarize.fill import count_frame
 from tenfold.summarize.visible_text import build_section, drop_old_section
 
@@ -42,7 +42,7 @@ def build_goal(
     other_budget = goal.narrative_budget + goal.user_budget
     if goal.facts_budget + other_budget <= budget:
         return goal
-    facts = budget * goal.facts_budget // (goal.facts_budget + other_budget)
+    facts = max(budget * 6 // 10, budget * goal.facts_budget // (goal.facts_budget + other_budget))
     narrative = (budget - facts) * goal.narrative_budget // max(1, other_budget)
     names = goal.names_budget * facts // goal.facts_budget if goal.facts_budget else 0
     return replace(

@@ -37,8 +37,8 @@ class Goal(Struct, frozen=True):
     than be summarized unseen. The budgets: `tail_budget` for the recent messages that elision leaves alone,
     `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
     `text_limit` is what the window allows for a summary's text, None where nothing does.
-    `names_budget` is the part of the facts' budget kept for names in use. `fan_out` is how many Blocks a level may hold. `recall` is how stubs say that the original
-    can be read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
+    `names_budget` is the part of the facts' budget kept for names in use. `fan_out` is how many Blocks a level may
+    hold. `recall` is how stubs say that the original can be read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
     `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
     caller named the target, so nothing may exceed it.
     """
@@ -155,7 +155,8 @@ class Draft(Struct, frozen=True):
 
     `fixed_tokens` is the open step and the `floor`, which is sent besides the view (a system prompt and tools).
     `protected` maps the keys of messages that must stay as they are to the reason; a summary over such a message keeps
-    it, or what is in `excerpts` for it. `limit` is the size from which the trigger would act again, or the explicit target; None where neither is known.
+    it, or what is in `excerpts` for it. `limit` is the size from which the trigger would act again, or the explicit
+    target; None where neither is known.
     """
 
     view: View
@@ -166,7 +167,7 @@ class Draft(Struct, frozen=True):
     measure_messages: MessageMeasure
     protected: dict[MessageKey, str]
     limit: int | None = None
-    excerpts: Mapping[MessageKey, SizedItem] = {}
+    excerpts: Mapping[MessageKey, tuple[Substitute, int]] = {}
 
     @property
     def tokens(self) -> int:
@@ -199,7 +200,7 @@ class Draft(Struct, frozen=True):
         sized = zip(map(to_shown_item, messages), self.measure_visible(messages), strict=True)
         return [self.excerpts.get(shown.key, item) for shown, item in zip(messages, sized, strict=True)]
 
-    def measure_substitute(self, message: Message, original_position: int | None = None) -> SizedItem:
+    def measure_substitute(self, message: Message, original_position: int | None = None) -> tuple[Substitute, int]:
         """Returns a new message as an item, with tokens. `original_position` is the one message it stands for."""
         return Substitute(message, original_position), self.measure_messages([message])[0]
 

@@ -1,4 +1,4 @@
-"""Shortens a current request that would take the room of everything else, such as a pasted document or an issue text."""
+"""Shortens a current request that would take the room of everything else, such as one with a pasted document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
                     return draft
                 draft = replace(draft, excerpts={shown.key: item})
                 changed = piece.with_items(
-                    draft.measure_items(piece.get_visible_messages()), REQUEST_EXCERPT, "the request takes too much room"
+                    draft.measure_items(piece.get_visible_messages()),
+                    REQUEST_EXCERPT,
+                    "the request takes too much room",
                 )
                 return draft.with_piece(index, changed)
     return draft

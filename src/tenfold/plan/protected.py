@@ -42,13 +42,14 @@ def find_protected(view: View) -> dict[MessageKey, str]:
 
 
 def find_request(view: View) -> VisibleMessage | None:
-    """Finds the current request among the closed units: the user's message, its excerpt, or the continuation quoting it.
+    """Finds the current request among the closed units: the message, its excerpt, or the continuation that quotes it.
 
     The message itself comes first where both are in view. None where the user said nothing.
     """
     shown = [s for unit in reversed(view.units) for s in reversed(unit.visible_messages)]
     index = find_current_request(
-        extract_request(s.message) or (get_user_words(s.message) if s.original_position is not None else "") for s in shown
+        extract_request(s.message) or (get_user_words(s.message) if s.original_position is not None else "")
+        for s in shown
     )
     if index is None:
         return None

@@ -226,12 +226,16 @@ def _write_text(
         return (yield from _write_narrative(plan, piece, room, request)), None
     build = partial(build_section, plan, count=request.count)
     must_keep = tuple(fact for fact in request.facts if is_must_keep(fact))
-    needed = build(must_keep, budget=min(plan.goal.facts_budget, room))
+    instructions = tuple(fact for fact in must_keep if fact.kind in ("rule", "correction"))
+    firm = build(instructions, budget=max(0, room - MIN_NARRATIVE_TOKENS))  # they hold, so they come before the story
+    needed = build(must_keep, budget=min(max(plan.goal.facts_budget, firm.tokens), room))
     written = yield from _write_narrative(plan, piece, room - needed.tokens, request)
     untold = build(must_keep, budget=needed.tokens, told=written.text)
     if piece.kind == SUMMARY and written.rung == "extractive":
         by_code = replace(request, settings=replace(request.settings, models=()))
-        longer = yield from _write_narrative(plan, piece, room - untold.tokens - plan.goal.names_budget, by_code)
+        names = tuple(fact for fact in request.facts if fact.kind == "name")
+        index = build(names, budget=plan.goal.names_budget, told=written.text)
+        longer = yield from _write_narrative(plan, piece, room - untold.tokens - index.tokens, by_code)
         again = build(must_keep, budget=needed.tokens, told=longer.text)
         if request.count([longer.text])[0] + again.tokens <= room and len(again.unshown) <= len(untold.unshown):
             written, untold = replace(longer, notes=written.notes, spent=written.spent), again

@@ -16,7 +16,7 @@ from tenfold.record.block import ModelCost
 from tenfold.record.message import Message, get_text
 from tenfold.summarize.asking import clean_text
 from tenfold.summarize.ladder import SummaryResult, WritingGenerator
-from tenfold.summarize.without_model import write_mechanical
+from tenfold.summarize.mechanical import write_mechanical
 from tenfold.summarize.write import write_summary
 from tenfold.summarize.writer import WritingJob
 from tenfold.text.excerpts import Count, Keep, trim_lines

@@ -23,7 +23,7 @@ from tenfold.facts.current_request import is_acknowledgement
 from tenfold.facts.tool_results import is_success
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
-from tenfold.text.excerpts import Count, Keep, excerpt, flatten, split_sentences
+from tenfold.text.excerpts import Count, excerpt, flatten, split_sentences
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
@@ -86,7 +86,12 @@ class Passage(Struct, frozen=True):
 
 
 def write_story(
-    items: Sequence[tuple[int, Message]], *, budget: int, count: Count, earlier: Sequence[str] = (), visible_text: str = ""
+    items: Sequence[tuple[int, Message]],
+    *,
+    budget: int,
+    count: Count,
+    earlier: Sequence[str] = (),
+    visible_text: str = "",
 ) -> str:
     """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
@@ -220,7 +225,11 @@ def _flatten_json(text: str) -> list[str] | None:
 def _iter_objects(value: object, name: str) -> Iterator[str]:
     """Yields one line for each object: its plain values as `key value`. Objects within it follow."""
     if isinstance(value, dict):
-        plain = [f"{key} {item}" for key, item in value.items() if not isinstance(item, dict | list) and item not in (None, "")]
+        plain = [
+            f"{key} {item}"
+            for key, item in value.items()
+            if not isinstance(item, dict | list) and item not in (None, "")
+        ]
         if plain:
             yield f"{name}: {', '.join(plain)}" if name else ", ".join(plain)
         for key, item in value.items():
@@ -266,7 +275,7 @@ class _Choice:
         heapq.heapify(self._heap)
 
     def fill(self, limit: int) -> None:
-        """Chooses passages until none fits into `limit` tokens. The value of each is computed anew when its turn comes."""
+        """Chooses passages until none fits into `limit` tokens. A passage is valued anew when its turn comes."""
         skipped: list[tuple[float, int]] = []
         while self._heap:
             rank, index = heapq.heappop(self._heap)
@@ -370,11 +379,9 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
     """Renders the words of an item on one line, and each of its calls on one more."""
     words: list[str] = []
     calls: list[list[str]] = []
-    is_change = False
     for passage in passages:
         if passage.parent is None and passage.kind in _CALL_KINDS:
             calls.append([passage.text])
-            is_change = passage.kind is PassageKind.CHANGE
         elif passage.parent is not None:
             calls[-1].append(passage.text)
         else:

@@ -89,14 +89,24 @@ def _without_facts(show: Sequence[ShownItem]) -> list[ShownItem | str]:
 
 def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count, told: str = "") -> FactsSection:
     """Builds the facts section for the Plan. What is in view, or `told` by the summary's text, is not repeated."""
-    text = f"{get_visible_text(plan)} {collapse_spaces(told)}"
-    requests = {position for piece in plan.changed_pieces for position in get_shown_positions(piece.shown_items)}
+    told = collapse_spaces(told)
+    text = f"{get_visible_text(plan)} {told}"
+    excerpts = [collapse_spaces(get_text(item.message)) for item, _ in plan.draft.excerpts.values()]
 
     def is_visible(fact: Fact) -> bool:
-        return is_fact_in(fact, text) or (fact.kind == "request" and fact.live and fact.position in requests)
+        is_excerpted = fact.kind == "request" and any(has_same_beginning(fact.text, excerpt) for excerpt in excerpts)
+        return is_excerpted or is_fact_in(fact, told if fact.kind == "command" else text)  # a call may lack its outcome
 
     names = min(plan.goal.names_budget, budget)
     return render_facts(facts, budget=budget, count=count, is_visible=is_visible, names=names, visible_text=text)
+
+
+def has_same_beginning(text: str, excerpt: str) -> bool:
+    """Tells whether a text begins as an excerpt does that has single spaces."""
+    return excerpt.startswith(collapse_spaces(text)[:_BEGINNING_CHARS])
+
+
+_BEGINNING_CHARS = 80
 
 
 def is_fact_in(fact: Fact, text: str) -> bool:

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from tenfold.facts.section import render_facts
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, Rung, add_costs
 from tenfold.summarize.asking import (
@@ -36,11 +37,11 @@ from tenfold.summarize.ladder import (
     is_worth_trying,
     list_steps,
 )
+from tenfold.summarize.mechanical import write_mechanical
+from tenfold.summarize.story import write_story
 from tenfold.summarize.structure import render_guide
 from tenfold.summarize.template import NO_SUMMARY, find_places, interpolate
 from tenfold.summarize.transcript import render_transcript, split_messages
-from tenfold.summarize.story import write_story
-from tenfold.summarize.without_model import write_mechanical
 from tenfold.text.excerpts import Count
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
@@ -170,16 +171,31 @@ def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAs
     places = {"existing_summary": before or NO_SUMMARY, "messages": messages}
     named = set(find_places(head))
     rest = ("" if "existing_summary" in named else before, "" if "messages" in named else messages)
+    checklist = "" if context.headings or task.purpose not in ("first", "update") else _render_checklist(task, count)
     purpose: Purpose = "update" if task.previous.strip() and task.purpose == "first" else task.purpose
     ask = build_ask(
         context,
         fill_prompt(settings.system, context, allowed),
-        (interpolate(head, places), *rest),
+        (interpolate(head, places), *rest, checklist),
         model=step.model,
         max_tokens=allowed,
         purpose=purpose,
     )
     return ask, describe_left_out(body.left_out, budget) if body.left_out else ""
+
+
+MAX_CHECKLIST_TOKENS = 1_500
+"""Tokens of the facts that a model is given to check its text against."""
+_CHECKLIST = """<checklist>
+Code found these facts in the messages. Tell each one that still matters, where it belongs in your text, with its meaning.
+{}
+</checklist>"""
+
+
+def _render_checklist(task: SummaryTask, count: Count) -> str:
+    """Renders the facts of the messages for the model that writes about them. "" if there are none."""
+    section = render_facts(task.facts, budget=min(MAX_CHECKLIST_TOKENS, task.allotment), count=count)
+    return _CHECKLIST.format(section.text) if section.text else ""
 
 
 def _choose_prompt(task: SummaryTask, settings: SummarySettings) -> str:
