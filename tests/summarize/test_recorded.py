@@ -12,8 +12,8 @@ from tenfold.meter.counters import choose_counter
 from tenfold.record.entry import get_message
 from tenfold.record.message import Message, get_text, get_tool_calls
 from tenfold.summarize.fill import collect_facts
-from tenfold.summarize.visible_text import build_section
 from tenfold.summarize.story import write_story
+from tenfold.summarize.visible_text import build_section
 from tests.engine.making import open_session
 from tests.summarize.making import estimate_tokens
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenfold.record.message import Message, Text
+from tenfold.summarize.mechanical import write_mechanical
+from tenfold.summarize.story import write_story
 from tenfold.summarize.transcript import render_transcript
-from tenfold.summarize.mechanical import write_extractive, write_mechanical
 from tenfold.text.fence import FENCE_TAG
 from tests.summarize.making import HISTORIES, estimate_tokens, make_answer, make_call, make_result, make_run, make_user
 
@@ -34,75 +35,81 @@ def build_long_story(rounds: int) -> list[tuple[int, Message]]:
 def test_a_step_that_is_one_line_already_is_told_without_sizes_that_a_cut_would_change() -> None:
     one, two = 'read({"path":"src/main.ts"}) -> ok', 'read({"path":"src/tui.ts"}) -> ok'
     step = f"[step] {one}, 49,929 characters; {two}, 51,266 characters"
-    told = write_extractive([(1, make_answer(step))], budget=1_000, count=estimate_tokens)
+    told = write_story([(1, make_answer(step))], budget=1_000, count=estimate_tokens)
     assert told == f"[1] Assistant: {one}; {two}"
 
 
 def test_a_story_tells_who_did_what_and_what_came_of_it() -> None:
-    told = write_extractive(list(enumerate(STORY)), budget=1_000, count=estimate_tokens).split("\n")
+    told = write_story(list(enumerate(STORY)), budget=1_000, count=estimate_tokens).split("\n")
     assert told == [
         "[0] User: Add a retry to the client.",
-        "[1] Assistant: I will read the client first.",
-        "[2] Assistant:",
-        "  - read /srv/app/client.py -> ok, 41 lines",
-        "[4] Assistant:",
-        "  - edit /srv/app/client.py -> ok",
-        "[6] Assistant:",
-        '  - pytest -q -> exit 1 tool: "FAILED tests/test_client.py::test_retry"',
+        "[1] Assistant: I will read the client first. Then I change it.",
+        '[2] - read /srv/app/client.py -> ok; tool: "line"',
+        "[4] - edit /srv/app/client.py -> ok",
+        '[6] - pytest -q -> exit 1; tool: "FAILED tests/test_client.py::test_retry | Command exited with code 1"',
         "[8] Assistant: The test needs a fake clock.",
-        "[9] Assistant:",
-        "  - pytest -q -> ok: 4 passed",
+        '[9] - pytest -q -> ok: 4 passed; tool: "4 passed"',
         "[11] User: thanks, now document it",
     ]
 
 
-def test_a_short_budget_is_finer_at_the_end_and_says_what_is_left_out() -> None:
-    items = build_long_story(60)
-    told = write_extractive(items, budget=700, count=estimate_tokens)
-    assert estimate_tokens([told])[0] <= 700
-    lines = told.split("\n")
-    assert re.match(
-        r"\[0-\d+\] earlier, in short: \d+ user messages, \d+ answers \| read \d+x: app/client.py", lines[0]
+def test_what_is_told_twice_makes_room_for_what_is_told_once() -> None:
+    once = [make_user("Refunds above 500 euros need the word of Ines."), make_answer("The parcel W-77 went to Kassel.")]
+    told = write_story([*build_long_story(60), *enumerate(once, 720)], budget=300, count=estimate_tokens)
+    assert estimate_tokens([told])[0] <= 300
+    assert "Refunds above 500 euros need the word of Ines." in told
+    assert "The parcel W-77 went to Kassel." in told
+    assert told.count("The test needs a fake clock.") <= 2
+
+
+def test_of_a_long_output_the_lines_are_told_that_the_conversation_comes_back_to() -> None:
+    rows = "\n".join(f"row {n:03} shelf {n * 7 % 90} count {n * 13 % 50} zone-{n * 3}" for n in range(400))
+    items = [
+        make_user("Which parcel is late?"),
+        *make_run("list --all", rows),
+        make_answer("It is zone-621, the others are on time."),
+    ]
+    told = write_story(list(enumerate(items)), budget=120, count=estimate_tokens)
+    assert "row 207 shelf 9 count 41 zone-621" in told
+    assert told.count("row ") < 8
+
+
+def test_a_change_is_told_with_what_it_wrote() -> None:
+    call = make_call(
+        "edit", path="a.py", old_string="def f(x):\n    return x\n", new_string="def f(x):\n    return x * 2\n"
     )
-    assert lines[-1] == f"[{items[-1][0]}] User: thanks, now document it"
-    assert "  - pytest -q -> ok: 4 passed" in lines[-6:]
+    told = write_story(list(enumerate([call, make_result("Edited.")])), budget=200, count=estimate_tokens)
+    assert told == '[0] - edit a.py -> ok; tool: "- return x | + return x * 2"'
+
+
+def test_an_earlier_story_competes_with_the_new_one_line_by_line() -> None:
+    earlier = write_story(build_long_story(3), budget=400, count=estimate_tokens)
+    items = list(enumerate([make_user("Now the invoice of W-5001."), make_answer("It was sent to Kassel.")], 36))
+    told = write_story(items, budget=150, count=estimate_tokens, earlier=(earlier,))
+    lines = told.split("\n")
+    assert lines[-2:] == ["[36] User: Now the invoice of W-5001.", "[37] Assistant: It was sent to Kassel."]
+    assert set(lines[:-2]) <= set(earlier.split("\n"))
+    assert lines[:-2]
 
 
 def test_more_budget_tells_more() -> None:
     items = build_long_story(30)
-    sizes = [len(write_extractive(items, budget=budget, count=estimate_tokens)) for budget in (100, 400, 1_600, 6_400)]
+    sizes = [len(write_story(items, budget=budget, count=estimate_tokens)) for budget in (100, 400, 1_600, 6_400)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1] / 4
 
 
 def test_nothing_is_invented() -> None:
     source = " ".join(f"{m}" for _, m in build_long_story(3))
-    told = write_extractive(build_long_story(3), budget=2_000, count=estimate_tokens)
-    own = {
-        "User",
-        "Assistant",
-        "ok",
-        "lines",
-        "exit",
-        "tool",
-        "read",
-        "edited",
-        "ran",
-        "earlier",
-        "not",
-        "told",
-        "here",
-        "with",
-        "errors",
-        "x",
-    }
+    told = write_story(build_long_story(3), budget=2_000, count=estimate_tokens)
+    own = {"User", "Assistant", "ok", "exit", "tool"}
     words = set(re.findall(r"[A-Za-z]{2,}", told)) - own
     assert {word for word in words if word not in source} == set()
 
 
 def test_demonstrations_and_injected_context_are_no_part_of_the_story() -> None:
     demo = [Message("user", (Text("demo task"),), "harness"), Message("assistant", (Text("demo answer"),), "harness")]
-    told = write_extractive(list(enumerate([*demo, *STORY])), budget=500, count=estimate_tokens)
+    told = write_story(list(enumerate([*demo, *STORY])), budget=500, count=estimate_tokens)
     assert "demo" not in told
 
 
@@ -127,7 +134,7 @@ def test_the_mechanical_rung_fits_any_budget() -> None:
 @given(HISTORIES, st.integers(1, 400))
 def test_no_text_exceeds_its_budget_on_any_history(history: list[Message], budget: int) -> None:
     items = list(enumerate(history))
-    for write in (write_extractive, write_mechanical):
+    for write in (write_story, write_mechanical):
         assert estimate_tokens([write(items, budget=budget, count=estimate_tokens)])[0] <= budget
     told = render_transcript(items, budget=budget, count=estimate_tokens)
     assert estimate_tokens([told.text])[0] <= budget

@@ -38,7 +38,8 @@ class Goal(Struct, frozen=True):
     `user_budget` for user messages kept verbatim, `facts_budget` and `narrative_budget` for the two parts of a summary.
     `text_limit` is what the window allows for a summary's text, None where nothing does.
     `names_budget` is the part of the facts' budget kept for names in use. `fan_out` is how many Blocks a level may
-    hold. `recall` is how stubs say that the original can be read. `summary_overhead` is what a summary takes without any text in it. `window` is the model's, if known.
+    hold. `recall` is how stubs say that the original can be read. `summary_overhead` is what a summary takes without
+    any text in it. `window` is the model's, if known.
     `has_model` says whether a model writes the summaries, and `focus` what they should dwell on. `exact` means that the
     caller named the target, so nothing may exceed it.
     """

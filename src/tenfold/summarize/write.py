@@ -187,7 +187,7 @@ def _build_request(context: WritingContext, step: LadderStep) -> tuple[SummaryAs
 MAX_CHECKLIST_TOKENS = 1_500
 """Tokens of the facts that a model is given to check its text against."""
 _CHECKLIST = """<checklist>
-Code found these facts in the messages. Tell each one that still matters, where it belongs in your text, with its meaning.
+Code found these facts in the messages. Tell each that still matters where it belongs in your text, with its meaning.
 {}
 </checklist>"""
 
