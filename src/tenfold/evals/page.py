@@ -23,6 +23,7 @@ from tenfold.evals.goals import YardstickGoal, build_goals_table, judge_goals
 from tenfold.evals.method_comparison import build_total_tables, compute_areas
 from tenfold.evals.plots import draw_charts
 from tenfold.evals.quality_report import OURS, Yardstick
+from tenfold.evals.reading import score_tables
 from tenfold.evals.tables import Table
 from tenfold.evals.verdict import build_behind_table, write_verdict
 from tenfold.text.terminal_safe import sanitize
@@ -114,6 +115,7 @@ def build_tables(yardstick: Yardstick) -> dict[str, list[Table]]:
     """Returns all tables, by the part of the report that they belong to."""
     area_by_method = compute_areas(yardstick.quality) if yardstick.quality is not None else {}
     return {
+        "reading": score_tables.build_tables(yardstick.reading) if yardstick.reading is not None else [],
         "quality": quality_report.build_tables(yardstick.quality) if yardstick.quality is not None else [],
         "replay": [*build_total_tables(yardstick.replay, area_by_method), *replay.build_tables(yardstick.replay)]
         if yardstick.replay is not None
@@ -140,6 +142,7 @@ def _build_sections(
     worse = build_behind_table(yardstick)
     if worse.rows:
         yield ReportSection("behind", worse.title, tables=_sanitize_tables([worse]))
+    yield ReportSection("reading", "The reading test", tables=_sanitize_tables(found["reading"]))
     yield ReportSection(
         "recall",
         "What a compaction keeps",
