@@ -27,7 +27,7 @@ from tenfold.cli.eval_options import (
     render_format_option,
 )
 from tenfold.cli.html_report import HtmlOption, write_page
-from tenfold.cli.reading_commands import run_reading
+from tenfold.cli.reading_commands import run_questions, run_reading
 from tenfold.cli.source_files import FormatOption
 from tenfold.evals.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
 from tenfold.evals.cases import find_cuts, get_counter
@@ -54,6 +54,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command("reading", epilog="Example: tenfold eval reading examples/sessions --replay examples/reading")(run_reading)
+app.command(
+    "questions", epilog="Example: tenfold eval questions desk.json --model openai:gpt-5 --out desk.reading.toml"
+)(run_questions)
 
 
 def register(root: typer.Typer) -> None:

@@ -5,6 +5,7 @@ The providers' clients are an extra and slow to load. They are imported here, an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +20,13 @@ from tenfold.cli.eval_options import JsonOption, parse_methods, parse_rounds, pr
 from tenfold.cli.html_report import HtmlOption, write_page
 from tenfold.cli.source_files import FormatOption
 from tenfold.errors import UsageError
-from tenfold.evals.cases import get_counter
+from tenfold.evals.cases import get_counter, read_sessions
 from tenfold.evals.methods import Method
 from tenfold.evals.quality_report import Yardstick
 from tenfold.evals.reading.judge import Judge
 from tenfold.evals.reading.paper_sheets import export_asks, export_judging, export_views, import_answers, import_texts
-from tenfold.evals.reading.question_files import ReadingCase, find_question_files, read_case
+from tenfold.evals.reading.question_draft import draft_questions, render_question_file
+from tenfold.evals.reading.question_files import READING_SUFFIX, ReadingCase, find_question_files, read_case
 from tenfold.evals.reading.readers import Reader
 from tenfold.evals.reading.recorded_writer import RecordedWriter
 from tenfold.evals.reading.recordings import Recordings, load_recordings
@@ -42,8 +44,12 @@ from tenfold.evals.reading.views import ROUNDS_SIZE, SIZES, ReadView, make_views
 from tenfold.evals.reading.written_methods import get_reading_methods
 from tenfold.llm.model import Model
 
+BaseUrlOption = Annotated[
+    str, typer.Option(metavar="URL", help="The address of the OpenAI-compatible server that runs the models.")
+]
 _MODEL_HELP = "as PROVIDER:NAME; its key is read from the provider's environment variable"
 _FOLDER = "DIR"
+_DEFAULT_SIZES = ",".join(f"{share:.0%}" for share in SIZES)
 
 
 def run_reading(  # noqa: PLR0913 - a parameter for each option
@@ -63,7 +69,7 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     ] = "tenfold,tail,keep-last",
     sizes: Annotated[
         str, typer.Option(metavar="SHARES", help="The sizes of the views as shares of the past, as in 5%,10%.")
-    ] = ",".join(f"{size:.0%}" for size in SIZES),
+    ] = _DEFAULT_SIZES,
     rounds: Annotated[
         str,
         typer.Option(
@@ -75,9 +81,7 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     writer: Annotated[str, typer.Option(metavar="MODEL", help=f"The model that writes summaries, {_MODEL_HELP}.")] = "",
     reader: Annotated[str, typer.Option(metavar="MODEL", help=f"The model that answers, {_MODEL_HELP}.")] = "",
     judge: Annotated[str, typer.Option(metavar="MODEL", help=f"The model that grades, {_MODEL_HELP}.")] = "",
-    base_url: Annotated[
-        str, typer.Option(metavar="URL", help="The address of the OpenAI-compatible server that runs these models.")
-    ] = "",
+    base_url: BaseUrlOption = "",
     recall: Annotated[
         bool, typer.Option("--recall/--no-recall", help="Read Tenfold's views with two recall calls a question too.")
     ] = True,
@@ -119,7 +123,7 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     recordings = _open_recordings(replay, record)
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     names = (writer, reader, judge)
-    models: list[Model | None] = [_open_model(name if import_ is None else "", base_url) for name in names]
+    models = [_open_model(name, base_url) if name and import_ is None else None for name in names]
     if import_ is not None:
         recordings.add_texts(import_texts(import_, writer))
         for reading in import_answers(import_, cases, reader=reader, judge=judge, date=date):
@@ -159,6 +163,34 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     print_result(result, build_tables(result), json=json)
 
 
+def run_questions(
+    session: Annotated[
+        Path, typer.Argument(metavar="SESSION", help="A session file, or FILE#NUMBER of one of several.")
+    ],
+    *,
+    model: Annotated[str, typer.Option("--model", metavar="MODEL", help=f"The model that drafts, {_MODEL_HELP}.")],
+    out: Annotated[Path, typer.Option("--out", metavar="PATH", help=f"The file to write: NAME{READING_SUFFIX}.")],
+    count: Annotated[int, typer.Option(min=1, help="How many questions to ask for.")] = 14,
+    base_url: BaseUrlOption = "",
+    format: FormatOption = None,
+) -> None:
+    """Drafts a file of questions about a session, with gold answers, which a person then has to check.
+
+    Check each answer against the messages that its evidence names, and drop what could be known without them.
+    """
+    if not out.name.endswith(READING_SUFFIX) or out.exists() or not out.parent.is_dir():
+        raise UsageError(f"--out {out}: name a new file in an existing folder, as in desk{READING_SUFFIX}")
+    file, _, number = str(session).partition("#")
+    sessions = read_sessions(Path(file), format=format)
+    if not (number or "0").isdecimal() or int(number or 0) >= len(sessions) or (not number and len(sessions) > 1):
+        raise UsageError(f"{session}: the file holds {len(sessions)} sessions; name one, as in {file}#0")
+    path = os.path.relpath(file, out.parent).replace(os.sep, "/") + f"#{number}" * bool(number)
+    name = out.name.removesuffix(READING_SUFFIX)
+    draft = draft_questions(sessions[int(number or 0)], _open_model(model, base_url), name=name, path=path, count=count)
+    out.write_text(render_question_file(draft), "utf-8")
+    print_note(f"{len(draft.questions)} questions in {out}: check every one before you use it")
+
+
 def parse_shares(text: str) -> list[float]:
     """Parses `5%,10%` as shares of the past, smallest first. Raises `UsageError` for anything else."""
     out: set[float] = set()
@@ -179,9 +211,7 @@ def _open_recordings(replay: Path | None, record: Path | None) -> Recordings:
     return load_recordings(record) if record is not None and record.is_dir() and any(record.iterdir()) else Recordings()
 
 
-def _open_model(name: str, base_url: str) -> Model | None:
-    if not name:
-        return None
+def _open_model(name: str, base_url: str) -> Model:
     from tenfold.llm.provider import ProviderModel  # noqa: PLC0415 - an optional extra
 
     return ProviderModel(name, base_url=base_url)

@@ -51,6 +51,8 @@ TERMS = {
 }
 """The columns of tables that need an explanation."""
 _VERDICTS = ("met", "not met")
+_NO_MODEL = "No model"
+_READING_MODELS = "Models answered and graded the reading test, as its note says; otherwise no model"
 _MAX_OPEN_TABLES = 12
 """How many tables of a part are shown open. If there are more, all but the first two are folded."""
 
@@ -89,6 +91,7 @@ def render_page(yardstick: Yardstick, *, command: str, has_goals: bool = False) 
         own=OURS,
         most=_MAX_OPEN_TABLES,
         repeat=sanitize(command),
+        models=_NO_MODEL if yardstick.reading is None else _READING_MODELS,
     )
 
 

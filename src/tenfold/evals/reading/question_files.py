@@ -12,8 +12,8 @@ from tenfold.errors import BadInput
 from tenfold.evals.cases import ChatMessage, EvalSession, get_message_text, get_role, read_sessions
 
 READING_SUFFIX = ".reading.toml"
-CUT_TEXT_LENGTH = 80
-"""The characters of the message at the cut that `cut_text` names, without spaces and line breaks at either end."""
+THIRDS = ("first", "middle", "last")
+"""The thirds of a past, as questions name them."""
 
 
 class ReadingQuestion(Struct, frozen=True, omit_defaults=True):

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from tenfold.evals.intervals import Resample, compute_interval, draw_resamples
+from tenfold.evals.reading.question_files import THIRDS
 from tenfold.evals.reading.scoring import AnswerScore, ReadingScores
 from tenfold.evals.reading.views import ROUNDS_SIZE, ReadView
 from tenfold.evals.tables import Table, find_most_frequent
 
-THIRDS = ("first", "middle", "last")
 _BLANK = "-"
 RECALL_SUFFIX = " with recall"
 _TOLERANCE = 1.02
@@ -57,8 +57,8 @@ def build_score_table(result: ReadingScores) -> Table:
     )  # fmt: skip
     note = (
         "score: mean grade, 1 complete, 0.5 a substantial part, 0 unknown or wrong, -1 misleading; intervals: "
-        "bootstrap of sessions; tokens: mean of the views, with the system prompt; stale: answers read from an older view, which "
-        f"do not count; {_describe_people(result)}"
+        "bootstrap of sessions; tokens: mean of the views, with the system prompt; stale: read from an older view, so "
+        f"they do not count; {_describe_people(result)}"
     )
     ordered = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
     return Table(f"Reading test at {_format_place(size, rounds)}", columns, ordered, note)
@@ -80,7 +80,7 @@ def build_size_table(result: ReadingScores) -> Table:
 
 def build_unread_table(result: ReadingScores) -> Table:
     """Returns how many answers are missing: read from an older view, not read, or not graded."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, own in _group(result.scores).items():
         stale = sum(score.is_stale for score in own)
         missing = sum(score.grade is None for score in own) - stale
@@ -92,7 +92,7 @@ def build_unread_table(result: ReadingScores) -> Table:
 
 def build_unable_table(result: ReadingScores) -> Table:
     """Returns the methods that made no view somewhere, with the most frequent reason."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in dict.fromkeys(view.method for view in result.views):
         own = [view for view in result.views if view.method == name]
         reasons = [view.unable for view in own if view.unable]
