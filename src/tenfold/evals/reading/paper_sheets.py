@@ -6,7 +6,7 @@ which views it stands for is in `key.json`, outside it. docs/reading.md describe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -19,8 +19,8 @@ from tenfold.evals.reading.judge import GRADE_RULES, JudgingSheet, build_sheets,
 from tenfold.evals.reading.question_files import ReadingCase
 from tenfold.evals.reading.readers import parse_answers, parse_lookups, render_lookups, render_questions
 from tenfold.evals.reading.recorded_writer import PendingAsk, RecordedText
-from tenfold.evals.reading.recordings import RecordedReading
-from tenfold.evals.reading.scoring import Examination
+from tenfold.evals.reading.recordings import RecordedReading, Recordings
+from tenfold.evals.reading.scoring import Examination, find_ungraded, find_unread
 
 KEY_FILE, JUDGE_FOLDER, ASKS_FOLDER = "key.json", "judge", "asks"
 ANSWERS, RECALL_ANSWERS, LOOKUPS, FOUND = "answers.md", "answers-recall.md", "lookups.md", "found.md"
@@ -36,8 +36,17 @@ class _KeyEntry(Struct, frozen=True):
     made_by: list[tuple[str, float, int]]
 
 
-def export_views(folder: Path, work: Examination, unread: Collection[str]) -> int:
-    """Writes a folder for each view of these hashes, and adds them to the key. Returns the number of folders."""
+class ReadingNames(Struct, frozen=True):
+    """The models that write, read and judge, by their names."""
+
+    writer: str = ""
+    reader: str = ""
+    judge: str = ""
+
+
+def export_views(folder: Path, work: Examination) -> int:
+    """Writes a folder for each view that is not read yet, and adds it to the key. Returns the number of folders."""
+    unread = {view.hash for view, _ in find_unread(work)}
     key = _read_key(folder) if (folder / KEY_FILE).exists() else {}
     written: set[str] = set()
     for view in work.views:
@@ -64,24 +73,15 @@ def export_asks(folder: Path, asks: Iterable[PendingAsk]) -> int:
     return count
 
 
-def import_texts(folder: Path, writer: str) -> list[RecordedText]:
-    """Returns the texts that writers wrote."""
-    suffix = ".answer.md"
-    return [
-        RecordedText(path.name.removesuffix(suffix), path.read_text("utf-8").strip(), writer)
-        for path in sorted((folder / ASKS_FOLDER).glob("*" + suffix))
-    ]
+def import_sheets(
+    folder: Path, recordings: Recordings, cases: Mapping[str, ReadingCase], *, names: ReadingNames, date: str
+) -> None:
+    """Adds to the recordings what writers, readers and judges wrote in the folder.
 
-
-def import_answers(
-    folder: Path, cases: Mapping[str, ReadingCase], *, reader: str, judge: str, date: str
-) -> list[RecordedReading]:
-    """Returns the answers of all readers, with the grades of those that were graded.
-
-    Answers the `lookups.md` of a reader in a `found.md` beside it. Raises `BadInput` for a grade that is not valid.
+    A reader's `lookups.md` gets its results in a `found.md` beside it. Raises `BadInput` for a grade that is not valid.
     """
+    recordings.add_texts(_import_texts(folder, names.writer))
     grades = _read_grades(folder)
-    out: list[RecordedReading] = []
     for name, entry in _read_key(folder).items():
         case = cases.get(entry.session)
         if case is None:
@@ -90,29 +90,37 @@ def import_answers(
         for recall, text in _read_answers(folder / name):
             for question, answer in parse_answers(text, case.questions).items():
                 grade = grades.get((entry.session, question, answer))
-                graded_by = judge if grade is not None else ""
-                out += [
-                    RecordedReading(
-                        entry.session, *place, recall, entry.hash, question, answer, grade, reader, graded_by, date
+                people = (names.reader, names.judge if grade is not None else "", date)
+                for place in entry.made_by:
+                    recordings.add(
+                        RecordedReading(entry.session, *place, recall, entry.hash, question, answer, grade, *people)
                     )
-                    for place in entry.made_by
-                ]
-    return out
 
 
-def export_judging(folder: Path, readings: Sequence[RecordedReading], cases: Mapping[str, ReadingCase]) -> int:
-    """Writes sheets with the answers that no judge has graded. Returns their number."""
-    numbers = [int(path.stem) for path in (folder / JUDGE_FOLDER).glob("*.json")]
-    number = max(numbers, default=0)
-    first = number
-    for case in cases.values():
+def _import_texts(folder: Path, writer: str) -> list[RecordedText]:
+    suffix = ".answer.md"
+    return [
+        RecordedText(path.name.removesuffix(suffix), path.read_text("utf-8").strip(), writer)
+        for path in sorted((folder / ASKS_FOLDER).glob("*" + suffix))
+    ]
+
+
+def export_judging(folder: Path, work: Examination) -> int:
+    """Writes sheets with the answers that nobody has graded. Returns their number."""
+    readings = list(find_ungraded(work))
+    first = number = max((int(path.stem) for path in (folder / JUDGE_FOLDER).glob("*.json")), default=0)
+    for case in work.cases.values():
         for question in case.questions:
-            mine = [r for r in readings if r.session == case.name and r.question == question.id and r.grade is None]
-            for sheet in build_sheets(question, (r.answer for r in mine)):
+            mine = [
+                reading.answer
+                for reading in readings
+                if (reading.session, reading.question) == (case.name, question.id)
+            ]
+            for sheet in build_sheets(question, mine):
                 number += 1
-                _write(folder / JUDGE_FOLDER / f"{number:03}.md", f"{GRADE_RULES}\n{render_sheet(sheet)}")
-                kept = msgspec.json.encode(_SheetKey(case.name, sheet))
-                _write(folder / JUDGE_FOLDER / f"{number:03}.json", kept.decode() + "\n")
+                path = folder / JUDGE_FOLDER / f"{number:03}.md"
+                _write(path, f"{GRADE_RULES}\n{render_sheet(sheet)}")
+                _write(path.with_suffix(".json"), msgspec.json.encode(_SheetKey(case.name, sheet)).decode() + "\n")
     return number - first
 
 

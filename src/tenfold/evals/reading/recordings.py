@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.errors import BadInput
 from tenfold.evals.reading.recorded_writer import RecordedText
@@ -56,7 +57,10 @@ class Recordings:
         return {key: recorded.text for key, recorded in self._texts.items()}
 
     def add(self, reading: RecordedReading) -> None:
-        """Adds one answer."""
+        """Adds one answer. Without a grade it does not replace the same answer that has one."""
+        known = self._by_view.get((reading.session, reading.view, reading.recall, reading.question))
+        if known is not None and known.answer == reading.answer and reading.grade is None:
+            reading = replace(reading, grade=known.grade, judge=known.judge)
         place = (reading.session, reading.method, reading.size, reading.rounds, reading.recall, reading.question)
         self._readings[*place, reading.view] = reading
         self._by_view[reading.session, reading.view, reading.recall, reading.question] = reading
@@ -80,7 +84,7 @@ class Recordings:
         place = (view.session, view.method, view.size, view.rounds, recall, question)
         return self.find(view, question, recall=recall) is None and any(key[:-1] == place for key in self._readings)
 
-    def save(self, folder: Path) -> None:
+    def write_to(self, folder: Path) -> None:
         """Writes everything to the files of a folder, sorted. Raises `BadInput` if they cannot be written."""
         _write_lines(folder / READINGS_FILE, [self._readings[key] for key in sorted(self._readings, key=repr)])
         _write_lines(folder / TEXTS_FILE, [self._texts[key] for key in sorted(self._texts)])

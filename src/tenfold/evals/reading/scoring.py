@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold import __version__
 from tenfold.config.presets import POLICIES
+from tenfold.evals.cases import get_counter
 from tenfold.evals.future_recall import build_recall_tools
 from tenfold.evals.methods import UnableError
 from tenfold.evals.players import MODEL_SUFFIX
@@ -79,7 +81,7 @@ def can_recall(method: str) -> bool:
     return method.removesuffix(MODEL_SUFFIX) in POLICIES
 
 
-def examine(work: Examination, on_progress: Callable[[], None] = lambda: None) -> list[str]:
+def examine_views(work: Examination, on_progress: Callable[[], None] = lambda: None) -> list[str]:
     """Reads what is not recorded, and grades what is not graded, as far as a reader and a judge are given.
 
     Adds both to the recordings as they come, and returns the reasons for what failed.
@@ -165,26 +167,26 @@ def _get_grade(recordings: Recordings, reading: RecordedReading) -> float | None
     return recordings.find_grade(reading.session, reading.question, reading.answer)
 
 
-def score_views(work: Examination) -> list[AnswerScore]:
-    """Returns a score for every question and view, from the recordings."""
-    out: list[AnswerScore] = []
-    for view, recall in work.places:
-        for question in work.cases[view.session].questions:
-            place = (view.session, view.method, view.size, view.rounds, recall)
-            found = work.recordings.find(view, question.id, recall=recall)
-            grade = _get_grade(work.recordings, found) if found is not None else None
-            is_stale = work.recordings.is_stale(view, question.id, recall=recall)
-            out.append(AnswerScore(*place, question.id, question.category, question.third, grade, is_stale))
-    return out
-
-
-def list_people(work: Examination) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the names of the readers and of the judges behind the scores."""
+def score_readings(work: Examination, failures: Sequence[str] = ()) -> ReadingScores:
+    """Returns the scores of all views from what is recorded, without asking a model."""
     found = [
-        reading
+        (view, recall, question, work.recordings.find(view, question.id, recall=recall))
         for view, recall in work.places
         for question in work.cases[view.session].questions
-        if (reading := work.recordings.find(view, question.id, recall=recall)) is not None
     ]
-    readers, judges = {r.reader for r in found if r.reader}, {r.judge for r in found if r.judge}
-    return tuple(sorted(readers)), tuple(sorted(judges))
+    scores: list[AnswerScore] = []
+    for view, recall, question, reading in found:
+        grade = _get_grade(work.recordings, reading) if reading is not None else None
+        is_stale = work.recordings.is_stale(view, question.id, recall=recall)
+        place = (view.session, view.method, view.size, view.rounds, recall)
+        scores.append(AnswerScore(*place, question.id, question.category, question.third, grade, is_stale))
+    readings = [reading for *_, reading in found if reading is not None]
+    return ReadingScores(
+        __version__,
+        get_counter().name,
+        tuple(replace(view, text="") for view in work.views),
+        tuple(scores),
+        tuple(sorted({reading.reader for reading in readings if reading.reader})),
+        tuple(sorted({reading.judge for reading in readings if reading.judge})),
+        tuple(failures),
+    )
