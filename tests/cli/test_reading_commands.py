@@ -86,6 +86,14 @@ def test_what_cannot_be_meant_is_refused(tenfold: Cli, arguments: tuple[str, ...
     assert message in ran.err
 
 
+def test_two_files_of_one_name_are_refused(tenfold: Cli, tmp_path: Path) -> None:
+    (tmp_path / DESK.name).write_bytes(DESK.read_bytes())
+    (tmp_path / QUESTIONS.name).write_bytes(QUESTIONS.read_bytes())
+    ran = tenfold("eval", "reading", QUESTIONS, tmp_path)
+    assert ran.code == 2
+    assert "is called desk.reading.toml too" in ran.err
+
+
 @pytest.mark.usefixtures("_with_key")
 def test_questions_are_drafted_into_a_file_that_can_be_read(tenfold: Cli, tmp_path: Path) -> None:
     draft = [{"category": "instruction", "ask": "How does a note begin?", "gold": "MK:", "evidence": [1]}]

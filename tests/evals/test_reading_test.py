@@ -11,12 +11,12 @@ import pytest
 from tenfold.errors import BadInput
 from tenfold.evals.cases import ChatMessage, count_total_tokens, read_sessions
 from tenfold.evals.future_recall import build_recall_tools
-from tenfold.evals.methods import BASELINES, Method, Preset, UnableError
-from tenfold.evals.reading.judge import Judge, build_sheets, is_unknown, parse_grades, render_sheet
+from tenfold.evals.methods import BASELINES, Baseline, Method, Preset, UnableError, keep_last
+from tenfold.evals.reading.judge import Judge, build_sheets, parse_grades, render_sheet
 from tenfold.evals.reading.paper_sheets import ReadingNames, export_asks, export_judging, export_views, import_sheets
 from tenfold.evals.reading.question_draft import draft_questions, render_question_file
 from tenfold.evals.reading.question_files import ReadingCase, ReadingQuestion, find_question_files, read_case
-from tenfold.evals.reading.readers import Reader, parse_answers, parse_lookups, render_lookups
+from tenfold.evals.reading.readers import Reader, is_unknown, parse_answers, parse_lookups, render_lookups
 from tenfold.evals.reading.recorded_writer import RecordedWriter
 from tenfold.evals.reading.recordings import RecordedReading, Recordings, load_recordings
 from tenfold.evals.reading.score_tables import build_tables
@@ -188,7 +188,13 @@ def test_answers_are_read_from_lines_of_many_shapes() -> None:
         "chat-01": "legacy_config.toml, and nothing else chat-03: not asked",
         "chat-02": "unknown",
     }
-    assert parse_answers("`chat-02`: handle_39_input", QUESTIONS)["chat-02"] == "handle_39_input"
+
+
+@pytest.mark.parametrize(
+    "line", ["`chat-02`: it", "1. chat-02: it", "2) **chat-02** - it", "| chat-02 | it", "_chat-02:_ it"]
+)
+def test_the_line_of_an_answer_may_be_marked_up(line: str) -> None:
+    assert parse_answers(line, QUESTIONS) == {"chat-01": "unknown", "chat-02": "it"}
 
 
 def test_two_lookups_a_question_are_answered_by_the_real_tools() -> None:
@@ -205,6 +211,11 @@ def test_two_lookups_a_question_are_answered_by_the_real_tools() -> None:
         parse_lookups(f"chat-02? recall_read: {entry}", QUESTIONS), build_recall_tools(make_case().past)
     )
     assert "nothing special in step 39" in read, "ids are the same in every session of the same past"
+
+
+def test_a_search_without_a_word_is_answered_too() -> None:
+    tools = build_recall_tools(make_case().past)
+    assert "\n" in render_lookups(parse_lookups("1. **chat-02**? recall_search: ???", QUESTIONS), tools)
 
 
 def test_a_reader_sees_what_it_looked_up_and_then_answers() -> None:
@@ -336,7 +347,7 @@ def test_a_changed_view_makes_its_recordings_stale() -> None:
     longer = ReadingCase("chat", (*make_case().past, make_user_message("And now the tests.")), QUESTIONS)
     result = score_readings(make_work(recordings=work.recordings, cases=[longer]))
     assert [(s.is_stale, s.grade) for s in result.scores] == [(True, None), (True, None)]
-    assert get_row(build_tables(result), "Without a grade", "keep-last")["stale"] == "2"
+    assert get_row(build_tables(result), "Without a grade", "keep-last")["stale readings"] == "2"
 
 
 def test_one_answer_of_several_methods_is_graded_once() -> None:
@@ -354,6 +365,16 @@ def test_one_answer_of_several_methods_is_graded_once() -> None:
     assert examine_views(work) == []
     assert len(model.prompts) == 1
     assert {s.grade for s in score_readings(work).scores} == {1.0, 0.0}
+
+
+def test_views_that_are_alike_are_read_once_and_recorded_for_each_method(tmp_path: Path) -> None:
+    model = ModelOf(answer_from_view)
+    work = make_work([KEEP_LAST, Baseline("same", keep_last)], reader=Reader(model, "r"))
+    assert examine_views(work) == []
+    assert len(model.prompts) == 1
+    work.recordings.write_to(tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "readings.jsonl").read_text().splitlines()]
+    assert {line["method"] for line in lines} == {"keep-last", "same"}
 
 
 def test_a_model_that_fails_is_reported_and_nothing_is_scored() -> None:

@@ -128,7 +128,7 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     """
     shares, round_counts = parse_shares(sizes), parse_rounds(rounds)
     own_names, peer_methods = parse_methods(methods_)
-    cases = {case.name: case for case in (read_case(path, format=format) for path in find_question_files(files))}
+    cases = _read_cases(files, format)
     recordings = _open_recordings(replay, record)
     names, date = ReadingNames(writer, reader, judge), f"{datetime.now(UTC):%Y-%m-%d}"
     if import_ is not None:
@@ -202,6 +202,16 @@ def parse_shares(text: str) -> list[float]:
     if not out:
         raise UsageError("no size is named: give shares of the past, as in 5%,10%")
     return sorted(out)
+
+
+def _read_cases(files: Sequence[Path], format: str | None) -> dict[str, ReadingCase]:
+    cases: dict[str, ReadingCase] = {}
+    for path in find_question_files(files):
+        case = read_case(path, format=format)
+        if case.name in cases:
+            raise UsageError(f"{path}: another file of questions is called {path.name} too; rename one")
+        cases[case.name] = case
+    return cases
 
 
 def _open_recordings(replay: Path | None, record: Path | None) -> Recordings:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tenfold.evals.methods import UnableError
 from tenfold.evals.reading.question_files import ReadingQuestion
-from tenfold.evals.reading.readers import UNKNOWN, ask_model
+from tenfold.evals.reading.readers import ask_model, is_unknown
 from tenfold.llm.model import Model
 from tenfold.record.ask import SummaryAsk
 
@@ -41,11 +41,6 @@ class JudgingSheet(Struct, frozen=True):
     def by_letter(self) -> dict[str, str]:
         """The answers by letter."""
         return dict(zip(ascii_uppercase, self.answers, strict=False))
-
-
-def is_unknown(answer: str) -> bool:
-    """Tells whether an answer gives nothing. It gets 0 without a judge."""
-    return answer.strip(" .`*\"'").casefold() in ("", UNKNOWN)
 
 
 def build_sheets(question: ReadingQuestion, answers: Iterable[str]) -> list[JudgingSheet]:

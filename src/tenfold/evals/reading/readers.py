@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from tenfold.engine.drive import Answerer
+from tenfold.errors import UsageError
 from tenfold.evals.methods import UnableError
 from tenfold.evals.reading.question_files import ReadingQuestion
 from tenfold.llm.model import Model
@@ -45,7 +46,10 @@ _ANSWER_TOKENS = 150
 """Tokens granted for each answer. A gold answer takes about 30."""
 _ARGUMENTS = {SEARCH: "words", READ: "entry"}
 """The recall tools that a reader may call, with their argument. The session behind them has no summary to expand."""
-_LOOKUP = re.compile(rf"^\W*([\w.-]+?)\s*`?\?`?\s*`?({SEARCH}|{READ})`?\s*[:(]\s*(.+?)[)`]*\s*$", re.MULTILINE)
+_LIST_MARK = r"^\s*(?:\d+[.)])?[\W_]*"
+_LOOKUP = re.compile(
+    rf"{_LIST_MARK}([\w.-]+?)[\s`*]*\?[\s`*]*({SEARCH}|{READ})`?\s*[:(]\s*(.+?)[)`]*\s*$", re.MULTILINE
+)
 _PART = re.compile(r"[,\s]+part\s*[=:]?\s*(\d+)$")
 
 
@@ -57,6 +61,11 @@ class Lookup(Struct, frozen=True):
     argument: str
 
 
+def is_unknown(answer: str) -> bool:
+    """Tells whether an answer gives nothing. It gets 0 without a judge."""
+    return answer.strip(" .`*\"'").casefold() in ("", UNKNOWN)
+
+
 def render_questions(questions: Sequence[ReadingQuestion], *, can_look_up: bool = False) -> str:
     """Renders the questions with the rules by which to answer them."""
     lines = "\n".join(f"{question.id}: {question.ask}" for question in questions)
@@ -66,9 +75,8 @@ def render_questions(questions: Sequence[ReadingQuestion], *, can_look_up: bool 
 def parse_answers(text: str, questions: Sequence[ReadingQuestion]) -> dict[str, str]:
     """Returns the answers by question. A line without an id goes on with the one above; what is missing is unknown."""
     answers = {question.id: "" for question in questions}
-    line_start = re.compile(
-        r"^[\W_]*(" + "|".join(re.escape(name) for name in answers) + r")[*`_]*\s*[:\uff1a][*`_]*\s*(.*)$"
-    )
+    ids = "|".join(re.escape(name) for name in answers)
+    line_start = re.compile(rf"{_LIST_MARK}({ids})[*`_]*\s*(?:[:|\uff1a]|\s[-\u2013\u2014]\s)[*`_]*\s*(.*)$")
     current = ""
     for line in text.splitlines():
         found = line_start.match(line)
@@ -102,7 +110,10 @@ def _run_lookup(lookup: Lookup, tools: RecallTools) -> str:
     part = _PART.search(lookup.argument) if lookup.tool != SEARCH else None
     value = lookup.argument[: part.start()] if part else lookup.argument
     arguments: Mapping[str, object] = {_ARGUMENTS[lookup.tool]: value} | ({"part": int(part.group(1))} if part else {})
-    return tools.handle(lookup.tool, arguments)
+    try:
+        return tools.handle(lookup.tool, arguments)
+    except UsageError as exc:  # a search without a word
+        return str(exc)
 
 
 class Reader(Struct, frozen=True):

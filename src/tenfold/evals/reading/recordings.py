@@ -11,12 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.errors import BadInput
+from tenfold.evals.reading.readers import is_unknown
 from tenfold.evals.reading.recorded_writer import RecordedText
 from tenfold.evals.reading.views import ReadView
 
 READINGS_FILE = "readings.jsonl"
 TEXTS_FILE = "texts.jsonl"
 Line = TypeVar("Line", bound=Struct)
+_Place = tuple[str, str, float, int, bool, str]
+"""Session, method, size, rounds, with recall or not, and question."""
 
 
 class RecordedReading(Struct, frozen=True, omit_defaults=True):
@@ -43,9 +46,10 @@ class Recordings:
     """
 
     def __init__(self, readings: Iterable[RecordedReading] = (), texts: Iterable[RecordedText] = ()) -> None:
-        self._readings: dict[tuple[object, ...], RecordedReading] = {}
+        self._readings: dict[tuple[_Place, str], RecordedReading] = {}
         self._by_view: dict[tuple[str, str, bool, str], RecordedReading] = {}
-        self._grades: dict[tuple[str, str, str], float] = {}
+        self._graded: dict[tuple[str, str, str], RecordedReading] = {}
+        self._places: set[_Place] = set()
         self._texts: dict[str, RecordedText] = {}
         for reading in readings:
             self.add(reading)
@@ -57,37 +61,44 @@ class Recordings:
         return {key: recorded.text for key, recorded in self._texts.items()}
 
     def add(self, reading: RecordedReading) -> None:
-        """Adds one answer. Without a grade it does not replace the same answer that has one."""
-        known = self._by_view.get((reading.session, reading.view, reading.recall, reading.question))
-        if known is not None and known.answer == reading.answer and reading.grade is None:
-            reading = replace(reading, grade=known.grade, judge=known.judge)
+        """Adds one answer. One that says nothing has the grade 0."""
+        if reading.grade is None and is_unknown(reading.answer):
+            reading = replace(reading, grade=0.0)
         place = (reading.session, reading.method, reading.size, reading.rounds, reading.recall, reading.question)
-        self._readings[*place, reading.view] = reading
+        self._places.add(place)
+        self._readings[place, reading.view] = reading
         self._by_view[reading.session, reading.view, reading.recall, reading.question] = reading
         if reading.grade is not None:
-            self._grades[reading.session, reading.question, reading.answer] = reading.grade
+            self._graded[reading.session, reading.question, reading.answer] = reading
 
     def add_texts(self, texts: Iterable[RecordedText]) -> None:
         """Adds what writers wrote."""
         self._texts |= {recorded.ask: recorded for recorded in texts}
 
     def find(self, view: ReadView, question: str, *, recall: bool) -> RecordedReading | None:
-        """Returns the answer that was given from this very view, by whichever method it was made."""
-        return self._by_view.get((view.session, view.hash, recall, question))
+        """Returns the answer that was given from this very view, by whichever method it was made.
 
-    def find_grade(self, session: str, question: str, answer: str) -> float | None:
-        """Returns the grade that this answer got, from whichever view it was given."""
-        return self._grades.get((session, question, answer))
+        It has the grade that the same answer got anywhere.
+        """
+        found = self._by_view.get((view.session, view.hash, recall, question))
+        return self._with_grade(found) if found is not None else None
 
     def is_stale(self, view: ReadView, question: str, *, recall: bool) -> bool:
         """Tells whether the question was answered only from another view of the same method, size and rounds."""
         place = (view.session, view.method, view.size, view.rounds, recall, question)
-        return self.find(view, question, recall=recall) is None and any(key[:-1] == place for key in self._readings)
+        return self.find(view, question, recall=recall) is None and place in self._places
 
     def write_to(self, folder: Path) -> None:
         """Writes everything to the files of a folder, sorted. Raises `BadInput` if they cannot be written."""
-        _write_lines(folder / READINGS_FILE, [self._readings[key] for key in sorted(self._readings, key=repr)])
+        readings = [self._with_grade(self._readings[key]) for key in sorted(self._readings)]
+        _write_lines(folder / READINGS_FILE, readings)
         _write_lines(folder / TEXTS_FILE, [self._texts[key] for key in sorted(self._texts)])
+
+    def _with_grade(self, reading: RecordedReading) -> RecordedReading:
+        same = self._graded.get((reading.session, reading.question, reading.answer))
+        if reading.grade is not None or same is None:
+            return reading
+        return replace(reading, grade=same.grade, judge=same.judge)
 
 
 def load_recordings(folder: Path) -> Recordings:

@@ -52,13 +52,12 @@ def build_score_table(result: ReadingScores) -> Table:
             str(sum(score.is_stale for score in own)),
         )
         rows.append((_average(grades), (name, *cells)))
-    columns = (
-        "method", "score", "95 %", "complete", "half", "misleading", "graded", "tokens", "of budget", "above", "stale"
-    )  # fmt: skip
+    figures = ("score", "95 %", "complete", "half", "misleading", "graded")
+    columns = ("method", *figures, "tokens", "of budget", "above", "stale readings")
     note = (
         "score: mean grade, 1 complete, 0.5 a substantial part, 0 unknown or wrong, -1 misleading; intervals: "
-        "bootstrap of sessions; tokens: mean of the views, with the system prompt; stale: read from an older view, so "
-        f"they do not count; {_describe_people(result)}"
+        "bootstrap of sessions; tokens: mean of the views, with the system prompt; above: views more than 2 % "
+        f"over their size; stale readings: of an older view, so they do not count; {_describe_people(result)}"
     )
     ordered = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
     return Table(f"Reading test at {_format_place(size, rounds)}", columns, ordered, note)
@@ -87,7 +86,7 @@ def build_unread_table(result: ReadingScores) -> Table:
         if stale or missing:
             rows.append((name, str(len(own)), str(stale), str(missing)))
     note = "; ".join(dict.fromkeys(result.failures))
-    return Table("Without a grade", ("method", "questions", "stale", "not read or graded"), rows, note)
+    return Table("Without a grade", ("method", "questions", "stale readings", "not read or graded"), rows, note)
 
 
 def build_unable_table(result: ReadingScores) -> Table:

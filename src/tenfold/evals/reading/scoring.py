@@ -15,7 +15,7 @@ from tenfold.evals.cases import get_counter
 from tenfold.evals.future_recall import build_recall_tools
 from tenfold.evals.methods import UnableError
 from tenfold.evals.players import MODEL_SUFFIX
-from tenfold.evals.reading.judge import Judge, build_sheets, is_unknown
+from tenfold.evals.reading.judge import Judge, build_sheets
 from tenfold.evals.reading.question_files import ReadingCase
 from tenfold.evals.reading.readers import Reader
 from tenfold.evals.reading.recordings import RecordedReading, Recordings
@@ -108,14 +108,23 @@ def _read_views(work: Examination, reader: Reader, on_progress: Callable[[], Non
             for view, recall in find_unread(work)
         ]
         for view, recall, job in jobs:
-            place = (view.session, view.method, view.size, view.rounds, recall, view.hash)
             try:
-                for question, answer in job.result().items():
-                    work.recordings.add(RecordedReading(*place, question, answer, reader=reader.name, date=work.date))
+                answers = job.result()
             except UnableError as exc:
                 failures.append(str(exc))
+            else:
+                _record_answers(work, reader.name, (view.session, view.hash, recall), answers)
             on_progress()
     return failures
+
+
+def _record_answers(work: Examination, reader: str, text: tuple[str, str, bool], answers: Mapping[str, str]) -> None:
+    """Records the answers for every method that made this text."""
+    for view, recall in work.places:
+        if (view.session, view.hash, recall) == text:
+            place = (view.session, view.method, view.size, view.rounds, recall, view.hash)
+            for question, answer in answers.items():
+                work.recordings.add(RecordedReading(*place, question, answer, reader=reader, date=work.date))
 
 
 def _read_view(reader: Reader, case: ReadingCase, view: ReadView, *, can_look_up: bool) -> dict[str, str]:
@@ -154,17 +163,8 @@ def find_ungraded(work: Examination) -> Iterator[RecordedReading]:
     for view, recall in work.places:
         for question in work.cases[view.session].questions:
             found = work.recordings.find(view, question.id, recall=recall)
-            if found is not None and _get_grade(work.recordings, found) is None:
+            if found is not None and found.grade is None:
                 yield found
-
-
-def _get_grade(recordings: Recordings, reading: RecordedReading) -> float | None:
-    """Returns the grade of a reading, else that of the same answer elsewhere. What says nothing gets 0."""
-    if reading.grade is not None:
-        return reading.grade
-    if is_unknown(reading.answer):
-        return 0.0
-    return recordings.find_grade(reading.session, reading.question, reading.answer)
 
 
 def score_readings(work: Examination, failures: Sequence[str] = ()) -> ReadingScores:
@@ -176,7 +176,7 @@ def score_readings(work: Examination, failures: Sequence[str] = ()) -> ReadingSc
     ]
     scores: list[AnswerScore] = []
     for view, recall, question, reading in found:
-        grade = _get_grade(work.recordings, reading) if reading is not None else None
+        grade = reading.grade if reading is not None else None
         is_stale = work.recordings.is_stale(view, question.id, recall=recall)
         place = (view.session, view.method, view.size, view.rounds, recall)
         scores.append(AnswerScore(*place, question.id, question.category, question.third, grade, is_stale))
