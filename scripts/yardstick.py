@@ -1,8 +1,11 @@
 """Measures everything and writes `docs/yardstick.md`: `make yardstick`, or `python -m scripts.yardstick STAGE...`.
 
-The stages quality, gates, replay, speed and search each run the users' own command, over the project's sessions and the
-folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page writes the pages from
-these results: the documentation, and `build/report.html`. Without a stage all of them run.
+The stages reading, quality, gates, replay, speed and search each run the users' own command, over the project's
+sessions and the folder that `TENFOLD_SESSIONS` names, and leave their result in `build/yardstick`. The stage page
+writes the pages from these results: the documentation, and `build/report.html`. Without a stage all of them run.
+
+The stage reading asks no model: it takes recordings from `examples/reading`, or from the folder that `TENFOLD_READING`
+names, which may hold files of questions about other sessions too.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ from tenfold.evals.methods import ALL
 from tenfold.evals.peers import PEERS
 from tenfold.evals.plots import draw_charts
 from tenfold.evals.quality_report import OURS, Yardstick
+from tenfold.evals.reading.question_files import READING_SUFFIX
+from tenfold.evals.reading.recordings import READINGS_FILE
+from tenfold.evals.reading.scoring import ReadingScores
 from tenfold.evals.replay import Replays
 from tenfold.evals.scores import Quality, select_area_scores
 from tenfold.evals.speed import Speed
@@ -37,9 +43,10 @@ from tenfold.evals.verdict import build_behind_table, write_verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "examples" / "sessions"
+OWN_READINGS = ROOT / "examples" / "reading"
 BUILD = ROOT / "build" / "yardstick"
 DOCS = ROOT / "docs"
-ROUNDS, WINDOWS = "1,3,5,10", "100k"
+ROUNDS, READING_ROUNDS, WINDOWS = "1,3,5,10", "1,5", "100k"
 COMMAND = "make peers yardstick"
 Kind = TypeVar("Kind")
 _SESSIONS = (".jsonl", ".json", ".traj")
@@ -55,12 +62,20 @@ sentences with figures too. What each figure means is defined in [The measures](
 [`tenfold eval`](commands.md#tenfold-eval-quality); who the other projects are and how each is asked, is said in
 [The peers](peers.md).
 """
+_READING = """## Can a reader go on from it?
+
+A model that sees nothing but a view answers questions that a careful person asked about the past, and another model
+grades the answers against gold answers: [The reading test](reading.md). It comes first because the recall of words
+below is not enough. A view can hold every name and number that is needed later, and still not say what was decided,
+why, and whether it worked; a list of words scores high there and nobody can go on from it. Recall, probes and bills
+stay, because they need no model, cover many more places, and show what exactly was lost.
+"""
 _BOUNDS = """## What these figures do not say
 
-- **No model was asked.** Where a method needs one, all get the same deterministic stand-in, Tenfold's own policies none
-  at all. The figures say what each method keeps by its own code and by its own choice of what stays. They do not say
-  how good a summary by a real model would be; `real-summary`, where it is listed, are summaries that models really
-  wrote in recorded sessions.
+- **No model was asked**, apart from the reading test. Where a method needs one, all get the same deterministic
+  stand-in, Tenfold's own policies none at all. The figures say what each method keeps by its own code and by its own
+  choice of what stays. They do not say how good a summary by a real model would be; `real-summary`, where it is listed,
+  are summaries that models really wrote in recorded sessions.
 - **A setting is searched for.** Most of the other projects have no budget to give. The yardstick looks for the setting
   that lands as near below the budget as it can; a user who keeps the default gets less. Where none lands below it, the
   score there is 0.
@@ -82,7 +97,7 @@ _REPEAT = """## How to repeat it
     TENFOLD_SESSIONS=/path/to/sessions make yardstick
 
 Without `TENFOLD_SESSIONS` the project's own sessions are measured alone. Each stage can be run by itself
-(`python -m scripts.yardstick quality`, then `gates`, `replay`, `speed`, `search`, `page`); results lie in
+(`python -m scripts.yardstick reading`, then `quality`, `gates`, `replay`, `speed`, `search`, `page`); results lie in
 `build/yardstick`, all of them in `build/yardstick.json`, and the same report as one HTML page in `build/report.html`.
 On sessions of your own: `tenfold eval quality FILES... --methods all,peers --html report.html`.
 """
@@ -105,9 +120,13 @@ def find_session_paths(folder: Path) -> list[Path]:
     return found or sys.exit(f"yardstick: in {folder}, which TENFOLD_SESSIONS names, nothing ends in {_ENDS}")
 
 
-def run_stage(stage: str, *arguments: str, name: str = "") -> None:
-    """Runs `tenfold eval` with `--json` over all sessions and saves its output under `name`, or the stage's name."""
-    command = [sys.executable, "-m", "tenfold", "eval", stage, *map(str, list_folders()), *arguments, "--json"]
+def run_stage(stage: str, *arguments: str, name: str = "", files: Sequence[Path] = ()) -> None:
+    """Runs `tenfold eval` with `--json` over the files and saves its output under `name`, or the stage's name.
+
+    Without files it runs over all sessions.
+    """
+    paths = map(str, files or list_folders())
+    command = [sys.executable, "-m", "tenfold", "eval", stage, *paths, *arguments, "--json"]
     commit = describe_commit()
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if ran.returncode:
@@ -128,6 +147,18 @@ def save_result(name: str, data: bytes) -> None:
     beside = BUILD / f"{name}.part"
     beside.write_bytes(data)
     beside.replace(BUILD / f"{name}.json")
+
+
+def replay_readings() -> None:
+    """Replays the reading test of all methods from recordings, if there are any."""
+    named = os.environ.get("TENFOLD_READING", "")
+    folder = Path(named) if named else OWN_READINGS
+    if not (folder / READINGS_FILE).exists():
+        print(f"yardstick: {folder} holds no {READINGS_FILE}, so the reading test is left out")
+        return
+    files = [OWN, folder] if named and any(folder.rglob("*" + READING_SUFFIX)) else [OWN]
+    options = ("--methods", f"{ALL},peers", "--rounds", READING_ROUNDS, "--replay", str(folder.resolve()))
+    run_stage("reading", *options, files=files)
 
 
 def measure_quality() -> None:
@@ -173,6 +204,7 @@ def load_yardstick() -> Yardstick:
         " to ".join(dict.fromkeys((days[0], days[-1]))),
         page.describe_machine(),
         read_versions(),
+        read_result("reading", ReadingScores),
     )
 
 
@@ -241,6 +273,7 @@ def render_document(
     parts = [
         _OPENING.format(date=yardstick.date, facts="; ".join(page.list_run_facts(yardstick)[1:])),
         "".join(f"- {stage}: commit {commit}\n" for stage, commit in (measured_at or {}).items()),
+        render_reading(found["reading"]),
         "## Is Tenfold first?\n",
         "\n".join(write_verdict(yardstick)) + "\n"
         if write_verdict(yardstick)
@@ -260,6 +293,11 @@ def render_document(
         _REPEAT,
     ]
     return remove_paths("\n".join(part for part in parts if part))
+
+
+def render_reading(tables: Sequence[Table]) -> str:
+    """Returns the part of the reading test, or "" if it did not run."""
+    return "\n".join([_READING, *(render_table(table, level=3) for table in tables)]) if tables else ""
 
 
 def describe_sessions(yardstick: Yardstick) -> str:
@@ -341,6 +379,7 @@ def remove_paths(text: str) -> str:
 
 
 STAGES: Mapping[str, Callable[[], None]] = {
+    "reading": replay_readings,
     "quality": measure_quality,
     "gates": check_gates,
     "replay": replay_sessions,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.cli.eval_commands import parse_methods, parse_peers
+from tenfold.cli.eval_options import parse_methods, parse_peers
 from tenfold.evals.peers import PEERS
 from tests.cli.conftest import EXAMPLES, Cli, Ran
 from tests.evals.chats import make_long_past, make_reply

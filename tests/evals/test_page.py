@@ -82,6 +82,15 @@ def test_the_page_holds_every_part_and_is_well_formed() -> None:
         assert fact in said
 
 
+def test_the_reading_test_opens_the_page_and_the_document() -> None:
+    said = Read(render_page(make_yardstick(), command="make yardstick")).said
+    assert said.index("The reading test") < said.index("What a compaction keeps")
+    text = render_document(make_yardstick(), {})
+    assert text.index("## Can a reader go on from it?") < text.index("## Is Tenfold first?")
+    assert "| tenfold | 0.750 |" in text
+    assert "Can a reader" not in render_document(replace(make_yardstick(), reading=None), {})
+
+
 def test_the_page_explains_its_columns_and_no_others() -> None:
     columns = {name for part in tables_of(make_yardstick()).values() for table in part for name in table.columns}
     assert set(TERMS) - columns == set()

@@ -13,6 +13,8 @@ from tenfold.evals.probes import ProbeTally
 from tenfold.evals.quality import TargetSize
 from tenfold.evals.quality_report import Yardstick
 from tenfold.evals.question_search import EvidenceHits
+from tenfold.evals.reading.scoring import AnswerScore, ReadingScores
+from tenfold.evals.reading.views import ReadView
 from tenfold.evals.replay import Replays, SessionReplay
 from tenfold.evals.scores import ProbeScore, Quality
 from tenfold.evals.speed import Speed, TurnTiming, WaitTiming
@@ -134,4 +136,16 @@ def make_yardstick(session: str = "one.jsonl", kept: Mapping[str, int] = KEPT) -
         "2026-11-22",
         "2 cores",
         {"langchain": "1.4.7"},
+        make_reading(session),
     )
+
+
+def make_reading(session: str) -> ReadingScores:
+    """Two questions, read from the views of two methods."""
+    scores = tuple(
+        AnswerScore(session, method, 0.1, 1, recall, f"one-{n}", "instruction", "first", grade)
+        for method, recall in (("tenfold", False), ("tenfold", True), ("keep-last", False))
+        for n, grade in enumerate((1.0, -1.0 if method == "keep-last" else 0.5))
+    )
+    views = tuple(ReadView(session, method, 0.1, 1, 1_000, 900, hash="a" * 64) for method in ("tenfold", "keep-last"))
+    return ReadingScores("0.1.0", "o200k", views, scores, ("reader",), ("judge",))

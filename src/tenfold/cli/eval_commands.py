@@ -1,36 +1,51 @@
-"""`tenfold eval`: the yardstick on your own session files. It stores nothing and uses no model and no network."""
+"""`tenfold eval`: the measures on your own session files. They store nothing.
+
+Only the reading test uses models and the network, and only those that are named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-import msgspec
 import typer
 
 from tenfold import __version__
-from tenfold.cli.console import build_progress, print_json, print_note, print_table, show
+from tenfold.cli.console import build_progress, print_note
+from tenfold.cli.eval_options import (
+    BudgetsOption,
+    FilesArgument,
+    JsonOption,
+    MethodsOption,
+    parse_methods,
+    parse_peers,
+    parse_rounds,
+    parse_sizes,
+    print_result,
+    read_conversations,
+    read_each,
+    render_format_option,
+)
 from tenfold.cli.html_report import HtmlOption, write_page
-from tenfold.cli.source_files import FormatOption, find_sources
-from tenfold.errors import UnknownFormat, UsageError
+from tenfold.cli.reading_commands import run_questions, run_reading
+from tenfold.cli.source_files import FormatOption
 from tenfold.evals.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
-from tenfold.evals.cases import EvalSession, find_cuts, get_counter, name_files, read_sessions
+from tenfold.evals.cases import find_cuts, get_counter
 from tenfold.evals.gold_answers import GOLD_BUDGET, Quiz, count_answers
 from tenfold.evals.gold_answers import build_tables as gold_tables
 from tenfold.evals.method_comparison import get_replay_name, get_score_name
 from tenfold.evals.methods import ALL, get_methods
-from tenfold.evals.peers import PEERS, MissingPeer, Peer, get_peers
 from tenfold.evals.players import PREFIX_TOKENS, build_recording, get_player_factories
 from tenfold.evals.quality import BUDGETS, measure_quality
-from tenfold.evals.quality_report import OURS, Yardstick, build_tables
+from tenfold.evals.quality_report import Yardstick, build_tables
 from tenfold.evals.question_search import build_table as search_table
 from tenfold.evals.question_search import run_searches
 from tenfold.evals.replay import Replays, replay_sessions
 from tenfold.evals.replay import build_tables as replay_tables
 from tenfold.evals.speed import FULL_ARCHIVE, LENGTHS, Measurement, build_tasks, collect_speed
 from tenfold.evals.speed_tables import build_tables as speed_tables
-from tenfold.evals.tables import Table
+
+_DEFAULT_BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
 
 app = typer.Typer(
     name="eval",
@@ -38,29 +53,10 @@ app = typer.Typer(
     "docs/measures.md explains each figure.",
     no_args_is_help=True,
 )
-
-FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILES...", help="Session files, or folders with session files.")
-]
-MethodsOption = Annotated[
-    str,
-    typer.Option(
-        "--methods",
-        metavar="NAMES",
-        help="The methods to measure, with commas, as in tenfold,keep-last. `all` means every method except peers; "
-        "name a peer, or `peers` for all of them.",
-    ),
-]
-BudgetsOption = Annotated[
-    str, typer.Option("--budgets", metavar="TOKENS", help="The sizes to compact to, with commas, as in 4k,8k.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print every score as one line of JSON, instead of tables.")]
-
-ALL_PEERS = "peers"
-"""Names every peer at once."""
-One = TypeVar("One")
-_PEER_NAMES = frozenset((ALL_PEERS, *(name for peer in PEERS for name in (peer.name, peer.worker))))
-_DEFAULT_BUDGETS = ",".join(f"{b // 1000}k" for b in BUDGETS)
+app.command("reading", epilog="Example: tenfold eval reading examples/sessions --replay examples/reading")(run_reading)
+app.command(
+    "questions", epilog="Example: tenfold eval questions desk.json --model openai:gpt-5 --out desk.reading.toml"
+)(run_questions)
 
 
 def register(root: typer.Typer) -> None:
@@ -120,7 +116,7 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
     round_options = f" --rounds {rounds}" + " --every-cut" * every_cut
     options = f"--methods {methods_} --budgets {budgets}{round_options}{render_format_option(format)}"
     write_page(html, Yardstick(result), f"tenfold eval quality FILES... {options}")
-    _print_result(result, build_tables(result) if result.probes else (), json=json)
+    print_result(result, build_tables(result) if result.probes else (), json=json)
 
 
 @app.command("replay", epilog="Example: tenfold eval replay session.jsonl --windows 100k --methods none,tenfold")
@@ -170,7 +166,7 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
         f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{render_format_option(format)}"
     )
     write_page(html, Yardstick(replay=result), f"tenfold eval replay FILES... {options}")
-    _print_result(result, replay_tables(result), json=json)
+    print_result(result, replay_tables(result), json=json)
 
 
 @app.command("speed", epilog="Example: tenfold eval speed session.jsonl --methods peers --lengths 100,10k")
@@ -231,7 +227,7 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     options = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}"
     options += " --full" * full + " --no-waits" * (not waits) + render_format_option(format)
     write_page(html, Yardstick(speed=result), f"tenfold eval speed FILES...{options}")
-    _print_result(result, speed_tables(result), json=json)
+    print_result(result, speed_tables(result), json=json)
 
 
 @app.command("search", epilog="Example: tenfold eval search scenarios/ --methods tenfold,keep-last")
@@ -267,91 +263,6 @@ def run_search(
     options = f"--methods {methods_} --budgets {budgets}{render_format_option(format)}"
     write_page(html, Yardstick(search=result.search, gold=result.gold), f"tenfold eval search FILES... {options}")
     searches = [search_table(result.search)] if result.search else []
-    _print_result(result, [*searches, *gold_tables(result.gold)], json=json)
+    print_result(result, [*searches, *gold_tables(result.gold)], json=json)
     if not result.gold:
         print_note("nothing to ask: no file comes with questions; docs/measures.md says how to write some")
-
-
-def _print_result(result: msgspec.Struct, tables: Iterable[Table], *, json: bool) -> None:
-    """Prints every score as one JSON object, or each table with its title and its note."""
-    if json:
-        print_json(msgspec.json.encode(result))
-        return
-    for each in tables:
-        show(each.title, style="bold")
-        print_table(each.columns, each.rows, right=each.columns[1:])
-        if each.note:
-            show(each.note, style="dim")
-        show()
-
-
-def parse_methods(text: str) -> tuple[list[str], list[Peer | MissingPeer]]:
-    """Parses comma-separated names into names of methods (Tenfold's and those made by hand) and peers.
-
-    Raises `UsageError` if nothing is named, or for an unknown peer.
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise UsageError("no method is named: give `all`, or names with commas, as in tenfold,keep-last")
-    peer_names = [name for name in names if "/" in name or name in _PEER_NAMES]
-    peer_methods = get_peers([] if ALL_PEERS in peer_names else peer_names) if peer_names else []
-    return [name for name in names if name not in peer_names], peer_methods
-
-
-def parse_peers(text: str) -> list[Peer | MissingPeer]:
-    """Parses comma-separated names of peers. Tenfold and `all` may stand beside them, and name no peer."""
-    own_names, peer_methods = parse_methods(text)
-    unknown = [name for name in own_names if name not in (ALL, OURS)]
-    return get_peers(unknown) if unknown else peer_methods
-
-
-def read_conversations(files: Sequence[Path], format: str | None = None) -> list[EvalSession]:
-    """Reads the sessions of the files. A file in a folder that holds no session is skipped with a note."""
-    return read_each(files, lambda path, name: read_sessions(path, name, format=format))
-
-
-def read_each(
-    files: Sequence[Path], read: Callable[[Path, str], Sequence[One]], *, description: str = "reading"
-) -> list[One]:
-    """Reads each file with its name. A file in a folder that holds no session is skipped with a note."""
-    out: list[One] = []
-    skipped: list[UnknownFormat] = []
-    sources = find_sources(files)
-    names = name_files([source.path for source in sources])
-    with build_progress() as bar:
-        for source in bar.track(sources, description=description):
-            try:
-                out.extend(read(source.path, names[source.path]))
-            except UnknownFormat as exc:
-                if source.is_named:
-                    raise
-                skipped.append(exc)
-    for why in skipped:
-        print_note(f"skipped: {why}")
-    return out
-
-
-def render_format_option(format: str | None) -> str:
-    """Renders the `--format` option for the command that repeats a measurement."""
-    return f" --format {format}" if format is not None else ""
-
-
-def parse_sizes(text: str) -> list[int]:
-    """Parses `4k,8000` as token counts, smallest first. Raises `UsageError` for anything else."""
-    out: set[int] = set()
-    for word in filter(None, (w.strip().lower().replace("_", "") for w in text.split(","))):
-        digits, scale = (word[:-1], 1_000) if word.endswith("k") else (word, 1)
-        if not digits.isdecimal() or not int(digits):
-            raise UsageError(f"{word!r} is not a size in tokens: give sizes as in 4k,8k or 4000,8000")
-        out.add(int(digits) * scale)
-    if not out:
-        raise UsageError("no size is named: give sizes in tokens, as in 4k,8k")
-    return sorted(out)
-
-
-def parse_rounds(text: str) -> list[int]:
-    """Parses `1,3` as numbers of compactions, fewest first. Raises `UsageError` for anything else."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if not words or not all(word.isdecimal() and int(word) for word in words):
-        raise UsageError(f"{text!r} is not a list of numbers from 1 on: give numbers of compactions, as in 1,3,10")
-    return sorted({int(word) for word in words})

@@ -29,7 +29,8 @@ from tenfold.evals.identifier_finder import find_identifiers, has_identifier, lo
 from tenfold.evals.methods import MethodResult
 from tenfold.recall.tools import SEARCH_BUDGET, RecallTools
 from tenfold.session import Session, SessionAddress
-from tenfold.store.ids import IDS
+from tenfold.session.log_cursor import Stamps
+from tenfold.store.ids import IDS, ContentIdGenerator
 from tenfold.store.sqlite import SqliteStore
 from tenfold.wire import WIRES
 
@@ -237,16 +238,25 @@ def _get_last_text(message: ChatMessage) -> str:
 
 def build_search(case: Case) -> TextSearch:
     """Returns a function that searches the past as a model would, through Tenfold's own search tool."""
-    place = SessionAddress(SqliteStore(":memory:"), IDS.generate())
-    session = Session.create(place, build_policy("tenfold", get_counter()), model=MODEL)
-    session.append(*WIRES["openai-chat"].decode([msgspec.json.encode(m) for m in case.past]))
-    tools = RecallTools(place.store, place.namespace, place.session, count=get_counter().count)
+    tools = build_recall_tools(case.past)
 
     def search(query: str) -> list[str]:
         found = tools.search(query) if query.strip() else ""
         return take_fitting([found], SEARCH_BUDGET) if found else []
 
     return search
+
+
+def build_recall_tools(past: Sequence[ChatMessage]) -> RecallTools:
+    """Returns Tenfold's recall tools over a session in memory that holds the whole past."""
+    items = [msgspec.json.encode(message) for message in past]
+    place = SessionAddress(SqliteStore(":memory:"), IDS.generate())
+    stamps = Stamps(
+        ContentIdGenerator(b"\0".join(items)).generate, message_time=lambda: None
+    )  # the same ids every time
+    session = Session.create(place, build_policy("tenfold", get_counter()), model=MODEL, stamps=stamps)
+    session.append(*WIRES["openai-chat"].decode(items))
+    return RecallTools(place.store, place.namespace, place.session, count=get_counter().count)
 
 
 def take_fitting(texts: Sequence[str], tokens: int) -> list[str]:

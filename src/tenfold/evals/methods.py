@@ -23,6 +23,7 @@ from tenfold.evals.cases import (
     get_message_calls,
     get_role,
 )
+from tenfold.llm.model import Model
 from tenfold.session.stateless import compact
 
 ALL = "all"
@@ -62,14 +63,17 @@ class Method(Protocol):
 
 
 class Preset(Struct, frozen=True):
-    """A policy of Tenfold, run through the public `compact` by code alone: no model writes a summary."""
+    """A policy of Tenfold, run through the public `compact`. Without a `writer`, code alone writes its summaries."""
 
     name: str
+    writer: Model | None = None
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`."""
         start = time.perf_counter()
-        compaction = compact(past, to=budget, model=MODEL, format="openai-chat", policy=self.name)
+        compaction = compact(
+            past, to=budget, model=MODEL, format="openai-chat", policy=self.name, summarizer=self.writer
+        )
         seconds = time.perf_counter() - start
         out = compaction.outcome
         if out.status not in ("compacted", "nothing"):
@@ -125,7 +129,7 @@ def keep_last(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
     """Keeps the system prompt and the newest steps that fit beside it."""
     head, steps = split_steps(past)
     room = budget - count_total_tokens(head)
-    return [*head, *_take_fitting(steps, room)]
+    return [*head, *take_fitting_steps(steps, room)]
 
 
 def truncate_middle(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
@@ -134,8 +138,8 @@ def truncate_middle(past: Sequence[ChatMessage], budget: int) -> list[ChatMessag
     room = budget - count_total_tokens(head) - _MARKER_TOKENS
     if count_total_tokens(past) <= budget:
         return list(past)
-    first = _take_fitting(steps, room // 2, oldest=True)
-    last = _take_fitting(steps, room - count_total_tokens(first))
+    first = take_fitting_steps(steps, room // 2, oldest=True)
+    last = take_fitting_steps(steps, room - count_total_tokens(first))
     gap: ChatMessage = {
         "role": "user",
         "content": GAP_TEXT.format(count=len(past) - len(head) - len(first) - len(last)),
@@ -164,7 +168,7 @@ def split_steps(past: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[li
     return list(past[:start]), steps
 
 
-def _take_fitting(steps: Sequence[list[ChatMessage]], budget: int, *, oldest: bool = False) -> list[ChatMessage]:
+def take_fitting_steps(steps: Sequence[list[ChatMessage]], budget: int, *, oldest: bool = False) -> list[ChatMessage]:
     """Returns the messages of as many steps, counted from one end, as fit into the budget."""
     fitting: list[list[ChatMessage]] = []
     for step in steps if oldest else reversed(steps):

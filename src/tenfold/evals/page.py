@@ -23,6 +23,7 @@ from tenfold.evals.goals import YardstickGoal, build_goals_table, judge_goals
 from tenfold.evals.method_comparison import build_total_tables, compute_areas
 from tenfold.evals.plots import draw_charts
 from tenfold.evals.quality_report import OURS, Yardstick
+from tenfold.evals.reading import score_tables
 from tenfold.evals.tables import Table
 from tenfold.evals.verdict import build_behind_table, write_verdict
 from tenfold.text.terminal_safe import sanitize
@@ -39,6 +40,12 @@ TERMS = {
     "over, unable": "results above their budget or not given, of all; they score 0",
     "bare words": "probes whose answer's words stand anywhere, not near what they are about",
     "stale": "answers that something later in the past had superseded",
+    "complete": "answers with the grade 1",
+    "half": "answers with the grade 0.5",
+    "misleading": "share of the answers with the grade -1, which contradict the gold answer",
+    "graded": "answers behind the score, those that say nothing included",
+    "above": "views more than 2 % over their size; they are scored all the same",
+    "stale readings": "answers given from an older view, which do not count",
     "peak": "tokens of the largest request",
     "over": "requests larger than the window, which a provider refuses",
     "compactions": "in a replay: requests that do not begin with all of the one before",
@@ -50,6 +57,8 @@ TERMS = {
 }
 """The columns of tables that need an explanation."""
 _VERDICTS = ("met", "not met")
+_NO_MODEL = "No model"
+_READING_MODELS = "Models answered and graded the reading test, as its note says; otherwise no model"
 _MAX_OPEN_TABLES = 12
 """How many tables of a part are shown open. If there are more, all but the first two are folded."""
 
@@ -88,6 +97,7 @@ def render_page(yardstick: Yardstick, *, command: str, has_goals: bool = False) 
         own=OURS,
         most=_MAX_OPEN_TABLES,
         repeat=sanitize(command),
+        models=_NO_MODEL if yardstick.reading is None else _READING_MODELS,
     )
 
 
@@ -114,6 +124,7 @@ def build_tables(yardstick: Yardstick) -> dict[str, list[Table]]:
     """Returns all tables, by the part of the report that they belong to."""
     area_by_method = compute_areas(yardstick.quality) if yardstick.quality is not None else {}
     return {
+        "reading": score_tables.build_tables(yardstick.reading) if yardstick.reading is not None else [],
         "quality": quality_report.build_tables(yardstick.quality) if yardstick.quality is not None else [],
         "replay": [*build_total_tables(yardstick.replay, area_by_method), *replay.build_tables(yardstick.replay)]
         if yardstick.replay is not None
@@ -140,6 +151,7 @@ def _build_sections(
     worse = build_behind_table(yardstick)
     if worse.rows:
         yield ReportSection("behind", worse.title, tables=_sanitize_tables([worse]))
+    yield ReportSection("reading", "The reading test", tables=_sanitize_tables(found["reading"]))
     yield ReportSection(
         "recall",
         "What a compaction keeps",

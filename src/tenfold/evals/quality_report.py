@@ -19,6 +19,7 @@ from tenfold.evals.probes import PROBE_KINDS as PROBED
 from tenfold.evals.probes import ProbeKind
 from tenfold.evals.probes.planted_rules import PLACES
 from tenfold.evals.question_search import EvidenceHits
+from tenfold.evals.reading.scoring import ReadingScores
 from tenfold.evals.replay import Replays
 from tenfold.evals.scores import (
     ProbeScore,
@@ -67,6 +68,7 @@ class Yardstick(Struct, frozen=True):
     date: str = ""
     machine: str = ""
     peers: dict[str, str] = {}
+    reading: ReadingScores | None = None
 
 
 def build_tables(quality: Quality) -> list[Table]:
