@@ -90,12 +90,14 @@ def render_facts(
     is_visible: Callable[[Fact], bool] = _is_never_visible,
     names: int = 0,
     visible_text: str = "",
+    usual_budget: int = 0,
 ) -> FactsSection:
     """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by rank and recency.
 
     `is_visible(fact)` is True for a fact that the view shows anyway: it is left out and counts as visible. A request
     too long for its share is shown by head and tail. `names` tokens of the budget are kept for names in use that are
-    neither in the section nor in `visible_text`; 0 means no names. Commands that only looked at something come after
+    neither in the section nor in `visible_text`; 0 means no names. How much of a long text is shown goes by the larger
+    of `budget` and `usual_budget`. Commands that only looked at something come after
     them.
     """
     visible: list[Fact] = []
@@ -107,7 +109,7 @@ def render_facts(
             visible.append(fact)
         elif (fact.kind, fact.live) in _HEADING_INDEX:
             candidates.append(fact)
-    fact_lines = _fit_lines(candidates, budget, count)
+    fact_lines = _fit_lines(candidates, max(budget, usual_budget), count)
     covered = _find_covered(fact_lines)
     values = _find_newest_values(candidates)
     ranked = sorted(

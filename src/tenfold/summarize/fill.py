@@ -227,20 +227,26 @@ def _write_text(
     build = partial(build_section, plan, count=request.count)
     must_keep = tuple(fact for fact in request.facts if is_must_keep(fact))
     instructions = tuple(fact for fact in must_keep if fact.kind in ("rule", "correction"))
-    firm = build(instructions, budget=max(0, room - MIN_NARRATIVE_TOKENS))  # they hold, so they come before the story
+    firm = build(instructions, budget=room)  # they hold, so they come before the story
     needed = build(must_keep, budget=min(max(plan.goal.facts_budget, firm.tokens), room))
     written = yield from _write_narrative(plan, piece, room - needed.tokens, request)
     untold = build(must_keep, budget=needed.tokens, told=written.text)
-    if piece.kind == SUMMARY and written.rung == "extractive":
-        by_code = replace(request, settings=replace(request.settings, models=()))
-        names = tuple(fact for fact in request.facts if fact.kind == "name")
+    by_code = replace(request, settings=replace(request.settings, models=()))
+    names = tuple(fact for fact in request.facts if fact.kind == "name")
+    for _ in range(_MAX_REWRITES if piece.kind == SUMMARY and written.rung == "extractive" else 0):
         index = build(names, budget=plan.goal.names_budget, told=written.text)
         longer = yield from _write_narrative(plan, piece, room - untold.tokens - index.tokens, by_code)
         again = build(must_keep, budget=needed.tokens, told=longer.text)
-        if request.count([longer.text])[0] + again.tokens <= room and len(again.unshown) <= len(untold.unshown):
-            written, untold = replace(longer, notes=written.notes, spent=written.spent), again
+        used = request.count([longer.text])[0] + again.tokens
+        if used > room or len(again.unshown) > len(untold.unshown) or len(longer.text) <= len(written.text):
+            break
+        written, untold = replace(longer, notes=written.notes, spent=written.spent), again
     section = build(request.facts, budget=room - sum(request.count([written.text])), told=written.text)
     return written, section if len(section.unshown) <= len(untold.unshown) else untold
+
+
+_MAX_REWRITES = 3
+"""How often code writes again with the tokens that are no longer needed for facts. Mostly, one time is enough."""
 
 
 def _write_narrative(plan: Plan, piece: DraftPiece, budget: int, request: FillRequest) -> Asking[SummaryResult]:

@@ -192,9 +192,12 @@ def _split_call(number: int, call: NarratedCall, recency: float) -> Iterator[Pas
         for line in describe_change(call.action.arguments):
             yield Passage(number, _quote_line(line), PassageKind.CONTENT, _NEWEST_CALL, recency)
         return
-    if has_failed and call.error:
-        yield Passage(number, _quote_line(call.error), PassageKind.FAILURE, _NEWEST_CALL, recency)
+    error = _quote_line(call.error) if has_failed and call.error else ""
+    if error:
+        yield Passage(number, error, PassageKind.FAILURE, _NEWEST_CALL, recency)
     for line in list_result_lines(call.result):
+        if line == error:
+            continue
         yield Passage(number, line, PassageKind.RESULT, _NEWEST_CALL, recency)
 
 
@@ -209,6 +212,7 @@ def _quote_line(line: str) -> str:
 
 def list_result_lines(text: str) -> list[str]:
     """Lists the lines of a tool's output, each on its own. JSON has a line for each object that holds no other."""
+    text = redact_cached(text)  # the whole, since a label may stand on another line than its secret
     lines = _flatten_json(text) if text.lstrip()[:1] in ("{", "[") else None
     lines = text.split("\n")[:_MAX_SCANNED_LINES] if lines is None else lines
     return list(dict.fromkeys(_quote_line(line) for line in lines if any(c.isalnum() for c in line)))
@@ -226,7 +230,7 @@ def _iter_objects(value: object, name: str) -> Iterator[str]:
     """Yields one line for each object: its plain values as `key value`. Objects within it follow."""
     if isinstance(value, dict):
         plain = [
-            f"{key} {item}"
+            f"{key}: {item}"
             for key, item in value.items()
             if not isinstance(item, dict | list) and item not in (None, "")
         ]
@@ -271,7 +275,7 @@ class _Choice:
         self._begun: Counter[int] = Counter()
         self.chosen: dict[int, None] = {}
         self.spent = 0
-        self._heap = [(-self._rate(index), index) for index in range(len(passages))]
+        self._heap = [(-self._measure_worth(index), index) for index in range(len(passages))]
         heapq.heapify(self._heap)
 
     def fill(self, limit: int) -> None:
@@ -284,7 +288,7 @@ class _Choice:
             if self.spent + self._get_cost(index) > limit:
                 skipped.append((rank, index))
                 continue
-            now = -self._rate(index)
+            now = -self._measure_worth(index)
             if self._heap and now > self._heap[0][0]:
                 heapq.heappush(self._heap, (now, index))
                 continue
@@ -311,7 +315,7 @@ class _Choice:
         with_parent = parent is not None and parent not in self.chosen
         return self._sizes[index] + mark + (self._sizes[parent] if parent is not None and with_parent else 0)
 
-    def _rate(self, index: int) -> float:
+    def _measure_worth(self, index: int) -> float:
         """Returns what telling the passage now is worth per token."""
         passage, terms = self._passages[index], self._terms[index]
         gain = sum(

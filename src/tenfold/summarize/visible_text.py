@@ -87,26 +87,29 @@ def _without_facts(show: Sequence[ShownItem]) -> list[ShownItem | str]:
     return out
 
 
+_BEGINNING_CHARS = 80
+"""Where so much of a request is in view, it is there as a whole or by head and tail."""
+
+
 def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Count, told: str = "") -> FactsSection:
     """Builds the facts section for the Plan. What is in view, or `told` by the summary's text, is not repeated."""
-    told = collapse_spaces(told)
-    text = f"{get_visible_text(plan)} {told}"
-    excerpts = [collapse_spaces(get_text(item.message)) for item, _ in plan.draft.excerpts.values()]
+    told, in_view = collapse_spaces(told), get_visible_text(plan)
+    text = f"{in_view} {told}"
 
     def is_visible(fact: Fact) -> bool:
-        is_excerpted = fact.kind == "request" and any(has_same_beginning(fact.text, excerpt) for excerpt in excerpts)
+        is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in in_view
         return is_excerpted or is_fact_in(fact, told if fact.kind == "command" else text)  # a call may lack its outcome
 
     names = min(plan.goal.names_budget, budget)
-    return render_facts(facts, budget=budget, count=count, is_visible=is_visible, names=names, visible_text=text)
-
-
-def has_same_beginning(text: str, excerpt: str) -> bool:
-    """Tells whether a text begins as an excerpt does that has single spaces."""
-    return excerpt.startswith(collapse_spaces(text)[:_BEGINNING_CHARS])
-
-
-_BEGINNING_CHARS = 80
+    return render_facts(
+        facts,
+        budget=budget,
+        count=count,
+        is_visible=is_visible,
+        names=names,
+        visible_text=text,
+        usual_budget=plan.goal.facts_budget,
+    )
 
 
 def is_fact_in(fact: Fact, text: str) -> bool:
