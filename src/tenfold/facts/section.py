@@ -82,7 +82,7 @@ def _is_never_visible(_fact: Fact) -> bool:
     return False
 
 
-def render_facts(
+def render_facts(  # noqa: PLR0913 - what a section holds, and how much of it
     facts: Sequence[Fact],
     *,
     budget: int,

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tenfold.plan.draft import Draft, RecallMode
 from tenfold.plan.protected import CURRENT_REQUEST
 from tenfold.plan.stubs import cut_request, render_hint_for
+from tenfold.record.entry import get_message
 from tenfold.record.message import Message, Text, get_text
 from tenfold.view.units import VisibleMessage
 
@@ -24,7 +25,7 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
     for index, piece in enumerate(draft.pieces):
         for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True):
             if draft.protected.get(shown.key) == CURRENT_REQUEST and size > budget and _is_text(shown.message):
-                item = draft.measure_substitute(_build_excerpt(draft, shown, size, budget, recall), shown.position)
+                item = draft.measure_substitute(_build_excerpt(draft, shown, size, budget, recall), shown.original_position)
                 if item[1] >= size:
                     return draft
                 draft = replace(draft, excerpts={shown.key: item})
@@ -42,6 +43,9 @@ def _is_text(message: Message) -> bool:
 
 
 def _build_excerpt(draft: Draft, shown: VisibleMessage, size: int, budget: int, recall: RecallMode) -> Message:
-    text = get_text(shown.message)
-    characters = len(text) * budget // size
+    """Builds the excerpt from the original, also where an earlier excerpt of it is in view."""
+    assert shown.original_position is not None
+    original = get_message(draft.view.path.get_entry(shown.original_position)) or shown.message
+    text = get_text(original)
+    characters = len(get_text(shown.message)) * budget // size
     return Message("user", (Text(cut_request(text, characters, render_hint_for(draft, shown, recall))),), "human")

@@ -81,7 +81,7 @@ def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
     for shown in unit.visible_messages:
         text = extract_summary_text(get_text(shown.message)) if shown.message.origin == "tenfold" else None
         position = shown.position if shown.original_position is None else shown.original_position
-        is_kept = shown.is_original and shown.position in kept_positions
+        is_kept = shown.original_position is not None and shown.original_position in kept_positions
         yield SourceMessage(position, shortened.get(shown.key, shown.message), text, is_kept)
 
 
