@@ -16,7 +16,7 @@ from tenfold.facts.names import PROSE_OWNER, NameCollector
 from tenfold.facts.shell import FileEffect, get_program, is_read_only
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
-from tenfold.facts.tool_results import find_error_lines, has_taken_effect, is_refused, judge_result
+from tenfold.facts.tool_results import find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
@@ -127,7 +127,7 @@ class _FactReader:
     def _add_outcome(self, position: int, action: ToolAction, text: str, *, is_error: bool) -> None:
         outcome = judge_result(action, text, is_error=is_error, position=position)
         self._facts.extend(outcome.errors)
-        if action.verb in {"shell", "other"}:
+        if action.verb in {"shell", "other"} or (action.verb == "read" and has_failed(outcome.note)):
             key = action.source if action.verb == "shell" else action.label
             note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
             self._facts.append(

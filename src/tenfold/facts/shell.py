@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from bisect import bisect_left
-from itertools import pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -40,9 +40,17 @@ _READ_ONLY_NAMES = (
     "ls cat head tail less more grep rg ag ack egrep fgrep find fd wc sort uniq cut tr awk sed diff file stat"
     " which type test [ tree du df env jq nl xxd od date whoami id uname ps history search_file search_dir"
     " find_file open goto scroll_down scroll_up git-log git-diff git-show git-status git-blame git-grep"
+    " sha256sum md5sum realpath readlink basename dirname printenv"
     " git-ls-files git-branch git-remote gh-pr-view gh-run-view gh-issue-view"
 )
 _READ_ONLY_PROGRAMS = frozenset(_READ_ONLY_NAMES.split())
+_SEARCH_PROGRAMS = frozenset("grep egrep fgrep rg ag ack git-grep find fd find_file search_file search_dir".split())
+_KEYWORDS = frozenset("do done then else elif fi if while until esac case { } ! time".split())
+_ERROR_WORD = re.compile(r"err|fail|fatal|panic|traceback", re.IGNORECASE)
+_TEST_RUN = re.compile(
+    r"(?:\S*/)?(?:(?:npx|bunx|uv run|poetry run|pnpm(?: exec)?|yarn|bun|npm run|npm|cargo|go|make|python3?(?: -m)?|dotnet|mvn|gradlew?|rake"
+    r"|bundle exec) )*(?:\S*/)?(?:pytest|unittest|jest|vitest|mocha|tox|nox|rspec|phpunit|ctest|test)(?:[:\s]|$)"
+)
 
 
 FileVerb = Literal["read", "write", "modify", "delete", "rename", "revert"]
@@ -157,6 +165,58 @@ def is_read_only(command: str) -> bool:
     """Tells whether every part of a normalized command only reads (ls, grep, git log). Its failure is no open error."""
     parts = command.removeprefix("$ ").split(" && ")
     return all(_get_program_name(part.split()) in _READ_ONLY_PROGRAMS for part in parts if part)
+
+
+def is_search(command: str) -> bool:
+    """Tells whether the last part of a normalized command looks for something, so that no output means "not found"."""
+    return _get_program_name(command.removeprefix("$ ").split(" && ")[-1].split()) in _SEARCH_PROGRAMS
+
+
+def is_test_run(command: str) -> bool:
+    """Tells whether a normalized command runs tests, which always print how they ended."""
+    return any(_TEST_RUN.match(part) for part in command.removeprefix("$ ").split(" && "))
+
+
+def hides_failure(command: str, shown_lines: int) -> bool:
+    """Tells whether a command ends well, and shows no error in its output, even if the program that does its work fails.
+
+    That is a program before `||` or a last `echo`, or before a pipe into a filter that may leave out the error:
+    `head` that has cut, `grep` for something other than errors. `tail` shows the end, where errors are.
+    """
+    if "pipefail" in command or ("|" not in command and ";" not in command and "\n" not in command):
+        return False
+    pipes = split_joined_pipelines(command)
+    for number, (_, pipe) in enumerate(pipes):
+        commands = [_strip_keywords(_strip_redirections(words)) for words in pipe]
+        program = _get_program_name(commands[0])
+        if not program or program in _READ_ONLY_PROGRAMS or program in _RELIABLE_PROGRAMS:
+            continue
+        join, following = pipes[number + 1] if number + 1 < len(pipes) else ("", [[""]])
+        if join == "||" or (join in {";", "\n"} and following[0][0] in {"echo", "true", "printf"}):
+            return True
+        if any(_leaves_errors_out(words, shown_lines) for words in commands[1:]):
+            return True
+    return False
+
+
+def _leaves_errors_out(words: list[str], shown_lines: int) -> bool:
+    """Tells whether a filter may have left out the error that a program printed, given how many lines it showed."""
+    match _get_program_name(words):
+        case "head":
+            count = next((int(found[0]) for word in words[1:] if (found := re.search(r"\d+", word))), 10)
+            return shown_lines >= count - 1
+        case "grep" | "egrep" | "rg":
+            return not any(_ERROR_WORD.search(word) for word in words[1:])
+        case "awk" | "sed" | "cut" | "wc" | "jq":
+            return True
+        case _:
+            return False
+
+
+def _strip_keywords(words: list[str]) -> list[str]:
+    """Returns a command without the words by which a loop or condition begins or ends."""
+    kept = list(dropwhile(lambda word: word in _KEYWORDS, words))
+    return [] if words[:1] == ["for"] else kept
 
 
 def _get_program_name(words: list[str]) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.facts.tool_calls import ToolAction, Verb, find_open_file, interpret_call, parse_text_action
-from tenfold.facts.tool_results import is_success, judge_result
+from tenfold.facts.tool_results import has_failed, is_success, judge_result
 from tenfold.plan.stubs import strip_step_mark
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import Keep, excerpt, flatten, is_prose
@@ -147,7 +147,7 @@ def render_steps(run: Sequence[NarrativeItem]) -> str:
     parts: list[str] = []
     for verb, group in groups.items():
         names = list(dict.fromkeys(_get_call_name(done) for done in group))
-        failed_count = sum(1 for done in group if done.note and not is_success(done.note))
+        failed_count = sum(1 for done in group if has_failed(done.note))
         shown = ", ".join(names[:5]) + (f", +{len(names) - 5} more" if len(names) > 5 else "")
         times = f" {len(group)}x" if len(group) > 1 else ""
         parts.append(f"{verb}{times}: {shown}" + (f" ({failed_count} with errors)" if failed_count else ""))
