@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
-from tenfold.facts.merge import REVERTED_NOTE, merge_facts
+from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
 from tenfold.facts.shell import FileEffect, get_program, is_read_only
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
-from tenfold.facts.tool_results import find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
+from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
@@ -139,7 +140,8 @@ class _FactReader:
             if is_shell and is_refused(outcome.errors, effect):
                 continue
             if not failed or (is_shell and effect.is_certain):
-                self._add_file_effect(position, effect)
+                note = UNCONFIRMED_NOTE if outcome.note == UNKNOWN and not is_shell else ""
+                self._add_file_effect(position, effect, describe_edit(action, effect), note)
                 if effect.verb in {"write", "modify"} and not is_shell:
                     self._facts.extend(
                         parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
@@ -147,7 +149,7 @@ class _FactReader:
         if action.verb == "todo" and not failed:
             self._facts.extend(parse_tool_list(position, action.arguments))
 
-    def _add_file_effect(self, position: int, effect: FileEffect) -> None:
+    def _add_file_effect(self, position: int, effect: FileEffect, content: str, note: str) -> None:
         kind = _FACT_KINDS.get(effect.verb)
         if kind is None or not effect.path:
             return
@@ -159,8 +161,8 @@ class _FactReader:
         if kind == "file_deleted":
             self._existing_paths.discard(key)
         is_revert = effect.verb == "revert"
-        note = REVERTED_NOTE if is_revert else ""
-        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note))
+        note = REVERTED_NOTE if is_revert else note if kind != "file_read" else ""
+        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note, content=content))
 
 
 def _list_strings(value: object, label: str = "") -> Iterator[str]:

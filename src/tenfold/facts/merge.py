@@ -14,11 +14,12 @@ from itertools import count
 import msgspec
 
 from tenfold.facts.current_request import find_current_request
+from tenfold.facts.edit_content import join_contents
 from tenfold.facts.names import join_names, limit_names
 from tenfold.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.facts.todos import TODO_KEY, is_change_of, merge_lists
 from tenfold.facts.tool_results import has_ended, is_success
-from tenfold.record.block import Fact, FactKind
+from tenfold.record.block import Ending, Fact, FactKind
 from tenfold.text.memoize import memoize
 
 MAX_FACTS: dict[FactKind, int] = {
@@ -34,14 +35,17 @@ MAX_FACTS: dict[FactKind, int] = {
 REVERTED_NOTE = "reverted"
 """The `note` of a file whose changes were discarded. The path may be a folder, or "." for everything."""
 
+UNCONFIRMED_NOTE = "not confirmed"
+"""The `note` of a file whose change no result confirmed or denied."""
+
 WRITTEN_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 
 
 def merge_facts(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
     """Merges the facts of two consecutive ranges into one list, ordered by position.
 
-    Of facts with the same kind and key the later wins. A path has one state. An error is settled when what failed later
-    succeeds or is run again. Only the newest request and the newest to-do list are live.
+    Of facts with the same kind and key the later wins. A path has one state. An error is resolved only when what failed
+    later succeeds. Only the newest request and the newest to-do list are live.
     """
     table = _FactTable()
     for fact in _resolve_paths(sorted([*older, *newer], key=lambda fact: fact.order)):
@@ -56,10 +60,10 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
     slot = ("file", fact.key) if fact.kind in WRITTEN_KINDS else (fact.kind, fact.key)
     before = table.pop(slot, None) or _pop_parsed_list(table, fact)
     if fact.kind in WRITTEN_KINDS:
-        table.pop(("file_read", fact.key), None)
+        was_read = table.pop(("file_read", fact.key), None) is not None
         fact = _combine_file_states(before, fact)
         if fact.kind == "file_renamed":
-            fact = _apply_rename(table, fact)
+            fact = _apply_rename(table, fact, is_known=was_read or _exists(before))
         elif fact.kind == "file_deleted":
             _delete_contents(table, fact)
         else:
@@ -76,6 +80,10 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
     elif before is not None and before.kind in {"rule", "correction"} and not before.note:
         fact = msgspec.structs.replace(fact, note="")
     table[slot] = fact
+
+
+def _exists(file: Fact | None) -> bool:
+    return file is not None and file.kind != "file_deleted"
 
 
 def _revert_changes(table: _FactTable, fact: Fact) -> None:
@@ -147,17 +155,25 @@ def _delete_contents(table: _FactTable, deleted: Fact) -> None:
             table.pop(slot)
 
 
-def _apply_rename(table: _FactTable, fact: Fact) -> Fact:
-    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it."""
+def _apply_rename(table: _FactTable, fact: Fact, *, is_known: bool) -> Fact:
+    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it.
+
+    A file that was made under another name, and then put in the place of one that is known, is a change of that one.
+    """
     old_path = fact.text.partition(" -> ")[0]
-    was_changed = table.pop(("file", old_path), None) is not None
+    before = table.pop(("file", old_path), None)
     table.pop(("file_read", old_path), None)
     for slot in table.list_inside(old_path):
         inner = table.pop(slot)
         path = fact.key + slot[1][len(old_path) :]
         text = path if inner.kind != "file_renamed" else inner.text.partition(" -> ")[0] + " -> " + path
         table[slot[0], path] = msgspec.structs.replace(inner, key=path, text=text)
-    return msgspec.structs.replace(fact, note="changed") if was_changed and not fact.note else fact
+    if before is None:
+        return fact
+    if is_known and before.kind == "file_created" and before.live:  # the old name was only a step on the way
+        return Fact("file_modified", fact.key, fact.key, fact.position, content=before.content)
+    content = join_contents(before.content, fact.content)
+    return msgspec.structs.replace(fact, note=fact.note or "changed", content=content)
 
 
 def _resolve_paths(facts: list[Fact]) -> list[Fact]:
@@ -175,7 +191,11 @@ def _resolve_paths(facts: list[Fact]) -> list[Fact]:
     if all(fact.key.startswith("/") for fact in files):
         return facts
     return [
-        _with_path(fact, find_absolute(fact.key)) if fact.kind in WRITTEN_KINDS or fact.kind == "file_read" else fact
+        _with_path(fact, find_absolute(fact.key))
+        if fact.kind in WRITTEN_KINDS or fact.kind == "file_read"
+        else msgspec.structs.replace(fact, note=find_absolute(fact.note))
+        if fact.kind == "error" and not fact.note.startswith("$ ")
+        else fact
         for fact in facts
     ]
 
@@ -197,9 +217,9 @@ def _combine_file_states(before: Fact | None, fact: Fact) -> Fact:
         or before.kind == "file_deleted"
     ):
         return fact
-    if before.kind == "file_renamed":
-        return msgspec.structs.replace(before, position=fact.position, note="changed")
-    return msgspec.structs.replace(before, position=fact.position)
+    note = "changed" if before.kind == "file_renamed" else fact.note
+    content = join_contents(before.content, fact.content)
+    return msgspec.structs.replace(before, position=fact.position, note=note, content=content)
 
 
 def _limit_facts(facts: Iterable[Fact]) -> list[Fact]:
@@ -235,8 +255,12 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
                 live = fact.key not in deleted_lists and fact.position == (
                     state if fact.key.startswith(TODO_KEY) else plan
                 )
-            case "error" if fact.live:
-                live = (fact.position >= recent or _is_lasting(fact.note)) and not signals.is_resolved(fact)
+            case "error":
+                ending = signals.find_ending(fact)
+                if ending != fact.ending:
+                    fact = msgspec.structs.replace(fact, ending=ending)
+                is_recent = fact.position >= recent or _is_lasting(fact.note)
+                live = live and not ending and is_recent and not signals.is_probably_over(fact)
             case _:
                 pass
         out.append(fact if live == fact.live else msgspec.structs.replace(fact, live=live))
@@ -271,52 +295,52 @@ class _SuccessTimes:
         self._last_runs: dict[str, int] = {}
         self._last_successes: dict[str, int] = {}
         self._last_check = -1
-        self._last_progress = -1
         self._last_writes: dict[str, int] = {}
         for fact in facts:
             if fact.kind == "command":
                 if has_ended(fact.note):
                     self._record_time(self._last_runs, fact.key, fact.position)
                 if is_success(fact.note):
-                    self._last_progress = max(self._last_progress, fact.position)
-                    for name in _list_programs(fact.key):
+                    for name in (*_list_programs(fact.key), fact.key):
                         self._record_time(self._last_successes, name, fact.position)
                     if _CHECK_PROGRAM.search(fact.key):
                         self._last_check = max(self._last_check, fact.position)
-            elif fact.kind in WRITTEN_KINDS:
-                self._last_progress = max(self._last_progress, fact.position)
-                self._record_time(self._last_runs, fact.key, fact.position)
-                self._record_time(self._last_runs, fact.text.rpartition(" -> ")[0], fact.position)
-                self._record_time(self._last_writes, fact.key.rpartition("/")[2], fact.position)
+            elif fact.kind in WRITTEN_KINDS and fact.note != UNCONFIRMED_NOTE:
+                for path in (fact.key, fact.text.rpartition(" -> ")[0], fact.key.rpartition("/")[2]):
+                    self._record_time(self._last_writes, path, fact.position)
 
     @staticmethod
     def _record_time(times: dict[str, int], name: str, position: int) -> None:
         times[name] = max(position, times.get(name, position))
 
-    def is_resolved(self, error: Fact) -> bool:
-        """Tells whether something after the error shows that it is over."""
-        if self._last_runs.get(error.note, -1) > error.position:
-            return True
-        if _is_file_tool(error.note) and self._last_progress > error.position:
-            return True
+    def find_ending(self, error: Fact) -> Ending:
+        """Returns how an error ended, as far as later facts prove it: only what failed can show that it is mended."""
+        if error.note.startswith("$ "):
+            names = _list_programs(error.note)
+            names = names or (error.note,)
+            if all(self._get_last_success(name) > error.position for name in names):
+                return "resolved"
+            return "superseded" if self._last_runs.get(error.note, -1) > error.position else error.ending
+        return "resolved" if self._last_writes.get(error.note, -1) > error.position else error.ending
+
+    def is_probably_over(self, error: Fact) -> bool:
+        """Tells whether later facts make an error unlikely to be open, without a proof.
+
+        The tool succeeded with other arguments, or the file was changed in which a check had found it, and a check
+        succeeded.
+        """
+        if not error.note.startswith("$ "):
+            return self._last_successes.get(error.note, -1) > error.position
         place = _FILE_LOCATION.search(error.text)
-        if (
-            place
+        return (
+            place is not None
             and self._last_check > error.position
             and self._last_writes.get(place.group(1), -1) > error.position
-            and _CHECK_PROGRAM.search(error.note)
-        ):
-            return True
-        names = _list_programs(error.note)
-        return bool(names) and all(self._get_last_success(name) > error.position for name in names)
+            and bool(_CHECK_PROGRAM.search(error.note))
+        )
 
     def _get_last_success(self, name: str) -> int:
         return max(self._last_successes.get(form, -1) for form in list_broader_programs(name))
-
-
-def _is_file_tool(source: str) -> bool:
-    """Tells whether an error came from a tool on a file. It is over once another such call succeeds."""
-    return "/" in source and not source.startswith("$ ")
 
 
 @memoize

@@ -87,6 +87,16 @@ def inline_heredocs(command: str) -> str:
     return out + command[position:]
 
 
+def list_heredocs(command: str) -> list[tuple[str, str]]:
+    """Returns the here-documents of a command, each with the line that opens it."""
+    found: list[tuple[str, str]] = []
+    for each in _HEREDOC.finditer(command[:_MAX_COMMAND_CHARS]) if "<<" in command else ():
+        text = command[command.rfind("\n", 0, each.start()) + 1 : each.end()]
+        header, _, body = text.partition("\n")
+        found.append((header, body.rpartition("\n")[0]))
+    return found
+
+
 def split_pipelines(command: str) -> list[list[list[str]]]:
     """Splits a command into pipelines of words: `a && b | c` gives `[[[a]], [[b], [c]]]`. Drops here-documents."""
     return [pipe for _, pipe in split_joined_pipelines(command)]
