@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from tenfold.facts.shell import FileEffect, list_heredocs, split_pipelines
+from tenfold.facts.shell import FileEffect, is_read_only, list_heredocs, split_pipelines
 from tenfold.facts.tool_calls import ToolAction, find_command
 from tenfold.text.excerpts import Keep, excerpt, flatten
 from tenfold.text.redaction import redact_cached
@@ -30,11 +30,11 @@ _PATCH_KEYS = ("patch", "diff", "input", "patch_text", "patchText", "unified_dif
 _DEFINITION = re.compile(
     r"^[ \t]*(?:(?:export|default|public|private|protected|static|async|abstract|final|pub(?:\([^)]*\))?) )*"
     r"(?:(?:def|class|function\*?|interface|type|enum|struct|fn|func|trait|impl|module|namespace|mixin|protocol) "
-    r"(?:\([^)]*\) )?([A-Za-z_$][\w.$]*)|(?:const|let|var) ([A-Za-z_$][\w$]*) = (?:async )?(?:\(|function))"
-    r"|^#{1,3} (\S[^\n]{0,50})",
+    r"(?:\([^)]*\) )?([A-Za-z_$][\w.$]*)|(?:const|let|var) ([A-Za-z_$][\w$]*) = (?:async )?(?:\(|function))",
     re.MULTILINE,
 )
-"""A line that defines a function, class or type, or a heading."""
+"""A line that defines a function, class or type."""
+_HEADING = re.compile(r"^#{1,3} (\S[^\n]{0,50})", re.MULTILINE)
 _PATCH_SECTION = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S[^\t\n]*)", re.MULTILINE)
 _PATCH_END = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* End Patch|diff --git |--- )", re.MULTILINE)
 _SEARCH_BLOCK = re.compile(
@@ -62,7 +62,8 @@ def describe_edit(action: ToolAction, effect: FileEffect) -> str:
 
 def join_contents(older: str, newer: str) -> str:
     """Joins the descriptions of the changes to one file, one line each. The newest stay."""
-    return "\n".join([*older.split("\n"), *newer.split("\n")][-MAX_CHANGES:]).strip("\n")
+    newest_first = dict.fromkeys(line for text in (newer, older) for line in reversed(text.split("\n")) if line)
+    return "\n".join(reversed(list(newest_first)[:MAX_CHANGES]))
 
 
 def _describe_arguments(arguments: dict[str, object], effect: FileEffect) -> str:
@@ -90,8 +91,17 @@ def _describe_command(command: str, effect: FileEffect) -> str:
     for header, body in list_heredocs(command):
         if name in header:
             return f"+ {_shorten(body, 260)}" if ">>" in header else _describe_new_text(body)
-    part = next((" ".join(words) for pipe in split_pipelines(command) for words in pipe if name in " ".join(words)), "")
-    return _limit(f"by `{_shorten(part, 240)}`") if part else ""
+    commands = [" ".join(words) for pipe in split_pipelines(command) for words in pipe]
+    parts = [
+        _shorten(part, 200)
+        for part in dict.fromkeys(commands)
+        if name in part and not part.startswith(("create ", "touch ")) and (">" in part or not _is_look(part))
+    ]
+    return _limit(f"by `{'; '.join(parts)}`") if parts else ""
+
+
+def _is_look(part: str) -> bool:
+    return is_read_only(part) and not part.startswith("sed")
 
 
 def _find_patch_section(text: str, path: str) -> str:
@@ -138,11 +148,14 @@ def _render_change(removed: list[str], added: list[str], context: str) -> str:
 def _describe_new_text(text: str) -> str:
     """Describes a whole file: the number of its lines, and the names it defines or else how it begins."""
     names = list(dict.fromkeys(_list_definitions(text)))
+    headings = _HEADING.findall(text)
+    if not names and text.startswith("#") and len(headings) > 1 and not text.startswith("#!"):
+        names = [flatten(heading) for heading in headings]
     size = f"{text.count(chr(10)) + 1} lines"
     if not names:
         return _limit(f"{size}: {_shorten(text, 200)}")
     more = f", +{len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return _limit(f"{size}: defines {', '.join(names[:_MAX_NAMES])}{more}")
+    return _limit(f"{size}: {', '.join(names[:_MAX_NAMES])}{more}")
 
 
 def _list_definitions(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from tenfold.facts.demonstrations import find_task_start, strip_examples
 from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
@@ -44,9 +45,12 @@ _FACT_KINDS: dict[str, FactKind] = {
 def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
     """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _FactReader()
-    for number, (at, message) in enumerate(entries):
-        if number == 0 and at > _MAX_START_POSITION:
-            reader.resume()
+    items = list(entries)
+    if items and items[0][0] > _MAX_START_POSITION:
+        reader.resume()
+    else:
+        items = items[find_task_start(items) :]
+    for at, message in items:
         reader.read(at, message)
     return merge_facts((), reader.finish())
 
@@ -82,7 +86,8 @@ class _FactReader:
         return [*self._facts, *self._identifiers.build_facts(), *self._names.build_facts()]
 
     def _read_user_message(self, position: int, message: Message) -> None:
-        text = "\n".join(strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
+        texts = (strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
+        text = strip_examples("\n".join(texts))
         self._facts.extend(extract_instructions(position, text, first=not self._has_answer))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         self._facts.extend(find_decisions(position, text))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from bisect import bisect_left
+from collections.abc import Container
 from itertools import dropwhile, pairwise, takewhile
 from typing import Literal
 
@@ -266,6 +267,7 @@ def find_file_effects(command: str, open_file: str = "") -> tuple[FileEffect, ..
     out: list[FileEffect] = []
     pipes = split_joined_pipelines(command)
     is_doubtful = False
+    new_folders: set[str] = set()
     for number, (join, pipe) in enumerate(pipes):
         if join == "||":  # it runs only if the command before it failed
             continue
@@ -279,11 +281,20 @@ def find_file_effects(command: str, open_file: str = "") -> tuple[FileEffect, ..
             if bare_words[:1] == ["cd"] and len(bare_words) > 1:
                 directory = _join_path(directory, _unquote(bare_words[1]))
                 continue
+            if bare_words[:1] == ["mkdir"]:
+                new_folders |= {path for word in bare_words[1:] if (path := _resolve_path(word, directory))}
             out.extend(_find_program_effects(bare_words, directory, is_certain=is_certain))
             out.extend(_find_redirect_effects(words, directory, is_certain=is_certain))
     if open_file and command.lstrip().startswith(("insert ", "append ")):
         out.append(FileEffect(verb="modify", path=open_file))
-    return tuple(out)
+    gone = {effect.path for effect in out if effect.verb == "delete"} & new_folders
+    return tuple(effect for effect in out if not (gone and _is_inside(effect.path, gone)))
+
+
+def _is_inside(path: str, folders: Container[str]) -> bool:
+    """Tells whether a path is one of some folders or lies in one of them."""
+    parts = path.split("/")
+    return any("/".join(parts[:number]) in folders for number in range(1, len(parts) + 1))
 
 
 def _find_redirect_effects(words: list[str], directory: str, *, is_certain: bool) -> list[FileEffect]:
