@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import takewhile
 
 from tenfold.facts.shell import FileEffect, is_read_only, list_heredocs, split_pipelines
 from tenfold.facts.tool_calls import ToolAction, find_command
@@ -37,6 +38,7 @@ _DEFINITION = re.compile(
 _HEADING = re.compile(r"^#{1,3} (\S[^\n]{0,50})", re.MULTILINE)
 _PATCH_SECTION = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S[^\t\n]*)", re.MULTILINE)
 _PATCH_END = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* End Patch|diff --git |--- )", re.MULTILINE)
+_HUNK = re.compile(r"^@@(?: -\d+(?:,\d+)? \+\d+(?:,\d+)? @@)? ?")
 _SEARCH_BLOCK = re.compile(
     r"^[<-]{4,} ?SEARCH>?[^\n]*\n(.*?)^={4,}[^\n]*\n(.*?)^[>+]{4,} ?REPLACE", re.MULTILINE | re.DOTALL
 )
@@ -119,8 +121,10 @@ def _describe_patch(section: str) -> str:
     lines = section.split("\n")
     old = [line[1:] for line in lines if line.startswith("-")]
     new = [line[1:] for line in lines if line.startswith("+")]
-    is_new_file = not old and all(line.startswith("+") for line in lines if line.strip())
-    return _describe_new_text("\n".join(new)) if is_new_file else _render_change(old, new, "\n".join(lines))
+    if not old and all(line.startswith("+") for line in lines if line.strip()):
+        return _describe_new_text("\n".join(new))
+    context = takewhile(lambda line: line[:1] not in {"-", "+"}, (_HUNK.sub("", line) for line in lines))
+    return _render_change(old, new, "\n".join(context))
 
 
 def _describe_change(old: str, new: str) -> str:

@@ -19,6 +19,7 @@ from tenfold.facts.shell import FileEffect, get_program, is_read_only
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
 from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
+from tenfold.facts.values import ValueCollector
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
@@ -62,6 +63,7 @@ class _FactReader:
         self._facts: list[Fact] = []
         self._identifiers = IdentifierCollector()
         self._names = NameCollector()
+        self._values = ValueCollector()
         self._pending: dict[str, ToolAction] = {}
         self._text_action: ToolAction | None = None
         self._existing_paths: set[str] = set()
@@ -83,7 +85,7 @@ class _FactReader:
         self._has_answer = True
 
     def finish(self) -> list[Fact]:
-        return [*self._facts, *self._identifiers.build_facts(), *self._names.build_facts()]
+        return [*self._facts, *self._values.facts, *self._identifiers.build_facts(), *self._names.build_facts()]
 
     def _read_user_message(self, position: int, message: Message) -> None:
         texts = (strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
@@ -93,6 +95,7 @@ class _FactReader:
         self._facts.extend(find_decisions(position, text))
         self._facts.extend(parse_text_list(position, text, user=True))
         self._identifiers.read_prose(position, text, "user")
+        self._values.read_prose(position, text, "user")
         self._names.read(position, text, PROSE_OWNER)
         if len(text) > 300:
             lines = find_error_lines(text, strict=True)
@@ -112,6 +115,7 @@ class _FactReader:
             self._facts.extend(find_decisions(position, text))
             self._facts.extend(parse_text_list(position, text, user=False))
             self._identifiers.read_prose(position, text, "model")
+            self._values.read_prose(position, text, "model")
         if text:
             self._names.read(position, text, PROSE_OWNER)
         text_call = None if calls else parse_text_action(message)
@@ -127,6 +131,8 @@ class _FactReader:
             return
         if not (action.verb == "read" and len(text) > 4_000):
             self._identifiers.read(position, text, "tool")
+        if action.verb in {"shell", "other"} and not (action.verb == "shell" and is_read_only(action.source)):
+            self._values.read_output(position, text, _shorten_command(action.label))
         self._names.read(position, text, _find_owner(action), from_tool=True)
         self._add_outcome(position, action, text, is_error=bool(result and result.is_error))
 

@@ -19,6 +19,7 @@ from tenfold.facts.names import join_names, limit_names
 from tenfold.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.facts.todos import TODO_KEY, is_change_of, merge_lists
 from tenfold.facts.tool_results import has_ended, is_success
+from tenfold.facts.values import PRINTED_MARK, build_value_key, find_stated_values, join_values, split_value
 from tenfold.record.block import Ending, Fact, FactKind
 from tenfold.text.memoize import memoize
 
@@ -29,6 +30,7 @@ MAX_FACTS: dict[FactKind, int] = {
     "decision": 150,
     "error": 300,
     "request": 400,
+    "value": 200,
 }
 """How many facts of a kind are kept; the newest stay. Must-keep facts of the other kinds are never dropped."""
 
@@ -52,7 +54,7 @@ def merge_facts(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...
         if fact.note == REVERTED_NOTE:
             _revert_changes(table, fact)
         _put_fact(table, fact)
-    facts = _settle_facts(_limit_facts(table.values()))
+    facts = _settle_facts(_drop_stale_values(_limit_facts(table.values())))
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
@@ -77,9 +79,56 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
         fact = merge_lists(before, fact)
     elif before is not None and fact.kind == "name":
         fact = join_names(before, fact)
+    elif fact.kind == "value":
+        _put_value(table, before, fact)
+        return
     elif before is not None and before.kind in {"rule", "correction"} and not before.note:
         fact = msgspec.structs.replace(fact, note="")
     table[slot] = fact
+
+
+def _put_value(table: _FactTable, before: Fact | None, fact: Fact) -> None:
+    """Puts a value into the ledger. A subject of two words or more that was stated takes printed values as well."""
+    subject, mark, _ = fact.key.partition(PRINTED_MARK)
+    stated = table.pop(("value", subject), None) if mark and " " in subject else None
+    if stated is not None:
+        fact, before = msgspec.structs.replace(fact, key=subject, live=True), stated
+    table["value", fact.key] = join_values(before, fact) if before is not None else fact
+
+
+def _drop_stale_values(facts: list[Fact]) -> list[Fact]:
+    """Leaves out what the ledger of values supersedes: sentences with an older value, and what the ledger itself shows."""
+    ledger = {fact.key: fact for fact in facts if fact.kind == "value" and PRINTED_MARK not in fact.key}
+
+    keys_by_value: dict[str, list[str]] = {}
+    for key, fact in ledger.items():
+        keys_by_value.setdefault(split_value(fact)[1], []).append(key)
+
+    def is_stale(fact: Fact) -> bool:
+        if fact.kind == "identifier" and " " not in fact.text:
+            name, _, value = fact.text.partition("=")
+            words = set(build_value_key(name).split())
+            return any(words <= set(key.split()) for key in keys_by_value.get(value, ()))
+        if fact.kind == "value":
+            subject, mark, _ = fact.key.partition(PRINTED_MARK)
+            stated = ledger.get(subject) if mark and " " in subject else None
+            return stated is not None and stated.order > fact.order
+        if fact.kind not in _STATING_KINDS or len(fact.text) > _MAX_STATEMENT_CHARS:
+            return False
+        stated_values = find_stated_values(fact.text)
+        return bool(stated_values) and all(
+            each.key in ledger
+            and ledger[each.key].order > fact.order
+            and split_value(ledger[each.key])[1] != each.value
+            for each in stated_values
+        )
+
+    return [fact for fact in facts if not is_stale(fact)]
+
+
+_STATING_KINDS: frozenset[FactKind] = frozenset({"identifier", "decision", "rule", "correction"})
+_MAX_STATEMENT_CHARS = 200
+"""Longest text, in characters, that may be dropped as a whole because the value in it is no longer true."""
 
 
 def _exists(file: Fact | None) -> bool:

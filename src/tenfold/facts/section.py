@@ -48,8 +48,9 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Files renamed", "file_renamed"),
     SectionHeading("## Earlier requests (user, oldest first)", "request", live=False),
     SectionHeading("## Decisions", "decision"),
-    SectionHeading("## Errors met and resolved", "error", live=False),
+    SectionHeading("## Earlier errors", "error", live=False),
     SectionHeading("## Commands run, with outcome", "command"),
+    SectionHeading("## Values, latest", "value"),
     SectionHeading("## Identifiers, latest value", "identifier"),
     SectionHeading("## Files read", "file_read"),
     SectionHeading("## Names in use, by file or program (data, most used first)", "name"),
@@ -227,6 +228,8 @@ def _rank_fact(fact: Fact, values: Container[int]) -> FactRank:
     match fact.kind:
         case "request":
             return FactRank.ACKNOWLEDGEMENT if fact.note == ACK_NOTE else FactRank.EARLIER_REQUEST
+        case "value":
+            return FactRank.PASSING_REMARK if fact.was else FactRank.DETAIL
         case "decision":
             return FactRank.OUTCOME
         case "command" if is_read_only(fact.key):
@@ -452,6 +455,9 @@ def _render_line(fact: Fact, text: str) -> str:
     """Renders one fact as a list item. Further lines of a user's text are indented, so they cannot form a heading."""
     if fact.kind == "name":
         return f"- {redact(_shorten_owner(flatten(fact.key)))}: {redact(text)}"
+    if fact.kind == "value":
+        tool = "tool: " if fact.note == "tool" else ""
+        return f"- {tool}{flatten(redact(text))}" + (f" (was: {fact.was})" if fact.was else "")
     return _render_item(text, fact.kind, fact.note)
 
 

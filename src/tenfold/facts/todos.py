@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tenfold.facts.instructions import find_plan_steps
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import excerpt, flatten
+from tenfold.text.excerpts import excerpt, flatten, split_sentences
 
 TODO_KEY = "todo"
 PLAN_KEY = "plan"
@@ -21,7 +21,9 @@ _DONE_STATES = {"completed", "complete", "done", "finished", "closed"}
 _ACTIVE_STATES = {"in_progress", "in-progress", "inprogress", "active", "doing", "started"}
 _TEXT_KEYS = ("content", "description", "step", "title", "text", "task", "subject", "name")
 _LIST_KEYS = ("todos", "plan", "items", "tasks", "todoList", "steps")
-_USER_PLAN_WORD = r"\b(?:plan[oes]?|to-?dos?|checklist|tasks)\b(?!-)|\u043f\u043b\u0430\u043d|\u8ba1\u5212|\u8a08\u753b|\uacc4\ud68d"
+_USER_PLAN_WORD = (
+    r"\b(?:plan[oes]?|to-?dos?|checklist|tasks)\b(?!-)|\u043f\u043b\u0430\u043d|\u8ba1\u5212|\u8a08\u753b|\uacc4\ud68d"
+)
 _USER_PLAN = re.compile(_USER_PLAN_WORD, re.IGNORECASE)
 _PLAN = re.compile(
     _USER_PLAN_WORD + r"|\b(?:(?:next|following|remaining|these) steps?|remaining|phases|milestones|needed"
@@ -117,7 +119,9 @@ def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
 
 
 def _get_line_above(lines: list[str], number: int) -> str:
-    return next((line for line in reversed(lines[:number]) if line.strip()), "")
+    """Returns the last sentence of the nearest line above that is not empty."""
+    line = next((line for line in reversed(lines[:number]) if line.strip()), "")
+    return list(split_sentences(line))[-1] if line else ""
 
 
 def merge_lists(older: Fact, newer: Fact) -> Fact:

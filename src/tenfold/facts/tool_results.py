@@ -88,7 +88,9 @@ _VERDICT = re.compile(
     re.IGNORECASE,
 )
 """Matches words by which a program says that it succeeded."""
-_STILL_RUNNING = re.compile(r"\b(?:running|started|moved) (?:in|to) (?:the )?background\b|\bstill running\b", re.IGNORECASE)
+_STILL_RUNNING = re.compile(
+    r"\b(?:running|started|moved) (?:in|to) (?:the )?background\b|\bstill running\b", re.IGNORECASE
+)
 _EXCEPTION = re.compile(
     r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught"
     r"|Unhandled)\s\S"
@@ -307,12 +309,12 @@ def _says_failure(verb: Verb, text: str) -> bool:
     statements = _list_statements(text)
     if verb == "read" and (len(statements) > 2 or "\n" in text.strip()):  # a file may begin like an error
         return False
-    if _FAILURE_START.match(text) and (len(text) < 4_000 or ":" in text[:20]):
+    if _has_error_member(text) or (_FAILURE_START.match(text) and (len(text) < 4_000 or ":" in text[:20])):
         return True
     if verb in _CHANGE_VERBS:
         doubt = next((line for line in statements if _UNCHANGED.search(line) or _CHANGE_FAILURE.match(line)), "")
         return bool(doubt) and (doubt == statements[0] or not any(_CHANGED.search(line) for line in statements))
-    return _has_error_member(text) or (len(statements) == 1 and _is_complaint(statements))
+    return len(statements) == 1 and _is_complaint(statements)
 
 
 def _says_success(action: ToolAction, text: str) -> bool:

@@ -28,6 +28,7 @@ FactKind = Literal[
     "decision",
     "todo",
     "name",
+    "value",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
     {"request", "rule", "correction", "file_modified", "file_created", "file_deleted", "file_renamed", "error", "todo"}
@@ -108,7 +109,8 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     name) are the same fact, and the later one wins. `position` is that of the entry it came from. `live` is False for
     settled facts (a resolved error, an earlier request), which need not be kept. A fact read from a summary has the
     summary's position and a `line` from 1; `line` is 0 for a fact read from a message. `content` says what was changed
-    in a file, one line for each change, the newest last. `ending` is how an error ended.
+    in a file, one line for each change, the newest last. `ending` is how an error ended. `was` is
+    the value before the latest one, with the position where it was told.
     """
 
     kind: FactKind
@@ -120,6 +122,7 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     line: int = 0
     content: str = ""
     ending: Ending = ""
+    was: str = ""
 
     @property
     def order(self) -> tuple[int, int]:
