@@ -108,7 +108,7 @@ def test_merging_in_parts_gives_the_same_ledger() -> None:
     assert [fact for fact in merged if fact.kind == "value"] == at_once
 
 
-SUBJECTS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
+SUBJECTS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 
 
 def tell_value(round_number: int, place: int, value: int) -> list[Message]:

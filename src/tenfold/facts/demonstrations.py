@@ -81,4 +81,5 @@ def _list_top_folders(entries: Sequence[tuple[int, Message]]) -> set[str]:
     return found - _SYSTEM_FOLDERS
 
 
-_SYSTEM_FOLDERS = frozenset("usr bin etc dev tmp var opt lib root proc sys sbin mnt".split())
+_SYSTEM_NAMES = "usr bin etc dev tmp var opt lib root proc sys sbin mnt"
+_SYSTEM_FOLDERS = frozenset(_SYSTEM_NAMES.split())

@@ -23,10 +23,11 @@ MAX_CHANGES = 4
 _MAX_COMPARED_LINES = 200
 _MAX_NAMES = 8
 _OLD_KEYS = ("old_string", "old_str", "oldText", "old_text", "old_content", "old_code", "search", "find", "old")
-_NEW_KEYS = (
+_NEW_KEY_NAMES = (
     "new_string new_str newText new_text new_content new_code insert_text replace replacement new content contents"
     " file_text new_source text code_edit"
-).split()
+)
+_NEW_KEYS = tuple(_NEW_KEY_NAMES.split())
 _PATCH_KEYS = ("patch", "diff", "input", "patch_text", "patchText", "unified_diff")
 _DEFINITION = re.compile(
     r"^[ \t]*(?:(?:export|default|public|private|protected|static|async|abstract|final|pub(?:\([^)]*\))?) )*"

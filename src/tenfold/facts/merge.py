@@ -97,7 +97,7 @@ def _put_value(table: _FactTable, before: Fact | None, fact: Fact) -> None:
 
 
 def _drop_stale_values(facts: list[Fact]) -> list[Fact]:
-    """Leaves out what the ledger of values supersedes: sentences with an older value, and what the ledger itself shows."""
+    """Leaves out what the ledger of values supersedes or says itself."""
     ledger = {fact.key: fact for fact in facts if fact.kind == "value" and PRINTED_MARK not in fact.key}
 
     keys_by_value: dict[str, list[str]] = {}
@@ -296,7 +296,7 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
     signals = _SuccessTimes(facts)
     out: list[Fact] = []
     for fact in facts:
-        live = fact.live
+        live, ending = fact.live, fact.ending
         match fact.kind:
             case "request":
                 live = fact.position == current
@@ -306,13 +306,12 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
                 )
             case "error":
                 ending = signals.find_ending(fact)
-                if ending != fact.ending:
-                    fact = msgspec.structs.replace(fact, ending=ending)
                 is_recent = fact.position >= recent or _is_lasting(fact.note)
                 live = live and not ending and is_recent and not signals.is_probably_over(fact)
             case _:
                 pass
-        out.append(fact if live == fact.live else msgspec.structs.replace(fact, live=live))
+        is_same = live == fact.live and ending == fact.ending
+        out.append(fact if is_same else msgspec.structs.replace(fact, live=live, ending=ending))
     return out
 
 

@@ -45,11 +45,14 @@ _READ_ONLY_NAMES = (
     " git-ls-files git-branch git-remote gh-pr-view gh-run-view gh-issue-view"
 )
 _READ_ONLY_PROGRAMS = frozenset(_READ_ONLY_NAMES.split())
-_SEARCH_PROGRAMS = frozenset("grep egrep fgrep rg ag ack git-grep find fd find_file search_file search_dir".split())
-_KEYWORDS = frozenset("do done then else elif fi if while until esac case { } ! time".split())
+_SEARCH_NAMES = "grep egrep fgrep rg ag ack git-grep find fd find_file search_file search_dir"
+_SEARCH_PROGRAMS = frozenset(_SEARCH_NAMES.split())
+_KEYWORD_NAMES = "do done then else elif fi if while until esac case { } ! time"
+_KEYWORDS = frozenset(_KEYWORD_NAMES.split())
 _ERROR_WORD = re.compile(r"err|fail|fatal|panic|traceback", re.IGNORECASE)
 _TEST_RUN = re.compile(
-    r"(?:\S*/)?(?:(?:npx|bunx|uv run|poetry run|pnpm(?: exec)?|yarn|bun|npm run|npm|cargo|go|make|python3?(?: -m)?|dotnet|mvn|gradlew?|rake"
+    r"(?:\S*/)?(?:(?:npx|bunx|uv run|poetry run|pnpm(?: exec)?|yarn|bun|npm run|npm|cargo|go|make"
+    r"|python3?(?: -m)?|dotnet|mvn|gradlew?|rake"
     r"|bundle exec) )*(?:\S*/)?(?:pytest|unittest|jest|vitest|mocha|tox|nox|rspec|phpunit|ctest|test)(?:[:\s]|$)"
 )
 
@@ -189,7 +192,7 @@ def is_test_run(command: str) -> bool:
 
 
 def hides_failure(command: str, shown_lines: int) -> bool:
-    """Tells whether a command ends well, and shows no error in its output, even if the program that does its work fails.
+    """Tells whether a command ends well and shows no error even if the program that does its work fails.
 
     That is a program before `||` or a last `echo`, or before a pipe into a filter that may leave out the error:
     `head` that has cut, `grep` for something other than errors. `tail` shows the end, where errors are.

@@ -29,9 +29,11 @@ _EXIT_CODE = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
-    r"\s*(?:<tool_use_error>|error:)?\s*(?:the user (?:doesn't|does not|did not) (?:want|allow|approve)|\[?request interrupted"
+    r"\s*(?:<tool_use_error>|error:)?\s*(?:the user (?:doesn't|does not|did not) (?:want|allow|approve)"
+    r"|\[?request interrupted"
     r"|(?:command|operation|tool use|tool call) (?:was )?(?:aborted|interrupted|rejected|cancell?ed|declined)"
-    r"|(?:(?:tool (?:use|call)|command|edit|call) )?(?:aborted|cancell?ed|rejected|declined|denied|interrupted) by (?:the )?user"
+    r"|(?:(?:tool (?:use|call)|command|edit|call) )?(?:aborted|cancell?ed|rejected|declined|denied"
+    r"|interrupted) by (?:the )?user"
     r"|(?:the )?user (?:has )?(?:rejected|declined|denied|cancell?ed|aborted|refused))",
     re.IGNORECASE,
 )
@@ -51,17 +53,22 @@ _CHANGE_FAILURE = re.compile(
 """Matches what a tool prints when it did not change a file, besides `_FAILURE_START`."""
 _UNCHANGED = re.compile(
     r"\b(?:0|zero|no|without) (?:occurrences?|replacements?|match(?:es)?|changes?|edits?|hunks?|modifications?)\b"
-    r"(?! (?:remain|left|needed))|\b0 (?:times|lines? (?:changed|replaced))\b|\bnothing (?:was |to )?(?:changed?|replaced?|written)"
+    r"(?! (?:remain|left|needed))|\b0 (?:times|lines? (?:changed|replaced))\b|\bnothing (?:was |to )?(?:changed?"
+    r"|replaced?|written)"
     r"|\b(?:was|were|is|are|has|have|did|does|do|could|will) ?n(?:o|')t (?:be |been |actually )?"
-    r"(?:changed?|modified|modify|writ(?:ten|e)|appl(?:ied|y)|found|edited|updated?|saved?|replaced?|match|unique|exist)\b"
-    r"|\b(?:not|un)[- ]?(?:applied|written|saved|unique)\b|\bnot found in\b|\bfailed to (?:apply|write|edit|find|match|save)"
-    r"|\bhunk #?\d+ failed|\bpatch (?:failed|does not apply)|\bno such file|\bread-only file|\bmultiple (?:matches|occurrences)\b"
+    r"(?:changed?|modified|modify|writ(?:ten|e)|appl(?:ied|y)|found|edited|updated?|saved?|replaced?|match|unique"
+    r"|exist)\b"
+    r"|\b(?:not|un)[- ]?(?:applied|written|saved|unique)\b|\bnot found in\b|\bfailed to (?:apply|write|edit|find"
+    r"|match|save)"
+    r"|\bhunk #?\d+ failed|\bpatch (?:failed|does not apply)|\bno such file|\bread-only file"
+    r"|\bmultiple (?:matches|occurrences)\b"
     r"|\bintroduced (?:new )?syntax error|\bNOT (?:been )?(?:written|applied|changed|saved)\b",
     re.IGNORECASE,
 )
 """Matches a statement that a change did not happen."""
 _CHANGED = re.compile(
-    r"\b(?:success(?:ful|fully)?|updated|edited|written|wrote|created|replaced|modified|applied|saved|done|inserted|appended"
+    r"\b(?:success(?:ful|fully)?|updated|edited|written|wrote|created|replaced|modified|applied|saved|done"
+    r"|inserted|appended"
     r"|deleted|removed|renamed|moved|overw(?:rote|ritten)|changed|undone|ok)\b",
     re.IGNORECASE,
 )
@@ -70,20 +77,23 @@ _QUOTED_LINE = re.compile(r"^(?:\s*\d+(?:[:\t|\u2192]|\s{2}| *\|)|\s{2,}[^\s\"]|
 """Matches a line of a file that a tool quotes: numbered, indented or of a diff."""
 _COMPLAINT = re.compile(
     r"^(?:error|fatal|failed|failure|usage)\b[^\n]{0,20}:|^(?:could not|cannot|can't|unable to|invalid)\b"
-    r"|: (?:cannot (?:access|open|stat|read)\b|command not found|No such file or directory|Permission denied|Is a directory"
+    r"|: (?:cannot (?:access|open|stat|read)\b|command not found|No such file or directory|Permission denied"
+    r"|Is a directory"
     r"|Not a directory)|^.{0,160}\b(?:not found|does not exist|no such file)\W*$|\bpermission (?:was )?denied\b"
     r"|^No (?:such|file)\b|\btimed out\b",
     re.IGNORECASE,
 )
 """Matches a line by which a program or tool says that it could not do its work."""
 _FAILED_RUN = re.compile(
-    r"^=* ?[1-9]\d* failed\b|^=+ .*\b[1-9]\d* (?:failed|errors?)\b.* =+$|^FAILED \(|^[^\S\n]*Tests?:?\s+[1-9]\d* failed"
+    r"^=* ?[1-9]\d* failed\b|^=+ .*\b[1-9]\d* (?:failed|errors?)\b.* =+$|^FAILED \("
+    r"|^[^\S\n]*Tests?:?\s+[1-9]\d* failed"
     r"|^test result: FAILED|^BUILD FAILED|^npm (?:ERR!|error) |^Found [1-9]\d* errors?\b|^\d+ problems? \([1-9]",
     re.MULTILINE,
 )
 """Matches the last lines of a check or test run that failed, whatever its exit code."""
 _VERDICT = re.compile(
-    r"\b(?:pass(?:ed|es)?|succe(?:ss|ssful|ssfully|eded)|completed?|finished|built|compiled|installed|clean|up[- ]to[- ]date)\b"
+    r"\b(?:pass(?:ed|es)?|succe(?:ss|ssful|ssfully|eded)|completed?|finished|built|compiled|installed|clean"
+    r"|up[- ]to[- ]date)\b"
     r"|\bOK\b|\b(?:0|no|zero) (?:errors?|issues?|problems?|failures?|failed|warnings)\b|\bdone\b|\u2713|\u2714|\u2705",
     re.IGNORECASE,
 )
@@ -94,7 +104,8 @@ _STILL_RUNNING = re.compile(
 _EXCEPTION = re.compile(
     r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught"
     r"|Unhandled)\s\S"
-    r"|^\s*(?:[\w./-]+:\s*)?(?:fatal )?error(?:\[\w+\])?:\s|^\s*\w*Error: |^(?:fatal|panic|thread '.*' panicked)\b.*:\s"
+    r"|^\s*(?:[\w./-]+:\s*)?(?:fatal )?error(?:\[\w+\])?:\s|^\s*\w*Error: |^(?:fatal|panic"
+    r"|thread '.*' panicked)\b.*:\s"
     r"|^Segmentation fault|^.*\berror TS\d+|^.{0,160}: syntax error\b|^SyntaxError"
 )
 _LOCATED_ERROR = re.compile(

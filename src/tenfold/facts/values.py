@@ -28,41 +28,50 @@ _WORDS = r"[^\s.,;:!?()\n]+(?: [^\s.,;:!?()\n]+){0,2}(?=[.,;:!?()\n]|$)"
 _SUBJECT = r"(?P<subject>[^\W_][\w/'\u2019-]*(?: [\w/'\u2019.-]+){0,6}?)"
 _NOW = (
     r"(?:is|are|stands at|has become) (?:now|currently|set to|at)|(?:ist|sind|betr\u00e4gt|liegt) (?:jetzt|nun|bei)"
-    r"|(?:est|sont) (?:maintenant|d\u00e9sormais)|(?:est\u00e1|es|son) ahora|ahora es|(?:\u00e9|est\u00e1) agora|agora \u00e9|(?:\u00e8|sono) ora"
+    r"|(?:est|sont) (?:maintenant|d\u00e9sormais)|(?:est\u00e1|es|son) ahora|ahora es|(?:\u00e9|est\u00e1) agora"
+    r"|agora \u00e9|(?:\u00e8|sono) ora"
     r"|is nu|(?:jest|wynosi) teraz|\u0442\u0435\u043f\u0435\u0440\u044c(?: \u0440\u0430\u0432\u043d\u0430?\u043e?)?"
 )
-_STATEMENTS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"(?:^|[.;!?,:] +|\bthe )(?:the |our )?{_SUBJECT} (?:{_NOW}) (?:now )?(?P<value>{_NUMBER}|{_QUOTED}|{_WORDS})",
-        rf"(?:^|[.;!?,:] +|\bthe )(?:the |our )?{_SUBJECT} (?:is|are|=|\u2192|->|ist|est|es) (?P<value>{_NUMBER}|{_QUOTED})",
-        rf"^(?:[-*] +)?(?:the |our )?{_SUBJECT}: (?P<value>{_NUMBER}|{_QUOTED})\W*$",
-        r"\b(?:set|changed?|rais(?:e|ed)|lower(?:ed)?|bump(?:ed)?|increas(?:e|ed)|reduced?|mov(?:e|ed)|updated?|switch(?:ed)?) "
-        rf"(?:the |our )?{_SUBJECT} (?:from \S+(?: \S+)? )?to (?P<value>{_NUMBER}|{_QUOTED})",
-        rf"(?:^|[.;!?,] +|\bthe )(?:the |our )?{_SUBJECT} (?:went|rose|fell|dropped|changed|moved|was (?:raised|lowered|changed"
-        rf"|set|moved|bumped|increased|reduced)) (?:up |down )?(?:from \S+(?: \S+)? )?to (?P<value>{_NUMBER}|{_QUOTED})",
-        rf"(?P<subject>[\u3040-\u30ff\u3400-\u9fff\w]{{1,20}}?)(?:\u73b0\u5728\u662f|\u73b0\u4e3a|\u6539\u4e3a|\u306f\u73fe\u5728|\u306f\u4eca) ?(?P<value>{_NUMBER})",
-    )
+_SHORT_VALUE = rf"(?P<value>{_NUMBER}|{_QUOTED})"
+_START = r"(?:^|[.;!?,:] +|\bthe )(?:the |our )?"
+_CHANGE = (
+    r"\b(?:set|changed?|rais(?:e|ed)|lower(?:ed)?|bump(?:ed)?|increas(?:e|ed)|reduced?|mov(?:e|ed)|updated?"
+    r"|switch(?:ed)?) (?:the |our )?"
+)
+_CHANGED = (
+    r"(?:went|rose|fell|dropped|changed|moved|was (?:raised|lowered|changed|set|moved|bumped|increased|reduced))"
+    r" (?:up |down )?"
+)
+_FROM = r"(?:from \S+(?: \S+)? )?"
+_CJK_NOW = r"(?:\u73b0\u5728\u662f|\u73b0\u4e3a|\u6539\u4e3a|\u306f\u73fe\u5728|\u306f\u4eca)"
+_STATEMENTS = (
+    re.compile(rf"{_START}{_SUBJECT} (?:{_NOW}) (?:now )?(?P<value>{_NUMBER}|{_QUOTED}|{_WORDS})", re.IGNORECASE),
+    re.compile(rf"{_START}{_SUBJECT} (?:is|are|=|\u2192|->|ist|est|es) {_SHORT_VALUE}", re.IGNORECASE),
+    re.compile(rf"^(?:[-*] +)?(?:the |our )?{_SUBJECT}: {_SHORT_VALUE}\W*$", re.IGNORECASE),
+    re.compile(rf"{_CHANGE}{_SUBJECT} {_FROM}to {_SHORT_VALUE}", re.IGNORECASE),
+    re.compile(rf"{_START}{_SUBJECT} {_CHANGED}{_FROM}to {_SHORT_VALUE}", re.IGNORECASE),
+    re.compile(rf"(?P<subject>[\u3040-\u30ff\u3400-\u9fff\w]{{1,20}}?){_CJK_NOW} ?(?P<value>{_NUMBER})"),
 )
 _STATEMENT_HINT = re.compile(
-    r"\d|`|\"|\bnow\b|jetzt|nun\b|maintenant|d\u00e9sormais|ahora|agora|\bora\b|\bnu\b|teraz|\u0442\u0435\u043f\u0435\u0440\u044c"
+    r"\d|`|\"|\bnow\b|jetzt|nun\b|maintenant|d\u00e9sormais|ahora|agora|\bora\b|\bnu\b|teraz"
+    r"|\u0442\u0435\u043f\u0435\u0440\u044c"
 )
 _PRINTED_NUMBER = r"([-+]?[$\u20ac\u00a3]?\d+(?:[.,]\d+)*(?: ?(?:%|[a-zA-Z]{1,8}))?)"
+_PRINTED_LABEL = r"(?:^[ \t]*(?:[-*] )?|[,;|] *)([A-Za-z][\w-]*(?: [\w-]+){0,4})[ \t]*[:=][ \t]*"
 _PRINTED = (
     re.compile(rf"(?:^|[\s,;|(\[])([A-Za-z][\w.-]{{1,40}})={_PRINTED_NUMBER}(?=[\s,;|)\]]|$)", re.MULTILINE),
-    re.compile(
-        rf"(?:^[ \t]*(?:[-*] )?|[,;|] *)([A-Za-z][\w-]*(?: [\w-]+){{0,4}})[ \t]*[:=][ \t]*{_PRINTED_NUMBER}(?=[ \t]*(?:[,;|]|$))",
-        re.MULTILINE,
-    ),
+    re.compile(rf"{_PRINTED_LABEL}{_PRINTED_NUMBER}(?=[ \t]*(?:[,;|]|$))", re.MULTILINE),
 )
-_FILLER = frozenset(
-    "the a an of for in on at to our my your its this that is are now new current currently latest value der die das des"
-    " le la les du de el los il lo den het and with".split()
+_FILLER_WORDS = (
+    "the a an of for in on at to our my your its this that is are now new current currently latest value der die das"
+    " des le la les du de el los il lo den het and with"
 )
-_NO_SUBJECT = frozenset(
+_FILLER = frozenset(_FILLER_WORDS.split())
+_NO_SUBJECT_WORDS = (
     "it this that there he she they we you i which what who here one line lines step page code signal pgid exit status"
-    " date time duration elapsed took start started at real user sys pid size failures errors from if all".split()
+    " date time duration elapsed took start started at real user sys pid size failures errors from if all"
 )
+_NO_SUBJECT = frozenset(_NO_SUBJECT_WORDS.split())
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TIME_WORD = re.compile(r"\b(?:time|duration|elapsed|date|seconds|pid|pgid|pids|timestamp|exit code)\b", re.IGNORECASE)
 

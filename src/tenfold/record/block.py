@@ -37,7 +37,7 @@ MUST_KEEP: frozenset[FactKind] = frozenset(
 
 
 Ending = Literal["", "resolved", "superseded"]
-"""How an error ended: what failed later succeeded, or was run again and failed in another way. "" if nothing is known."""
+"""How an error ended: what failed later succeeded, or was run again and failed in another way. "" if not known."""
 
 
 class Run(Struct, frozen=True, tag="run", array_like=True):
