@@ -136,11 +136,15 @@ def test_a_change_is_bounded_and_has_no_secrets() -> None:
     assert "hunter2" not in content
 
 
-def test_a_file_made_beside_another_and_moved_over_it_is_a_change_of_that_one() -> None:
+def test_a_file_that_a_command_writes_and_moves_over_another_is_a_change_of_that_one() -> None:
     read = [make_call("read", path="a.json"), make_result('{\n "x": 1\n}')]
-    assert get_contents(*read, *make_run("jq '.x = 2' a.json > a.tmp && mv a.tmp a.json", "")) == {
-        "a.json": "by `jq '.x = 2' a.json > a.tmp; mv a.tmp a.json`"
-    }
+    command = "jq '.x = 2' a.json > a.tmp && mv a.tmp a.json"
+    (change,) = [fact for fact in get_facts(*read, *make_run(command, "")) if fact.kind.startswith("file_")]
+    assert (change.kind, change.key, change.content) == (
+        "file_modified",
+        "a.json",
+        f"by `{command.replace(' &&', ';')}`",
+    )
 
 
 def test_a_folder_that_one_command_makes_and_removes_is_no_change() -> None:

@@ -28,6 +28,7 @@ KINDS: list[FactKind] = [
     "decision",
     "todo",
     "name",
+    "value",
 ]
 FACTS = st.lists(
     st.builds(

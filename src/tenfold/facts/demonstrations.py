@@ -44,7 +44,7 @@ def find_task_start(entries: Sequence[tuple[int, Message]]) -> int:
     for number in reversed(users[1:]):
         shared = first_lines & _list_template_lines(get_text(entries[number][1]))
         if sum(map(len, shared)) >= _MIN_TEMPLATE_CHARS and (
-            _is_unanswered(entries[number - 1][1]) or _changes_folder(entries, users[0], number)
+            _is_unanswered(entries[number - 1][1]) or _has_other_folders(entries, users[0], number)
         ):
             return number
     return 0
@@ -63,7 +63,7 @@ def _is_unanswered(message: Message) -> bool:
     return message.role == "assistant" and (bool(get_tool_calls(message)) or parse_text_action(message) is not None)
 
 
-def _changes_folder(entries: Sequence[tuple[int, Message]], first: int, task: int) -> bool:
+def _has_other_folders(entries: Sequence[tuple[int, Message]], first: int, task: int) -> bool:
     """Tells whether the messages from the task on name none of the top folders that those before it name."""
     before = _list_top_folders(entries[first:task])
     after = _list_top_folders(entries[task : 2 * task - first])

@@ -62,10 +62,10 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
     slot = ("file", fact.key) if fact.kind in WRITTEN_KINDS else (fact.kind, fact.key)
     before = table.pop(slot, None) or _pop_parsed_list(table, fact)
     if fact.kind in WRITTEN_KINDS:
-        was_read = table.pop(("file_read", fact.key), None) is not None
+        table.pop(("file_read", fact.key), None)
         fact = _combine_file_states(before, fact)
         if fact.kind == "file_renamed":
-            fact = _apply_rename(table, fact, is_known=was_read or _exists(before))
+            fact = _apply_rename(table, fact)
         elif fact.kind == "file_deleted":
             _delete_contents(table, fact)
         else:
@@ -129,10 +129,6 @@ def _drop_stale_values(facts: list[Fact]) -> list[Fact]:
 _STATING_KINDS: frozenset[FactKind] = frozenset({"identifier", "decision", "rule", "correction"})
 _MAX_STATEMENT_CHARS = 200
 """Longest text, in characters, that may be dropped as a whole because the value in it is no longer true."""
-
-
-def _exists(file: Fact | None) -> bool:
-    return file is not None and file.kind != "file_deleted"
 
 
 def _revert_changes(table: _FactTable, fact: Fact) -> None:
@@ -204,11 +200,8 @@ def _delete_contents(table: _FactTable, deleted: Fact) -> None:
             table.pop(slot)
 
 
-def _apply_rename(table: _FactTable, fact: Fact, *, is_known: bool) -> Fact:
-    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it.
-
-    A file that was made under another name, and then put in the place of one that is known, is a change of that one.
-    """
+def _apply_rename(table: _FactTable, fact: Fact) -> Fact:
+    """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it."""
     old_path = fact.text.partition(" -> ")[0]
     before = table.pop(("file", old_path), None)
     table.pop(("file_read", old_path), None)
@@ -219,8 +212,6 @@ def _apply_rename(table: _FactTable, fact: Fact, *, is_known: bool) -> Fact:
         table[slot[0], path] = msgspec.structs.replace(inner, key=path, text=text)
     if before is None:
         return fact
-    if is_known and before.kind == "file_created" and before.live:  # the old name was only a step on the way
-        return Fact("file_modified", fact.key, fact.key, fact.position, content=before.content)
     content = join_contents(before.content, fact.content)
     return msgspec.structs.replace(fact, note=fact.note or "changed", content=content)
 

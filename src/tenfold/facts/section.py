@@ -220,16 +220,14 @@ class FactRank(IntEnum):
 
 
 def _rank_fact(fact: Fact, values: Container[int]) -> FactRank:
-    """Ranks a fact for admission. The `values` rank with what the user said in passing; older values say less."""
-    if id(fact) in values:
+    """Ranks a fact for admission. The `values`, and those that changed, rank with what the user said in passing."""
+    if id(fact) in values or fact.was:
         return FactRank.PASSING_REMARK
     if is_must_keep(fact):
         return _rank_must_keep(fact)
     match fact.kind:
         case "request":
             return FactRank.ACKNOWLEDGEMENT if fact.note == ACK_NOTE else FactRank.EARLIER_REQUEST
-        case "value":
-            return FactRank.PASSING_REMARK if fact.was else FactRank.DETAIL
         case "decision":
             return FactRank.OUTCOME
         case "command" if is_read_only(fact.key):
@@ -456,8 +454,8 @@ def _render_line(fact: Fact, text: str) -> str:
     if fact.kind == "name":
         return f"- {redact(_shorten_owner(flatten(fact.key)))}: {redact(text)}"
     if fact.kind == "value":
-        tool = "tool: " if fact.note == "tool" else ""
-        return f"- {tool}{flatten(redact(text))}" + (f" (was: {fact.was})" if fact.was else "")
+        was = f" (was: {redact(fact.was)})" if fact.was else ""
+        return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
     return _render_item(text, fact.kind, fact.note)
 
 

@@ -13,6 +13,7 @@ from itertools import dropwhile, pairwise, takewhile
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.text.excerpts import Keep, excerpt
 from tenfold.text.memoize import memoize
@@ -191,7 +192,7 @@ def is_test_run(command: str) -> bool:
     return any(_TEST_RUN.match(part) for part in command.removeprefix("$ ").split(" && "))
 
 
-def hides_failure(command: str, shown_lines: int) -> bool:
+def can_hide_failure(command: str, shown_lines: int) -> bool:
     """Tells whether a command ends well and shows no error even if the program that does its work fails.
 
     That is a program before `||` or a last `echo`, or before a pipe into a filter that may leave out the error:
@@ -208,12 +209,12 @@ def hides_failure(command: str, shown_lines: int) -> bool:
         join, following = pipes[number + 1] if number + 1 < len(pipes) else ("", [[""]])
         if join == "||" or (join in {";", "\n"} and following[0][0] in {"echo", "true", "printf"}):
             return True
-        if any(_leaves_errors_out(words, shown_lines) for words in commands[1:]):
+        if any(_can_omit_errors(words, shown_lines) for words in commands[1:]):
             return True
     return False
 
 
-def _leaves_errors_out(words: list[str], shown_lines: int) -> bool:
+def _can_omit_errors(words: list[str], shown_lines: int) -> bool:
     """Tells whether a filter may have left out the error that a program printed, given how many lines it showed."""
     match _get_program_name(words):
         case "head":
@@ -290,8 +291,21 @@ def find_file_effects(command: str, open_file: str = "") -> tuple[FileEffect, ..
             out.extend(_find_redirect_effects(words, directory, is_certain=is_certain))
     if open_file and command.lstrip().startswith(("insert ", "append ")):
         out.append(FileEffect(verb="modify", path=open_file))
-    gone = {effect.path for effect in out if effect.verb == "delete"} & new_folders
-    return tuple(effect for effect in out if not (gone and _is_inside(effect.path, gone)))
+    return tuple(_without_detours(out, new_folders))
+
+
+def _without_detours(effects: list[FileEffect], new_folders: set[str]) -> list[FileEffect]:
+    """Leaves out what one command makes and removes again, and the file it writes before moving it over another."""
+    gone = new_folders.intersection(effect.path for effect in effects if effect.verb == "delete")
+    written = {effect.path for effect in effects if effect.verb == "write"}
+    moved = {effect.path for effect in effects if effect.verb == "rename"} & written
+    if not gone and not moved:
+        return effects
+    return [
+        replace(effect, verb="write", path=effect.target, target="") if effect.path in moved else effect
+        for effect in effects
+        if not _is_inside(effect.path, gone) and not (effect.verb == "write" and effect.path in moved)
+    ]
 
 
 def _is_inside(path: str, folders: Container[str]) -> bool:

@@ -9,7 +9,7 @@ from enum import IntEnum, auto
 import msgspec
 from msgspec import Struct
 
-from tenfold.facts.shell import FileEffect, hides_failure, is_read_only, is_search, is_test_run
+from tenfold.facts.shell import FileEffect, can_hide_failure, is_read_only, is_search, is_test_run
 from tenfold.facts.tool_calls import ToolAction, Verb, find_command
 from tenfold.record.block import Fact
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
@@ -235,9 +235,9 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
     if action.verb == "shell":
         return _judge_command(action, text, is_error=is_error, position=position)
     code = find_exit_code(text) if action.verb == "other" else None
-    failed = is_error or code not in {None, 0} or _says_failure(action.verb, text)
+    failed = is_error or code not in {None, 0} or _has_failure_words(action.verb, text)
     if not failed:
-        return ToolOutcome("ok" if _says_success(action, text) else UNKNOWN)
+        return ToolOutcome("ok" if _has_success_words(action, text) else UNKNOWN)
     lines = find_error_lines(text) or _find_failure_line(text, first=True)
     note = f"exit {code}" if code else "failed"
     if action.verb in {"read", "todo"} or _SEARCH_TOOL.match(action.source):  # nothing is left to be mended
@@ -293,7 +293,7 @@ def _is_open_question(action: ToolAction, text: str, code: int | None) -> bool:
     if _VERDICT.search(text):
         return False
     command = find_command(action.arguments) or action.source
-    return (code is None and is_test_run(action.source)) or hides_failure(command, text.strip().count("\n") + 1)
+    return (code is None and is_test_run(action.source)) or can_hide_failure(command, text.strip().count("\n") + 1)
 
 
 def _list_body_lines(text: str) -> list[str]:
@@ -315,7 +315,7 @@ def _list_statements(text: str) -> list[str]:
     return [*said[:4], *said[4:][-3:]]
 
 
-def _says_failure(verb: Verb, text: str) -> bool:
+def _has_failure_words(verb: Verb, text: str) -> bool:
     """Tells whether the words of a tool other than a shell say that it did not do what was asked."""
     statements = _list_statements(text)
     if verb == "read" and (len(statements) > 2 or "\n" in text.strip()):  # a file may begin like an error
@@ -328,7 +328,7 @@ def _says_failure(verb: Verb, text: str) -> bool:
     return len(statements) == 1 and _is_complaint(statements)
 
 
-def _says_success(action: ToolAction, text: str) -> bool:
+def _has_success_words(action: ToolAction, text: str) -> bool:
     """Tells whether the words of a tool other than a shell show that it did what was asked."""
     if action.verb not in _CHANGE_VERBS:
         return bool(text.strip())
