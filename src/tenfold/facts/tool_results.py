@@ -98,6 +98,8 @@ _VERDICT = re.compile(
     re.IGNORECASE,
 )
 """Matches words by which a program says that it succeeded."""
+_MAX_COMPLAINT_CHARS = 1_000
+"""Longest output, in characters, that may be nothing but a complaint."""
 _STILL_RUNNING = re.compile(
     r"\b(?:running|started|moved) (?:in|to) (?:the )?background\b|\bstill running\b", re.IGNORECASE
 )
@@ -248,16 +250,10 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
 
 def _judge_command(action: ToolAction, text: str, *, is_error: bool, position: int) -> ToolOutcome:
     code = find_exit_code(text)
-    body = _list_body_lines(text)
-    is_look = is_read_only(action.source) and all(effect.verb == "read" for effect in action.effects)
     failed = is_error or code not in {None, 0}
     failed = failed or (code is None and len(text) < 4_000 and bool(_FAILURE_START.match(text)))
-    if is_look:
-        if not body and code in {None, 0, 1} and is_search(action.source):
-            return ToolOutcome("ok: nothing found")
-        failed = failed or (len(body) <= 2 and _is_complaint(body))
-        note = ("ok" if not failed else f"exit {code}") if code or not failed else "failed"
-        return ToolOutcome(note, cause=format_cause(body[0]) if failed and body and len(body) <= 2 else "")
+    if is_read_only(action.source) and all(effect.verb == "read" for effect in action.effects):
+        return _judge_look(action, text, code, failed=failed)
     failed = failed or bool(_FAILED_RUN.search(text[-4_000:]))
     lines = find_error_lines(text)
     if failed and not lines:
@@ -275,6 +271,18 @@ def _judge_command(action: ToolAction, text: str, *, is_error: bool, position: i
     has_cause = bool(lines) and not is_success(note)
     cause = format_cause(lines[-1 if "Traceback" in text else 0]) if has_cause else ""
     return ToolOutcome(note, _build_errors(action, lines, position, is_live=True) if lines or failed else (), cause)
+
+
+def _judge_look(action: ToolAction, text: str, code: int | None, *, failed: bool) -> ToolOutcome:
+    """Judges a command that only reads. It failed if all that it printed is a complaint."""
+    body = _list_body_lines(text) if len(text) < _MAX_COMPLAINT_CHARS else [text[:1], "", ""]
+    if not body and code in {None, 0, 1} and is_search(action.source):
+        return ToolOutcome("ok: nothing found")
+    has_complained = len(body) <= 2 and any(_COMPLAINT.search(line) for line in body)
+    if not failed and not has_complained:
+        return ToolOutcome("ok")
+    note = f"exit {code}" if code else "failed"
+    return ToolOutcome(note, cause=format_cause(body[0]) if 0 < len(body) <= 2 else "")
 
 
 def _build_errors(action: ToolAction, lines: Sequence[str], position: int, *, is_live: bool) -> tuple[Fact, ...]:
@@ -298,14 +306,9 @@ def _is_open_question(action: ToolAction, text: str, code: int | None) -> bool:
 
 def _list_body_lines(text: str) -> list[str]:
     """Returns the lines that a program printed, without what the harness put around them."""
-    lines = (flatten(line) for line in strip_escapes(excerpt(text, 4_000, Keep.EDGES)).split("\n"))
+    lines = (flatten(line) for line in strip_escapes(text).split("\n"))
     lines = (line.removeprefix("Output: ") for line in lines)
     return [line for line in lines if line and not _EXIT_CODE.search(line) and not _SHELL_PROMPT.match(line)]
-
-
-def _is_complaint(lines: Sequence[str]) -> bool:
-    """Tells whether one of the lines says that a command could not do its work."""
-    return any(_COMPLAINT.search(line) for line in lines)
 
 
 def _list_statements(text: str) -> list[str]:
@@ -325,7 +328,7 @@ def _has_failure_words(verb: Verb, text: str) -> bool:
     if verb in _CHANGE_VERBS:
         doubt = next((line for line in statements if _UNCHANGED.search(line) or _CHANGE_FAILURE.match(line)), "")
         return bool(doubt) and (doubt == statements[0] or not any(_CHANGED.search(line) for line in statements))
-    return len(statements) == 1 and _is_complaint(statements)
+    return len(statements) == 1 and bool(_COMPLAINT.search(statements[0]))
 
 
 def _has_success_words(action: ToolAction, text: str) -> bool:

@@ -114,7 +114,7 @@ def find_stated_values(text: str) -> tuple[StatedValue, ...]:
     if not _STATEMENT_HINT.search(text):
         return ()
     found: dict[str, StatedValue] = {}
-    for sentence in re.split(r"(?<=[.!?])\s+|\n+|(?<=[\u3002\uff01\uff1f])", redact_cached(_FENCED.sub("\n", text))):
+    for sentence in re.split(r"(?<=[.!?])\s+|\n+|(?<=[\u3002\uff01\uff1f])", _FENCED.sub("\n", redact_cached(text))):
         if len(sentence) > 400 or sentence.endswith("?") or not _STATEMENT_HINT.search(sentence):
             continue
         for clause in re.split(r";\s+|,?\s+(?:and|und|et|y)\s+(?=the\b|[A-Z])", sentence):
