@@ -284,15 +284,16 @@ def test_a_step_becomes_one_line_with_what_was_called_and_how_it_ended() -> None
 )
 def test_a_line_tells_a_command_as_it_would_be_typed(command: object, told: str) -> None:
     call = make_call("c", "shell", json.dumps({"command": command}))
-    history = [make_user_message("go"), call, make_result("c", FILLER * 9), make_reply("ok")]
-    assert condense_at(history, 1) == f"[step] shell({told}) -> ok, 828 characters"
+    history = [make_user_message("go"), call, make_result("c", "Done. " + FILLER * 9), make_reply("ok")]
+    assert condense_at(history, 1) == f"[step] shell({told}) -> ok, 834 characters"
 
 
 @pytest.mark.parametrize(
     ("output", "told"),
     [
         ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed\nexit code: 1", "exit 1"),
-        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed", "errors in output"),
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed", "failed"),
+        ("error: no such table\nserving on port 1", "errors in output"),
         ("3 passed in 0.11s", "ok: 3 passed"),
     ],
 )

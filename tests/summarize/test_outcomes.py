@@ -146,7 +146,9 @@ def test_reading_a_file_about_errors_is_no_error() -> None:
 
 def test_a_file_of_which_one_line_tells_an_error_was_not_read() -> None:
     refused = [make_call("read", path="/a.py"), make_result("Error: EACCES: permission denied, open '/a.py'\n")]
-    assert [(fact.kind, fact.live) for fact in get_facts(*refused) if fact.kind != "name"] == [("error", False)]
+    assert [(fact.kind, fact.note) for fact in get_facts(*refused) if fact.kind != "name"] == [
+        ("command", "failed: Error: EACCES: permission denied, open '/a.py'")
+    ]
     (log,) = get_facts(make_call("read", path="/a.log"), make_result("Error: one\nError: two\n"), kind="file_read")
     assert log.text == "/a.log"
 

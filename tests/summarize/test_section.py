@@ -28,6 +28,7 @@ KINDS: list[FactKind] = [
     "decision",
     "todo",
     "name",
+    "value",
 ]
 FACTS = st.lists(
     st.builds(
@@ -216,7 +217,7 @@ def test_settled_errors_of_one_command_share_a_line_until_it_is_long() -> None:
 
 
 def test_an_empty_error_of_a_section_that_was_read_back_is_no_failure() -> None:
-    again = parse_facts(f'{TITLE}\n## Errors met and resolved\n- tool: "" (from: $ make)')
+    again = parse_facts(f'{TITLE}\n## Earlier errors\n- tool: "" (from: $ make)')
     assert [(each.kind, each.text) for each in again] == [("error", "")]
     assert render_facts(again, budget=1_000, count=estimate_tokens).tokens > 0
 
@@ -250,7 +251,7 @@ def test_a_command_that_failed_says_why_and_the_error_is_not_told_again() -> Non
     told = next(f for f in parse_facts(over) if f.kind == "command" and f.note != "ok")
     assert (told.text, told.note) == ("python price.py", "exit 1: ValueError: bad [1] literal")
     again = render_facts(get_facts(*later, *make_run("python price.py", "ok")), budget=2000, count=estimate_tokens).text
-    assert "## Errors met and resolved" in again, "what the command says by now is another outcome"
+    assert "## Earlier errors" in again, "what the command says by now is another outcome"
     assert "- [ok] python price.py\n" in again + "\n"
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from tenfold.facts.demonstrations import find_task_start, strip_examples
+from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
-from tenfold.facts.merge import REVERTED_NOTE, merge_facts
+from tenfold.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.facts.names import PROSE_OWNER, NameCollector
 from tenfold.facts.shell import FileEffect, get_program, is_read_only
 from tenfold.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
-from tenfold.facts.tool_results import find_error_lines, has_taken_effect, is_refused, judge_result
+from tenfold.facts.tool_results import UNKNOWN, find_error_lines, has_failed, has_taken_effect, is_refused, judge_result
+from tenfold.facts.values import ValueCollector
 from tenfold.record.block import Fact, FactKind
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
@@ -43,9 +46,12 @@ _FACT_KINDS: dict[str, FactKind] = {
 def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
     """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _FactReader()
-    for number, (at, message) in enumerate(entries):
-        if number == 0 and at > _MAX_START_POSITION:
-            reader.resume()
+    items = list(entries)
+    if items and items[0][0] > _MAX_START_POSITION:
+        reader.resume()
+    else:
+        items = items[find_task_start(items) :]
+    for at, message in items:
         reader.read(at, message)
     return merge_facts((), reader.finish())
 
@@ -57,6 +63,7 @@ class _FactReader:
         self._facts: list[Fact] = []
         self._identifiers = IdentifierCollector()
         self._names = NameCollector()
+        self._values = ValueCollector()
         self._pending: dict[str, ToolAction] = {}
         self._text_action: ToolAction | None = None
         self._existing_paths: set[str] = set()
@@ -78,15 +85,17 @@ class _FactReader:
         self._has_answer = True
 
     def finish(self) -> list[Fact]:
-        return [*self._facts, *self._identifiers.build_facts(), *self._names.build_facts()]
+        return [*self._facts, *self._values.facts, *self._identifiers.build_facts(), *self._names.build_facts()]
 
     def _read_user_message(self, position: int, message: Message) -> None:
-        text = "\n".join(strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
+        texts = (strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
+        text = strip_examples("\n".join(texts))
         self._facts.extend(extract_instructions(position, text, first=not self._has_answer))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         self._facts.extend(find_decisions(position, text))
         self._facts.extend(parse_text_list(position, text, user=True))
         self._identifiers.read_prose(position, text, "user")
+        self._values.read_prose(position, text, "user")
         self._names.read(position, text, PROSE_OWNER)
         if len(text) > 300:
             lines = find_error_lines(text, strict=True)
@@ -106,6 +115,7 @@ class _FactReader:
             self._facts.extend(find_decisions(position, text))
             self._facts.extend(parse_text_list(position, text, user=False))
             self._identifiers.read_prose(position, text, "model")
+            self._values.read_prose(position, text, "model")
         if text:
             self._names.read(position, text, PROSE_OWNER)
         text_call = None if calls else parse_text_action(message)
@@ -121,13 +131,15 @@ class _FactReader:
             return
         if not (action.verb == "read" and len(text) > 4_000):
             self._identifiers.read(position, text, "tool")
+        if action.verb in {"shell", "other"} and not (action.verb == "shell" and is_read_only(action.source)):
+            self._values.read_output(position, text, _shorten_command(action.label))
         self._names.read(position, text, _find_owner(action), from_tool=True)
         self._add_outcome(position, action, text, is_error=bool(result and result.is_error))
 
     def _add_outcome(self, position: int, action: ToolAction, text: str, *, is_error: bool) -> None:
         outcome = judge_result(action, text, is_error=is_error, position=position)
         self._facts.extend(outcome.errors)
-        if action.verb in {"shell", "other"}:
+        if action.verb in {"shell", "other"} or (action.verb == "read" and has_failed(outcome.note)):
             key = action.source if action.verb == "shell" else action.label
             note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
             self._facts.append(
@@ -139,7 +151,8 @@ class _FactReader:
             if is_shell and is_refused(outcome.errors, effect):
                 continue
             if not failed or (is_shell and effect.is_certain):
-                self._add_file_effect(position, effect)
+                note = UNCONFIRMED_NOTE if outcome.note == UNKNOWN and not is_shell else ""
+                self._add_file_effect(position, effect, describe_edit(action, effect), note)
                 if effect.verb in {"write", "modify"} and not is_shell:
                     self._facts.extend(
                         parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
@@ -147,7 +160,7 @@ class _FactReader:
         if action.verb == "todo" and not failed:
             self._facts.extend(parse_tool_list(position, action.arguments))
 
-    def _add_file_effect(self, position: int, effect: FileEffect) -> None:
+    def _add_file_effect(self, position: int, effect: FileEffect, content: str, note: str) -> None:
         kind = _FACT_KINDS.get(effect.verb)
         if kind is None or not effect.path:
             return
@@ -159,8 +172,8 @@ class _FactReader:
         if kind == "file_deleted":
             self._existing_paths.discard(key)
         is_revert = effect.verb == "revert"
-        note = REVERTED_NOTE if is_revert else ""
-        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note))
+        note = REVERTED_NOTE if is_revert else note if kind != "file_read" else ""
+        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note, content=content))
 
 
 def _list_strings(value: object, label: str = "") -> Iterator[str]:

@@ -14,11 +14,13 @@ from itertools import count
 import msgspec
 
 from tenfold.facts.current_request import find_current_request
+from tenfold.facts.edit_content import join_contents
 from tenfold.facts.names import join_names, limit_names
 from tenfold.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.facts.todos import TODO_KEY, is_change_of, merge_lists
 from tenfold.facts.tool_results import has_ended, is_success
-from tenfold.record.block import Fact, FactKind
+from tenfold.facts.values import PRINTED_MARK, build_value_key, find_stated_values, join_values, split_value
+from tenfold.record.block import Ending, Fact, FactKind
 from tenfold.text.memoize import memoize
 
 MAX_FACTS: dict[FactKind, int] = {
@@ -28,11 +30,15 @@ MAX_FACTS: dict[FactKind, int] = {
     "decision": 150,
     "error": 300,
     "request": 400,
+    "value": 200,
 }
 """How many facts of a kind are kept; the newest stay. Must-keep facts of the other kinds are never dropped."""
 
 REVERTED_NOTE = "reverted"
 """The `note` of a file whose changes were discarded. The path may be a folder, or "." for everything."""
+
+UNCONFIRMED_NOTE = "not confirmed"
+"""The `note` of a file whose change no result confirmed or denied."""
 
 WRITTEN_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 
@@ -40,15 +46,15 @@ WRITTEN_KINDS: frozenset[FactKind] = frozenset({"file_modified", "file_created",
 def merge_facts(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...]:
     """Merges the facts of two consecutive ranges into one list, ordered by position.
 
-    Of facts with the same kind and key the later wins. A path has one state. An error is settled when what failed later
-    succeeds or is run again. Only the newest request and the newest to-do list are live.
+    Of facts with the same kind and key the later wins. A path has one state. An error is resolved only when what failed
+    later succeeds. Only the newest request and the newest to-do list are live.
     """
     table = _FactTable()
     for fact in _resolve_paths(sorted([*older, *newer], key=lambda fact: fact.order)):
         if fact.note == REVERTED_NOTE:
             _revert_changes(table, fact)
         _put_fact(table, fact)
-    facts = _settle_facts(_limit_facts(table.values()))
+    facts = _settle_facts(_drop_stale_values(_limit_facts(table.values())))
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
@@ -73,9 +79,56 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
         fact = merge_lists(before, fact)
     elif before is not None and fact.kind == "name":
         fact = join_names(before, fact)
+    elif fact.kind == "value":
+        _put_value(table, before, fact)
+        return
     elif before is not None and before.kind in {"rule", "correction"} and not before.note:
         fact = msgspec.structs.replace(fact, note="")
     table[slot] = fact
+
+
+def _put_value(table: _FactTable, before: Fact | None, fact: Fact) -> None:
+    """Puts a value into the ledger. A subject of two words or more that was stated takes printed values as well."""
+    subject, mark, _ = fact.key.partition(PRINTED_MARK)
+    stated = table.pop(("value", subject), None) if mark and " " in subject else None
+    if stated is not None:
+        fact, before = msgspec.structs.replace(fact, key=subject, live=True), stated
+    table["value", fact.key] = join_values(before, fact) if before is not None else fact
+
+
+def _drop_stale_values(facts: list[Fact]) -> list[Fact]:
+    """Leaves out what the ledger of values supersedes or says itself."""
+    ledger = {fact.key: fact for fact in facts if fact.kind == "value" and PRINTED_MARK not in fact.key}
+
+    keys_by_value: dict[str, list[str]] = {}
+    for key, fact in ledger.items():
+        keys_by_value.setdefault(split_value(fact)[1], []).append(key)
+
+    def is_stale(fact: Fact) -> bool:
+        if fact.kind == "identifier" and " " not in fact.text:
+            name, _, value = fact.text.partition("=")
+            words = set(build_value_key(name).split())
+            return any(words <= set(key.split()) for key in keys_by_value.get(value, ()))
+        if fact.kind == "value":
+            subject, mark, _ = fact.key.partition(PRINTED_MARK)
+            stated = ledger.get(subject) if mark and " " in subject else None
+            return stated is not None and stated.order > fact.order
+        if fact.kind not in _STATING_KINDS or len(fact.text) > _MAX_STATEMENT_CHARS:
+            return False
+        stated_values = find_stated_values(fact.text)
+        return bool(stated_values) and all(
+            each.key in ledger
+            and ledger[each.key].order > fact.order
+            and split_value(ledger[each.key])[1] != each.value
+            for each in stated_values
+        )
+
+    return [fact for fact in facts if not is_stale(fact)]
+
+
+_STATING_KINDS: frozenset[FactKind] = frozenset({"identifier", "decision", "rule", "correction"})
+_MAX_STATEMENT_CHARS = 200
+"""Longest text, in characters, that may be dropped as a whole because the value in it is no longer true."""
 
 
 def _revert_changes(table: _FactTable, fact: Fact) -> None:
@@ -150,14 +203,17 @@ def _delete_contents(table: _FactTable, deleted: Fact) -> None:
 def _apply_rename(table: _FactTable, fact: Fact) -> Fact:
     """Applies a rename: the old path's state ends, and what was inside a renamed folder moves with it."""
     old_path = fact.text.partition(" -> ")[0]
-    was_changed = table.pop(("file", old_path), None) is not None
+    before = table.pop(("file", old_path), None)
     table.pop(("file_read", old_path), None)
     for slot in table.list_inside(old_path):
         inner = table.pop(slot)
         path = fact.key + slot[1][len(old_path) :]
         text = path if inner.kind != "file_renamed" else inner.text.partition(" -> ")[0] + " -> " + path
         table[slot[0], path] = msgspec.structs.replace(inner, key=path, text=text)
-    return msgspec.structs.replace(fact, note="changed") if was_changed and not fact.note else fact
+    if before is None:
+        return fact
+    content = join_contents(before.content, fact.content)
+    return msgspec.structs.replace(fact, note=fact.note or "changed", content=content)
 
 
 def _resolve_paths(facts: list[Fact]) -> list[Fact]:
@@ -175,7 +231,11 @@ def _resolve_paths(facts: list[Fact]) -> list[Fact]:
     if all(fact.key.startswith("/") for fact in files):
         return facts
     return [
-        _with_path(fact, find_absolute(fact.key)) if fact.kind in WRITTEN_KINDS or fact.kind == "file_read" else fact
+        _with_path(fact, find_absolute(fact.key))
+        if fact.kind in WRITTEN_KINDS or fact.kind == "file_read"
+        else msgspec.structs.replace(fact, note=find_absolute(fact.note))
+        if fact.kind == "error" and not fact.note.startswith("$ ")
+        else fact
         for fact in facts
     ]
 
@@ -197,9 +257,9 @@ def _combine_file_states(before: Fact | None, fact: Fact) -> Fact:
         or before.kind == "file_deleted"
     ):
         return fact
-    if before.kind == "file_renamed":
-        return msgspec.structs.replace(before, position=fact.position, note="changed")
-    return msgspec.structs.replace(before, position=fact.position)
+    note = "changed" if before.kind == "file_renamed" else fact.note
+    content = join_contents(before.content, fact.content)
+    return msgspec.structs.replace(before, position=fact.position, note=note, content=content)
 
 
 def _limit_facts(facts: Iterable[Fact]) -> list[Fact]:
@@ -227,7 +287,7 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
     signals = _SuccessTimes(facts)
     out: list[Fact] = []
     for fact in facts:
-        live = fact.live
+        live, ending = fact.live, fact.ending
         match fact.kind:
             case "request":
                 live = fact.position == current
@@ -235,11 +295,14 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
                 live = fact.key not in deleted_lists and fact.position == (
                     state if fact.key.startswith(TODO_KEY) else plan
                 )
-            case "error" if fact.live:
-                live = (fact.position >= recent or _is_lasting(fact.note)) and not signals.is_resolved(fact)
+            case "error":
+                ending = signals.find_ending(fact)
+                is_recent = fact.position >= recent or _is_lasting(fact.note)
+                live = live and not ending and is_recent and not signals.is_probably_over(fact)
             case _:
                 pass
-        out.append(fact if live == fact.live else msgspec.structs.replace(fact, live=live))
+        is_same = live == fact.live and ending == fact.ending
+        out.append(fact if is_same else msgspec.structs.replace(fact, live=live, ending=ending))
     return out
 
 
@@ -271,52 +334,52 @@ class _SuccessTimes:
         self._last_runs: dict[str, int] = {}
         self._last_successes: dict[str, int] = {}
         self._last_check = -1
-        self._last_progress = -1
         self._last_writes: dict[str, int] = {}
         for fact in facts:
             if fact.kind == "command":
                 if has_ended(fact.note):
                     self._record_time(self._last_runs, fact.key, fact.position)
                 if is_success(fact.note):
-                    self._last_progress = max(self._last_progress, fact.position)
-                    for name in _list_programs(fact.key):
+                    for name in (*_list_programs(fact.key), fact.key):
                         self._record_time(self._last_successes, name, fact.position)
                     if _CHECK_PROGRAM.search(fact.key):
                         self._last_check = max(self._last_check, fact.position)
-            elif fact.kind in WRITTEN_KINDS:
-                self._last_progress = max(self._last_progress, fact.position)
-                self._record_time(self._last_runs, fact.key, fact.position)
-                self._record_time(self._last_runs, fact.text.rpartition(" -> ")[0], fact.position)
-                self._record_time(self._last_writes, fact.key.rpartition("/")[2], fact.position)
+            elif fact.kind in WRITTEN_KINDS and fact.note != UNCONFIRMED_NOTE:
+                for path in (fact.key, fact.text.rpartition(" -> ")[0], fact.key.rpartition("/")[2]):
+                    self._record_time(self._last_writes, path, fact.position)
 
     @staticmethod
     def _record_time(times: dict[str, int], name: str, position: int) -> None:
         times[name] = max(position, times.get(name, position))
 
-    def is_resolved(self, error: Fact) -> bool:
-        """Tells whether something after the error shows that it is over."""
-        if self._last_runs.get(error.note, -1) > error.position:
-            return True
-        if _is_file_tool(error.note) and self._last_progress > error.position:
-            return True
+    def find_ending(self, error: Fact) -> Ending:
+        """Returns how an error ended, as far as later facts prove it: only what failed can show that it is mended."""
+        if error.note.startswith("$ "):
+            names = _list_programs(error.note)
+            names = names or (error.note,)
+            if all(self._get_last_success(name) > error.position for name in names):
+                return "resolved"
+            return "superseded" if self._last_runs.get(error.note, -1) > error.position else error.ending
+        return "resolved" if self._last_writes.get(error.note, -1) > error.position else error.ending
+
+    def is_probably_over(self, error: Fact) -> bool:
+        """Tells whether later facts make an error unlikely to be open, without a proof.
+
+        The tool succeeded with other arguments, or the file was changed in which a check had found it, and a check
+        succeeded.
+        """
+        if not error.note.startswith("$ "):
+            return self._last_successes.get(error.note, -1) > error.position
         place = _FILE_LOCATION.search(error.text)
-        if (
-            place
+        return (
+            place is not None
             and self._last_check > error.position
             and self._last_writes.get(place.group(1), -1) > error.position
-            and _CHECK_PROGRAM.search(error.note)
-        ):
-            return True
-        names = _list_programs(error.note)
-        return bool(names) and all(self._get_last_success(name) > error.position for name in names)
+            and bool(_CHECK_PROGRAM.search(error.note))
+        )
 
     def _get_last_success(self, name: str) -> int:
         return max(self._last_successes.get(form, -1) for form in list_broader_programs(name))
-
-
-def _is_file_tool(source: str) -> bool:
-    """Tells whether an error came from a tool on a file. It is over once another such call succeeds."""
-    return "/" in source and not source.startswith("$ ")
 
 
 @memoize

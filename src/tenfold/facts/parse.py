@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tenfold.facts.section import ERROR_SEPARATOR, HEADING_BY_LINE, TITLE, SectionHeading
 from tenfold.facts.tool_results import is_success
+from tenfold.facts.values import build_value_key
 from tenfold.record.block import Fact, FactKind
 from tenfold.text.excerpts import normalize_key
 
@@ -85,6 +86,10 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
         case "name":
             owner, _, item = item.rpartition(": ")
             return Fact(kind, item, owner, position)
+        case "value":
+            note = "tool" if item.startswith("tool: ") else "model"
+            item, was = _split_note(item.removeprefix("tool: "))
+            return Fact(kind, item, build_value_key(item), position, note=note, was=was)
         case "command":
             note, _, item = item.removeprefix("[").partition("] ")
             ends = item.removesuffix("\n").endswith('")')

@@ -48,8 +48,9 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Files renamed", "file_renamed"),
     SectionHeading("## Earlier requests (user, oldest first)", "request", live=False),
     SectionHeading("## Decisions", "decision"),
-    SectionHeading("## Errors met and resolved", "error", live=False),
+    SectionHeading("## Earlier errors", "error", live=False),
     SectionHeading("## Commands run, with outcome", "command"),
+    SectionHeading("## Values, latest", "value"),
     SectionHeading("## Identifiers, latest value", "identifier"),
     SectionHeading("## Files read", "file_read"),
     SectionHeading("## Names in use, by file or program (data, most used first)", "name"),
@@ -219,8 +220,8 @@ class FactRank(IntEnum):
 
 
 def _rank_fact(fact: Fact, values: Container[int]) -> FactRank:
-    """Ranks a fact for admission. The `values` rank with what the user said in passing; older values say less."""
-    if id(fact) in values:
+    """Ranks a fact for admission. The `values`, and those that changed, rank with what the user said in passing."""
+    if id(fact) in values or fact.was:
         return FactRank.PASSING_REMARK
     if is_must_keep(fact):
         return _rank_must_keep(fact)
@@ -450,6 +451,9 @@ def _render_line(fact: Fact, text: str) -> str:
     """Renders one fact as a list item. Further lines of a user's text are indented, so they cannot form a heading."""
     if fact.kind == "name":
         return f"- {redact(_shorten_owner(flatten(fact.key)))}: {redact(text)}"
+    if fact.kind == "value":
+        was = f" (was: {redact(fact.was)})" if fact.was else ""
+        return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
     return _render_item(text, fact.kind, fact.note)
 
 

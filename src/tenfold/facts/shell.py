@@ -8,10 +8,12 @@ from __future__ import annotations
 import posixpath
 import re
 from bisect import bisect_left
-from itertools import pairwise, takewhile
+from collections.abc import Container
+from itertools import dropwhile, pairwise, takewhile
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.text.excerpts import Keep, excerpt
 from tenfold.text.memoize import memoize
@@ -40,9 +42,20 @@ _READ_ONLY_NAMES = (
     "ls cat head tail less more grep rg ag ack egrep fgrep find fd wc sort uniq cut tr awk sed diff file stat"
     " which type test [ tree du df env jq nl xxd od date whoami id uname ps history search_file search_dir"
     " find_file open goto scroll_down scroll_up git-log git-diff git-show git-status git-blame git-grep"
+    " sha256sum md5sum realpath readlink basename dirname printenv"
     " git-ls-files git-branch git-remote gh-pr-view gh-run-view gh-issue-view"
 )
 _READ_ONLY_PROGRAMS = frozenset(_READ_ONLY_NAMES.split())
+_SEARCH_NAMES = "grep egrep fgrep rg ag ack git-grep find fd find_file search_file search_dir"
+_SEARCH_PROGRAMS = frozenset(_SEARCH_NAMES.split())
+_KEYWORD_NAMES = "do done then else elif fi if while until esac case { } ! time"
+_KEYWORDS = frozenset(_KEYWORD_NAMES.split())
+_ERROR_WORD = re.compile(r"err|fail|fatal|panic|traceback", re.IGNORECASE)
+_TEST_RUN = re.compile(
+    r"(?:\S*/)?(?:(?:npx|bunx|uv run|poetry run|pnpm(?: exec)?|yarn|bun|npm run|npm|cargo|go|make"
+    r"|python3?(?: -m)?|dotnet|mvn|gradlew?|rake"
+    r"|bundle exec) )*(?:\S*/)?(?:pytest|unittest|jest|vitest|mocha|tox|nox|rspec|phpunit|ctest|test)(?:[:\s]|$)"
+)
 
 
 FileVerb = Literal["read", "write", "modify", "delete", "rename", "revert"]
@@ -77,6 +90,16 @@ def inline_heredocs(command: str) -> str:
             out += command[position : begin.start()] + command[begin.end() : end.start()].replace('"', "'")
             position = end.end()
     return out + command[position:]
+
+
+def list_heredocs(command: str) -> list[tuple[str, str]]:
+    """Returns the here-documents of a command, each with the line that opens it."""
+    found: list[tuple[str, str]] = []
+    for each in _HEREDOC.finditer(command[:_MAX_COMMAND_CHARS]) if "<<" in command else ():
+        text = command[command.rfind("\n", 0, each.start()) + 1 : each.end()]
+        header, _, body = text.partition("\n")
+        found.append((header, body.rpartition("\n")[0]))
+    return found
 
 
 def split_pipelines(command: str) -> list[list[list[str]]]:
@@ -159,6 +182,58 @@ def is_read_only(command: str) -> bool:
     return all(_get_program_name(part.split()) in _READ_ONLY_PROGRAMS for part in parts if part)
 
 
+def is_search(command: str) -> bool:
+    """Tells whether the last part of a normalized command looks for something, so that no output means "not found"."""
+    return _get_program_name(command.removeprefix("$ ").split(" && ")[-1].split()) in _SEARCH_PROGRAMS
+
+
+def is_test_run(command: str) -> bool:
+    """Tells whether a normalized command runs tests, which always print how they ended."""
+    return any(_TEST_RUN.match(part) for part in command.removeprefix("$ ").split(" && "))
+
+
+def can_hide_failure(command: str, shown_lines: int) -> bool:
+    """Tells whether a command ends well and shows no error even if the program that does its work fails.
+
+    That is a program before `||` or a last `echo`, or before a pipe into a filter that may leave out the error:
+    `head` that has cut, `grep` for something other than errors. `tail` shows the end, where errors are.
+    """
+    if "pipefail" in command or ("|" not in command and ";" not in command and "\n" not in command):
+        return False
+    pipes = split_joined_pipelines(command)
+    for number, (_, pipe) in enumerate(pipes):
+        commands = [_strip_keywords(_strip_redirections(words)) for words in pipe]
+        program = _get_program_name(commands[0])
+        if not program or program in _READ_ONLY_PROGRAMS or program in _RELIABLE_PROGRAMS:
+            continue
+        join, following = pipes[number + 1] if number + 1 < len(pipes) else ("", [[""]])
+        if join == "||" or (join in {";", "\n"} and following[0][0] in {"echo", "true", "printf"}):
+            return True
+        if any(_can_omit_errors(words, shown_lines) for words in commands[1:]):
+            return True
+    return False
+
+
+def _can_omit_errors(words: list[str], shown_lines: int) -> bool:
+    """Tells whether a filter may have left out the error that a program printed, given how many lines it showed."""
+    match _get_program_name(words):
+        case "head":
+            count = next((int(found[0]) for word in words[1:] if (found := re.search(r"\d+", word))), 10)
+            return shown_lines >= count - 1
+        case "grep" | "egrep" | "rg":
+            return not any(_ERROR_WORD.search(word) for word in words[1:])
+        case "awk" | "sed" | "cut" | "wc" | "jq":
+            return True
+        case _:
+            return False
+
+
+def _strip_keywords(words: list[str]) -> list[str]:
+    """Returns a command without the words by which a loop or condition begins or ends."""
+    kept = list(dropwhile(lambda word: word in _KEYWORDS, words))
+    return [] if words[:1] == ["for"] else kept
+
+
 def _get_program_name(words: list[str]) -> str:
     if not words:
         return ""
@@ -196,6 +271,7 @@ def find_file_effects(command: str, open_file: str = "") -> tuple[FileEffect, ..
     out: list[FileEffect] = []
     pipes = split_joined_pipelines(command)
     is_doubtful = False
+    new_folders: set[str] = set()
     for number, (join, pipe) in enumerate(pipes):
         if join == "||":  # it runs only if the command before it failed
             continue
@@ -209,11 +285,33 @@ def find_file_effects(command: str, open_file: str = "") -> tuple[FileEffect, ..
             if bare_words[:1] == ["cd"] and len(bare_words) > 1:
                 directory = _join_path(directory, _unquote(bare_words[1]))
                 continue
+            if bare_words[:1] == ["mkdir"]:
+                new_folders |= {path for word in bare_words[1:] if (path := _resolve_path(word, directory))}
             out.extend(_find_program_effects(bare_words, directory, is_certain=is_certain))
             out.extend(_find_redirect_effects(words, directory, is_certain=is_certain))
     if open_file and command.lstrip().startswith(("insert ", "append ")):
         out.append(FileEffect(verb="modify", path=open_file))
-    return tuple(out)
+    return tuple(_without_detours(out, new_folders))
+
+
+def _without_detours(effects: list[FileEffect], new_folders: set[str]) -> list[FileEffect]:
+    """Leaves out what one command makes and removes again, and the file it writes before moving it over another."""
+    gone = new_folders.intersection(effect.path for effect in effects if effect.verb == "delete")
+    written = {effect.path for effect in effects if effect.verb == "write"}
+    moved = {effect.path for effect in effects if effect.verb == "rename"} & written
+    if not gone and not moved:
+        return effects
+    return [
+        replace(effect, verb="write", path=effect.target, target="") if effect.path in moved else effect
+        for effect in effects
+        if not _is_inside(effect.path, gone) and not (effect.verb == "write" and effect.path in moved)
+    ]
+
+
+def _is_inside(path: str, folders: Container[str]) -> bool:
+    """Tells whether a path is one of some folders or lies in one of them."""
+    parts = path.split("/")
+    return any("/".join(parts[:number]) in folders for number in range(1, len(parts) + 1))
 
 
 def _find_redirect_effects(words: list[str], directory: str, *, is_certain: bool) -> list[FileEffect]:

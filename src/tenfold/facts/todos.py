@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tenfold.facts.instructions import find_plan_steps
 from tenfold.record.block import Fact
-from tenfold.text.excerpts import excerpt, flatten
+from tenfold.text.excerpts import excerpt, flatten, split_sentences
 
 TODO_KEY = "todo"
 PLAN_KEY = "plan"
@@ -21,8 +21,23 @@ _DONE_STATES = {"completed", "complete", "done", "finished", "closed"}
 _ACTIVE_STATES = {"in_progress", "in-progress", "inprogress", "active", "doing", "started"}
 _TEXT_KEYS = ("content", "description", "step", "title", "text", "task", "subject", "name")
 _LIST_KEYS = ("todos", "plan", "items", "tasks", "todoList", "steps")
-_PLAN_WORD = re.compile(r"\b(?:plan|steps?|todo|to-do|next|remaining|phases?|tasks?|milestones?)\b", re.IGNORECASE)
-_USER_PLAN = re.compile(r"\bplan\b[^\n]{0,80}\n\s*1[.)]\s", re.IGNORECASE)
+_USER_PLAN_WORD = (
+    r"\b(?:plan[oes]?|to-?dos?|checklist|tasks)\b(?!-)|\u043f\u043b\u0430\u043d|\u8ba1\u5212|\u8a08\u753b|\uacc4\ud68d"
+)
+_USER_PLAN = re.compile(_USER_PLAN_WORD, re.IGNORECASE)
+_PLAN = re.compile(
+    _USER_PLAN_WORD + r"|\b(?:(?:next|following|remaining|these) steps?|remaining|phases|milestones|needed"
+    r"|n\u00e4chste schritte|pr\u00f3ximos pasos|prochaines \u00e9tapes)\b|\u6b65\u9aa4|\u624b\u9806",
+    re.IGNORECASE,
+)
+"""Words in the line above a list that make it a plan, and not an explanation, a choice or a report."""
+_PLAN_FILE = re.compile(
+    r"(?:plan|todo|to-do|task|progress|checklist|roadmap|milestone|backlog|notes|refactor|migration|status)"
+    r"[^/]*\.(?:md|mdx|markdown|txt|org|rst)$|(?:^|/)(?:PLAN|TODO|TASKS|PROGRESS)$",
+    re.IGNORECASE,
+)
+"""The name of a file in which an agent keeps its plan."""
+_FENCED = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OLD_TEXT_KEYS = ("old_string", "oldText", "old_str", "old_content")
 _NEW_TEXT_KEYS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 
@@ -54,6 +69,7 @@ def _get_mark(status: str) -> str:
 def parse_file_list(position: int, path: str, arguments: dict[str, object], *, is_whole_file: bool) -> list[Fact]:
     """Returns the checkbox lines that a call wrote into a file. `is_whole_file` says that it wrote all of the file.
 
+    Only a file that is a plan counts: its name says so, or the change ticks items. Anything else is a sample.
     Lines that a change only repeats from the replaced text are left out: they say nothing about an item elsewhere.
     """
     edits = arguments.get("edits")
@@ -69,6 +85,10 @@ def parse_file_list(position: int, path: str, arguments: dict[str, object], *, i
         ]
         for names in (_OLD_TEXT_KEYS, _NEW_TEXT_KEYS)
     )
+    old_items = {_get_item_text(line) for line in old}
+    is_ticking = any(_get_item_text(line) in old_items and line not in old for line in new)
+    if not is_ticking and not _PLAN_FILE.search(path):
+        return []
     repeated, lines = Counter(old), list[str]()
     for line in new:
         if repeated[line]:
@@ -80,16 +100,28 @@ def parse_file_list(position: int, path: str, arguments: dict[str, object], *, i
 
 
 def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
-    """Returns the checkbox list or numbered plan in a text. A numbered list counts only if the text mentions a plan."""
+    """Returns the checkbox list or numbered plan in a text that the user or the model wrote, without fenced lines.
+
+    The line above the list has to call it a plan, except where the model wrote boxes.
+    """
     if "- [" not in text and "* [" not in text and "2." not in text and "2)" not in text:
         return []
-    boxes = [line.strip() for line in text.split("\n") if _CHECKBOX.match(line)]
-    if len(boxes) >= 2:
-        return _build_facts(position, boxes, TODO_KEY)
-    if not (_USER_PLAN if user else _PLAN_WORD).search(text):
+    lines = [line.rstrip() for line in _FENCED.sub("", text).split("\n")]
+    plan_word = _USER_PLAN if user else _PLAN
+    boxes = [number for number, line in enumerate(lines) if _CHECKBOX.match(line)]
+    if len(boxes) >= 2 and (not user or plan_word.search(_get_line_above(lines, boxes[0]))):
+        return _build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY)
+    steps = find_plan_steps("\n".join(lines))
+    if not steps or not plan_word.search(_get_line_above(lines, lines.index(steps[0]))):
         return []
-    steps = [line.strip() for line in find_plan_steps(text)]
-    return [replace(fact, note="user" if user else "") for fact in _build_facts(position, steps, PLAN_KEY)]
+    facts = _build_facts(position, [line.strip() for line in steps], PLAN_KEY)
+    return [replace(fact, note="user" if user else "") for fact in facts]
+
+
+def _get_line_above(lines: list[str], number: int) -> str:
+    """Returns the last sentence of the nearest line above that is not empty."""
+    line = next((line for line in reversed(lines[:number]) if line.strip()), "")
+    return list(split_sentences(line))[-1] if line else ""
 
 
 def merge_lists(older: Fact, newer: Fact) -> Fact:

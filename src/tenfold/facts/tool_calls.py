@@ -74,10 +74,11 @@ _PATCH_FILE = re.compile(
 )
 _PATCHES = re.compile(r"\*\*\* Begin Patch\n.*?(?:\*\*\* End Patch|\Z)", re.DOTALL)
 _PATCH_COMMAND = re.compile(r"apply_?patch(?: '\s*')?")
+_PATCH_PROGRAM = re.compile(r"\b(?:git apply|git am|patch)\b[^\n]*<<")
 """Matches a command that does nothing but apply a patch, once the patch itself is taken out."""
 _SHELL_SCRIPT = re.compile(r"(?:\S*/)?(?:ba|z|da|k|fi)?sh\n-[a-z]*c")
 _OPEN_FILE = re.compile(r"\(Open file: ([^)\n]+)\)")
-_AGENT_EDIT = re.compile(r"^edit\s+\d+:\d+")
+_AGENT_EDIT = re.compile(r"^edit\s+(?:\d+:\d+|[\"'<])")
 
 
 class ToolAction(Struct, frozen=True):
@@ -149,7 +150,7 @@ def _interpret_call(call: ToolCall, open_file: str) -> ToolAction:
         )
         if patched:
             return _build_patch_action(call.name, patched, arguments)
-    return _interpret_file_tool(call, verb, path, arguments)
+    return _interpret_file_tool(call, verb, path or (open_file if verb == "modify" else ""), arguments)
 
 
 _interpret_cached = lru_cache(maxsize=1_024)(_interpret_call)
@@ -203,6 +204,8 @@ def _interpret_shell(command: str, open_file: str, arguments: dict[str, object])
         command = _PATCHES.sub("", command)
         if patch_effects and _PATCH_COMMAND.fullmatch(normalize_command(command)):
             return _build_patch_action("apply_patch", patch_effects, arguments)
+    elif "+++ " in command and _PATCH_PROGRAM.search(command):
+        patch_effects = _parse_patch(command)
     command = inline_heredocs(command)
     file_effects = (*patch_effects, *find_file_effects(command, open_file))
     lines = [line.strip() for line in command.strip().split("\n") if line.strip()]

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum, auto
 
+import msgspec
 from msgspec import Struct
 
-from tenfold.facts.shell import FileEffect, is_read_only
-from tenfold.facts.tool_calls import ToolAction
+from tenfold.facts.shell import FileEffect, can_hide_failure, is_read_only, is_search, is_test_run
+from tenfold.facts.tool_calls import ToolAction, Verb, find_command
 from tenfold.record.block import Fact
 from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
 from tenfold.text.memoize import memoize
@@ -17,6 +18,8 @@ from tenfold.text.redaction import redact
 from tenfold.view.units import NO_RESULT
 from tenfold.wire.marks import ERROR_FLAG
 
+UNKNOWN = "unknown"
+"""The note of a call whose output does not tell how it ended."""
 MAX_ERROR_LINES = 6
 """Most error lines kept of one tool result."""
 _ERRORS_IN_OUTPUT = "errors in output"
@@ -25,16 +28,16 @@ _EXIT_CODE = re.compile(
     r"exit(?:ed)?(?:[ _]with)?(?:[ _](?:code|status))\"?[:=\s]+(-?\d{1,5})\b|\bexit[=:] ?(-?\d{1,5})\s*\Z",
     re.IGNORECASE,
 )
-_REFUSAL_MARKS = (
-    "the user doesn't want",
-    "request interrupted",
-    "command aborted",
-    "operation aborted",
-    "user rejected",
-    "user declined",
-    "cancelled by user",
-    "canceled by user",
+_REFUSAL = re.compile(
+    r"\s*(?:<tool_use_error>|error:)?\s*(?:the user (?:doesn't|does not|did not) (?:want|allow|approve)"
+    r"|\[?request interrupted"
+    r"|(?:command|operation|tool use|tool call) (?:was )?(?:aborted|interrupted|rejected|cancell?ed|declined)"
+    r"|(?:(?:tool (?:use|call)|command|edit|call) )?(?:aborted|cancell?ed|rejected|declined|denied"
+    r"|interrupted) by (?:the )?user"
+    r"|(?:the )?user (?:has )?(?:rejected|declined|denied|cancell?ed|aborted|refused))",
+    re.IGNORECASE,
 )
+"""Matches how a result begins that says that the user stopped the call."""
 _FAILURE_START = re.compile(
     r"^\s*(?:<tool_use_error>|error\b|\[error|exception\b|failed\b|failure\b|could not find\b"
     r"|no replacement was performed|no changes made"
@@ -48,10 +51,63 @@ _CHANGE_FAILURE = re.compile(
     re.IGNORECASE,
 )
 """Matches what a tool prints when it did not change a file, besides `_FAILURE_START`."""
+_UNCHANGED = re.compile(
+    r"\b(?:0|zero|no|without) (?:occurrences?|replacements?|match(?:es)?|changes?|edits?|hunks?|modifications?)\b"
+    r"(?! (?:remain|left|needed))|\b0 (?:times|lines? (?:changed|replaced))\b|\bnothing (?:was |to )?(?:changed?"
+    r"|replaced?|written)"
+    r"|\b(?:was|were|is|are|has|have|did|does|do|could|will) ?n(?:o|')t (?:be |been |actually )?"
+    r"(?:changed?|modified|modify|writ(?:ten|e)|appl(?:ied|y)|found|edited|updated?|saved?|replaced?|match|unique"
+    r"|exist)\b"
+    r"|\b(?:not|un)[- ]?(?:applied|written|saved|unique)\b|\bnot found in\b|\bfailed to (?:apply|write|edit|find"
+    r"|match|save)"
+    r"|\bhunk #?\d+ failed|\bpatch (?:failed|does not apply)|\bno such file|\bread-only file"
+    r"|\bmultiple (?:matches|occurrences)\b"
+    r"|\bintroduced (?:new )?syntax error|\bNOT (?:been )?(?:written|applied|changed|saved)\b",
+    re.IGNORECASE,
+)
+"""Matches a statement that a change did not happen."""
+_CHANGED = re.compile(
+    r"\b(?:success(?:ful|fully)?|updated|edited|written|wrote|created|replaced|modified|applied|saved|done"
+    r"|inserted|appended"
+    r"|deleted|removed|renamed|moved|overw(?:rote|ritten)|changed|undone|ok)\b",
+    re.IGNORECASE,
+)
+"""Matches a statement that a change happened, unless `_UNCHANGED` matches it too."""
+_QUOTED_LINE = re.compile(r"^(?:\s*\d+(?:[:\t|\u2192]|\s{2}| *\|)|\s{2,}[^\s\"]|\t|[+-](?![+-]{2})|@@|>)")
+"""Matches a line of a file that a tool quotes: numbered, indented or of a diff."""
+_COMPLAINT = re.compile(
+    r"^(?:error|fatal|failed|failure|usage)\b[^\n]{0,20}:|^(?:could not|cannot|can't|unable to|invalid)\b"
+    r"|: (?:cannot (?:access|open|stat|read)\b|command not found|No such file or directory|Permission denied"
+    r"|Is a directory"
+    r"|Not a directory)|^.{0,160}\b(?:not found|does not exist|no such file)\W*$|\bpermission (?:was )?denied\b"
+    r"|^No (?:such|file)\b|\btimed out\b",
+    re.IGNORECASE,
+)
+"""Matches a line by which a program or tool says that it could not do its work."""
+_FAILED_RUN = re.compile(
+    r"^=* ?[1-9]\d* failed\b|^=+ .*\b[1-9]\d* (?:failed|errors?)\b.* =+$|^FAILED \("
+    r"|^[^\S\n]*Tests?:?\s+[1-9]\d* failed"
+    r"|^test result: FAILED|^BUILD FAILED|^npm (?:ERR!|error) |^Found [1-9]\d* errors?\b|^\d+ problems? \([1-9]",
+    re.MULTILINE,
+)
+"""Matches the last lines of a check or test run that failed, whatever its exit code."""
+_VERDICT = re.compile(
+    r"\b(?:pass(?:ed|es)?|succe(?:ss|ssful|ssfully|eded)|completed?|finished|built|compiled|installed|clean"
+    r"|up[- ]to[- ]date)\b"
+    r"|\bOK\b|\b(?:0|no|zero) (?:errors?|issues?|problems?|failures?|failed|warnings)\b|\bdone\b|\u2713|\u2714|\u2705",
+    re.IGNORECASE,
+)
+"""Matches words by which a program says that it succeeded."""
+_MAX_COMPLAINT_CHARS = 1_000
+"""Longest output, in characters, that may be nothing but a complaint."""
+_STILL_RUNNING = re.compile(
+    r"\b(?:running|started|moved) (?:in|to) (?:the )?background\b|\bstill running\b", re.IGNORECASE
+)
 _EXCEPTION = re.compile(
     r"^(?:E\s+|Error: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?::\s?.*)?$|^(?:Uncaught"
     r"|Unhandled)\s\S"
-    r"|^\s*(?:[\w./-]+:\s*)?(?:fatal )?error(?:\[\w+\])?:\s|^\s*\w*Error: |^(?:fatal|panic|thread '.*' panicked)\b.*:\s"
+    r"|^\s*(?:[\w./-]+:\s*)?(?:fatal )?error(?:\[\w+\])?:\s|^\s*\w*Error: |^(?:fatal|panic"
+    r"|thread '.*' panicked)\b.*:\s"
     r"|^Segmentation fault|^.*\berror TS\d+|^.{0,160}: syntax error\b|^SyntaxError"
 )
 _LOCATED_ERROR = re.compile(
@@ -138,12 +194,12 @@ def _find_test_count(text: str) -> str:
 
 
 class ToolOutcome(Struct, frozen=True):
-    """How a tool call ended: `ok`, a short `note` for the command fact, and the error facts.
+    """How a tool call ended: a short `note` that begins with its status, and the error facts.
 
-    `cause` is the error line of a failed command, as `format_cause` gives it; "" if there is none.
+    A note is `ok`, `ok: 12 passed`, `exit 2`, `failed`, `errors in output`, `stopped by the user`, `no result` or
+    `unknown`. `cause` is the error line of a failed command, as `format_cause` gives it; "" if there is none.
     """
 
-    ok: bool
     note: str
     errors: tuple[Fact, ...] = ()
     cause: str = ""
@@ -168,40 +224,137 @@ def find_exit_code(text: str) -> int | None:
 
 
 def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int) -> ToolOutcome:
-    """Judges a tool's output. `is_error` says that the message format itself marked the result as an error."""
+    """Judges a tool's output by its own words; what they do not tell is `unknown`.
+
+    `is_error` says that the message format itself marked the result as an error.
+    """
     is_error = is_error or text.startswith(ERROR_FLAG)
     text = text.removeprefix(ERROR_FLAG)
-    head = text[:200].lower()
-    if any(mark in head for mark in _REFUSAL_MARKS):
-        return ToolOutcome(ok=False, note="stopped by the user")
+    if _REFUSAL.match(text):
+        return ToolOutcome("stopped by the user")
     if text.strip() == NO_RESULT:
-        return ToolOutcome(ok=False, note="no result")
-    code = find_exit_code(text) if action.verb in {"shell", "other"} else None
-    is_shell = action.verb == "shell"
-    is_message = action.verb != "read" or "\n" not in text.strip()  # a file may start like an error
-    has_error_start = is_message and bool(_FAILURE_START.match(text)) and not (is_shell and code == 0)
-    has_error_start = has_error_start or (action.verb in _CHANGE_VERBS and bool(_CHANGE_FAILURE.match(text)))
-    failed = is_error or code not in {None, 0} or (has_error_start and len(text) < 4_000)
+        return ToolOutcome("no result")
+    if action.verb == "shell":
+        return _judge_command(action, text, is_error=is_error, position=position)
+    code = find_exit_code(text) if action.verb == "other" else None
+    failed = is_error or code not in {None, 0} or _has_failure_words(action.verb, text)
+    if not failed:
+        return ToolOutcome("ok" if _has_success_words(action, text) else UNKNOWN)
+    lines = find_error_lines(text) or _find_failure_line(text, first=True)
+    note = f"exit {code}" if code else "failed"
+    if action.verb in {"read", "todo"} or _SEARCH_TOOL.match(action.source):  # nothing is left to be mended
+        return ToolOutcome(note, cause=format_cause(lines[0]) if lines else "")
+    is_settled = bool(_NO_CHANGE.search(text[:200].lower()))
+    return ToolOutcome(note, _build_errors(action, lines, position, is_live=not is_settled))
+
+
+def _judge_command(action: ToolAction, text: str, *, is_error: bool, position: int) -> ToolOutcome:
+    code = find_exit_code(text)
+    failed = is_error or code not in {None, 0}
+    failed = failed or (code is None and len(text) < 4_000 and bool(_FAILURE_START.match(text)))
+    if is_read_only(action.source) and all(effect.verb == "read" for effect in action.effects):
+        return _judge_look(action, text, code, failed=failed)
+    failed = failed or bool(_FAILED_RUN.search(text[-4_000:]))
+    lines = find_error_lines(text)
+    if failed and not lines:
+        lines = _find_failure_line(text, first=False)
     note = "ok" if not failed else f"exit {code}" if code else "failed"
-    if is_shell and is_read_only(action.source) and all(effect.verb == "read" for effect in action.effects):
-        return ToolOutcome(ok=not failed, note=note)
-    lines = find_error_lines(text) if is_shell or failed else ()
-    if failed and not lines:
-        lines = _find_failure_line(text, first=not is_shell)
-    commit = _find_commit(text, action.source) if is_shell and not failed else ""
-    if not failed and lines and not commit:
-        note = _ERRORS_IN_OUTPUT
-    detail = commit or (_find_test_count(text) if is_shell and note == "ok" else "")
-    note = f"{note}: {detail}" if detail else note
-    has_cause = bool(lines) and is_shell and not is_success(note)
+    if not failed:
+        commit = _find_commit(text, action.source)
+        detail = commit or ("" if lines else _find_test_count(text))
+        if lines and not commit:
+            note = _ERRORS_IN_OUTPUT
+        elif detail:
+            note = f"ok: {detail}"
+        elif _is_open_question(action, text, code):
+            note = UNKNOWN
+    has_cause = bool(lines) and not is_success(note)
     cause = format_cause(lines[-1 if "Traceback" in text else 0]) if has_cause else ""
-    if failed and not lines:
-        lines = (excerpt(flatten(action.label), 200),)
-    is_settled = (
-        action.verb in {"read", "todo"} or bool(_NO_CHANGE.search(head)) or bool(_SEARCH_TOOL.match(action.source))
+    return ToolOutcome(note, _build_errors(action, lines, position, is_live=True) if lines or failed else (), cause)
+
+
+def _judge_look(action: ToolAction, text: str, code: int | None, *, failed: bool) -> ToolOutcome:
+    """Judges a command that only reads. It failed if all that it printed is a complaint."""
+    body = _list_body_lines(text) if len(text) < _MAX_COMPLAINT_CHARS else [text[:1], "", ""]
+    if not body and code in {None, 0, 1} and is_search(action.source):
+        return ToolOutcome("ok: nothing found")
+    has_complained = len(body) <= 2 and any(_COMPLAINT.search(line) for line in body)
+    if not failed and not has_complained:
+        return ToolOutcome("ok")
+    note = f"exit {code}" if code else "failed"
+    return ToolOutcome(note, cause=format_cause(body[0]) if 0 < len(body) <= 2 else "")
+
+
+def _build_errors(action: ToolAction, lines: Sequence[str], position: int, *, is_live: bool) -> tuple[Fact, ...]:
+    lines = lines or (excerpt(flatten(action.label), 200),)
+    return tuple(Fact("error", line, normalize_key(line), position, is_live, action.source) for line in lines)
+
+
+def _is_open_question(action: ToolAction, text: str, code: int | None) -> bool:
+    """Tells whether a command that printed no error may have failed all the same.
+
+    That is a program still at work, a test run without a verdict, or a program behind a filter that ends well in any
+    case and may have left out what was printed last.
+    """
+    if _STILL_RUNNING.search(text[:300]):
+        return True
+    if _VERDICT.search(text):
+        return False
+    command = find_command(action.arguments) or action.source
+    return (code is None and is_test_run(action.source)) or can_hide_failure(command, text.strip().count("\n") + 1)
+
+
+def _list_body_lines(text: str) -> list[str]:
+    """Returns the lines that a program printed, without what the harness put around them."""
+    lines = (flatten(line) for line in strip_escapes(text).split("\n"))
+    lines = (line.removeprefix("Output: ") for line in lines)
+    return [line for line in lines if line and not _EXIT_CODE.search(line) and not _SHELL_PROMPT.match(line)]
+
+
+def _list_statements(text: str) -> list[str]:
+    """Returns what a tool says itself: its lines without the content of files that it quotes."""
+    lines = strip_escapes(excerpt(text, 8_000, Keep.EDGES)).split("\n")
+    said = [line.strip() for line in lines if line.strip() and not _QUOTED_LINE.match(line)]
+    return [*said[:4], *said[4:][-3:]]
+
+
+def _has_failure_words(verb: Verb, text: str) -> bool:
+    """Tells whether the words of a tool other than a shell say that it did not do what was asked."""
+    statements = _list_statements(text)
+    if verb == "read" and (len(statements) > 2 or "\n" in text.strip()):  # a file may begin like an error
+        return False
+    if _has_error_member(text) or (_FAILURE_START.match(text) and (len(text) < 4_000 or ":" in text[:20])):
+        return True
+    if verb in _CHANGE_VERBS:
+        doubt = next((line for line in statements if _UNCHANGED.search(line) or _CHANGE_FAILURE.match(line)), "")
+        return bool(doubt) and (doubt == statements[0] or not any(_CHANGED.search(line) for line in statements))
+    return len(statements) == 1 and bool(_COMPLAINT.search(statements[0]))
+
+
+def _has_success_words(action: ToolAction, text: str) -> bool:
+    """Tells whether the words of a tool other than a shell show that it did what was asked."""
+    if action.verb not in _CHANGE_VERBS:
+        return bool(text.strip())
+    names = [path.rpartition("/")[2] for effect in action.effects for path in (effect.path, effect.target) if path]
+    statements = _list_statements(text) or [flatten(text[:400])]
+    return any(_CHANGED.search(line) or any(name in line for name in names) for line in statements)
+
+
+def _has_error_member(text: str) -> bool:
+    """Tells whether a result is a JSON object that reports an error."""
+    if not text.lstrip().startswith("{") or len(text) > MAX_SEARCHED_CHARS:
+        return False
+    try:
+        value: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    if not isinstance(value, dict):
+        return False
+    return (
+        bool(value.get("error") or value.get("isError") or value.get("is_error"))
+        or any(value.get(name) is False for name in ("success", "ok"))
+        or str(value.get("status")).lower() in {"error", "failed", "failure", "denied", "rejected"}
     )
-    errors = (Fact("error", line, normalize_key(line), position, not is_settled, action.source) for line in lines)
-    return ToolOutcome(ok=is_success(note), note=note, errors=tuple(errors), cause=cause)
 
 
 @memoize
@@ -246,13 +399,13 @@ def _find_failure_line(text: str, *, first: bool) -> tuple[str, ...]:
     return (excerpt(chosen, 300),) if any(c.isalpha() for c in chosen) else ()
 
 
-_INTERRUPTED_NOTE = re.compile(r"stopped by the user|no result|exit (?:124|130|137|143)\b")
+_UNFINISHED_NOTE = re.compile(r"stopped by the user|no result|unknown|exit (?:124|130|137|143)\b")
 _FILE_TOOL_ERROR = re.compile(r"^(?:rm|mv|cp|ln|touch|tee|sed|unlink): ")
 
 
 def has_ended(note: str) -> bool:
-    """Tells whether a command ended by itself: nobody stopped it, and it did not time out."""
-    return not _INTERRUPTED_NOTE.match(note)
+    """Tells whether a command is known to have ended by itself: nobody stopped it, and it did not time out."""
+    return not _UNFINISHED_NOTE.match(note)
 
 
 def is_refused(errors: Sequence[Fact], effect: FileEffect) -> bool:
@@ -269,6 +422,11 @@ def is_success(note: str) -> bool:
     return note == "ok" or note.startswith("ok: ")
 
 
+def has_failed(note: str) -> bool:
+    """Tells whether a command's note reports a failure, and not just that nothing is known."""
+    return bool(note) and not is_success(note) and not note.startswith(UNKNOWN)
+
+
 def has_taken_effect(note: str) -> bool:
-    """Tells whether a call changed files as asked: it succeeded, or its output merely names errors."""
-    return is_success(note) or note == _ERRORS_IN_OUTPUT
+    """Tells whether a call may have changed files as asked: no failure is known, or its output merely names errors."""
+    return not has_failed(note) or note == _ERRORS_IN_OUTPUT

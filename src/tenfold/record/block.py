@@ -28,11 +28,16 @@ FactKind = Literal[
     "decision",
     "todo",
     "name",
+    "value",
 ]
 MUST_KEEP: frozenset[FactKind] = frozenset(
     {"request", "rule", "correction", "file_modified", "file_created", "file_deleted", "file_renamed", "error", "todo"}
 )
 """The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
+
+
+Ending = Literal["", "resolved", "superseded"]
+"""How an error ended: what failed later succeeded, or was run again and failed in another way. "" if not known."""
 
 
 class Run(Struct, frozen=True, tag="run", array_like=True):
@@ -103,7 +108,9 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     `text` is the fact as it is shown. Two facts of the same kind with the same `key` (a path, a command, a normalised
     name) are the same fact, and the later one wins. `position` is that of the entry it came from. `live` is False for
     settled facts (a resolved error, an earlier request), which need not be kept. A fact read from a summary has the
-    summary's position and a `line` from 1; `line` is 0 for a fact read from a message.
+    summary's position and a `line` from 1; `line` is 0 for a fact read from a message. `content` says what was changed
+    in a file, one line for each change, the newest last. `ending` is how an error ended. `was` is
+    the value before the latest one, with the position where it was told.
     """
 
     kind: FactKind
@@ -113,6 +120,9 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     live: bool = True
     note: str = ""
     line: int = 0
+    content: str = ""
+    ending: Ending = ""
+    was: str = ""
 
     @property
     def order(self) -> tuple[int, int]:

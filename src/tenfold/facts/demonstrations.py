@@ -1,0 +1,85 @@
+"""Finds examples that are no part of the work: demonstrations inside a message, and example turns before the task.
+
+Formats mark demonstrations, but conversions lose the mark. What remains is the form: text between lines or tags that
+name an example, and a task that comes a second time in the same words after an episode that nobody answered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tenfold.facts.tool_calls import parse_text_action
+from tenfold.record.message import Message, get_text, get_tool_calls
+
+_DELIMITED = re.compile(
+    r"^[^\w\n]*(?:(?:START|BEGIN(?:NING)?) (?:OF )?(?:THE )?)?(?P<name>EXAMPLE|DEMONSTRATION)S?[^\w\n]*\n.*?"
+    r"^[^\w\n]*END (?:OF )?(?:THE )?(?P=name)S?[^\w\n]*$"
+    r"|<(?P<tag>demonstrations?|few[_-]shot\w*|in_context_examples?)>.*?</(?P=tag)>",
+    re.MULTILINE | re.DOTALL,
+)
+_MARK_WORD = re.compile(r"EXAMPLE|DEMONSTRATION|<demonstration|<few|<in_context")
+_MIN_TEMPLATE_CHARS = 300
+"""Fewest characters in whole lines that two task messages share if both were filled in from one template."""
+_MIN_LINE_CHARS = 20
+_TOP_FOLDER = re.compile(r"(?<![\w./~-])/([\w.@-]{3,})(?=[/\s):]|$)")
+_MAX_READ_CHARS = 4_000
+
+
+def strip_examples(text: str) -> str:
+    """Removes demonstrations that stand between lines or tags which name them."""
+    return _DELIMITED.sub("", text).strip() if _MARK_WORD.search(text) else text
+
+
+def find_task_start(entries: Sequence[tuple[int, Message]]) -> int:
+    """Returns the index of the message with the task; 0 if nothing before it is an example.
+
+    `entries` begin where the conversation begins. Turns are an example if the user's first message comes again in the
+    same template, and they end with an action that got no result or happened in another folder.
+    """
+    users = [number for number, (_, message) in enumerate(entries) if _is_from_user(message)]
+    if len(users) < 2:
+        return 0
+    first_lines = _list_template_lines(get_text(entries[users[0]][1]))
+    for number in reversed(users[1:]):
+        shared = first_lines & _list_template_lines(get_text(entries[number][1]))
+        if sum(map(len, shared)) >= _MIN_TEMPLATE_CHARS and (
+            _is_unanswered(entries[number - 1][1]) or _has_other_folders(entries, users[0], number)
+        ):
+            return number
+    return 0
+
+
+def _is_from_user(message: Message) -> bool:
+    return message.role == "user" and message.origin == "human"
+
+
+def _list_template_lines(text: str) -> set[str]:
+    return {line for line in text.split("\n") if len(line) >= _MIN_LINE_CHARS}
+
+
+def _is_unanswered(message: Message) -> bool:
+    """Tells whether the message is an action of the assistant, so that whatever follows is not its result."""
+    return message.role == "assistant" and (bool(get_tool_calls(message)) or parse_text_action(message) is not None)
+
+
+def _has_other_folders(entries: Sequence[tuple[int, Message]], first: int, task: int) -> bool:
+    """Tells whether the messages from the task on name none of the top folders that those before it name."""
+    before = _list_top_folders(entries[first:task])
+    after = _list_top_folders(entries[task : 2 * task - first])
+    return bool(before) and bool(after) and not before & after
+
+
+def _list_top_folders(entries: Sequence[tuple[int, Message]]) -> set[str]:
+    """Returns the top folders in what tools printed and in the arguments of calls, system folders left out."""
+    found: set[str] = set()
+    for _, message in entries:
+        texts = [call.arguments for call in get_tool_calls(message)]
+        if message.role != "assistant":
+            texts.append(get_text(message)[-_MAX_READ_CHARS:])
+        found |= {name for text in texts for name in _TOP_FOLDER.findall(text)}
+    return found - _SYSTEM_FOLDERS
+
+
+_SYSTEM_NAMES = "usr bin etc dev tmp var opt lib root proc sys sbin mnt"
+_SYSTEM_FOLDERS = frozenset(_SYSTEM_NAMES.split())

@@ -1,0 +1,97 @@
+"""Nothing foreign: demonstrations and samples yield no facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenfold.record.message import Message
+from tests.summarize.making import get_fact_texts, get_facts, make_answer, make_call, make_result, make_run, make_user
+
+TEMPLATE = """We want you to mend this issue in our repository:
+{issue}
+INSTRUCTIONS: work on it with the commands below, one command in each of your answers, and wait for what it prints.
+When you think it is mended, run the script that shows the bug once more, and then hand in the work with submit.
+Always keep the indentation of the file that you edit, since the edit command does not do it for you.
+(Current directory: /{folder})"""
+
+
+def make_episode(folder: str, file: str) -> list[Message]:
+    task = make_user(TEMPLATE.format(issue=f"{file} is wrong", folder=folder))
+    edit = [make_call("edit", path=f"/{folder}/{file}", old="a", new="b"), make_result(f"/{folder}/{file} updated")]
+    return [task, *edit, *make_run(f"python /{folder}/{file}", "fine")]
+
+
+SUBMIT = make_answer("Now it is mended.\n```\nsubmit\n```")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        [*make_episode("melon", "melon.py"), make_call("submit")],
+        [*make_episode("work", "melon.py"), SUBMIT],
+        [*make_episode("melon", "melon.py"), make_answer("That is all.")],
+    ],
+    ids=["an unanswered call", "an unanswered action in the same folder", "another folder"],
+)
+def test_an_example_before_the_task_is_left_out(example: list[Message]) -> None:
+    work = [*make_episode("work", "plum.py"), make_answer("Done.")]
+    facts = get_facts(*example, *work)
+    assert [fact.text for fact in facts if "melon" in fact.text or "melon" in fact.key] == []
+    assert get_fact_texts(*example, *work, kind="file_modified") == ["/work/plum.py"]
+
+
+def test_a_second_task_is_no_reason_to_forget_the_first() -> None:
+    first = [*make_episode("work", "melon.py"), make_answer("That is all.")]
+    second = [*make_episode("work", "plum.py"), make_answer("Done.")]
+    assert get_fact_texts(*first, *second, kind="file_modified") == ["/work/melon.py", "/work/plum.py"]
+    other = [make_user("Thanks. Now rename the module."), *make_run("mv /x/a.py /x/b.py", "")]
+    assert get_fact_texts(*first, *other, kind="file_modified") == ["/work/melon.py"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Here is how it goes.\n--- START OF EXAMPLE ---\n", "\n--- END OF EXAMPLE ---\n"),
+        ("--------- DEMONSTRATION ---------\n", "\n------ END OF DEMONSTRATION -----\n"),
+        ("<demonstration>\n", "\n</demonstration>\n"),
+    ],
+)
+def test_a_demonstration_inside_a_message_is_left_out(before: str, after: str) -> None:
+    example = "USER: Never touch melon.py.\nThe plan:\n1. read melon.py\n2. edit it\n3. run 31337 tests"
+    facts = get_facts(make_user(f"{before}{example}{after}\nPlease mend plum.py, and keep its tests."))
+    assert [fact.text for fact in facts if "melon" in fact.text or "31337" in fact.text] == []
+    assert "plum.py" in next(fact.text for fact in facts if fact.kind == "request")
+
+
+BOXES = "- [ ] one thing\n- [x] other thing"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        make_answer(f"A list looks like this in Markdown:\n```\n{BOXES}\n```\nAsk me for more."),
+        make_answer("It failed because:\n1. the port is taken\n2. the host is down\n3. the file is gone"),
+        make_answer("The plan file changed. Options:\n1. keep it\n2. drop it\n3. ask"),
+        make_user(f"### Checks before filing\n{BOXES}\nSee the steps to reproduce below."),
+        make_call("write", path="/w/tests/test_lists.py", content=f'TEXT = """\n{BOXES}\n"""'),
+        make_call("write", path="/w/README.md", content=f"# Lists\n{BOXES}\n"),
+    ],
+)
+def test_a_sample_is_no_plan(message: Message) -> None:
+    assert get_facts(message, make_result("File created successfully"), kind="todo") == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        make_answer(f"Where I am:\n{BOXES}"),
+        make_answer("Next steps:\n1. read it\n2. mend it\n3. run the tests"),
+        make_answer("### Plan\n\n1. read it\n2. mend it\n3. run the tests"),
+        make_user("My plan:  \n1. read it  \n2. mend it  \n3. run the tests"),
+        make_user(f"Your tasks:\n{BOXES}"),
+        make_call("write", path="/w/docs/PLAN.md", content=BOXES),
+        make_call("edit", path="/w/x.md", old_string="- [ ] one thing", new_string="- [x] one thing"),
+    ],
+)
+def test_a_plan(message: Message) -> None:
+    assert len(get_facts(message, make_result("File written successfully"), kind="todo")) == 1
