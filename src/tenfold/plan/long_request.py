@@ -14,6 +14,8 @@ from tenfold.view.units import VisibleMessage
 REQUEST_EXCERPT = "request-excerpt"
 """The kind of a replacement of the current request by its head and tail."""
 _MIN_EXCERPT_TOKENS = 150
+_HEAD_SHARE = 0.5
+"""A pasted document mostly has what it is about at its beginning, and what is to be done with it at its end."""
 
 
 def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
@@ -25,7 +27,9 @@ def shorten_request(draft: Draft, budget: int, recall: RecallMode) -> Draft:
     for index, piece in enumerate(draft.pieces):
         for shown, size in zip(piece.get_visible_messages(), piece.sizes, strict=True):
             if draft.protected.get(shown.key) == CURRENT_REQUEST and size > budget and _is_text(shown.message):
-                item = draft.measure_substitute(_build_excerpt(draft, shown, size, budget, recall), shown.original_position)
+                item = draft.measure_substitute(
+                    _build_excerpt(draft, shown, size, budget, recall), shown.original_position
+                )
                 if item[1] >= size:
                     return draft
                 draft = replace(draft, excerpts={shown.key: item})
@@ -48,4 +52,6 @@ def _build_excerpt(draft: Draft, shown: VisibleMessage, size: int, budget: int, 
     original = get_message(draft.view.path.get_entry(shown.original_position)) or shown.message
     text = get_text(original)
     characters = len(get_text(shown.message)) * budget // size
-    return Message("user", (Text(cut_request(text, characters, render_hint_for(draft, shown, recall))),), "human")
+    return Message(
+        "user", (Text(cut_request(text, characters, render_hint_for(draft, shown, recall), _HEAD_SHARE)),), "human"
+    )

@@ -146,9 +146,9 @@ def keep_ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
     return _join_ends(head, f"{', '.join(what)} {DROPPED_WORD}{end}", tail)
 
 
-def cut_request(text: str, characters: int, read_hint: str) -> str:
+def cut_request(text: str, characters: int, read_hint: str, head_share: float = 2 / 3) -> str:
     """Returns head and tail of a request, that many characters together, and what is left out between them."""
-    head = characters * 2 // 3
+    head = int(characters * head_share)
     gap = f"{len(text) - characters:,} characters of the request left out{read_hint}"
     return _join_ends(excerpt(text, head, Keep.HEAD), gap, excerpt(text, characters - head, Keep.TAIL))
 

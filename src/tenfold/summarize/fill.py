@@ -228,7 +228,8 @@ def _write_text(
     must_keep = tuple(fact for fact in request.facts if is_must_keep(fact))
     instructions = tuple(fact for fact in must_keep if fact.kind in ("rule", "correction"))
     firm = build(instructions, budget=room)  # they hold, so they come before the story
-    needed = build(must_keep, budget=min(max(plan.goal.facts_budget, firm.tokens), room))
+    largest = plan.goal.facts_budget if plan.goal.text_limit is not None else max(plan.goal.facts_budget, firm.tokens)
+    needed = build(must_keep, budget=min(largest, room))
     written = yield from _write_narrative(plan, piece, room - needed.tokens, request)
     untold = build(must_keep, budget=needed.tokens, told=written.text)
     by_code = replace(request, settings=replace(request.settings, models=()))

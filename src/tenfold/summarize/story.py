@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.facts.current_request import is_acknowledgement
-from tenfold.facts.tool_results import is_success
+from tenfold.facts.edit_content import describe_edit
+from tenfold.facts.tool_results import has_failed
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
 from tenfold.text.excerpts import Count, excerpt, flatten, split_sentences
@@ -31,8 +32,11 @@ MAX_LINE_CHARS = 200
 _MAX_SCANNED_LINES = 2_000
 _MARK_TOKENS, _JOINT_TOKENS = 6, 1
 """Tokens that the mark of a line takes, and what joins a passage to the one before."""
+_ANNOUNCEMENT_FACTOR = 0.5
 _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
+_UNSPOKEN_SHARE = 0.2
+"""What a term of a tool's output counts that neither people nor the model ever use."""
 _REPEATED_SHARE = 0.2
 """What a term still counts where another passage has told it."""
 _TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
@@ -47,6 +51,7 @@ class PassageKind(Enum):
     REMARK = auto()  # thanks and agreement
     ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
     SENTENCE = auto()
+    ANNOUNCEMENT = auto()  # the last sentence before a call: it mostly says what the call shows anyway
     CALL = auto()
     FAILURE = auto()  # a call that failed
     CHANGE = auto()  # a call that changed a file
@@ -61,6 +66,7 @@ _BASE_WEIGHTS: Mapping[PassageKind, float] = {
     PassageKind.REMARK: 0.1,
     PassageKind.ANSWER: 1.5,
     PassageKind.SENTENCE: 0.3,
+    PassageKind.ANNOUNCEMENT: 0.0,
     PassageKind.CALL: 0.2,
     PassageKind.FAILURE: 1.0,
     PassageKind.CHANGE: 1.0,
@@ -134,14 +140,23 @@ def _split_items(narrative: Sequence[NarrativeItem]) -> Iterator[Passage]:
     """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller."""
     answers = _find_answers(narrative)
     for number, item in enumerate(narrative):
-        recency = 0.8 + 0.4 * number / max(len(narrative) - 1, 1)
+        factor = 0.7 + 0.6 * number / max(len(narrative) - 1, 1)
+        if number >= len(narrative) - _LAST_ITEMS:
+            factor *= _LAST_FACTOR
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
-        for place, sentence in enumerate(_split_text(item.text)):
+        sentences = list(_split_text(item.text))
+        for place, sentence in enumerate(sentences):
             kind = kinds[min(place, 1)]
+            if item.calls and place == len(sentences) - 1:
+                kind = PassageKind.ANNOUNCEMENT
             boost = 1.4 if number in answers else 1.0
-            yield Passage(number, sentence, kind, factor=recency * boost)
+            yield Passage(number, sentence, kind, factor=factor * boost)
         for call in item.calls:
-            yield from _split_call(number, call, recency)
+            yield from _split_call(number, call, factor)
+
+
+_LAST_ITEMS, _LAST_FACTOR = 2, 3.0
+"""The end of the story says where the work stands: its last items are told before others."""
 
 
 def _find_answers(narrative: Sequence[NarrativeItem]) -> frozenset[int]:
@@ -181,27 +196,34 @@ def _split_text(text: str) -> Iterator[str]:
             yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
 
 
-def _split_call(number: int, call: NarratedCall, recency: float) -> Iterator[Passage]:
-    """Yields the call with its outcome, then what it changed, or what it returned."""
-    is_change = call.action.verb in _CHANGE_VERBS
-    has_failed = bool(call.note) and not is_success(call.note)
-    kind = PassageKind.FAILURE if has_failed else PassageKind.CHANGE if is_change else PassageKind.CALL
+def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Passage]:
+    """Yields the call with its outcome, then what it changed, or what it returned.
+
+    A short output is told with the call: without it, that a command ran says nothing.
+    """
+    changes = [text for effect in call.action.effects if (text := describe_edit(call.action, effect))]
+    is_change = any(effect.verb != "read" for effect in call.action.effects)
+    is_failure = has_failed(call.note)
+    kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if is_change else PassageKind.CALL
     label = excerpt(flatten(call.action.label), MAX_LINE_CHARS)
-    yield Passage(number, redact_cached(f"{label} -> {call.note or 'no result'}"), kind, factor=recency)
-    if is_change and not has_failed:
-        for line in describe_change(call.action.arguments):
-            yield Passage(number, _quote_line(line), PassageKind.CONTENT, _NEWEST_CALL, recency)
+    outcome = redact_cached(f"{label} -> {call.note or 'no result'}")
+    lines = [] if is_change and not is_failure else list_result_lines(call.result)
+    if is_failure and call.error:
+        lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
+    if lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= MAX_LINE_CHARS:
+        yield Passage(number, f"{outcome}: {_quote_output(lines)}", kind, factor=factor)
         return
-    error = _quote_line(call.error) if has_failed and call.error else ""
-    if error:
-        yield Passage(number, error, PassageKind.FAILURE, _NEWEST_CALL, recency)
-    for line in list_result_lines(call.result):
-        if line == error:
-            continue
-        yield Passage(number, line, PassageKind.RESULT, _NEWEST_CALL, recency)
+    yield Passage(number, outcome, kind, factor=factor)
+    if is_change and not is_failure:
+        for text in changes:
+            yield Passage(number, redact_cached(flatten(text)), PassageKind.CONTENT, _NEWEST_CALL, factor)
+    for place, line in enumerate(lines):
+        is_error = is_failure and call.error and not place
+        kind = PassageKind.FAILURE if is_error else PassageKind.RESULT
+        yield Passage(number, line, kind, _NEWEST_CALL, factor)
 
 
-_CHANGE_VERBS = frozenset({"write", "modify", "delete", "rename"})
+_FEW_LINES = 4
 _NEWEST_CALL = -1
 """As a parent: the newest call before the passage."""
 
@@ -248,16 +270,6 @@ def _iter_objects(value: object, name: str) -> Iterator[str]:
                 yield from _iter_objects(item, name)
     else:
         yield str(value)
-
-
-def describe_change(arguments: Mapping[str, object]) -> list[str]:
-    """Lists what a call changed: the lines that differ, "-" before an old and "+" before a new one."""
-    texts = [value for value in arguments.values() if isinstance(value, str) and ("\n" in value or len(value) > 40)]
-    if len(texts) == 2:
-        old, new = (text.split("\n") for text in texts)
-        changed = [f"- {line.strip()}" for line in old if line not in new and line.strip()]
-        return [*changed, *(f"+ {line.strip()}" for line in new if line not in old and line.strip())]
-    return [line.strip() for text in texts for line in text.split("\n") if any(c.isalnum() for c in line)]
 
 
 # -- choice ------------------------------------------------------------------------------------------------------------
@@ -322,7 +334,10 @@ class _Choice:
             self._weights.get_weight(term, passage.kind) * _REPEATED_SHARE ** min(self._told[term], 2) for term in terms
         )
         base = _BASE_WEIGHTS[passage.kind] * self._weights.unit * min(1.0, len(terms) / _FULL_LENGTH)
-        return (gain + base) * passage.factor / self._get_cost(index)
+        worth = (gain + base) * passage.factor
+        return (
+            worth * (_ANNOUNCEMENT_FACTOR if passage.kind is PassageKind.ANNOUNCEMENT else 1.0) / self._get_cost(index)
+        )
 
 
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
@@ -357,7 +372,9 @@ class _TermWeights:
     def get_weight(self, term: str, kind: PassageKind) -> float:
         """Returns what telling the term is worth in a passage of this kind."""
         weight = self._weights[term]
-        return weight if kind is not PassageKind.RESULT else weight if term in self._spoken else weight * 0.05
+        return (
+            weight if kind is not PassageKind.RESULT else weight if term in self._spoken else weight * _UNSPOKEN_SHARE
+        )
 
 
 # -- rendering ---------------------------------------------------------------------------------------------------------
@@ -401,4 +418,9 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
 
 def _render_call(parts: Sequence[str]) -> str:
     label, *details = parts
-    return f'{label}; tool: "{" | ".join(details)}"' if details else label
+    return f"{label}: {_quote_output(details)}" if details else label
+
+
+def _quote_output(lines: Sequence[str]) -> str:
+    """Quotes what a tool printed or was given, so that it never reads as what somebody says."""
+    return f'tool: "{" | ".join(lines)}"'
