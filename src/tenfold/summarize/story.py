@@ -24,7 +24,7 @@ from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.tool_results import has_failed
 from tenfold.record.message import Message
 from tenfold.summarize.narrative import NarratedCall, NarrativeItem, build_items
-from tenfold.text.excerpts import Count, excerpt, flatten, split_sentences
+from tenfold.text.excerpts import Count, excerpt, flatten, is_prose, split_sentences
 from tenfold.text.redaction import redact_cached
 
 MAX_SENTENCE_CHARS = 320
@@ -32,7 +32,7 @@ MAX_LINE_CHARS = 200
 _MAX_SCANNED_LINES = 2_000
 _MARK_TOKENS, _JOINT_TOKENS = 6, 1
 """Tokens that the mark of a line takes, and what joins a passage to the one before."""
-_ANNOUNCEMENT_FACTOR = 0.5
+_ANNOUNCEMENT_FACTOR = 0.7
 _FULL_LENGTH = 10
 """Terms of a passage that has its whole base weight. Shorter ones, such as "Done.", say little."""
 _UNSPOKEN_SHARE = 0.2
@@ -51,7 +51,7 @@ class PassageKind(Enum):
     REMARK = auto()  # thanks and agreement
     ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
     SENTENCE = auto()
-    ANNOUNCEMENT = auto()  # the last sentence before a call: it mostly says what the call shows anyway
+    ANNOUNCEMENT = auto()  # the last sentence before a call: told with the call only, since it mostly says the same
     CALL = auto()
     FAILURE = auto()  # a call that failed
     CHANGE = auto()  # a call that changed a file
@@ -70,7 +70,7 @@ _BASE_WEIGHTS: Mapping[PassageKind, float] = {
     PassageKind.CALL: 0.2,
     PassageKind.FAILURE: 1.0,
     PassageKind.CHANGE: 1.0,
-    PassageKind.CONTENT: 0.2,
+    PassageKind.CONTENT: 0.5,
     PassageKind.RESULT: 0.0,
     PassageKind.EARLIER: 0.8,
 }
@@ -206,14 +206,19 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
     is_failure = has_failed(call.note)
     kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if is_change else PassageKind.CALL
     label = excerpt(flatten(call.action.label), MAX_LINE_CHARS)
+    thoughts = _list_thoughts(call)
+    if thoughts:
+        label = call.action.source
     outcome = redact_cached(f"{label} -> {call.note or 'no result'}")
     lines = [] if is_change and not is_failure else list_result_lines(call.result)
     if is_failure and call.error:
         lines = list(dict.fromkeys([_quote_line(call.error), *lines]))
     if lines and len(lines) <= _FEW_LINES and sum(map(len, lines)) <= MAX_LINE_CHARS:
-        yield Passage(number, f"{outcome}: {_quote_output(lines)}", kind, factor=factor)
+        yield Passage(number, f"{outcome}; {_quote_output(lines)}", kind, factor=factor)
         return
     yield Passage(number, outcome, kind, factor=factor)
+    for sentence in thoughts:
+        yield Passage(number, sentence, PassageKind.SENTENCE, _NEWEST_CALL, factor)
     if is_change and not is_failure:
         for text in changes:
             yield Passage(number, redact_cached(flatten(text)), PassageKind.CONTENT, _NEWEST_CALL, factor)
@@ -223,6 +228,20 @@ def _split_call(number: int, call: NarratedCall, factor: float) -> Iterator[Pass
         yield Passage(number, line, kind, _NEWEST_CALL, factor)
 
 
+def _list_thoughts(call: NarratedCall) -> list[str]:
+    """Lists the sentences that the model wrote as arguments of a tool, such as one for thinking or for messages."""
+    if call.action.verb != "other":
+        return []
+    texts = (value for value in call.action.arguments.values() if isinstance(value, str))
+    return [
+        sentence
+        for text in texts
+        if len(text) > _LEAST_THOUGHT_CHARS and is_prose(text)
+        for sentence in _split_text(text)
+    ]
+
+
+_LEAST_THOUGHT_CHARS = 120
 _FEW_LINES = 4
 _NEWEST_CALL = -1
 """As a parent: the newest call before the passage."""
@@ -346,7 +365,10 @@ def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
     for index, passage in enumerate(passages):
         if passage.kind in _CALL_KINDS and passage.parent is None:
             call = index
-        out.append(call if passage.parent == _NEWEST_CALL else None)
+        if passage.kind is PassageKind.ANNOUNCEMENT:
+            out.append(index + 1)  # what it announces
+        else:
+            out.append(call if passage.parent == _NEWEST_CALL else None)
     return out
 
 
@@ -418,7 +440,7 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
 
 def _render_call(parts: Sequence[str]) -> str:
     label, *details = parts
-    return f"{label}: {_quote_output(details)}" if details else label
+    return f"{label}; {_quote_output(details)}" if details else label
 
 
 def _quote_output(lines: Sequence[str]) -> str:
