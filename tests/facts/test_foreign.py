@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.facts.demonstrations import strip_examples
 from tenfold.record.message import Message
 from tests.summarize.making import get_fact_texts, get_facts, make_answer, make_call, make_result, make_run, make_user
 
@@ -95,3 +96,10 @@ def test_a_sample_is_no_plan(message: Message) -> None:
 )
 def test_a_plan(message: Message) -> None:
     assert len(get_facts(message, make_result("File written successfully"), kind="todo")) == 1
+
+
+@pytest.mark.parametrize("line", ["START OF EXAMPLE\n", "- EXAMPLE -\n", "<demonstration>\n"])
+def test_examples_that_do_not_end_are_the_users_words(line: str) -> None:
+    """Looking for the end of each of them would take minutes."""
+    text = line * 20_000 + "mend plum.py"
+    assert strip_examples(text) == text

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from tenfold.facts.tool_calls import parse_text_action
 from tenfold.record.message import Message, get_text, get_tool_calls
 
-_DELIMITED = re.compile(
-    r"^[^\w\n]*(?:(?:START|BEGIN(?:NING)?) (?:OF )?(?:THE )?)?(?P<name>EXAMPLE|DEMONSTRATION)S?[^\w\n]*\n.*?"
-    r"^[^\w\n]*END (?:OF )?(?:THE )?(?P=name)S?[^\w\n]*$"
-    r"|<(?P<tag>demonstrations?|few[_-]shot\w*|in_context_examples?)>.*?</(?P=tag)>",
-    re.MULTILINE | re.DOTALL,
+_MARK = re.compile(
+    r"^[^\w\n]*(?:(?P<end>END (?:OF )?)|(?:START|BEGIN(?:NING)?) (?:OF )?)?(?:THE )?(?P<name>EXAMPLE"
+    r"|DEMONSTRATION)S?[^\w\n]*$"
+    r"|<(?P<close>/)?(?P<tag>demonstrations?|few[_-]shot\w{0,20}|in_context_examples?)>",
+    re.MULTILINE,
 )
-_MARK_WORD = re.compile(r"EXAMPLE|DEMONSTRATION|<demonstration|<few|<in_context")
+"""A line or tag at which an example begins or ends."""
 _MIN_TEMPLATE_CHARS = 300
 """Fewest characters in whole lines that two task messages share if both were filled in from one template."""
 _MIN_LINE_CHARS = 20
@@ -28,7 +28,17 @@ _MAX_READ_CHARS = 4_000
 
 def strip_examples(text: str) -> str:
     """Removes demonstrations that stand between lines or tags which name them."""
-    return _DELIMITED.sub("", text).strip() if _MARK_WORD.search(text) else text
+    kept: list[str] = []
+    position = 0
+    begins: dict[str, int] = {}
+    for mark in _MARK.finditer(text):
+        name = mark["name"] or mark["tag"]
+        if not (mark["end"] or mark["close"]):
+            begins.setdefault(name, mark.start())
+        elif (begin := begins.pop(name, -1)) >= position:
+            kept.append(text[position:begin])
+            position = mark.end()
+    return "".join([*kept, text[position:]]).strip() if position else text
 
 
 def find_task_start(entries: Sequence[tuple[int, Message]]) -> int:

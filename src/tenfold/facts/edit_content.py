@@ -21,6 +21,7 @@ MAX_CHANGE_CHARS = 300
 MAX_CHANGES = 4
 """How many changes of one file are kept; the newest stay."""
 _MAX_COMPARED_LINES = 200
+_MAX_READ_CHARS = 20_000
 _MAX_NAMES = 8
 _OLD_KEYS = ("old_string", "old_str", "oldText", "old_text", "old_content", "old_code", "search", "find", "old")
 _NEW_KEY_NAMES = (
@@ -56,7 +57,7 @@ def describe_edit(action: ToolAction, effect: FileEffect) -> str:
     patch = next((text for key in _PATCH_KEYS if isinstance(text := action.arguments.get(key), str)), command)
     if section := _find_patch_section(patch, effect.path):
         return _describe_patch(section)
-    if blocks := _SEARCH_BLOCK.findall(patch):
+    if blocks := _SEARCH_BLOCK.findall(patch[:_MAX_READ_CHARS]):
         return _join_changes(_describe_change(old, new) for old, new in blocks)
     if action.verb == "shell":
         return _describe_command(command, effect)
@@ -91,7 +92,7 @@ def _describe_line_edit(command: str) -> str:
 
 def _describe_command(command: str, effect: FileEffect) -> str:
     name = effect.path.rpartition("/")[2]
-    for header, body in list_heredocs(command):
+    for header, body in list_heredocs(command[:_MAX_READ_CHARS]):
         if name in header:
             return f"+ {_shorten(body, 260)}" if ">>" in header else _describe_new_text(body)
     commands = [" ".join(words) for pipe in split_pipelines(command) for words in pipe]
@@ -164,7 +165,7 @@ def _describe_new_text(text: str) -> str:
 
 
 def _list_definitions(text: str) -> list[str]:
-    return [flatten(next(name for name in found if name)) for found in _DEFINITION.findall(text[:20_000])]
+    return [flatten(next(name for name in found if name)) for found in _DEFINITION.findall(text[:_MAX_READ_CHARS])]
 
 
 def _join_changes(changes: Iterator[str] | list[str]) -> str:

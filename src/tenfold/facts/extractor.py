@@ -30,6 +30,8 @@ __all__ = ["extract_facts", "merge_facts"]
 
 MAX_COMMAND_CHARS = 170
 """Most characters of a command that is shown. Its beginning and end tell it from others."""
+MAX_DESCRIBED_FILES = 40
+"""For how many files one call's facts say what it changed in them."""
 _MAX_START_POSITION = 2
 """A range that starts deeper than this continues a conversation. System prompt and context may come before the first
 words of the user."""
@@ -147,12 +149,13 @@ class _FactReader:
             )
         failed = not has_taken_effect(outcome.note)
         is_shell = action.verb == "shell"
-        for effect in action.effects:
+        for number, effect in enumerate(action.effects):
             if is_shell and is_refused(outcome.errors, effect):
                 continue
             if not failed or (is_shell and effect.is_certain):
                 note = UNCONFIRMED_NOTE if outcome.note == UNKNOWN and not is_shell else ""
-                self._add_file_effect(position, effect, describe_edit(action, effect), note)
+                content = describe_edit(action, effect) if number < MAX_DESCRIBED_FILES else ""
+                self._add_file_effect(position, effect, content, note)
                 if effect.verb in {"write", "modify"} and not is_shell:
                     self._facts.extend(
                         parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
