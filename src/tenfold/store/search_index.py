@@ -17,7 +17,7 @@ from msgspec import Struct
 from tenfold.errors import RecordError
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
-from tenfold.store.entry_text import fold_case, get_plain_text, get_searchable_text
+from tenfold.store.entry_text import fold_text, get_plain_text, get_searchable_text
 from tenfold.store.sqlite_paths import find_session_id
 from tenfold.store.sqlite_schema import INDEXED_MARK
 from tenfold.store.terms import build_index_text, split_passages
@@ -192,7 +192,7 @@ def _insert_passages(db: sqlite3.Connection, passages: Iterable[tuple[int, str]]
 
 def _get_indexed_text(entry: Entry) -> tuple[str, bool]:
     """Returns the folded text that the index of trigrams holds, and whether some of it was left out."""
-    text = fold_case(get_searchable_text(entry))
+    text = fold_text(get_searchable_text(entry))
     return text[:INDEX_LIMIT], len(text) > INDEX_LIMIT
 
 
