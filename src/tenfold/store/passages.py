@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from tenfold.store.base import Hit
 from tenfold.store.entry_text import PlainText, read_plain_text, split_excerpt
+from tenfold.store.misspelling import find_similar_terms
 from tenfold.store.newer_first import Scored, arrange_series, rank_near_ties
 from tenfold.store.search_index import (
     StoredEntry,
@@ -148,9 +149,7 @@ def search_passages(
     pool = nlargest(max(_POOL_SIZE, 4 * limit), scored, key=_rank)
     reader = _PassageReader(db, sessions, pool, without)
     ranked = rank_near_ties(_raise_followers(reader, pool))
-    most = max(held.values(), default=0)
-    texts = {key: passage.text for key, _ in ranked[:_SERIES_POOL] if held[key] == most and (passage := reader.read(key))}
-    ranked, series = arrange_series(ranked, texts, list(rarity))
+    ranked, series = _arrange_series(reader, ranked, held, rarity)
     chosen = _choose_passages(reader, ranked, limit)
     lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
     snippets = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
@@ -171,7 +170,10 @@ def _rank(scored: Scored) -> tuple[float, int]:
 
 
 def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[Scored]]:
-    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others."""
+    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others.
+
+    If no passage holds more than half of the terms, those that none holds are taken for misspelt ones.
+    """
     late = list_late_passages(db, sessions)
     late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
     found: dict[str, list[Scored]] = {}
@@ -180,6 +182,23 @@ def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[
         rows = _normalize(rows) + _normalize(find_passages(db, term, sessions, NEWEST_LIMIT))
         if rows:
             found[term] = rows
+    most = max(Counter(key for rows in found.values() for key, _ in rows).values(), default=0)
+    if sessions and 2 * most <= len(terms):
+        found |= _find_similar(db, [term for term in terms if term not in found], sessions)
+    return found
+
+
+def _find_similar(
+    db: sqlite3.Connection, terms: Iterable[str], sessions: Mapping[int, str]
+) -> dict[str, list[Scored]]:
+    """Finds the newest passages that hold what unknown terms may be misspellings of."""
+    found: dict[str, list[Scored]] = {}
+    for term in terms:
+        for similar in find_similar_terms(db, term):
+            rows = find_passages(db, similar, sessions, NEWEST_LIMIT)
+            if rows:
+                found[similar] = _normalize(rows)
+                break
     return found
 
 
@@ -214,6 +233,18 @@ def _raise_followers(reader: _PassageReader, pool: Sequence[Scored]) -> list[Sco
             key, own = best.get(split_passage_key(first)[0], (first, 0.0))
             raised[key] = own + _FOLLOWER_SHARE * score
     return list(raised.items())
+
+
+def _arrange_series(
+    reader: _PassageReader, ranked: list[Scored], held: Mapping[int, int], terms: Collection[str]
+) -> tuple[list[Scored], list[int]]:
+    """Does what `arrange_series` does, with those of the best passages that hold the most terms, at least half."""
+    most = max(held.values(), default=0)
+    if 2 * most < len(terms):
+        return ranked, []
+    keys = [key for key, _ in ranked[:_SERIES_POOL] if held.get(key) == most]
+    texts = {key: passage.text for key in keys if (passage := reader.read(key))}
+    return arrange_series(ranked, texts, list(terms))
 
 
 def _choose_passages(reader: _PassageReader, ranked: Sequence[Scored], limit: int) -> list[_Passage]:
