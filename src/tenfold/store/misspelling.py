@@ -2,53 +2,70 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections.abc import Mapping
 
-from tenfold.store.sqlite_schema import TOKENIZER
+from tenfold.store.entry_text import get_plain_text
+from tenfold.store.search_index import read_stored_entries, split_passage_key
+from tenfold.store.terms import build_index_text
 
 MIN_LENGTH = 5
 """Letters of the shortest word that is corrected: among shorter ones nearly every word has a neighbour."""
 _LETTERS_PER_EDIT = 5
 """One wrong letter is allowed, and two in a word of twice this length."""
-_MAX_SIMILAR = 4
-_CREATE_STEMS = f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.stem USING fts5(text, content='', tokenize=\"{TOKENIZER}\")"
-_CREATE_STEM_LIST = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.stem_list USING fts5vocab(temp, stem, row)"
+_MAX_EDITS = 2
+_MAX_STEMS, _MAX_PASSAGES = 4, 8
+"""Stems, and passages of each, among which the word is looked for."""
+_MAX_ENDING = 6
+"""Letters of the longest ending that the index cuts off a word."""
+_WORD = re.compile(r"\w+")
 _CREATE_VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, passages, row)"
+_CREATE_PLACES = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab(main, passages, instance)"
+_SELECT_PASSAGES = "SELECT DISTINCT doc FROM temp.places WHERE term = ? ORDER BY doc DESC LIMIT ?"
 _SELECT_TERMS = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
 
 
-def find_similar_terms(db: sqlite3.Connection, word: str) -> list[str]:
-    """Returns the indexed terms that differ from a word's stem by a letter or two, the nearest first.
+def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str]) -> str:
+    """Returns the word of these sessions that differs from a misspelt one by a letter or two, "" if there is none.
 
     A letter may be missing, added or another one, or two neighbours may be swapped, but not the first letter. Words
     with digits are left alone, since another number is another thing.
     """
     if len(word) < MIN_LENGTH or not word.replace("_", "").isalpha():
-        return []
+        return ""
+    for stem in _find_similar_stems(db, word):
+        seqs = {split_passage_key(key)[0] for (key,) in db.execute(_SELECT_PASSAGES, (stem, _MAX_PASSAGES))}
+        for source in read_stored_entries(db, seqs, sessions):
+            words = set(_WORD.findall(build_index_text(get_plain_text(source.entry))))
+            near = [each for each in words if each[0] == word[0] and abs(len(each) - len(word)) <= _MAX_EDITS]
+            edits, best = min(((count_edits(each, word)[-1], each) for each in near), default=(len(word), ""))
+            if edits <= _count_allowed(word):
+                return best
+    return ""
+
+
+def _find_similar_stems(db: sqlite3.Connection, word: str) -> list[str]:
+    """Returns the indexed stems that the beginning of a word resembles, the most similar first."""
     db.execute(_CREATE_VOCABULARY)
-    found: dict[str, int] = {}
-    for stem in _list_stems(db, word):
-        most = min(2, max(1, len(stem) // _LETTERS_PER_EDIT))
-        bounds = stem[0], chr(ord(stem[0]) + 1), len(stem) - most, len(stem) + most
-        for (term,) in db.execute(_SELECT_TERMS, bounds):
-            if len(set(stem) ^ set(term)) <= 2 * most and (distance := count_edits(stem, term)) <= most:
-                found[term] = distance
-    return sorted(found, key=lambda term: (found[term], term))[:_MAX_SIMILAR]
+    db.execute(_CREATE_PLACES)
+    bounds = word[0], chr(ord(word[0]) + 1), max(2, len(word) - _MAX_ENDING), len(word) + _MAX_EDITS
+    found: list[tuple[int, int, str]] = []
+    for (stem,) in db.execute(_SELECT_TERMS, bounds):
+        if len(set(stem) - set(word)) <= _MAX_EDITS and (edits := min(count_edits(stem, word))) <= _count_allowed(stem):
+            found.append((edits, -len(stem), stem))
+    return [stem for *_, stem in sorted(found)[:_MAX_STEMS]]
 
 
-def _list_stems(db: sqlite3.Connection, word: str) -> list[str]:
-    """Returns what the index makes of a word."""
-    db.execute(_CREATE_STEMS)
-    db.execute(_CREATE_STEM_LIST)
-    try:
-        db.execute("INSERT INTO temp.stem (rowid, text) VALUES (1, ?)", (word,))
-        return [term for (term,) in db.execute("SELECT term FROM temp.stem_list")]
-    finally:
-        db.execute("INSERT INTO temp.stem (stem) VALUES ('delete-all')")
+def _count_allowed(word: str) -> int:
+    return min(_MAX_EDITS, max(1, len(word) // _LETTERS_PER_EDIT))
 
 
-def count_edits(one: str, other: str) -> int:
-    """Counts the letters to change between two words; two neighbours that are swapped count once."""
+def count_edits(one: str, other: str) -> list[int]:
+    """Counts the letters to change between a word and each beginning of another one, "" the first and all of it last.
+
+    Two neighbours that are swapped count once.
+    """
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -58,4 +75,4 @@ def count_edits(one: str, other: str) -> int:
             if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
-    return row[-1]
+    return row

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tenfold.store.base import Hit
 from tenfold.store.entry_text import PlainText, read_plain_text, split_excerpt
-from tenfold.store.misspelling import find_similar_terms
+from tenfold.store.misspelling import correct_word
 from tenfold.store.newer_first import Scored, arrange_series, rank_near_ties
 from tenfold.store.search_index import (
     StoredEntry,
@@ -174,6 +174,17 @@ def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[
 
     If no passage holds more than half of the terms, those that none holds are taken for misspelt ones.
     """
+    found = _find_known_terms(db, terms, sessions)
+    most = max(Counter(key for rows in found.values() for key, _ in rows).values(), default=0)
+    if sessions and 2 * most <= len(terms):
+        unknown = [term for term in terms if term not in found]
+        found |= _find_known_terms(db, [each for term in unknown if (each := correct_word(db, term, sessions))], sessions)
+    return found
+
+
+def _find_known_terms(
+    db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]
+) -> dict[str, list[Scored]]:
     late = list_late_passages(db, sessions)
     late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
     found: dict[str, list[Scored]] = {}
@@ -182,23 +193,6 @@ def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[
         rows = _normalize(rows) + _normalize(find_passages(db, term, sessions, NEWEST_LIMIT))
         if rows:
             found[term] = rows
-    most = max(Counter(key for rows in found.values() for key, _ in rows).values(), default=0)
-    if sessions and 2 * most <= len(terms):
-        found |= _find_similar(db, [term for term in terms if term not in found], sessions)
-    return found
-
-
-def _find_similar(
-    db: sqlite3.Connection, terms: Iterable[str], sessions: Mapping[int, str]
-) -> dict[str, list[Scored]]:
-    """Finds the newest passages that hold what unknown terms may be misspellings of."""
-    found: dict[str, list[Scored]] = {}
-    for term in terms:
-        for similar in find_similar_terms(db, term):
-            rows = find_passages(db, similar, sessions, NEWEST_LIMIT)
-            if rows:
-                found[similar] = _normalize(rows)
-                break
     return found
 
 
