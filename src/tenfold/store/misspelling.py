@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from tenfold.store.entry_text import get_plain_text
 from tenfold.store.search_index import read_stored_entries, split_passage_key
-from tenfold.store.terms import build_index_text
+from tenfold.store.terms import build_index_text, split_passages
 
 MIN_LENGTH = 5
 """Letters of the shortest word that is corrected: among shorter ones nearly every word has a neighbour."""
 _LETTERS_PER_EDIT = 5
 """One wrong letter is allowed, and two in a word of twice this length."""
 _MAX_EDITS = 2
-_MAX_STEMS, _MAX_PASSAGES = 4, 8
+_MAX_STEMS, _MAX_PASSAGES = 4, 3
 """Stems, and passages of each, among which the word is looked for."""
 _MAX_ENDING = 6
 """Letters of the longest ending that the index cuts off a word."""
@@ -35,13 +35,23 @@ def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str])
     if len(word) < MIN_LENGTH or not word.replace("_", "").isalpha():
         return ""
     for stem in _find_similar_stems(db, word):
-        seqs = {split_passage_key(key)[0] for (key,) in db.execute(_SELECT_PASSAGES, (stem, _MAX_PASSAGES))}
-        for source in read_stored_entries(db, seqs, sessions):
-            words = set(_WORD.findall(build_index_text(get_plain_text(source.entry))))
+        for (key,) in db.execute(_SELECT_PASSAGES, (stem, _MAX_PASSAGES)).fetchall():
+            words = set(_WORD.findall(_read_passage(db, key, sessions)))
             near = [each for each in words if each[0] == word[0] and abs(len(each) - len(word)) <= _MAX_EDITS]
             edits, best = min(((count_edits(each, word)[-1], each) for each in near), default=(len(word), ""))
             if edits <= _count_allowed(word):
                 return best
+    return ""
+
+
+def _read_passage(db: sqlite3.Connection, key: int, sessions: Mapping[int, str]) -> str:
+    """Returns what the index holds of a passage, "" if it is of another session."""
+    seq, number = split_passage_key(key)
+    for source in read_stored_entries(db, (seq,), sessions):
+        text = get_plain_text(source.entry)
+        places = split_passages(text)
+        start, stop = places[number] if number < len(places) else (0, 0)
+        return build_index_text(text[start:stop])
     return ""
 
 

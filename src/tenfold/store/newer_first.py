@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tenfold.store.entry_text import fold_text
 
-NEAR_TIE = 0.05
+NEAR_TIE = 0.03
 """Scores that lie at most this share below the best of them count as equal to it."""
 _MAX_LINES = 20
 """Lines of one text that are looked at for values, the last ones."""
@@ -40,14 +40,13 @@ class _Print(Struct, frozen=True):
 
 def rank_near_ties(scored: Iterable[Scored]) -> list[Scored]:
     """Ranks by score, and near ties newest first."""
-    waiting = sorted(scored, key=lambda each: -each[1])
-    out: list[Scored] = []
-    while waiting:
-        least = waiting[0][1] * (1 - NEAR_TIE)
-        count = sum(score >= least for _, score in waiting)
-        out += sorted(waiting[:count], reverse=True)
-        waiting = waiting[count:]
-    return out
+    groups: list[list[Scored]] = []
+    for each in sorted(scored, key=lambda each: -each[1]):
+        if groups and each[1] >= groups[-1][0][1] * (1 - NEAR_TIE):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return [each for group in groups for each in sorted(group, reverse=True)]
 
 
 def arrange_series(

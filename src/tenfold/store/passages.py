@@ -172,13 +172,13 @@ def _rank(scored: Scored) -> tuple[float, int]:
 def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[Scored]]:
     """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others.
 
-    If no passage holds more than half of the terms, those that none holds are taken for misspelt ones.
+    If that is half of them or more, they are taken for misspelt ones.
     """
     found = _find_known_terms(db, terms, sessions)
-    most = max(Counter(key for rows in found.values() for key, _ in rows).values(), default=0)
-    if sessions and 2 * most <= len(terms):
-        unknown = [term for term in terms if term not in found]
-        found |= _find_known_terms(db, [each for term in unknown if (each := correct_word(db, term, sessions))], sessions)
+    unknown = [term for term in terms if term not in found]
+    if sessions and 2 * len(unknown) >= len(terms):
+        corrected = (correct_word(db, term, sessions) for term in unknown)
+        found |= _find_known_terms(db, [term for term in corrected if term], sessions)
     return found
 
 

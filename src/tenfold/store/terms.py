@@ -25,8 +25,8 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _MIXED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|_|[A-Za-z][0-9]|[0-9][A-Za-z]")
 _MARKS = ",._'\u2019\u00a0\u202f"
 """What stands between the thousands of a number."""
-_GROUPED_NUMBER = re.compile(rf"(?<![\w.,])[1-9][0-9]{{0,2}}(?:[{_MARKS}][0-9]{{3}})+(?!\w|[.,]\w)")
-_LONG_NUMBER = re.compile(r"(?<![\w.,])[1-9][0-9]{3,14}(?!\w|[.,]\w)")
+_GROUPED_NUMBER = re.compile(rf"[1-9](?<![\w.,].)[0-9]{{0,2}}(?:[{_MARKS}][0-9]{{3}})+(?!\w|[.,]\w)")
+_LONG_NUMBER = re.compile(r"[1-9](?<![\w.,].)[0-9]{3,14}(?!\w|[.,]\w)")
 _QUESTION_WORDS = frozenset(
     _WORD.findall("""
     a about above after again all also am an and any are aren as at be because been before being below between both but
