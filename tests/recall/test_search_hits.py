@@ -113,6 +113,7 @@ PRINTS: Sequence[str] = (
     "store generation = {n}",
     '{{"status": "ok", "generation": {n}}}',
     "The generation is now {n}.",
+    "Moved to generation {n}.",
 )
 
 
@@ -134,6 +135,8 @@ def test_what_prints_no_value_of_one_name_is_no_series() -> None:
     assert {hit.latest_of for hit in talk.search("ferry")} == {0}
     same = open_talk(*(f"port: 8080, said {who}" for who in ("Ada", "Bob", "Cy")))
     assert {hit.latest_of for hit in same.search("port")} == {0}, "a value that never changed"
+    numbered = open_talk(*(f"valve {n} of the reactor leaks" for n in range(4)))
+    assert {hit.latest_of for hit in numbered.search("valve")} == {0}, "these are numbers of things"
 
 
 def test_values_of_another_name_are_not_counted() -> None:

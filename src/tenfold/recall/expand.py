@@ -50,12 +50,17 @@ def open_path(store: Store, namespace: str, target: LocatedEntry) -> Path:
     return Path(length=target.position + 1, load=load)
 
 
+def is_entry_number(name: str) -> bool:
+    """Whether a name of an entry is its number, and not its id."""
+    return _NUMBER.fullmatch(name) is not None
+
+
 def find_entry_id(store: Store, namespace: str, session: str, name: str, *, head: str = MAIN) -> str:
     """Returns the id of the entry that a number names, its position on the head's path. An id is returned as it is.
 
     Raises `NotFoundError` if the path is not that long.
     """
-    if not _NUMBER.fullmatch(name):
+    if not is_entry_number(name):
         return name
     state = store.open(namespace, session, head)
     if state.leaf is None or int(name) >= state.length:

@@ -14,16 +14,18 @@ from msgspec import Struct
 
 from tenfold.store.entry_text import fold_text
 
-NEAR_TIE = 0.03
+NEAR_TIE = 0.04
 """Scores that lie at most this share below the best of them count as equal to it."""
 _MAX_LINES = 20
 """Lines of one text that are looked at for values, the last ones."""
 _SHORTEST_STEM, _ENDING_LENGTH = 4, 3
 """A name matches a term without its ending: `generations` asks for `generation`."""
 _PRINTED_VALUE = re.compile(
-    r"([^\W\d][\w.-]*)[\"'`)\]]{0,2}(?:\s?(?::=|[:=]{1,2}>?|->)\s?|\s(?:is|was)\s(?:now\s)?|\s(?=[0-9]))"
-    r"[\"'`(\[]{0,2}([^\s\"'`,;()\[\]]+)"
+    r"(?<![\w.-])([^\W\d][\w.-]{0,63})[\"'`)\]]{0,2}"
+    r"(?:\s?(?::=|[:=]{1,2}>?|->)\s?|\s(?:is|was)\s(?:now\s)?|\s(?=[0-9][\w.%]{0,63}[.,;)]{0,2}$))"
+    r"[\"'`(\[]{0,2}([^\s\"'`,;()\[\]]{1,64})"
 )
+"""A name and its value in a line: `port: 80`, `"port": 80`, `port = 80`, `the port is now 80`, and `port 80` at its end."""
 
 
 Scored = tuple[int, float]
