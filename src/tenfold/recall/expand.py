@@ -15,7 +15,6 @@ from tenfold.store.base import MAIN, LocatedEntry, Store
 from tenfold.summarize.batches import format_batch, get_batch, list_top_batches, resolve_slot
 from tenfold.view.path import Path
 
-
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 """An entry's position. No id is like that: ids are longer, and those of this century begin with a 0."""
 
@@ -69,7 +68,7 @@ def find_entry_id(store: Store, namespace: str, session: str, name: str, *, head
     return entry.id
 
 
-def expand(  # noqa: PLR0913  what names an entry, and how much of it to show
+def expand(
     store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "", around: int = 0
 ) -> list[ExpandedMessage]:
     """Returns what lies behind the Block `id`, oldest first. The id of a message gives that message alone.

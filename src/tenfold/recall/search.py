@@ -50,7 +50,7 @@ def find_visible_blocks(store: Store, namespace: str, session: str) -> frozenset
     return frozenset(found)
 
 
-def _search_both(  # noqa: PLR0913  what a search takes
+def _search_both(
     store: Store, namespace: str, words: str, *, session: str | None, limit: int, without: Collection[str]
 ) -> list[Hit]:
     exact = store.search(namespace, words, session=session, limit=limit, without=without)
@@ -59,8 +59,7 @@ def _search_both(  # noqa: PLR0913  what a search takes
     most = min(limit, ANSWER_LIMIT)
     all_words = {hit.entry: hit for hit in exact}
     some_words = {
-        hit.entry: hit
-        for hit in store.search_passages(namespace, words, session=session, limit=most, without=without)
+        hit.entry: hit for hit in store.search_passages(namespace, words, session=session, limit=most, without=without)
     }
     both = [hit for entry, hit in some_words.items() if entry in all_words]
     more = [hit for entry, hit in all_words.items() if entry not in some_words]

@@ -36,7 +36,7 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 class RecallTools:
     """The schemas and the handler for one session of a store. Offer both to the model, or neither."""
 
-    def __init__(  # noqa: PLR0913  where the session is, and how its answers are measured
+    def __init__(
         self, store: Store, namespace: str, session: str, *, count: CountTokens, head: str = MAIN, cap: int = 4_000
     ) -> None:
         """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts."""

@@ -25,7 +25,7 @@ _PRINTED_VALUE = re.compile(
     r"(?:\s?(?::=|[:=]{1,2}>?|->)\s?|\s(?:is|was)\s(?:now\s)?|\s(?=[0-9][\w.%]{0,63}[.,;)]{0,2}$))"
     r"[\"'`(\[]{0,2}([^\s\"'`,;()\[\]]{1,64})"
 )
-"""A name and its value in a line: `port: 80`, `"port": 80`, `port = 80`, `the port is now 80`, and `port 80` at its end."""
+"""Matches a name and its value in a line: `port: 80`, `"port": 80`, `port = 80`, `port is now 80`, `port 80` last."""
 
 
 Scored = tuple[int, float]

@@ -67,6 +67,7 @@ _SELECT_FOLLOWERS = (
     " WHERE e.seq IN (SELECT value FROM json_each(?))"
 )
 
+
 class _Passage(Struct, frozen=True):
     """A passage of an entry that is about to be shown."""
 

@@ -83,8 +83,8 @@ def build_index_text(text: str) -> str:
 def list_spellings(word: str) -> tuple[str, ...]:
     """Returns a word, and how else its long numbers are written: 1000, 1,000, 1.000, 1_000 and the like."""
     plain = _GROUPED_NUMBER.sub(_join_digits, word)
-    others = (_LONG_NUMBER.sub(lambda match: f"{int(match.group()):,}".replace(",", mark), plain) for mark in _MARKS)
-    return tuple(dict.fromkeys((word, plain, *others)))
+    parts = _LONG_NUMBER.sub(lambda match: f"{int(match.group()):,}".replace(",", "\0"), plain)
+    return tuple(dict.fromkeys((word, plain, *(parts.replace("\0", mark) for mark in _MARKS))))
 
 
 def _join_digits(match: re.Match[str]) -> str:
