@@ -72,14 +72,14 @@ def test_a_models_search_is_bounded_and_says_where_each_hit_stands(talk: Session
         said = f"valve {n} of the reactor: " + " ".join(f"opened at {n * 100 + k} and shut again," for k in range(90))
         talk.append(Message("user", (Text(said),), "human"))
     found = talk.search("which reactor valves were opened", limit=HIT_LIMIT)
-    whole = "\n".join(f"{hit.position} (said):\n{hit.snippet}" for hit in found)
+    whole = "\n".join(f"{hit.position} (message):\n{hit.snippet}" for hit in found)
     assert len(found) == HIT_LIMIT
     for room in range(60, SEARCH_BUDGET + 100, 40):
         tools = RecallTools(talk.address.store, "default", "s", count=count, cap=room)
         answer = tools.handle(SEARCH, {"words": "which reactor valves were opened"})
         assert count([answer])[0] <= min(room, SEARCH_BUDGET)
         assert whole.startswith(answer)
-        assert not answer.split("\n")[-1].endswith("(said):"), "no hit of which nothing is shown"
+        assert not answer.split("\n")[-1].endswith("(message):"), "no hit of which nothing is shown"
     assert count([answer])[0] > SEARCH_BUDGET * 0.8
 
 

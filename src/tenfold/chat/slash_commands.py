@@ -160,7 +160,7 @@ async def search(agent: Agent, words: str) -> CommandReply:
     if not hits:
         return CommandReply(f"no message of this conversation has {to_one_line(words, 60)!r}")
     lines = [
-        f"{hit.position}  {describe_hit(hit)} {shorten_id(hit.entry)}\n{indent(hit.snippet, '    ')}" for hit in hits
+        f"{hit.position}  {describe_hit(hit)}  ({shorten_id(hit.entry)})\n{indent(hit.snippet, '    ')}" for hit in hits
     ]
     more = f", the best {HIT_LIMIT}" if len(hits) == HIT_LIMIT else ""
     return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand NUMBER prints one in full"]))

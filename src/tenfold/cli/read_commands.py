@@ -130,8 +130,8 @@ def search(
             print_json(msgspec.json.encode(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet))))
             continue
         scanned = "  (found by scan)" if hit.scanned else ""
-        names = f"of session {format_id(hit.session)}, {format_id(hit.entry)}"
-        show(f"{hit.position}  {describe_hit(hit)} {names}{scanned}", style="bold")
+        names = f"session {format_id(hit.session)}, entry {format_id(hit.entry)}"
+        show(f"{hit.position}  {describe_hit(hit)}  ({names}){scanned}", style="bold")
         show(indent(sanitize(hit.snippet), "    "))
     if not json:
         what = sanitize(" ".join(words))

@@ -30,6 +30,7 @@ AROUND_DESCRIPTION = "How many messages before and after it to read as well."
 PART_DESCRIPTION = "Which part of a long answer, from 1; its last line says how many there are."
 SEARCH_BUDGET = 1_000
 """The token budget of one search's answer: small enough to search twice."""
+_KIND_NAMES = {"said": "message", "block": "summary", "branch": "summary of a branch"}
 CountTokens = Callable[[Sequence[str]], list[int]]
 
 
@@ -148,7 +149,8 @@ _MAX_TOKEN_LENGTH = 40
 
 def describe_hit(hit: Hit) -> str:
     """Says what a hit is, and that it is the latest of several values."""
-    return f"{hit.kind}, latest of {hit.latest_of}" if hit.latest_of else hit.kind
+    kind = _KIND_NAMES.get(hit.kind, hit.kind)
+    return f"{kind}, latest of {hit.latest_of} values" if hit.latest_of else kind
 
 
 def render_expanded(item: ExpandedMessage) -> str:
