@@ -120,7 +120,7 @@ def search(
     """Searches all messages, including those that compactions have hidden, and the summaries that are not in view.
 
     Messages with all of the words come first, then those with some. Accents, the marks between the digits of a number
-    and slips of the pen in a word that no message has do not matter.
+    and typing errors in words that no message has do not matter.
     """
     with open_cli_store(store) as place:
         session_id = find_session(place, session).info.id if session is not None else None
