@@ -18,13 +18,13 @@ from tenfold.wire import DEFAULT_WIRE, get_wire
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
-    SEARCH: ("words", "Find earlier messages of this conversation that you no longer see.", "Words, or a question."),
+    SEARCH: ("words", "Find earlier messages that you no longer see.", "Words, or a question."),
     READ: (
         "entry",
-        "Read one earlier message exactly as it was.",
+        "Read an earlier message exactly as it was.",
         "The number of a search result, or the entry id that a stub names.",
     ),
-    EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
+    EXPAND: ("block", "Show what a summary stands for.", "The block id in the summary's opening tag."),
 }
 AROUND_DESCRIPTION = "How many messages before and after it to read as well."
 PART_DESCRIPTION = "Which part of a long answer, from 1; its last line says how many there are."
