@@ -20,14 +20,13 @@ _MAX_LINES = 20
 """Lines of one text that are looked at for values, the last ones."""
 _SHORTEST_STEM, _ENDING_LENGTH = 4, 3
 """A name matches a term without its ending: `generations` asks for `generation`."""
+_MAX_NAME = 64
 _PRINTED_VALUE = re.compile(
     r"(?<![\w.-])([^\W\d][\w.-]{0,63})[\"'`)\]]{0,2}"
     r"(?:\s?(?::=|[:=]{1,2}>?|->)\s?|\s(?:is|was)\s(?:now\s)?|\s(?=[0-9][\w.%]{0,63}[.,;)]{0,2}$))"
     r"[\"'`(\[]{0,2}([^\s\"'`,;()\[\]]{1,64})"
 )
 """Matches a name and its value in a line: `port: 80`, `"port": 80`, `port = 80`, `port is now 80`, `port 80` last."""
-
-
 Scored = tuple[int, float]
 """A key, which is the higher the newer a text is, and the text's score."""
 
@@ -88,9 +87,26 @@ def find_series(texts: Sequence[str], terms: Sequence[str]) -> list[int]:
 def _list_prints(text: str, stems: Sequence[str]) -> Iterator[_Print]:
     """Yields the values that a text prints of names with one of the stems, the last ones first."""
     folded = fold_text(text)
-    lines = [line for line in folded.split("\n") if any(stem in line for stem in stems)]
-    for line in reversed(lines[-_MAX_LINES:]):
+    end = len(folded)
+    for _ in range(_MAX_LINES):
+        end = max((at for stem in stems if (at := folded.rfind(stem, 0, end)) >= 0), default=-1)
+        if end < 0:
+            break
+        start, stop = folded.rfind("\n", 0, end) + 1, folded.find("\n", end)
+        line = folded[start:stop] if stop >= 0 else folded[start:]
         coverage = sum(stem in line for stem in stems)
-        for match in _PRINTED_VALUE.finditer(line):
-            if any(stem in match.group(1) for stem in stems):
-                yield _Print(match.group(1), match.group(2), coverage)
+        for match in filter(None, (_PRINTED_VALUE.match(line, at) for at in _find_names(line, stems))):
+            yield _Print(match.group(1), match.group(2), coverage)
+        end = start
+
+
+def _find_names(line: str, stems: Sequence[str]) -> Iterator[int]:
+    """Yields where the words begin that hold one of the stems."""
+    for stem in stems:
+        at = line.find(stem)
+        while at >= 0:
+            start = at
+            while start > max(0, at - _MAX_NAME) and (line[start - 1].isalnum() or line[start - 1] in "_.-"):
+                start -= 1
+            yield start
+            at = line.find(stem, at + len(stem))
