@@ -17,13 +17,12 @@ from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.store.sqlite import SqliteStore
 from tests.engine.making import make_work
 
+COUNTER = choose_counter("gpt-4o").counter
 FILLER = ("the tide table was read again", "a crate was weighed and put back", "nobody had asked for the ferry")
 
 
 def open_talk(*texts: str) -> Session:
-    talk = Session.create(
-        SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", choose_counter("gpt-4o").counter)
-    )
+    talk = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), build_policy("tenfold", COUNTER))
     talk.append(*(Message("user", (Text(text),), "human") for text in texts))
     return talk
 
@@ -37,7 +36,7 @@ def append_step(talk: Session, number: int, name: str, arguments: str, output: s
 
 
 def make_tools(talk: Session) -> RecallTools:
-    return RecallTools(talk.address.store, "default", "s", count=choose_counter("gpt-4o").counter.count)
+    return RecallTools(talk.address.store, "default", "s", count=COUNTER.count)
 
 
 def find_positions(talk: Session, words: str) -> list[int]:
@@ -205,6 +204,14 @@ def test_spelling_does_not_matter(said: str, query: str) -> None:
     talk = open_talk("nothing here", said, "nothing there")
     assert find_positions(talk, query)[:1] == [1]
     assert said.rpartition(" ")[2] in talk.search(query)[0].snippet
+
+
+def test_a_misspelt_word_is_looked_for_in_the_session_that_is_searched() -> None:
+    talk = open_talk("the certificate expired")
+    other = Session.create(SessionAddress(talk.address.store, "other"), build_policy("tenfold", COUNTER))
+    other.append(*(Message("user", (Text(f"certificate {n}"),), "human") for n in range(9)))
+    assert [hit.session for hit in talk.search("certifcate")] == ["s"]
+    assert {hit.session for hit in other.search("certifcate")} == {"other"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 
 from tenfold.store.entry_text import get_plain_text
-from tenfold.store.search_index import read_stored_entries, split_passage_key
+from tenfold.store.search_index import find_stem, read_stored_entries, split_passage_key
 from tenfold.store.terms import build_index_text, split_passages
 
 MIN_LENGTH = 5
@@ -21,8 +21,6 @@ _MAX_ENDING = 6
 """Letters of the longest ending that the index cuts off a word."""
 _WORD = re.compile(r"\w+")
 _CREATE_VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, passages, row)"
-_CREATE_PLACES = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab(main, passages, instance)"
-_SELECT_PASSAGES = "SELECT DISTINCT doc FROM temp.places WHERE term = ? ORDER BY doc DESC LIMIT ?"
 _SELECT_TERMS = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
 
 
@@ -35,7 +33,7 @@ def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str])
     if len(word) < MIN_LENGTH or not word.replace("_", "").isalpha():
         return ""
     for stem in _find_similar_stems(db, word):
-        for (key,) in db.execute(_SELECT_PASSAGES, (stem, _MAX_PASSAGES)).fetchall():
+        for key in find_stem(db, stem, sessions, _MAX_PASSAGES):
             words = set(_WORD.findall(_read_passage(db, key, sessions)))
             near = [each for each in words if each[0] == word[0] and abs(len(each) - len(word)) <= _MAX_EDITS]
             edits, best = min(((count_edits(each, word)[-1], each) for each in near), default=(len(word), ""))
@@ -45,7 +43,7 @@ def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str])
 
 
 def _read_passage(db: sqlite3.Connection, key: int, sessions: Mapping[int, str]) -> str:
-    """Returns what the index holds of a passage, "" if it is of another session."""
+    """Returns what the index was given of a passage, "" if its session is not one of these."""
     seq, number = split_passage_key(key)
     for source in read_stored_entries(db, (seq,), sessions):
         text = get_plain_text(source.entry)
@@ -58,7 +56,6 @@ def _read_passage(db: sqlite3.Connection, key: int, sessions: Mapping[int, str])
 def _find_similar_stems(db: sqlite3.Connection, word: str) -> list[str]:
     """Returns the indexed stems that the beginning of a word resembles, the most similar first."""
     db.execute(_CREATE_VOCABULARY)
-    db.execute(_CREATE_PLACES)
     bounds = word[0], chr(ord(word[0]) + 1), max(2, len(word) - _MAX_ENDING), len(word) + _MAX_EDITS
     found: list[tuple[int, int, str]] = []
     for (stem,) in db.execute(_SELECT_TERMS, bounds):

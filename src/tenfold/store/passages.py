@@ -171,9 +171,9 @@ def _rank(scored: Scored) -> tuple[float, int]:
 
 
 def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[Scored]]:
-    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others.
+    """Finds the newest passages that hold each term, with how much they speak of it.
 
-    If that is half of them or more, they are taken for misspelt ones.
+    Terms that none holds are left out, or corrected if they are half of all the terms or more.
     """
     found = _find_known_terms(db, terms, sessions)
     unknown = [term for term in terms if term not in found]
