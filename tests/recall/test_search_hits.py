@@ -221,13 +221,12 @@ def test_a_misspelt_word_is_looked_for_in_the_session_that_is_searched() -> None
         ("the cat sat", "car"),
         ("the certificate expired", '"the certifcate"'),
         ("version 1.5 of it", "15"),
-        ("order 10000", "1000 pieces"),
         ("the certificate expired", "gratification"),
     ],
 )
 def test_what_is_another_word_is_not_found(said: str, query: str) -> None:
     talk = open_talk("nothing here", said)
-    assert 1 not in find_positions(talk, query) or query == "1000 pieces"
+    assert 1 not in find_positions(talk, query)
 
 
 def test_a_word_that_exists_is_not_taken_for_a_misspelling() -> None:
