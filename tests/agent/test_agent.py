@@ -225,7 +225,7 @@ def test_the_tools_that_stubs_and_summaries_name_are_offered_and_work(policy: st
         assert provider.refused == []
     assert offered == {"look", "compact", "recall_search", "recall_read", "recall_expand"} | also
     told = [get_text(m) for m in made.session.view.get_messages() if m.role == "tool"]
-    assert any("position" in text and "part3" in text for text in told)
+    assert any("(message" in text and "part3" in text for text in told)
     assert any("none-such" in text for text in told)
 
 

@@ -77,7 +77,7 @@ def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -
 
 def test_a_search_gives_ids_that_can_be_expanded(agent: Agent) -> None:
     found = run_line(agent, "/search parse").text
-    assert re.search(r"^[0-9a-f-]{18}  \w+ at \d+: ", found)
+    assert re.search(r"^\d+  \w+  \([0-9a-f-]{18}\)\n    \S", found)
     assert re.search(r"\d+ found", found.splitlines()[-1])
     whole = run_line(agent, f"/expand {found.split()[0]}").text
     assert "parse" in whole

@@ -71,6 +71,24 @@ def test_search_finds_what_no_view_shows_and_expand_gives_it_back_exactly(tenfol
     assert "no message has 'xyzzy plugh'" in tenfold.run_ok("search", "xyzzy", "plugh").out
 
 
+def test_search_prints_few_excerpts_with_their_lines_and_numbers_that_expand_takes(tenfold: Cli, stored: str) -> None:
+    out = tenfold.run_ok("search", "warehouse", "report").out
+    heads = [line for line in out.splitlines() if f"session {stored[:8]}" in line]
+    assert 1 < len(heads) <= 5
+    assert len(out.splitlines()) > 3 * len(heads), "excerpts keep their lines"
+    assert "`tenfold expand NUMBER --session ID`" in out
+    for head in heads:
+        number = int(head.split()[0])
+        one = tenfold.run_json("expand", str(number))
+        assert one["position"] == number
+        assert one["entry"][-8:] in head or one["entry"][:8] in head
+    around = tenfold.run_ok("expand", "26", "--session", stored, "--around", "1", "--json").objects
+    assert [line["position"] for line in around] == [25, 26, 27]
+    beyond = tenfold("expand", "99999")
+    assert beyond.code != 0
+    assert "numbered from 0" in beyond.err
+
+
 def test_expand_walks_one_level_or_all_the_way(tenfold: Cli, pi: Path) -> None:
     session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
     block = tenfold.run_json("compact", pi, "--to", "8%")["block"]

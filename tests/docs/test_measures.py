@@ -26,6 +26,7 @@ from tenfold.evals.players import MODEL_SUFFIX, get_player_factories
 from tenfold.evals.probes import PROBE_KINDS, planted_rules, presence
 from tenfold.evals.quality_report import REAL_SUMMARY
 from tenfold.recall import tools
+from tenfold.store.base import HIT_LIMIT
 from tests.docs.commands import build_page
 from tests.evals.yardsticks import make_yardstick
 from tests.shape.scan import ROOT
@@ -43,7 +44,7 @@ def test_every_kind_and_gate_is_defined(name: str) -> None:
     "said",
     [
         f"{future_recall.TOLERANCE - 1:.0%} over".replace("%", " %"),
-        f"the {tools.HIT_LIMIT} best hits",
+        f"the {HIT_LIMIT} best hits",
         f"at most {tools.SEARCH_BUDGET:,} tokens",
         f"{identifier_finder.MIN_LENGTH} to {identifier_finder.MAX_LENGTH} characters",
         f"window of {presence.WINDOW} characters",

@@ -197,5 +197,5 @@ def test_the_search_tool_finds_what_is_hidden_and_names_entries_that_can_be_read
     session.compact(to=600)
     assert "49213" not in str([m for m in session.view.get_messages() if m.origin != "tenfold"])
     found = make_tools(session).handle("recall_search", {"words": "49213"})
-    entry = next(line.split(" ")[0] for line in found.splitlines() if "(said" in line)
+    entry = next(line.split(" ")[0] for line in found.splitlines() if "(message" in line)
     assert "the port is 49213" in make_tools(session).handle("recall_read", {"entry": entry})

@@ -86,7 +86,7 @@ def test_wrong_calls_are_answered_not_raised(twice: tuple[SqliteStore, Session])
     tools = RecallTools(store, DEFAULT_NAMESPACE, one.address.session, count=choose_counter(None).counter.count)
     assert "there is no tool" in tools.handle("recall_everything", {})
     assert "needs the argument 'words'" in tools.handle(SEARCH, {"word": "x"})
-    assert "needs the argument 'entry'" in tools.handle(READ, {"entry": 7})
+    assert "needs the argument 'entry'" in tools.handle(READ, {"entry": [7]})
     assert "no entry" in tools.handle(READ, {"entry": "ffff"})
     assert "nothing in this conversation holds" in tools.handle(SEARCH, {"words": "xyzzy plugh"})
 

@@ -119,15 +119,15 @@ def test_where_there_is_room_a_hit_shows_what_follows_it(store: Store) -> None:
     log.say("Shall the lamp go to Kiruna?", "No, send it to Narvik.", "Then the crate?", "Kiruna it is.")
     shown = [hit.snippet for hit in store.search_passages(NS, "lamp crates", limit=2)]
     assert shown == [
-        "Then the crate? [next message] Kiruna it is.",
-        "Shall the lamp go to Kiruna? [next message] No, send it to Narvik.",
+        "Then the crate?\n[next message]\nKiruna it is.",
+        "Shall the lamp go to Kiruna?\n[next message]\nNo, send it to Narvik.",
     ]
     log.say("Tell me of the harbour. " * 30, "word " * 200)
     (full,) = store.search_passages(NS, "harbour", limit=1)
     assert "[next message]" not in full.snippet, "its own text comes first"
     log.say("A crane stands in the yard.", "x" * 700 + "\n" + "y" * 700)
     (hit,) = store.search_passages(NS, "cranes", limit=1)
-    assert hit.snippet.startswith("A crane stands in the yard. [next message] xxx")
+    assert hit.snippet.startswith("A crane stands in the yard.\n[next message]\nxxx")
     assert len(hit.snippet) <= SNIPPET_LENGTH + 40
 
 

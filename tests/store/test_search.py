@@ -103,7 +103,8 @@ def test_any_stretch_of_any_text_is_found(store: Store) -> None:
         start = chooser.randrange(len(texts[position]))
         piece = texts[position][start : start + chooser.randint(1, 12)].strip().replace('"', "")
         if piece and piece in texts[position] and "\n" not in piece:
-            expected = {i for i, t in enumerate(texts) if piece.casefold() in t.casefold()}
+            plain = [t.casefold().replace("\u00e9", "e") for t in texts]
+            expected = {i for i, t in enumerate(plain) if piece.casefold().replace("\u00e9", "e") in t}
             assert find_positions(store, f'"{piece}"') == expected
 
 

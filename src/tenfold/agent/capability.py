@@ -296,13 +296,13 @@ class Memory(AbstractCapability[Any]):
     def build_toolset(self) -> FunctionToolset[Any]:
         """Builds the tools. Each limits the size of its answers."""
         place, count = self.session.address, self.session.policy.counter.count
-        recall = RecallTools(place.store, place.namespace, place.session, count=count)
+        recall = RecallTools(place.store, place.namespace, place.session, count=count, head=place.head)
 
         async def search(words: str) -> str:
             return await asyncio.to_thread(recall.handle, SEARCH, {"words": words})
 
-        async def read(entry: str, part: int = 1) -> str:
-            return await asyncio.to_thread(recall.handle, READ, {"entry": entry, "part": part})
+        async def read(entry: str, around: int = 0, part: int = 1) -> str:
+            return await asyncio.to_thread(recall.handle, READ, {"entry": entry, "around": around, "part": part})
 
         async def expand(block: str, part: int = 1) -> str:
             return await asyncio.to_thread(recall.handle, EXPAND, {"block": block, "part": part})

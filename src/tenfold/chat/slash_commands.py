@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from textwrap import indent
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,16 +20,15 @@ from tenfold.agent.factory import change_model
 from tenfold.chat.session_tree import build_rows, render_row
 from tenfold.config import settings
 from tenfold.errors import BadInput, TenfoldError, UsageError
-from tenfold.recall.tools import render_expanded
+from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.record.ask import Outcome
 from tenfold.session.branches import BranchOptions, navigate
+from tenfold.store.base import HIT_LIMIT
 from tenfold.store.ids import shorten_id
 from tenfold.text.terminal_safe import to_one_line
 
 MAX_REPLY_CHARACTERS = 20_000
 """Maximum characters of one reply: a few screens."""
-MAX_HITS = 20
-"""Maximum results of a search."""
 SUMMARY_WORD = "summary"
 """The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
 _COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
@@ -153,15 +153,17 @@ async def expand(agent: Agent, id_: str) -> CommandReply:
 
 
 async def search(agent: Agent, words: str) -> CommandReply:
-    """Searches the messages and summaries of this session, hidden ones included."""
+    """Searches the messages of this session, hidden ones included, and the summaries that are not in view."""
     if not words:
         return CommandReply("/search WORDS finds the messages with these words; put a phrase in quotes")
-    hits = await asyncio.to_thread(lambda: agent.session.search(words, limit=MAX_HITS))
+    hits = await asyncio.to_thread(agent.session.search, words)
     if not hits:
         return CommandReply(f"no message of this conversation has {to_one_line(words, 60)!r}")
-    lines = [f"{shorten_id(hit.entry)}  {hit.kind} at {hit.position}: {to_one_line(hit.snippet, 160)}" for hit in hits]
-    more = f", the best {MAX_HITS}" if len(hits) == MAX_HITS else ""
-    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand ID prints one in full"]))
+    lines = [
+        f"{hit.position}  {describe_hit(hit)}  ({shorten_id(hit.entry)})\n{indent(hit.snippet, '    ')}" for hit in hits
+    ]
+    more = f", the best {HIT_LIMIT}" if len(hits) == HIT_LIMIT else ""
+    return CommandReply("\n".join([*lines, f"{len(hits)} found{more}; /expand NUMBER prints one in full"]))
 
 
 async def browse_tree(agent: Agent, argument: str) -> CommandReply:

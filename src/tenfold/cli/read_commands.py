@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import PurePath
+from textwrap import indent
 from typing import Annotated, Literal
 
 import msgspec
@@ -25,13 +26,13 @@ from tenfold.config import settings
 from tenfold.config.presets import POLICIES
 from tenfold.llm.choose import ModelChoice, choose_writers, has_price_data
 from tenfold.meter.counters import choose_counter
-from tenfold.recall.expand import ExpandedMessage, expand
+from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import search_store
-from tenfold.recall.tools import render_expanded
+from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.record.message import get_text, get_tool_calls
-from tenfold.store.base import SessionRow
+from tenfold.store.base import HIT_LIMIT, SessionRow
 from tenfold.store.location import get_default_location
-from tenfold.store.lookup import find_session
+from tenfold.store.lookup import LAST, find_session
 from tenfold.text.terminal_safe import sanitize, to_one_line
 
 _TERMINAL_CHARACTERS = 20_000
@@ -42,7 +43,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("sessions", epilog="Example: tenfold sessions --json")(sessions)
     app.command("search", epilog="Example: tenfold search 'port 8443' --session last")(search)
-    app.command("expand", epilog="Example: tenfold expand 01a2005b-7d4e --depth all")(expand_block)
+    app.command("expand", epilog="Example: tenfold expand 26 --session last --around 1")(expand_block)
     app.command("verify", epilog="Example: tenfold verify")(verify)
     app.command("policies", epilog="Example: tenfold policies --window 200000")(policies)
 
@@ -112,13 +113,14 @@ def search(
     ],
     *,
     session: Annotated[str | None, typer.Option(help="Search this session only.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = HIT_LIMIT,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Searches all messages and summaries, including those that compactions have hidden.
+    """Searches all messages, including those that compactions have hidden, and the summaries that are not in view.
 
-    Messages with all of the words come first, then those with some.
+    Messages with all of the words come first, then those with some. Accents, the marks between the digits of a number
+    and typing errors in words that no message has do not matter.
     """
     with open_cli_store(store) as place:
         session_id = find_session(place, session).info.id if session is not None else None
@@ -128,22 +130,31 @@ def search(
             print_json(msgspec.json.encode(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet))))
             continue
         scanned = "  (found by scan)" if hit.scanned else ""
-        show(
-            f"{format_id(hit.entry)}  {hit.kind} at {hit.position} of session {format_id(hit.session)}{scanned}",
-            style="bold",
-        )
-        show(f"    {to_one_line(hit.snippet, len(hit.snippet) + 1)}")
+        names = f"session {format_id(hit.session)}, entry {format_id(hit.entry)}"
+        show(f"{hit.position}  {describe_hit(hit)}  ({names}){scanned}", style="bold")
+        show(indent(sanitize(hit.snippet), "    "))
     if not json:
         what = sanitize(" ".join(words))
         more = f", the best {limit}; --limit prints more" if len(hits) == limit else ""
-        show(f"{len(hits)} found{more}; `tenfold expand ID` prints one in full" if hits else f"no message has {what!r}")
+        show(
+            f"{len(hits)} found{more}; `tenfold expand NUMBER --session ID` prints one in full"
+            if hits
+            else f"no message has {what!r}"
+        )
 
 
-def expand_block(
+def expand_block(  # noqa: PLR0913  the options of a command
     block: Annotated[
-        str, typer.Argument(metavar="BLOCK", help="A Block or a message: its id, or the beginning of it.")
+        str,
+        typer.Argument(
+            metavar="ENTRY", help="A Block or a message: its id, the beginning of it, or its number in the session."
+        ),
     ],
     *,
+    session: Annotated[
+        str, typer.Option(help="The session of a number: its id, the beginning of it, or `last` for the newest.")
+    ] = LAST,
+    around: Annotated[int, typer.Option(min=0, help="Print this many messages before and after it, too.")] = 0,
     depth: Annotated[
         Literal["one", "all"], typer.Option(help="Go down `one` level, or `all` the way to the originals.")
     ] = "one",
@@ -161,7 +172,8 @@ def expand_block(
     The text is exact with --json. Otherwise control characters are removed and secrets redacted.
     """
     with open_cli_store(store) as place:
-        lines = expand(place, NAMESPACE, block, deep=depth == "all")
+        id_ = find_session(place, session).info.id if is_entry_number(block) else ""
+        lines = expand(place, NAMESPACE, block, deep=depth == "all", session=id_, around=around)
     if json:
         for line in lines:
             print_json(msgspec.json.encode(_build_line_record(line)))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain, islice
+
 from msgspec import Struct
 
 from tenfold.errors import NotFoundError
 from tenfold.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Slot
 from tenfold.record.entry import Entry, get_message
 from tenfold.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.store.base import LocatedEntry, Store
+from tenfold.store.base import MAIN, LocatedEntry, Store
 from tenfold.summarize.batches import format_batch, get_batch, list_top_batches, resolve_slot
 from tenfold.view.path import Path
+
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+"""An entry's position. No id is like that: ids are longer, and those of this century begin with a 0."""
 
 
 class ExpandedMessage(Struct, frozen=True):
@@ -43,30 +49,66 @@ def open_path(store: Store, namespace: str, target: LocatedEntry) -> Path:
     return Path(length=target.position + 1, load=load)
 
 
-def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "") -> list[ExpandedMessage]:
+def is_entry_number(name: str) -> bool:
+    """Whether a name of an entry is its number, and not its id."""
+    return _NUMBER.fullmatch(name) is not None
+
+
+def find_entry_id(store: Store, namespace: str, session: str, name: str, *, head: str = MAIN) -> str:
+    """Returns the id of the entry that a number names, its position on the head's path. An id is returned as it is.
+
+    Raises `NotFoundError` if the path is not that long.
+    """
+    if not is_entry_number(name):
+        return name
+    state = store.open(namespace, session, head)
+    if state.leaf is None or int(name) >= state.length:
+        raise NotFoundError(f"no entry number {name}: this session has {state.length} entries, numbered from 0")
+    (entry,) = store.read_range(namespace, session, state.leaf, int(name), int(name))
+    return entry.id
+
+
+def expand(
+    store: Store, namespace: str, id: str, *, deep: bool = False, session: str = "", around: int = 0
+) -> list[ExpandedMessage]:
     """Returns what lies behind the Block `id`, oldest first. The id of a message gives that message alone.
 
     With `deep`, every level is opened, down to the originals. Otherwise older Blocks inside the range are returned as
     they were shown. A Block with an archive of batches gives the batches of its top level.
 
-    The id of a batch, `<block id>/<index>`, gives its sources or its messages. Raises `NotFoundError`, also if
-    `session` is given and the id is in another session.
+    The id of a batch, `<block id>/<index>`, gives its sources or its messages. If `session` is given, `id` may be a
+    number, as for `find_entry_id`. With `around`, as many messages before and after are returned too.
+
+    Raises `NotFoundError`, also if `session` is given and the id is in another session.
     """
     block, slash, number = id.rpartition("/")
-    target = store.locate(namespace, block if slash else id)
+    block = block if slash else find_entry_id(store, namespace, session, id) if session else id
+    target = store.locate(namespace, block)
     if session and target.session != session:
         raise NotFoundError(f"no entry {id} in this session: a search gives the ids there are")
+    lines = _expand_entry(store, namespace, target, number if slash else None, deep=deep)
+    return _with_neighbors(store, namespace, target, lines, around) if around > 0 else lines
+
+
+def _expand_entry(
+    store: Store, namespace: str, target: LocatedEntry, batch: str | None, *, deep: bool
+) -> list[ExpandedMessage]:
     entry = target.entry
     if not isinstance(entry, Block):
         message = get_message(entry)
         if message is None:
-            raise NotFoundError(f"{id} is neither a Block nor a message but a {type(entry).__name__.lower()} entry")
+            kind = type(entry).__name__.lower()
+            raise NotFoundError(f"{entry.id} is neither a Block nor a message but a {kind} entry")
         return [ExpandedMessage(target.position, entry.id, message, original=True)]
     path = open_path(store, namespace, target)
-    if slash:
-        return _expand_batch(path, target, number, deep=deep)
+    if batch is not None:
+        return _expand_batch(path, target, batch, deep=deep)
     if entry.top_batches and not deep:
         return [_build_batch_message(path, slot) for slot, _ in list_top_batches(path, target.position)]
+    return _expand_block(path, entry, deep=deep)
+
+
+def _expand_block(path: Path, entry: Block, *, deep: bool) -> list[ExpandedMessage]:
     lines: list[ExpandedMessage] = []
     inner_ones = {
         c.index
@@ -97,6 +139,28 @@ def expand(store: Store, namespace: str, id: str, *, deep: bool = False, session
             else:
                 lines.append(ExpandedMessage(ref.first, inner.id, show.message, original=False))
     return lines
+
+
+def _with_neighbors(
+    store: Store, namespace: str, target: LocatedEntry, lines: list[ExpandedMessage], count: int
+) -> list[ExpandedMessage]:
+    """Returns the lines with the nearest `count` messages before and after them."""
+    path = _open_longest_path(store, namespace, target)
+    first = min((line.position for line in lines), default=target.position)
+    last = max((line.position for line in lines), default=target.position)
+    before = chain.from_iterable(_read_originals(path, Run(p, p)) for p in range(first - 1, -1, -1))
+    after = chain.from_iterable(_read_originals(path, Run(p, p)) for p in range(last + 1, path.length))
+    return [*reversed(list(islice(before, count))), *lines, *islice(after, count)]
+
+
+def _open_longest_path(store: Store, namespace: str, target: LocatedEntry) -> Path:
+    """Opens the longest of the heads' paths that lead through an entry, or else the one that ends in it."""
+    best = open_path(store, namespace, target)
+    for leaf in store.read_heads(namespace, target.session).values():
+        path = open_path(store, namespace, store.locate(namespace, leaf))
+        if path.length > best.length and path.get_entry(target.position).id == target.entry.id:
+            best = path
+    return best
 
 
 def _expand_batch(path: Path, target: LocatedEntry, number: str, *, deep: bool) -> list[ExpandedMessage]:

@@ -9,32 +9,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tenfold.errors import NotFoundError
-from tenfold.recall.expand import ExpandedMessage, expand
+from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
-from tenfold.record.message import get_text, get_tool_calls
-from tenfold.store.base import Store
+from tenfold.record.message import ToolCall, get_text, get_tool_calls
+from tenfold.store.base import MAIN, Hit, Store
+from tenfold.store.entry_text import list_arguments
 from tenfold.wire import DEFAULT_WIRE, get_wire
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
-    SEARCH: ("words", "Find earlier messages of this conversation that you no longer see.", "Words, or a question."),
-    READ: ("entry", "Read one earlier message exactly as it was.", "The entry id that a search result or stub names."),
-    EXPAND: ("block", "Show the messages that a summary stands for.", "The block id in the summary's opening tag."),
+    SEARCH: ("words", "Find earlier messages that you no longer see.", "Words, or a question."),
+    READ: (
+        "entry",
+        "Read an earlier message exactly as it was.",
+        "The number of a search result, or the entry id that a stub names.",
+    ),
+    EXPAND: ("block", "Show what a summary stands for.", "The block id in the summary's opening tag."),
 }
+AROUND_DESCRIPTION = "How many messages before and after it to read as well."
 PART_DESCRIPTION = "Which part of a long answer, from 1; its last line says how many there are."
-HIT_LIMIT = 5
-"""Messages that one search returns. Those ranked lower seldom contain what was looked for."""
 SEARCH_BUDGET = 1_000
 """The token budget of one search's answer: small enough to search twice."""
+_KIND_NAMES = {"said": "message", "block": "summary", "branch": "summary of a branch"}
 CountTokens = Callable[[Sequence[str]], list[int]]
 
 
 class RecallTools:
     """The schemas and the handler for one session of a store. Offer both to the model, or neither."""
 
-    def __init__(self, store: Store, namespace: str, session: str, *, count: CountTokens, cap: int = 4_000) -> None:
+    def __init__(
+        self, store: Store, namespace: str, session: str, *, count: CountTokens, head: str = MAIN, cap: int = 4_000
+    ) -> None:
         """`cap` limits each answer, in tokens as `count` counts them. A longer answer comes in parts."""
-        self._store, self._namespace, self._session, self._count, self._cap = store, namespace, session, count, cap
+        self._store, self._namespace, self._session, self._head = store, namespace, session, head
+        self._count, self._cap = count, cap
 
     def describe_tools(self) -> dict[str, str]:
         """Returns what each tool is for, by its name."""
@@ -46,6 +54,8 @@ class RecallTools:
         out: list[dict[str, object]] = []
         for name, (key, description, meaning) in _DESCRIPTIONS.items():
             properties = {key: {"type": "string", "description": meaning}}
+            if name == READ:
+                properties["around"] = {"type": "integer", "description": AROUND_DESCRIPTION}
             if name != SEARCH:
                 properties["part"] = {"type": "integer", "description": PART_DESCRIPTION}
             schema: dict[str, object] = {"type": "object", "properties": properties, "required": [key]}
@@ -61,35 +71,57 @@ class RecallTools:
             return f"there is no tool {name!r}; there are {', '.join(_DESCRIPTIONS)}"
         key = _DESCRIPTIONS[name][0]
         value = arguments.get(key)
+        if name == READ and isinstance(value, int):
+            value = str(value)
         if not isinstance(value, str) or not value.strip():
             return f"{name} needs the argument {key!r}, a string"
         if name == SEARCH:
             return self.search(value) or f"nothing in this conversation holds {value!r}"
+        around = arguments.get("around", 0)
+        if not isinstance(around, int) or around < 0:
+            return f"{name}: 'around' is a number of messages, and not {around!r}"
         try:
-            messages = expand(self._store, self._namespace, value, session=self._session)
+            text = self._expand(value.strip(), around)
         except NotFoundError as exc:
             return str(exc)
-        parts = self._split_text("\n\n".join(render_expanded(line) for line in messages))
+        parts = self._split_text(text)
         number = arguments.get("part", 1)
         if not isinstance(number, int) or not 1 <= number <= len(parts):
             return f"{name}: 'part' is a number from 1 to {len(parts)}, and not {number!r}"
         if len(parts) == 1:
             return parts[0]
-        more = f'; {name}({key}="{value}", part={number + 1}) goes on' if number < len(parts) else ""
+        named = f'{key}="{value}"' + (f", around={around}" if around else "")
+        more = f"; {name}({named}, part={number + 1}) goes on" if number < len(parts) else ""
         return f"{parts[number - 1]}\n[part {number} of {len(parts)}{more}]"
+
+    def _expand(self, name: str, around: int) -> str:
+        entry = find_entry_id(self._store, self._namespace, self._session, name, head=self._head)
+        messages = expand(self._store, self._namespace, entry, session=self._session, around=around)
+        return "\n\n".join(map(render_expanded, messages))
 
     def search(self, words: str) -> str:
         """Returns the result of one search, or "" if there are no hits.
 
-        It has a line for each of the `HIT_LIMIT` best hits, within `SEARCH_BUDGET` tokens in all. Raises `UsageError`
-        without a word.
+        It has the best hits, each with the number or id that `READ` takes, within `SEARCH_BUDGET` tokens in all. Raises
+        `UsageError` without a word.
         """
-        hits = search_store(self._store, self._namespace, words, session=self._session, limit=HIT_LIMIT)
-        heads = [f"{h.entry} ({h.kind}, position {h.position}): " for h in hits]
-        text = "\n".join(head + hit.snippet for head, hit in zip(heads, hits, strict=True))
-        lines = self._cut_to_budget(text, min(SEARCH_BUDGET, self._cap)).split("\n")
-        cut = bool(hits) and len(lines[-1]) <= len(heads[len(lines) - 1])  # an id that was cut is of no use
-        return "\n".join(lines[:-1] if cut else lines)
+        budget, text = min(SEARCH_BUDGET, self._cap), ""
+        for hit in search_store(self._store, self._namespace, words, session=self._session):
+            head = f"{self._name_entry(hit)} ({describe_hit(hit)}):"
+            longer = f"{text}\n{head}\n{hit.snippet}" if text else f"{head}\n{hit.snippet}"
+            cut = self._cut_to_budget(longer, budget)
+            if len(cut) <= len(longer) - len(hit.snippet):  # a hit whose name was cut is of no use
+                break
+            text = cut
+        return text
+
+    def _name_entry(self, hit: Hit) -> str:
+        """Returns the hit's number if it is on the head's path, else its id."""
+        try:
+            found = find_entry_id(self._store, self._namespace, self._session, str(hit.position), head=self._head)
+        except NotFoundError:
+            return hit.entry
+        return str(hit.position) if found == hit.entry else hit.entry
 
     def _split_text(self, text: str) -> list[str]:
         """Splits the text into parts of at most `cap` tokens, which leave space for a last line."""
@@ -115,7 +147,22 @@ _MAX_TOKEN_LENGTH = 40
 """The most characters that one token stands for, apart from runs of spaces and rules."""
 
 
+def describe_hit(hit: Hit) -> str:
+    """Says what a hit is, and that it is the latest of several values."""
+    kind = _KIND_NAMES.get(hit.kind, hit.kind)
+    return f"{kind}, latest of {hit.latest_of} values" if hit.latest_of else kind
+
+
 def render_expanded(item: ExpandedMessage) -> str:
     """Renders one expanded message: its position, entry and role, its text, and its tool calls."""
-    calls = "".join(f"\n[call {c.name} {c.arguments}]" for c in get_tool_calls(item.message))
+    calls = "".join(f"\n{_render_call(call)}" for call in get_tool_calls(item.message))
     return f"[{item.position} {item.entry} {item.message.role}]\n{get_text(item.message)}{calls}"
+
+
+def _render_call(call: ToolCall) -> str:
+    """Renders a call with its arguments as they are; an edit's arguments each by itself, the texts with their label."""
+    values = list_arguments(call.arguments)
+    if not any(value.label for value in values):
+        return f"[call {call.name} {call.arguments}]"
+    lines = (f"[{v.label}]\n{v.text}" if v.label else f"{v.key}: {v.text}" for v in values)
+    return "\n".join((f"[call {call.name}]", *lines))

@@ -26,7 +26,7 @@ from tenfold.record.ask import Answer, ConsultAsk, Outcome, SummaryAsk
 from tenfold.record.entry import Usage
 from tenfold.record.message import Message
 from tenfold.session.facade import Session
-from tenfold.store.base import Hit
+from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.trigger.limits import Decision
 from tenfold.view.fold import View
 
@@ -228,10 +228,10 @@ class AsyncSession:
         """See `Session.pin`."""
         return await asyncio.to_thread(self.session.pin, entry, on=on)
 
-    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+    async def search(self, words: str, *, limit: int = HIT_LIMIT) -> list[Hit]:
         """See `Session.search`."""
         return await asyncio.to_thread(self.session.search, words, limit=limit)
 
-    async def expand(self, id: str, *, deep: bool = False) -> list[ExpandedMessage]:
+    async def expand(self, id: str, *, deep: bool = False, around: int = 0) -> list[ExpandedMessage]:
         """See `Session.expand`."""
-        return await asyncio.to_thread(self.session.expand, id, deep=deep)
+        return await asyncio.to_thread(self.session.expand, id, deep=deep, around=around)

@@ -14,14 +14,14 @@ from tenfold.config.policy import Policy
 from tenfold.engine.compact import Measures
 from tenfold.errors import LostRace
 from tenfold.meter.estimators import Calibration
-from tenfold.recall.expand import ExpandedMessage, expand
+from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
 from tenfold.record.block import Block
 from tenfold.record.entry import Entry, Usage
 from tenfold.record.message import Message
 from tenfold.session.host_sync import HostSync
 from tenfold.session.log_cursor import LogCursor, SessionAddress, Stamps
-from tenfold.store.base import Hit
+from tenfold.store.base import HIT_LIMIT, Hit
 from tenfold.summarize.prompt_files import with_prompts
 from tenfold.view.fold import View
 from tenfold.view.path import Path
@@ -104,17 +104,23 @@ class Conversation:
         """Counts the messages that a view shows. Counting goes on from the view that was counted last."""
         return self._cursor.count_messages(view)
 
-    def search(self, words: str, *, limit: int = 20) -> list[Hit]:
-        """Searches this session's messages and summaries. Hits with all the words come first, then hits with some."""
+    def search(self, words: str, *, limit: int = HIT_LIMIT) -> list[Hit]:
+        """Searches this session's messages and the summaries that are not in view.
+
+        Hits with all the words come first, then hits with some.
+        """
         address = self.address
         return search_store(address.store, address.namespace, words, session=address.session, limit=limit)
 
-    def expand(self, id: str, *, deep: bool = False) -> list[ExpandedMessage]:
+    def expand(self, id: str, *, deep: bool = False, around: int = 0) -> list[ExpandedMessage]:
         """Returns what a Block replaces: one level down, or with `deep` the originals.
 
-        For the id of a message, returns that message.
+        For the id of a message, returns that message. An entry's number, its position on the path, is as good as its
+        id. With `around`, as many messages before and after are returned too.
         """
-        return expand(self.address.store, self.address.namespace, id, deep=deep, session=self.address.session)
+        store, namespace, session = self.address.store, self.address.namespace, self.address.session
+        entry = find_entry_id(store, namespace, session, id, head=self.address.head)
+        return expand(store, namespace, entry, deep=deep, session=session, around=around)
 
     def find_violations(self, wire: str) -> tuple[str, ...]:
         """Returns what a provider with that wire format would refuse in the view, one sentence for each violation."""

@@ -7,7 +7,7 @@ use from several threads. They never hold a lock during a model call, because th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,6 +17,8 @@ from tenfold.view.fold import Snapshot
 
 DEFAULT_NAMESPACE = "default"
 MAIN = "main"
+HIT_LIMIT = 5
+"""Hits that a search returns. Those ranked lower seldom contain what was looked for."""
 MEMORY_LOCATION = ":memory:"
 """The path of a store that keeps nothing on disk."""
 
@@ -105,8 +107,12 @@ class LocatedEntry(Struct, frozen=True):
 class Hit(Struct, frozen=True):
     """One search result. `snippet` is short and redacted; `Store.locate` reads the entry itself.
 
-    A snippet may go on with the beginning of the next message, behind the mark ` [next message] `. `scanned` is true if
-    the words were found by a scan, because the index does not hold this text or cannot hold such short words.
+    A snippet keeps its line breaks, and marks the old and the new text of an edit by `[old]` and `[new]`. It may go on
+    with the beginning of the next message, below a line `[next message]`. `scanned` is true if the words were found by
+    a scan, because the index does not hold this text or cannot hold such short words.
+
+    `latest_of` is above 0 if several entries print a value of the name that was searched for, and this is the newest:
+    it is their number.
     """
 
     session: str
@@ -116,6 +122,7 @@ class Hit(Struct, frozen=True):
     snippet: str
     score: float
     scanned: bool = False
+    latest_of: int = 0
 
 
 class Problem(Struct, frozen=True):
@@ -187,19 +194,36 @@ class Store(Protocol):
         """Reads the names of the heads, each mapped to the id of its leaf."""
         ...
 
-    def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
-        """Finds the entries whose text or summaries contain all the words, best first.
+    def search(
+        self,
+        namespace: str,
+        words: str,
+        *,
+        session: str | None = None,
+        limit: int = HIT_LIMIT,
+        without: Collection[str] = (),
+    ) -> list[Hit]:
+        """Finds the entries whose text or summaries contain all the words, best first, except those in `without`.
 
         Brings the index up to date first. Finds parts of code identifiers, and Chinese, Japanese and Korean text. Words
         too short for the index are found by a scan; such hits are marked `scanned`.
         """
         ...
 
-    def search_passages(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+    def search_passages(
+        self,
+        namespace: str,
+        words: str,
+        *,
+        session: str | None = None,
+        limit: int = HIT_LIMIT,
+        without: Collection[str] = (),
+    ) -> list[Hit]:
         """Finds the entries that contain some of a question's words, with any English ending, best first.
 
         Passages of about 800 characters are ranked by BM25. Phrases in double quotes are ignored, because `search` is
-        for them. Returns nothing if the store knows none of the words.
+        for them. A word that no entry holds is taken for a misspelt one. Entries in `without` are left out. Returns
+        nothing if the store knows none of the words.
         """
         ...
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 import msgspec
+from msgspec import Struct
 
 from tenfold.record.block import Block, Substitute
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting
@@ -12,13 +16,60 @@ from tenfold.record.message import Document, Image, Message, OpaquePart, Part, T
 from tenfold.summarize.batches import format_batch
 from tenfold.text.terminal_safe import sanitize
 
+_ACCENTED = re.compile("[\u00c0-\u024f\u0300-\u036f\u0370-\u04ff\u1e00-\u1fff]")
+"""Letters that may carry an accent, and accents that stand alone. Marks of other scripts make other letters."""
+_STROKED = str.maketrans("\u00f8\u0142\u0111\u0127\u0167\u0131", "oldhti")
+_EDIT_KEY = re.compile("(?:(?P<old>old|search|find|before|original)|(?P<new>new|replace|replacement|after))(?![a-z])")
+_FOLD_LENGTH = 4_096
+"""Characters that are folded at once to find an offset."""
 _MARGIN = 4_000
 """Characters around an excerpt that are checked for secrets: more than the longest private key in use."""
 
 
-def fold_case(text: str) -> str:
-    """Folds a text for comparison: it ignores case, and replaces NUL, at which indexes stop reading."""
-    return text.casefold().replace("\0", "\x01")
+class ArgumentValue(Struct, frozen=True):
+    """A value in a call's arguments, with its key. `label` is "old" or "new" if it is a text of an edit."""
+
+    key: str
+    text: str
+    label: str = ""
+
+
+class PlainText(Struct, frozen=True):
+    """An entry's text as a reader sees it. `edits` are where old and new texts stand: (start, stop, "old" or "new")."""
+
+    text: str
+    edits: tuple[tuple[int, int, str], ...] = ()
+
+
+def fold_text(text: str) -> str:
+    """Folds a text for comparison, character by character.
+
+    Case and the accents of Latin, Greek and Cyrillic letters are ignored. NUL is replaced, since indexes stop there.
+    """
+    folded = text.casefold().replace("\0", "\x01")
+    return folded if folded.isascii() else _ACCENTED.sub(lambda match: _drop_accents(match.group()), folded)
+
+
+@cache
+def _drop_accents(character: str) -> str:
+    plain = "".join(c for c in unicodedata.normalize("NFD", character) if not unicodedata.combining(c))
+    return plain.translate(_STROKED)
+
+
+def find_unfolded(text: str, offset: int) -> int:
+    """Returns where in a text the character stands that the folded text has at this offset."""
+    if text.isascii():
+        return offset
+    start = 0
+    while start < len(text) and offset >= (size := len(fold_text(text[start : start + _FOLD_LENGTH]))):
+        offset -= size
+        start += _FOLD_LENGTH
+    for character in text[start : start + _FOLD_LENGTH]:
+        offset -= len(fold_text(character))
+        if offset < 0:
+            break
+        start += 1
+    return min(start, len(text))
 
 
 def get_searchable_text(entry: Entry) -> str:
@@ -45,15 +96,38 @@ def get_searchable_text(entry: Entry) -> str:
 
 def get_plain_text(entry: Entry) -> str:
     """Returns the text that a question is compared with. A call's arguments appear as a reader sees them."""
+    return read_plain_text(entry).text
+
+
+def read_plain_text(entry: Entry) -> PlainText:
+    """Returns the text of `get_plain_text`, and where in it an edit's old and new text stand."""
     if not isinstance(entry, MessageEntry | BranchSummary):
-        return get_searchable_text(entry)
-    lines: list[str] = []
+        return PlainText(get_searchable_text(entry))
+    pieces: list[tuple[str, str]] = []
     for part in entry.message.parts:
         if isinstance(part, ToolCall):
-            lines += [part.name, *_list_argument_values(part.arguments)]
+            pieces.append(("", part.name))
+            pieces += [(value.label, value.text) for value in list_arguments(part.arguments)]
         else:
-            lines += _list_part_texts(part)
-    return "\n".join(lines)
+            pieces += [("", text) for text in _list_part_texts(part)]
+    edits: list[tuple[int, int, str]] = []
+    start = 0
+    for label, text in pieces:
+        edits += [(start, start + len(text), label)] if label else []
+        start += len(text) + 1
+    return PlainText("\n".join(text for _, text in pieces), tuple(edits))
+
+
+def split_excerpt(plain: PlainText, start: int, stop: int) -> Iterator[tuple[str, str]]:
+    """Yields an excerpt in sanitized pieces, each with its label: "old" or "new" in an edit, "" elsewhere."""
+    for first, last, label in plain.edits:
+        if first < stop and last > start:
+            if first > start:
+                yield "", sanitize_excerpt(plain.text, start, first)
+            yield label, sanitize_excerpt(plain.text, max(start, first), min(stop, last))
+            start = last
+    if start < stop:
+        yield "", sanitize_excerpt(plain.text, start, stop)
 
 
 def sanitize_excerpt(text: str, start: int, stop: int) -> str:
@@ -88,7 +162,7 @@ def _list_part_texts(part: Part) -> Iterator[str]:
         case ToolCall():
             yield f"{part.name} {part.arguments}"
             if "\\" in part.arguments:  # JSON had to escape something, so a reader sees other characters
-                yield from (value for value in _parse_values(part.arguments) or () if isinstance(value, str))
+                yield from (v.text for v in list_arguments(part.arguments) if v.text != part.arguments)
         case ToolResult():
             if part.name:
                 yield part.name
@@ -103,27 +177,27 @@ def _list_part_texts(part: Part) -> Iterator[str]:
             yield part.raw.decode("utf-8", "replace")
 
 
-def _list_argument_values(arguments: str) -> list[str]:
-    """Returns the values in a call's arguments as text, or the arguments themselves if they are not JSON."""
-    values = _parse_values(arguments)
-    if values is None:
-        return [arguments]
-    return [v if isinstance(v, str) else msgspec.json.encode(v).decode() for v in values if v is not None]
-
-
-def _parse_values(arguments: str) -> list[object] | None:
-    """Returns the strings, numbers, booleans and nulls in a JSON text, in order. None if it is not JSON."""
+def list_arguments(arguments: str) -> list[ArgumentValue]:
+    """Returns the values in a call's arguments, in order, or the arguments as one value if they are not JSON."""
     try:
-        waiting: list[object] = [msgspec.json.decode(arguments)]
+        waiting: list[tuple[str, str, object]] = [("", "", msgspec.json.decode(arguments))]
     except msgspec.DecodeError:
-        return None
-    out: list[object] = []
+        return [ArgumentValue("", arguments)]
+    out: list[ArgumentValue] = []
     while waiting:
-        value = waiting.pop()
+        key, label, value = waiting.pop()
         if isinstance(value, dict):
-            waiting.extend(reversed(list(value.values())))
+            labels = _label_keys(value)
+            waiting.extend((name, labels.get(name, ""), inner) for name, inner in reversed(list(value.items())))
         elif isinstance(value, list):
-            waiting.extend(reversed(value))
-        else:
-            out.append(value)
+            waiting.extend((key, label, inner) for inner in reversed(value))
+        elif value is not None:
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            out.append(ArgumentValue(key, text, label))
     return out
+
+
+def _label_keys(value: dict[str, object]) -> dict[str, str]:
+    """Returns "old" and "new" for the keys that hold what an edit replaces and what it puts there."""
+    found = {name: match.lastgroup or "" for name in value if (match := _EDIT_KEY.match(name))}
+    return found if len(set(found.values())) > 1 else {}

@@ -11,13 +11,15 @@ import math
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 
 from msgspec import Struct
 
 from tenfold.store.base import Hit
-from tenfold.store.entry_text import get_plain_text, sanitize_excerpt
+from tenfold.store.entry_text import PlainText, read_plain_text, split_excerpt
+from tenfold.store.misspelling import correct_word
+from tenfold.store.newer_first import Scored, arrange_series, rank_near_ties
 from tenfold.store.search_index import (
     StoredEntry,
     build_passage_key,
@@ -34,6 +36,8 @@ NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
 _POOL_SIZE = 64
 """Passages that are ranked, at least."""
+_SERIES_POOL = 32
+"""Passages, the best ones, among which printed values of one name are looked for."""
 _HITS_PER_EXTRA = 2
 """One passage more for as many hits: lines of the next best passages of an entry that is shown in any case."""
 _COVERAGE_BONUS = 3
@@ -47,7 +51,7 @@ _NEIGHBOR_SHARES = (0.125, 0.5, 1.0, 0.5, 0.125)
 """How much of their neighbours' weight lines share: what stands beside a match is shown before what stands far off."""
 _PASSAGE_SHARE = 0.1
 """How much of its passage's score a line has by itself."""
-NEXT_MESSAGE = " [next message] "
+NEXT_MESSAGE = "\n[next message]\n"
 """Stands in a hit before what was said right after it: a question and its answer, a call and its output."""
 _SPACE = re.compile(r"\s+")
 _LINES = re.compile(rf"\S(?:[^\n]{{0,{_LINE_LENGTH - 2}}}(?=\s|\Z)|[^\n]{{0,{_LINE_LENGTH - 1}}})")
@@ -63,55 +67,67 @@ _SELECT_FOLLOWERS = (
     " WHERE e.seq IN (SELECT value FROM json_each(?))"
 )
 
-_Scored = tuple[int, float]
-"""The key of a passage, or the number of a text, and its score."""
-
 
 class _Passage(Struct, frozen=True):
     """A passage of an entry that is about to be shown."""
 
     source: StoredEntry
-    text: str
+    plain: PlainText
     start: int
     stop: int
     score: float = 0.0
 
+    @property
+    def text(self) -> str:
+        """The passage itself, out of the entry's text."""
+        return self.plain.text[self.start : self.stop]
+
 
 class _SnippetLine(Struct, frozen=True):
-    """A line of a passage that may be shown in the hit of an `entry`. `order` sorts the lines of a hit."""
+    """A line of a passage that may be shown in the hit of an `entry`. `order` sorts the lines of a hit.
+
+    `label` is "old" or "new" in an edit. `continues` is true if the line goes on where the one before it was cut.
+    """
 
     entry: str
     order: tuple[int, int, int]
     text: str
     passage_score: float
+    label: str
+    continues: bool
 
 
 class _PassageReader:
     """Reads passages by their keys, and each entry only once. `followers` leads from an entry to the one after it."""
 
-    def __init__(self, db: sqlite3.Connection, sessions: Mapping[int, str], pool: Iterable[_Scored]) -> None:
-        self._db, self._sessions = db, sessions
-        self._entries: dict[int, tuple[StoredEntry, str, list[tuple[int, int]]] | None] = {}
+    def __init__(
+        self, db: sqlite3.Connection, sessions: Mapping[int, str], pool: Iterable[Scored], without: Collection[str]
+    ) -> None:
+        self._db, self._sessions, self._without = db, sessions, without
+        self._entries: dict[int, tuple[StoredEntry, PlainText, list[tuple[int, int]]] | None] = {}
         seqs = json.dumps([split_passage_key(key)[0] for key, _ in pool])
         rows = db.execute(_SELECT_FOLLOWERS, (seqs,))
         self.followers = {seq: build_passage_key(session, follower) for seq, follower, session in rows}
 
     def read(self, key: int, score: float = 0.0) -> _Passage | None:
-        """Reads a passage. None if its entry is damaged or has no text there."""
+        """Reads a passage. None if its entry is left out or damaged, or has no text there."""
         seq, number = split_passage_key(key)
         if seq not in self._entries:
             source = next(read_stored_entries(self._db, (seq,), self._sessions), None)
-            text = get_plain_text(source.entry) if source else ""
-            self._entries[seq] = (source, text, split_passages(text)) if source else None
+            self._entries[seq] = None
+            if source is not None and source.entry.id not in self._without:
+                plain = read_plain_text(source.entry)
+                self._entries[seq] = (source, plain, split_passages(plain.text))
         found = self._entries[seq]
         if found is None or number >= len(found[2]):
             return None
-        source, text, places = found
-        start, stop = places[number]
-        return None if text[start:stop].isspace() else _Passage(source, text, start, stop, score)
+        passage = _Passage(*found[:2], *found[2][number], score)
+        return None if passage.text.isspace() else passage
 
 
-def search_passages(db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int) -> list[Hit]:
+def search_passages(
+    db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int, without: Collection[str] = ()
+) -> list[Hit]:
     """Finds the best hits for a question. Does not move the watermark.
 
     A passage counts by the terms it holds, by their rarity and by how much it speaks of them. Those that hold more of
@@ -132,28 +148,47 @@ def search_passages(db: sqlite3.Connection, words: str, sessions: Mapping[int, s
             scores[key] += rarity[term] * weight
     scored = ((key, score * (1 + _COVERAGE_BONUS * held[key] / len(rarity))) for key, score in scores.items())
     pool = nlargest(max(_POOL_SIZE, 4 * limit), scored, key=_rank)
-    reader = _PassageReader(db, sessions, pool)
-    chosen = _choose_passages(reader, _raise_followers(reader, pool), limit)
+    reader = _PassageReader(db, sessions, pool, without)
+    ranked = rank_near_ties(_raise_followers(reader, pool))
+    ranked, series = _arrange_series(reader, ranked, held, rarity)
+    chosen = _choose_passages(reader, ranked, limit)
     lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], rarity)
-    texts = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
+    snippets = _build_snippets(lines, _list_following_lines(reader, chosen), limit * SNIPPET_LENGTH)
+    newest = split_passage_key(series[0])[0] if series else None
     hits: dict[str, Hit] = {}
     for passage in chosen:
         source, id_ = passage.source, passage.source.entry.id
         score = round(passage.score, 2)
-        hits.setdefault(id_, Hit(source.session, id_, source.position, source.kind, texts.get(id_, ""), score))
+        latest_of = len({split_passage_key(key)[0] for key in series}) if source.order == newest else 0
+        place = (source.session, id_, source.position, source.kind)
+        hits.setdefault(id_, Hit(*place, snippets.get(id_, ""), score, latest_of=latest_of))
     return list(hits.values())
 
 
-def _rank(scored: _Scored) -> tuple[float, int]:
+def _rank(scored: Scored) -> tuple[float, int]:
     key, score = scored
     return round(score, 6), key
 
 
-def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[_Scored]]:
-    """Finds the newest passages that hold each term, with how much they speak of it. Leaves out the others."""
+def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]) -> dict[str, list[Scored]]:
+    """Finds the newest passages that hold each term, with how much they speak of it.
+
+    Terms that none holds are left out, or corrected if they are half of all the terms or more.
+    """
+    found = _find_known_terms(db, terms, sessions)
+    unknown = [term for term in terms if term not in found]
+    if sessions and 2 * len(unknown) >= len(terms):
+        corrected = (correct_word(db, term, sessions) for term in unknown)
+        found |= _find_known_terms(db, [term for term in corrected if term], sessions)
+    return found
+
+
+def _find_known_terms(
+    db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]
+) -> dict[str, list[Scored]]:
     late = list_late_passages(db, sessions)
     late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
-    found: dict[str, list[_Scored]] = {}
+    found: dict[str, list[Scored]] = {}
     for term in terms if sessions else ():
         rows = [(late[number][0], score) for number, score in late_matches.get(term, ())]
         rows = _normalize(rows) + _normalize(find_passages(db, term, sessions, NEWEST_LIMIT))
@@ -162,7 +197,7 @@ def _find_terms(db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[
     return found
 
 
-def _normalize(rows: list[_Scored]) -> list[_Scored]:
+def _normalize(rows: list[Scored]) -> list[Scored]:
     """Scales FTS5's scores of a term to 1 on average. What is left is frequency and length, without the rarity.
 
     FTS5 takes the rarity from the whole store, and it is next to 0 for a term that more than half of the passages hold.
@@ -171,7 +206,7 @@ def _normalize(rows: list[_Scored]) -> list[_Scored]:
     return [(key, score / mean) for key, score in rows]
 
 
-def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[_Scored]]:
+def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
     """Returns for each term the numbers of the texts that hold it, and FTS5's `bm25()`, as the index would."""
     db.execute(_CREATE_SCRATCH)
     try:
@@ -181,9 +216,9 @@ def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[s
         db.execute(_CLEAR_SCRATCH)
 
 
-def _raise_followers(reader: _PassageReader, pool: Sequence[_Scored]) -> list[_Scored]:
-    """Raises the scores of the messages that follow the hits, and sorts anew."""
-    best: dict[int, _Scored] = {}
+def _raise_followers(reader: _PassageReader, pool: Sequence[Scored]) -> list[Scored]:
+    """Raises the scores of the messages that follow the hits."""
+    best: dict[int, Scored] = {}
     for key, score in pool:
         best.setdefault(split_passage_key(key)[0], (key, score))
     raised = dict(pool)
@@ -192,10 +227,22 @@ def _raise_followers(reader: _PassageReader, pool: Sequence[_Scored]) -> list[_S
         if first is not None:
             key, own = best.get(split_passage_key(first)[0], (first, 0.0))
             raised[key] = own + _FOLLOWER_SHARE * score
-    return sorted(raised.items(), key=_rank, reverse=True)
+    return list(raised.items())
 
 
-def _choose_passages(reader: _PassageReader, ranked: Sequence[_Scored], limit: int) -> list[_Passage]:
+def _arrange_series(
+    reader: _PassageReader, ranked: list[Scored], held: Mapping[int, int], terms: Collection[str]
+) -> tuple[list[Scored], list[int]]:
+    """Does what `arrange_series` does, with those of the best passages that hold the most terms, at least half."""
+    most = max(held.values(), default=0)
+    if 2 * most < len(terms):
+        return ranked, []
+    keys = [key for key, _ in ranked[:_SERIES_POOL] if held.get(key) == most]
+    texts = {key: passage.text for key in keys if (passage := reader.read(key))}
+    return arrange_series(ranked, texts, list(terms))
+
+
+def _choose_passages(reader: _PassageReader, ranked: Sequence[Scored], limit: int) -> list[_Passage]:
     """Chooses the best `limit` passages, and more from the same entries if they rank next."""
     said: set[str] = set()
     seqs: set[int] = set()
@@ -203,7 +250,7 @@ def _choose_passages(reader: _PassageReader, ranked: Sequence[_Scored], limit: i
     for key, score in ranked:
         seq, _ = split_passage_key(key)
         passage = reader.read(key, score) if len(out) < limit or seq in seqs else None
-        text = passage.text[passage.start : passage.stop].strip() if passage else ""
+        text = passage.text.strip() if passage else ""
         if passage is None or text in said:
             continue
         said.add(text)
@@ -216,11 +263,17 @@ def _choose_passages(reader: _PassageReader, ranked: Sequence[_Scored], limit: i
 
 def _split_lines(passage: _Passage, entry: str = "") -> Iterator[_SnippetLine]:
     """Splits a passage into lines, to be shown in the hit of its own entry or of the one before it."""
-    text = sanitize_excerpt(passage.text, passage.start, passage.stop)
-    pieces = (clean for match in _LINES.finditer(text) if (clean := _SPACE.sub(" ", match.group()).strip()))
-    for number, piece in enumerate(pieces):
-        order = (passage.source.order, passage.start, number)
-        yield _SnippetLine(entry or passage.source.entry.id, order, piece, passage.score)
+    id_, number = entry or passage.source.entry.id, 0
+    for label, text in split_excerpt(passage.plain, passage.start, passage.stop):
+        end = 0
+        for match in _LINES.finditer(text):
+            clean = _SPACE.sub(" ", match.group()).strip()
+            if clean:
+                order = (passage.source.order, passage.start, number)
+                continues = end > 0 and "\n" not in text[end : match.start()]
+                yield _SnippetLine(id_, order, clean, passage.score, label, continues)
+                number += 1
+            end = match.end()
 
 
 def _sort_lines(
@@ -262,12 +315,10 @@ def _build_snippets(lines: Sequence[_SnippetLine], following: Iterable[_SnippetL
         taken[line.order] = line
         budget -= len(line.text) + 1
     out: dict[str, str] = {}
-    last: dict[str, tuple[int, int, int]] = {}
+    last: dict[str, _SnippetLine] = {}
     for line in sorted(taken.values(), key=lambda li: li.order):
-        before = last.get(line.entry)
-        glue = _get_separator(before, line.order) if before else ""
-        out[line.entry] = out.get(line.entry, "") + glue + line.text
-        last[line.entry] = line.order
+        out[line.entry] = out.get(line.entry, "") + _join_line(last.get(line.entry), line)
+        last[line.entry] = line
     return out
 
 
@@ -281,7 +332,13 @@ def _list_following_lines(reader: _PassageReader, chosen: Sequence[_Passage]) ->
             yield from _split_lines(follows, id_)
 
 
-def _get_separator(previous: tuple[int, int, int], current: tuple[int, int, int]) -> str:
-    if previous[0] != current[0]:
-        return NEXT_MESSAGE
-    return " " if previous == (*current[:2], current[2] - 1) else " ... "
+def _join_line(previous: _SnippetLine | None, line: _SnippetLine) -> str:
+    """Returns a line with what separates it from the previous one, and with its label where that begins."""
+    glue, label = "", f"[{line.label}] " if line.label else ""
+    if previous is not None and previous.order[0] != line.order[0]:
+        glue = NEXT_MESSAGE
+    elif previous is not None:
+        follows = previous.order == (*line.order[:2], line.order[2] - 1)
+        glue = (" " if line.continues else "\n") if follows else "\n...\n"
+        label = "" if follows and previous.label == line.label else label
+    return f"{glue}{label}{line.text}"

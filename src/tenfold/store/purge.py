@@ -18,7 +18,7 @@ from tenfold.record.block import Batch, Block, Fact, Replacement, ShownItem, Sub
 from tenfold.record.codec import hash_body
 from tenfold.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
 from tenfold.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
-from tenfold.store.entry_text import fold_case, get_searchable_text
+from tenfold.store.entry_text import fold_text, get_searchable_text
 
 PURGED_TEXT = "[removed by purge]"
 """Stands in place of purged text."""
@@ -85,7 +85,7 @@ def can_quote(block: Block, position: int) -> bool:
 
 def find_distinctive_pieces(entry: Entry, quoting: Iterable[Entry], others: Iterable[Entry]) -> frozenset[str]:
     """Finds the pieces of text that the quoting entries share with `entry` and no other original has."""
-    text = fold_case(get_searchable_text(entry))
+    text = fold_text(get_searchable_text(entry))
     pieces = {
         p for q in quoting for string in _list_strings(q) for line in string.splitlines() for p in _list_pieces(line)
     }
@@ -94,7 +94,7 @@ def find_distinctive_pieces(entry: Entry, quoting: Iterable[Entry], others: Iter
         if not pieces:
             break
         if isinstance(other, MessageEntry | CustomEntry | Setting):
-            other_text = fold_case(get_searchable_text(other))
+            other_text = fold_text(get_searchable_text(other))
             pieces = {p for p in pieces if p not in other_text}
     return frozenset(pieces)
 
@@ -117,8 +117,8 @@ def scrub_entry(entry: Block | BranchSummary, purged: PurgedEntry) -> Block | Br
 
 def is_title_from(title: str, entry: Entry) -> bool:
     """Tells whether a session's title was taken from the entry, even if it was shortened."""
-    start = " ".join(fold_case(title).rstrip(".\u2026 ").split())
-    return bool(start) and start in " ".join(fold_case(get_searchable_text(entry)).split())
+    start = " ".join(fold_text(title).rstrip(".\u2026 ").split())
+    return bool(start) and start in " ".join(fold_text(get_searchable_text(entry)).split())
 
 
 def without_pieces(text: str, pieces: frozenset[str]) -> str:
@@ -134,12 +134,12 @@ def without_pieces(text: str, pieces: frozenset[str]) -> str:
 def _scrub_line(line: str, pieces: frozenset[str]) -> str:
     if not pieces or line.startswith(_FENCE_TAGS):
         return line
-    folded = fold_case(line)
+    folded = fold_text(line)
     return PURGED_TEXT if any(p in folded for p in pieces) else line
 
 
 def _has_piece(fact: Fact, pieces: frozenset[str]) -> bool:
-    text = fold_case(f"{fact.text}\n{fact.key}\n{fact.note}")
+    text = fold_text(f"{fact.text}\n{fact.key}\n{fact.note}")
     return any(p in text for p in pieces)
 
 
@@ -212,7 +212,7 @@ def _list_pieces(line: str) -> Iterator[str]:
 
     They are words, runs of characters in scripts without spaces, and stretches of text.
     """
-    folded = fold_case(line)
+    folded = fold_text(line)
     for match in _WORD.finditer(folded):
         word = match.group().rstrip("./:@+-")
         if len(word) >= _MIN_WORD or (len(word) >= _MIN_WORD_WITH_DIGIT and any(c.isdigit() for c in word)):

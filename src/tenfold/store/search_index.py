@@ -17,7 +17,7 @@ from msgspec import Struct
 from tenfold.errors import RecordError
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
-from tenfold.store.entry_text import fold_case, get_plain_text, get_searchable_text
+from tenfold.store.entry_text import fold_text, get_plain_text, get_searchable_text
 from tenfold.store.sqlite_paths import find_session_id
 from tenfold.store.sqlite_schema import INDEXED_MARK
 from tenfold.store.terms import build_index_text, split_passages
@@ -35,6 +35,10 @@ _SELECT_ROWS = (
 _SELECT_UNINDEXED = "SELECT seq, session, body FROM entry WHERE seq > ? AND kind != 'tombstone' ORDER BY seq LIMIT ?"
 _SELECT_PASSAGES = (
     "SELECT rowid, bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC"
+)
+_CREATE_STEM_PLACES = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab(main, passages, instance)"
+_SELECT_STEM_PLACES = (
+    "SELECT DISTINCT doc, 0.0 FROM temp.places WHERE term = ? AND doc BETWEEN ? AND ? ORDER BY doc DESC"
 )
 _DELETE_PASSAGE = "INSERT INTO passages (passages, rowid, text) VALUES ('delete', ?, ?)"
 
@@ -65,9 +69,21 @@ def split_passage_key(key: int) -> tuple[int, int]:
 
 def find_passages(db: sqlite3.Connection, term: str, sessions: Iterable[int], limit: int) -> list[tuple[int, float]]:
     """Finds the newest passages that hold a term, newest first, each with FTS5's `bm25()` of it."""
+    return _select_newest(db, _SELECT_PASSAGES, f'"{term}"', sessions, limit)
+
+
+def find_stem(db: sqlite3.Connection, stem: str, sessions: Iterable[int], limit: int) -> list[int]:
+    """Finds the newest passages that hold a word of which the index has made this stem, newest first."""
+    db.execute(_CREATE_STEM_PLACES)
+    return [key for key, _ in _select_newest(db, _SELECT_STEM_PLACES, stem, sessions, limit)]
+
+
+def _select_newest(
+    db: sqlite3.Connection, query: str, sought: str, sessions: Iterable[int], limit: int
+) -> list[tuple[int, float]]:
     ranges = {session % _MAX_SESSIONS for session in sessions}
     bounds = min(ranges) << _RANGE_BITS, (max(ranges) + 1 << _RANGE_BITS) - 1
-    rows = db.execute(_SELECT_PASSAGES, (f'"{term}"', *bounds))
+    rows = db.execute(query, (sought, *bounds))
     return list(islice((row for row in rows if row[0] >> _RANGE_BITS in ranges), limit))
 
 
@@ -192,7 +208,7 @@ def _insert_passages(db: sqlite3.Connection, passages: Iterable[tuple[int, str]]
 
 def _get_indexed_text(entry: Entry) -> tuple[str, bool]:
     """Returns the folded text that the index of trigrams holds, and whether some of it was left out."""
-    text = fold_case(get_searchable_text(entry))
+    text = fold_text(get_searchable_text(entry))
     return text[:INDEX_LIMIT], len(text) > INDEX_LIMIT
 
 

@@ -8,13 +8,23 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tenfold.errors import NotFoundError, StoreError, UsageError
 from tenfold.record.codec import decode_entry
 from tenfold.record.entry import Entry
 from tenfold.store import sqlite_append, sqlite_paths, sqlite_purge
-from tenfold.store.base import MAIN, MEMORY_LOCATION, HeadState, Hit, LocatedEntry, Problem, SessionInfo, SessionRow
+from tenfold.store.base import (
+    HIT_LIMIT,
+    MAIN,
+    MEMORY_LOCATION,
+    HeadState,
+    Hit,
+    LocatedEntry,
+    Problem,
+    SessionInfo,
+    SessionRow,
+)
 from tenfold.store.passages import search_passages
 from tenfold.store.search_index import find_sessions, has_unindexed, index_entries
 from tenfold.store.sqlite_connections import ConnectionPool, MemoryConnection
@@ -149,15 +159,31 @@ class SqliteStore:
         with self._connections.write() as db:
             return index_entries(db, limit)
 
-    def search(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+    def search(
+        self,
+        namespace: str,
+        words: str,
+        *,
+        session: str | None = None,
+        limit: int = HIT_LIMIT,
+        without: Collection[str] = (),
+    ) -> list[Hit]:
         """See `Store.search`. If the index cannot be written, entries missing from it are scanned."""
         with self._read_indexed() as db:
-            return search_words(db, words, find_sessions(db, namespace, session), limit)
+            return search_words(db, words, find_sessions(db, namespace, session), limit, without)
 
-    def search_passages(self, namespace: str, words: str, *, session: str | None = None, limit: int = 20) -> list[Hit]:
+    def search_passages(
+        self,
+        namespace: str,
+        words: str,
+        *,
+        session: str | None = None,
+        limit: int = HIT_LIMIT,
+        without: Collection[str] = (),
+    ) -> list[Hit]:
         """See `Store.search_passages`. If the index cannot be written, entries missing from it are read."""
         with self._read_indexed() as db:
-            return search_passages(db, words, find_sessions(db, namespace, session), limit)
+            return search_passages(db, words, find_sessions(db, namespace, session), limit, without)
 
     @contextlib.contextmanager
     def _read_indexed(self) -> Iterator[sqlite3.Connection]:

@@ -83,6 +83,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DELETE FROM rest",
         "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
+    (
+        # The texts are indexed without accents, and numbers also without what separates their digits.
+        "INSERT INTO words (words) VALUES ('delete-all')",
+        "INSERT INTO passages (passages) VALUES ('delete-all')",
+        "DELETE FROM rest",
+        "UPDATE mark SET value = 0 WHERE name = 'indexed'",
+    ),
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 """The schema that this release writes."""

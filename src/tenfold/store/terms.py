@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from tenfold.store.entry_text import fold_case
+from tenfold.store.entry_text import fold_text
 
 PASSAGE_LENGTH = 800
 """Characters of a passage, at most: about 200 tokens, a fifth of what a model's search may bring back."""
@@ -23,6 +23,10 @@ _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r'"[^"]+"')
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _MIXED = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|_|[A-Za-z][0-9]|[0-9][A-Za-z]")
+_MARKS = ",._'\u2019\u00a0\u202f"
+"""What stands between the thousands of a number."""
+_GROUPED_NUMBER = re.compile(rf"[1-9](?<![\w.,].)[0-9]{{0,2}}(?:[{_MARKS}][0-9]{{3}})+(?!\w|[.,]\w)")
+_LONG_NUMBER = re.compile(r"[1-9](?<![\w.,].)[0-9]{3,14}(?!\w|[.,]\w)")
 _QUESTION_WORDS = frozenset(
     _WORD.findall("""
     a about above after again all also am an and any are aren as at be because been before being below between both but
@@ -46,9 +50,9 @@ def parse_question(question: str) -> list[str]:
     """
     if not _QUOTED.sub(" ", question).strip():
         return []
-    words = _WORD.findall(_split_wide_runs(question))
+    words = _WORD.findall(_split_wide_runs(_GROUPED_NUMBER.sub(_join_digits, question)))
     telling = [word for word in words if word.casefold() not in _QUESTION_WORDS] or words
-    terms = list(dict.fromkeys(fold_case(term) for word in telling for term in (word, *_split_name(word))))
+    terms = list(dict.fromkeys(fold_text(term) for word in telling for term in (word, *_split_name(word))))
     return terms if len(terms) <= MAX_TERMS else sorted(terms, key=lambda term: (-len(term), term))[:MAX_TERMS]
 
 
@@ -72,7 +76,19 @@ def build_index_text(text: str) -> str:
     spaced = _split_wide_runs(text)
     names = filter(_MIXED.search, dict.fromkeys(_WORD.findall(spaced)))
     parts = [part for name in names for part in _split_name(name)]
-    return fold_case(" ".join((spaced, *parts)))
+    numbers = map(_join_digits, _GROUPED_NUMBER.finditer(text))
+    return fold_text(" ".join((spaced, *parts, *numbers)))
+
+
+def list_spellings(word: str) -> tuple[str, ...]:
+    """Returns a word, and how else its long numbers are written: 1000, 1,000, 1.000, 1_000 and the like."""
+    plain = _GROUPED_NUMBER.sub(_join_digits, word)
+    parts = _LONG_NUMBER.sub(lambda match: f"{int(match.group()):,}".replace(",", "\0"), plain)
+    return tuple(dict.fromkeys((word, plain, *(parts.replace("\0", mark) for mark in _MARKS))))
+
+
+def _join_digits(match: re.Match[str]) -> str:
+    return "".join(filter(str.isdigit, match.group()))
 
 
 def _split_name(word: str) -> list[str]:
