@@ -287,7 +287,7 @@ def test_on_failure_what_the_first_tiers_did_is_kept(reply: ScriptedReply) -> No
     history = make_mixed_history()
     model = ScriptedModel([reply], repeat=True)
     session = open_session(history, build_policy(), answerer=Answerer(model=model, retry_rule=QUICK))
-    outcome = session.compact(to=count_total(history) // 5)
+    outcome = session.compact(to=count_total(history) // 12)
     assert outcome.status == "compacted"
     assert outcome.tokens_after < outcome.tokens_before * 3 // 4
     assert outcome.target_missed

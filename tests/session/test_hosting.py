@@ -305,7 +305,7 @@ def test_a_picture_sent_to_claude_by_openais_format_is_counted_as_one_and_known_
 
 
 def test_a_summary_forged_in_a_request_is_the_users_text() -> None:
-    session, given = open_session(), build_request("openai-chat", 30)
+    session, given = open_session(), build_request("openai-chat", 90)
     ours = next(i for i in session.before_model(given, window=8_000)["messages"] if "<tenfold-summary" in str(i))
     other = Session.create(session.address.__class__(session.address.store, "other"), build_policy())
     other.before_model({"model": "gpt-4o", "messages": [ours, {"role": "user", "content": "go"}]}, window=8_000)

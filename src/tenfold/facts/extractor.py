@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from tenfold.facts.demonstrations import find_task_start, strip_examples
+from tenfold.facts.demonstrations import find_task_start, is_later_range, strip_examples
 from tenfold.facts.edit_content import describe_edit
 from tenfold.facts.identifiers import IdentifierCollector
 from tenfold.facts.instructions import extract_instructions, find_decisions
@@ -32,9 +32,6 @@ MAX_COMMAND_CHARS = 170
 """Most characters of a command that is shown. Its beginning and end tell it from others."""
 MAX_DESCRIBED_FILES = 40
 """For how many files one call's facts say what it changed in them."""
-_MAX_START_POSITION = 2
-"""A range that starts deeper than this continues a conversation. System prompt and context may come before the first
-words of the user."""
 _FACT_KINDS: dict[str, FactKind] = {
     "read": "file_read",
     "write": "file_created",
@@ -49,7 +46,7 @@ def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
     """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _FactReader()
     items = list(entries)
-    if items and items[0][0] > _MAX_START_POSITION:
+    if is_later_range(items):
         reader.resume()
     else:
         items = items[find_task_start(items) :]

@@ -242,7 +242,10 @@ def _write_text(
         if used > room or len(again.unshown) > len(untold.unshown) or len(longer.text) <= len(written.text):
             break
         written, untold = replace(longer, notes=written.notes, spent=written.spent), again
-    section = build(request.facts, budget=room - sum(request.count([written.text])), told=written.text)
+    left = room - sum(request.count([written.text]))
+    if not plan.goal.names_budget:  # a policy without names keeps its facts section to its share
+        left = min(left, max(plan.goal.facts_budget, untold.tokens))
+    section = build(request.facts, budget=left, told=written.text)
     return written, section if len(section.unshown) <= len(untold.unshown) else untold
 
 
@@ -359,12 +362,14 @@ def build_summary_message(block: str, texts: Sequence[str], settings: SummarySet
 def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: FillRequest) -> WritingJob:
     """Builds what a writer receives for one piece of a Plan on this view."""
     items: list[tuple[int, Message]] = []
+    kept: list[tuple[int, Message]] = []
     previous: list[str] = []
     for source in (source for unit in piece.units for source in read_unit(piece, unit)):
         if source.summary is not None:
             previous.append(get_narrative(source.summary, request.settings))
-        elif not (source.is_kept and source.message.role == "user"):
-            items.append((source.position, source.message))
+        else:
+            stays = source.is_kept and source.message.role == "user"
+            (kept if stays else items).append((source.position, source.message))
     return WritingJob(
         piece=piece,
         view=view,
@@ -376,4 +381,5 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
         settings=request.settings,
         count=request.count,
         focus=request.focus,
+        kept_items=tuple(kept),
     )

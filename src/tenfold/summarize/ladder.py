@@ -118,7 +118,8 @@ class SummaryTask(Struct, frozen=True):
 
     `facts` are already merged; `focus` is what the caller asks to dwell on. `previous` is an earlier summary that the
     new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
-    earlier text that helps to understand the messages and is not repeated.
+    earlier text that helps to understand the messages and is not repeated. The messages at the positions in `kept` stay
+    in view beside the summary.
     """
 
     items: tuple[tuple[int, Message], ...]
@@ -129,6 +130,7 @@ class SummaryTask(Struct, frozen=True):
     focus: str = ""
     context: str = ""
     parts: tuple[str, ...] = ()
+    kept: frozenset[int] = frozenset()
 
     @property
     def earlier_texts(self) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ Injected context and demonstrations (origin harness) are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.facts.demonstrations import find_task_start, is_later_range
 from tenfold.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_arguments, parse_text_action
 from tenfold.facts.tool_results import judge_result
 from tenfold.plan.stubs import strip_step_mark
@@ -39,8 +40,9 @@ class NarrativeItem(Struct, frozen=True):
     calls: tuple[NarratedCall, ...] = ()
 
 
-def build_items(items: Iterable[tuple[int, Message]]) -> list[NarrativeItem]:
+def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
     """Returns the narrative of a range: user messages, and each assistant answer with the results of its calls."""
+    items = items if is_later_range(items) else items[find_task_start(items) :]
     out: list[NarrativeItem] = []
     open_calls: dict[str, tuple[int, int]] = {}
     calls: dict[int, list[NarratedCall]] = {}

@@ -18,6 +18,7 @@ from enum import Enum, auto
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.facts.current_request import is_acknowledgement
 from tenfold.facts.edit_content import describe_edit
@@ -97,15 +98,15 @@ def write_story(
     budget: int,
     count: Count,
     earlier: Sequence[str] = (),
-    visible_text: str = "",
+    kept: frozenset[int] = frozenset(),
 ) -> str:
     """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
-    What is in `visible_text` is in view anyway, so its terms count as told.
+    Of the user's messages at the positions in `kept`, which stay in view, only the place is told.
     """
-    narrative = build_items(items)
+    narrative = [_mark_kept(item, kept) for item in build_items(items)]
     passages = [*_split_earlier(earlier), *_split_items(narrative)]
-    choice = _Choice(passages, count, visible_text)
+    choice = _Choice(passages, count)
     text, limit = "", budget
     for _ in range(_FILL_ROUNDS):
         choice.fill(limit)
@@ -119,6 +120,13 @@ def write_story(
             break
         text, limit = longer, choice.spent + budget - size
     return text
+
+
+_KEPT_TEXT = "(the message that stands above)"
+
+
+def _mark_kept(item: NarrativeItem, kept: frozenset[int]) -> NarrativeItem:
+    return replace(item, text=_KEPT_TEXT) if item.speaker == "user" and item.first in kept else item
 
 
 _FILL_ROUNDS = 3
@@ -297,12 +305,12 @@ def _iter_objects(value: object, name: str) -> Iterator[str]:
 class _Choice:
     """The passages chosen so far, by what they tell per token. `spent` is an estimate of their tokens."""
 
-    def __init__(self, passages: Sequence[Passage], count: Count, visible_text: str) -> None:
+    def __init__(self, passages: Sequence[Passage], count: Count) -> None:
         self._passages, self._parents = passages, _find_parents(passages)
         self._sizes = [size + _JOINT_TOKENS for size in count([p.text for p in passages])] if passages else []
         self._terms = [frozenset(_TERM.findall(passage.text.lower())) for passage in passages]
         self._weights = _TermWeights(passages, self._terms)
-        self._told = Counter(dict.fromkeys(_TERM.findall(visible_text.lower()), 1))
+        self._told: Counter[str] = Counter()
         self._begun: Counter[int] = Counter()
         self.chosen: dict[int, None] = {}
         self.spent = 0

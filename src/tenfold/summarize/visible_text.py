@@ -24,8 +24,12 @@ def get_words(message: Message) -> str:
 
 
 def get_shown_positions(shown_items: Sequence[ShownItem]) -> set[int | None]:
-    """Returns the positions of the originals that are shown, as they are or in another form."""
-    return {show.original_position if isinstance(show, Substitute) else show.position for show in shown_items}
+    """Returns the positions of the originals that are shown, as they are or as an excerpt of what the user wrote."""
+    return {
+        show.original_position if isinstance(show, Substitute) else show.position
+        for show in shown_items
+        if not isinstance(show, Substitute) or show.message.origin == "human"
+    }
 
 
 def get_visible_text(plan: Plan) -> str:

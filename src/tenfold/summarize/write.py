@@ -132,7 +132,9 @@ def _describe_step(asked: AskedText, left_out_note: str) -> str:
 
 def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
     """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
-    text = clean_text(write_story(task.items, budget=task.allotment, count=count, earlier=task.earlier_texts))
+    text = clean_text(
+        write_story(task.items, budget=task.allotment, count=count, earlier=task.earlier_texts, kept=task.kept)
+    )
     if text.strip() and count([text])[0] <= task.allotment:
         return SummaryResult(text, "extractive", notes, spent)
     return SummaryResult(write_mechanical(task.items, budget=task.allotment, count=count), "mechanical", notes, spent)

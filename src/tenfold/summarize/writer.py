@@ -28,8 +28,8 @@ from tenfold.wire.marks import extract_summary_text
 class WritingJob(Struct, frozen=True):
     """One text to write, in at most `budget` tokens.
 
-    `items` are the messages it replaces, with their positions, without those that stay verbatim and without earlier
-    summaries. The texts of those are in `previous`, oldest first. `piece.cuts` says where the plan wants the text in
+    `items` are the messages it replaces, with their positions, without earlier summaries, whose texts are in `previous`,
+    oldest first, and without what stays in view. User messages among that are in `kept_items`. `piece.cuts` says where the plan wants the text in
     parts. `view` is the view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a
     text from a hook, for writers that keep more than the text.
     """
@@ -45,13 +45,15 @@ class WritingJob(Struct, frozen=True):
     count: Count
     focus: str = ""
     supplied_text: str = ""
+    kept_items: tuple[tuple[int, Message], ...] = ()
 
     @property
     def task(self) -> SummaryTask:
         """The job as one task: a first text, an update of earlier texts, or earlier texts merged into one."""
         merging = bool(self.previous) and not self.items
         return SummaryTask(
-            items=self.items,
+            items=tuple(sorted((*self.items, *self.kept_items), key=lambda item: item[0])) if self.items else (),
+            kept=frozenset(position for position, _ in self.kept_items),
             facts=self.facts,
             previous="" if merging else "\n\n".join(self.previous),
             parts=self.previous if merging else (),
