@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.summarize.check import (
-    CheckFailure,
-    Expectation,
-    SourceText,
-    build_source,
-    check_summary,
-    find_claims,
-    mend_summary,
-)
+from tenfold.summarize.check import CheckFailure, Expectation, check_summary, mend_summary
+from tenfold.summarize.claims import find_claims
+from tenfold.summarize.evidence import SourceText, build_source
 from tenfold.text.excerpts import trim_lines
 from tests.summarize.making import estimate_tokens, make_call, make_result, make_user
 

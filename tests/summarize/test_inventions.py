@@ -12,7 +12,8 @@ import pytest
 
 from tenfold.facts.extractor import extract_facts
 from tenfold.record.message import Message, Text, ToolCall, ToolResult
-from tenfold.summarize.check import CheckFailure, Expectation, build_source, check_summary
+from tenfold.summarize.check import CheckFailure, Expectation, check_summary
+from tenfold.summarize.evidence import build_source
 from tests.summarize.making import estimate_tokens, make_answer, make_user
 
 MOST_PASSED, MOST_REMOVED = 4, 1

@@ -15,7 +15,8 @@ from tenfold.facts.section import TITLE
 from tenfold.record.ask import SummaryAsk
 from tenfold.record.block import ModelCost, add_costs
 from tenfold.record.message import Message
-from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, build_source, check_summary, mend_summary
+from tenfold.summarize.check import FATAL_KINDS, CheckFailure, Expectation, check_summary, mend_summary
+from tenfold.summarize.evidence import build_source
 from tenfold.summarize.headings import EMPTY_SECTION, arrange_sections, restore_headings
 from tenfold.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.summarize.structure import render_guide

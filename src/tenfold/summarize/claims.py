@@ -1,0 +1,258 @@
+"""Finds what is wrong with a sentence of a summary: what its source does not hold, and what its source contradicts.
+
+A sentence is compared with the source by what it claims: names and identifiers, numbers with their units, code and
+quotations, commands that were run, files that were changed, how something ended, and what the user said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.summarize.evidence import USER_NOUN, USER_WORD, Outcome, SourceText, Statement, count_shared
+from tenfold.summarize.polarity import Clause, find_stems, guess_language, read_clauses, stem_word
+from tenfold.text.excerpts import Keep, excerpt
+
+ClaimKind = Literal["unknown", "not_run", "not_changed", "outcome", "user", "contradicted"]
+
+
+class ClaimError(Struct, frozen=True):
+    """What is wrong with a sentence. `detail` names it in words that a model can act on."""
+
+    kind: ClaimKind
+    detail: str
+
+
+def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
+    """Returns what is wrong with a sentence; [] if nothing in it is known to be wrong."""
+    plain = _CODE_SPAN.sub(" ", sentence)
+    errors = [ClaimError("unknown", word) for word in find_claims(sentence) if not source.has_word(word)]
+    errors += [ClaimError("unknown", span) for span in _find_spans(sentence) if not source.has_span(span)]
+    errors += [ClaimError("unknown", f'"{each}"') for each in _find_quotations(plain) if not source.has_quotation(each)]
+    errors += [ClaimError("unknown", written) for written in source.quantities.find_unknown(_without_claims(plain))]
+    if swapped := source.find_swapped_change(sentence.replace("`", "")):
+        errors.append(ClaimError("contradicted", f"{swapped}, but it was the other way round"))
+    errors += [ClaimError("not_run", each) for each in _find_run_commands(sentence) if not source.has_call(each)]
+    errors += _check_changed_files(sentence, source)
+    errors += _check_outcomes(sentence, source)
+    errors += _check_statements(sentence, source)
+    return list(dict.fromkeys(errors))
+
+
+# -- names, code and quotations ----------------------------------------------------------------------------------------
+
+_EXTENSIONS = (
+    "py|pyi|js|jsx|ts|tsx|mjs|cjs|json|jsonl|md|rst|txt|toml|yaml|yml|ini|cfg|lock|sh|bash|rs|go|java|kt|c|h|cc|cpp|hpp|cs|rb|php|sql|html|css|scss"
+    "|vue|svelte|xml|csv|tsv|ipynb|env|log|diff|patch|proto|graphql|prisma|swift|scala|lua|r|pl|ex|exs|dockerfile|tf|gradle"
+)
+_CLAIM = re.compile(
+    r"https?://[^\s)\]>\"'`|]+"
+    rf"|(?<![\w@./~-])(?:~/|\.{{0,2}}/)?(?:[\w@.+-]+/)+[\w@.+-]*\.(?:{_EXTENSIONS})\b(?![\w/])"
+    r"|(?<![\w./~<:-])(?:~/|/)(?:[\w@.+-]+/)+[\w@.+-]+"
+    rf"|(?<![\w@./~-])[a-z_][\w-]*(?:\.[\w-]+)*\.(?:{_EXTENSIONS})\b(?![\w/(])"
+    r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b"
+    r"|(?<![\w.])v?\d+\.\d+\.\d+(?:[-+][\w.]+)?\b|\b[\w.+-]{1,64}@[\w-]+\.[\w.-]+\b|\b[A-Z]{2,8}-?\d{3,}\b"
+    r"|#[A-Z]?\d{3,}\b|\b0x[0-9A-Fa-f]{4,}\b"
+    r"|(?<![\w./-])[A-Za-z]\w*_\w+\b(?:\(\))?|(?<![\w./-])[a-z]+\d*[A-Z]\w*\b(?:\(\))?|(?<![\w./-])(?:[A-Z][a-z]+){2,}\b|(?<!\S)--[a-z][\w-]+"
+)
+_COMMON_NAMES = frozenset({"node.js", "next.js", "vue.js", "three.js", "d3.js", "e.g", "i.e"})
+
+
+def find_claims(line: str) -> list[str]:
+    """Returns the paths and identifiers named in a line: URLs, file paths, hashes, versions, ids, addresses."""
+    found = (match.group().rstrip(".,;:!?)") for match in _CLAIM.finditer(line))
+    return [word for word in dict.fromkeys(found) if word.lower() not in _COMMON_NAMES and len(word) > 2]
+
+
+_CODE_SPAN = re.compile(r"`([^`\n]{2,300})`")
+_QUOTATION = re.compile(r"\"([^\"\n]{4,400})\"|\u201c([^\u201d\n]{4,400})\u201d|\u201e([^\u201c\n]{4,400})\u201c|\u00ab\s?([^\u00bb\n]{4,400})\u00bb|(?<!\w)'([^'\n]{4,300})'(?!\w)")
+
+
+def _find_spans(sentence: str) -> list[str]:
+    return [span for span in _CODE_SPAN.findall(sentence) if re.search(r"\w{2}", span)]
+
+
+def _find_quotations(sentence: str) -> list[str]:
+    """Returns the quotations of two or more words."""
+    found = ("".join(groups) for groups in _QUOTATION.findall(sentence))
+    return [words for words in found if len(re.findall(r"\w+", words)) > 1]
+
+
+def _without_claims(sentence: str) -> str:
+    """Blanks paths and identifiers, whose digits are no numbers."""
+    return _CLAIM.sub(lambda match: "_" if not re.fullmatch(r"\d+", match[0]) else match[0], sentence)
+
+
+# -- what was done -----------------------------------------------------------------------------------------------------
+
+_RUN = re.compile(r"\b(?:ran|re-?ran|executed|invoked|(?:was|were|been) (?:run|executed))\b", re.IGNORECASE)
+_RUN_SPAN = re.compile(r"\b(?:ran|re-?ran|executed|invoked)\b[^`.;,]{0,30}`([^`\n]+)`|`([^`\n]+)` (?:was|were|has been) (?:run|executed)\b", re.IGNORECASE)
+_PROGRAMS = "git|npm|npx|yarn|pnpm|pip|pytest|python3?|node|cargo|go|make|docker|kubectl|terraform|uv|ruff|mypy|rm|curl|ssh|systemctl|psql|gh"
+_RUN_WORDS = re.compile(rf"\b(?:ran|re-?ran|executed)\s+((?:{_PROGRAMS})\b(?: [\w./:=@-]+)*)", re.IGNORECASE)
+_WORDS_AFTER_COMMAND = re.compile(r" (?:and|to|in|on|which|with|after|before|again|for|successfully|but|then|at|once|twice)\b.*")
+_NOT_DONE = re.compile(r"\b(?:not|n't|never|no|without|should|must|will|would|could|next|plans?|todo|if)\b", re.IGNORECASE)
+_CHANGED = re.compile(r"\b(?:edited|modified|changed|updated|rewrote|rewritten|added|created|deleted|removed|patched|renamed|fixed|wrote)\b", re.IGNORECASE)
+_PATH = re.compile(r"[\w@./~+-]*[\w-]\.[A-Za-z]\w{0,8}\b")
+
+
+def _find_run_commands(sentence: str) -> Iterator[str]:
+    """Yields the commands that a sentence says were run, by someone else than the user."""
+    if not _RUN.search(sentence) or USER_WORD.search(sentence) or _NOT_DONE.search(_CODE_SPAN.sub("", sentence)):
+        return
+    for groups in _RUN_SPAN.findall(sentence):
+        yield "".join(groups)
+    for words in _RUN_WORDS.findall(sentence):
+        yield " ".join(_WORDS_AFTER_COMMAND.sub("", words).split()[:3])
+
+
+def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
+    """Checks that one of the files of a sentence about a change is one that was changed."""
+    paths = [word for word in find_claims(sentence) if "://" not in word and _PATH.fullmatch(word)]
+    if not paths or not source.written_files or not _CHANGED.search(sentence) or _NOT_DONE.search(sentence):
+        return []
+    if USER_WORD.search(sentence) or any(source.is_in_change(path) for path in paths):
+        return []
+    changed = ", ".join(source.written_files[-8:])
+    return [ClaimError("not_changed", f"{paths[0]}: no change of it is recorded; changed were {changed}")]
+
+
+# -- how it ended ------------------------------------------------------------------------------------------------------
+
+_ENDING = re.compile(
+    r"(?P<subject>[^.;,]*?)\s(?:(?P<lead>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
+    r"(?P<good>pass(?:es|ed)?|succeed(?:s|ed)?|(?:is|are|was|were|went|came out) (?:now |all |still )?(?:green|successful|passing|clean)|(?:was|were) [a-z]+ successfully|compiles?|[a-z]+ed successfully)"
+    r"|(?P<lead2>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
+    r"(?P<bad>fail(?:s|ed)?|crash(?:es|ed)|(?:is|are|was|were) (?:now |all |still )?(?:red|failing|broken)))\b",
+    re.IGNORECASE,
+)
+_PRESENT = re.compile(r"\b(?:still|now|pass|passes|fail|fails|is|are|succeeds?|compiles?)\b", re.IGNORECASE)
+_NUMBER_WORD = re.compile(r"^(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|test)$")
+
+
+def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
+    """Checks "X passed" and "X failed" against how the commands ended that X names."""
+    errors = []
+    for match in _ENDING.finditer(sentence.replace("\u2019", "'")):
+        lead = match["lead"] or match["lead2"] or ""
+        is_good = bool(match["good"]) != bool(re.search(r"\b(?:not|never)\b|n't", lead))
+        for outcome in _find_same(_match_outcomes(match["subject"], source.outcomes)):
+            is_present = bool(_PRESENT.search(match.group()[len(match["subject"]) :]))
+            if outcome.is_ok is None or outcome.is_ok == is_good:
+                continue
+            if not is_good and outcome.has_failed and not is_present:
+                continue
+            ended = "succeeded" if outcome.is_ok else "failed"
+            command = excerpt(outcome.command.partition("\n")[0], 100, Keep.JOINED_ENDS)
+            errors.append(ClaimError("outcome", f'"{match.group().strip()}", but {command} {ended}'))
+    return errors
+
+
+def _match_outcomes(subject: str, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Returns the commands that a subject names: by code in backticks, else by most of its words."""
+    if spans := _find_spans(subject):
+        words = spans[-1].lower().split()
+        return [each for each in outcomes if all(word in each.command for word in words)]
+    stems = {stem for stem in find_stems(subject) if len(stem) > 3 and not stem.isdigit()}
+    scores = [sum(stem in each.command for stem in stems) for each in outcomes]
+    best = max(scores, default=0)
+    return [each for each, score in zip(outcomes, scores, strict=True) if best and score == best]
+
+
+def _find_same(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+    """Returns the last of the outcomes if all ended alike, else none: then the sentence may mean either."""
+    return outcomes[-1:] if len({each.is_ok for each in outcomes}) == 1 else ()
+
+
+# -- what was said -----------------------------------------------------------------------------------------------------
+
+_FRAME_VERBS = (
+    r"wants?|wanted|asks?|asked|allow(?:s|ed)?|permit(?:s|ted)?|lets?|forb[ai]d(?:s|e|den)?|prohibit(?:s|ed)?|prefer(?:s|red)?|likes?"
+    r"|dislikes?|needs?|requires?|required|insist(?:s|ed)?|says?|said|states?|stated|tells?|told|approve[sd]?|authori[sz]e[sd]?"
+    r"|agree[sd]?|accept(?:s|ed)?|confirm(?:s|ed)?|request(?:s|ed)?|reject(?:s|ed)?|refuse[sd]?|decline[sd]?|expects?|expected"
+    r"|decided?|decides|chose|instruct(?:s|ed)?|wish(?:es|ed)?|demand(?:s|ed)?|cares?|is (?:fine|ok|okay|happy|willing)|would like"
+    r"|does(?: not|n't)|did(?: not|n't)|has (?:asked|said|told|approved|allowed|forbidden)|never|mentioned|warn(?:s|ed)?|banned?|bans"
+)
+_USER_CLAIM = re.compile(
+    rf"(?<!\w){USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s|explicitly\s)*(?:{_FRAME_VERBS})\b"
+    rf"|\b(?:by|per|from) (?:the )?{USER_NOUN}\b|\b(?:the )?{USER_NOUN}(?:'s)? (?:wish|request|instruction|permission|approval|rule|decision|preference)"
+    rf"|^\W*{USER_NOUN}\s?:",
+    re.IGNORECASE,
+)
+_FRAME_STEMS = find_stems(
+    "user users customer client human nutzer benutzer anwender kunde utilisateur usuario utente gebruiker want wanted ask asked allow allowed permit permitted let"
+    " forbid forbids forbade forbidden prohibit prohibited prefer preferred like dislike need require required insist say said state stated tell"
+    " told approve approved authorize authorized authorise agree agreed accept accepted confirm confirmed request requested reject rejected refuse"
+    " decline expect expected decide decided chose instruct wish wished demand care fine okay happy willing assistant agent"
+    " permission approval rule instruction preference decision mention mentioned warn ban banned explicitly"
+    " erlaubt verbietet möchte will verlangt interdit autorise veut permite prohíbe quiere"
+)
+_MIN_SUPPORT = 0.5
+"""Part of the words of a claim about the user that one of the user's messages must share."""
+_MIN_OVERLAP = 0.3
+"""Part that a clause must share for its polarity to count for a claim about the user."""
+_SAME_MATTER = 0.8
+"""Part that a clause must share to be about the same matter as a claim about anything else."""
+_MIN_STEMS = 3
+
+
+def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
+    claim = _USER_CLAIM.search(sentence)
+    if not claim:
+        return list(_find_contradictions(sentence, source))
+    start = 0 if claim.group().lower().startswith(("by", "per", "from")) else claim.start()
+    quotations = _find_quotations(sentence)
+    if any(source.has_quotation(q) and not source.has_quotation(q, by_user=True) for q in quotations):
+        return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
+    told = re.split(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b", sentence[start:])[0]
+    return [error for clause in read_clauses(told) if (error := _judge_user_claim(clause, told, source)) is not None]
+
+
+def _judge_user_claim(clause: Clause, sentence: str, source: SourceText) -> ClaimError | None:
+    """Compares a clause of what the user is said to want with what the user said."""
+    stems = clause.stems - _FRAME_STEMS
+    statements = source.user_statements
+    if not stems or not statements:
+        return None
+    shown = excerpt(sentence.strip(), 160)
+    weights = _weigh_stems(stems, statements)
+    by_clause = [(count_shared(stems, weights, each.clause.stems), each) for each in statements]
+    best, nearest = max(by_clause, key=lambda pair: pair[0])
+    if best >= _MIN_OVERLAP:
+        top = [each for score, each in by_clause if score >= best * 0.95]
+        if all(_is_opposite(clause, each.clause) for each in top):
+            return ClaimError("user", f'"{shown}": the user said the opposite: "{excerpt(nearest.sentence, 160)}"')
+    by_message: dict[int, frozenset[str]] = {}
+    for each in statements:
+        by_message[each.message] = by_message.get(each.message, frozenset()) | each.clause.stems
+    if max(count_shared(stems, weights, words) for words in by_message.values()) >= _MIN_SUPPORT:
+        return None
+    if source.user_languages - {guess_language(sentence)}:
+        return None
+    near = f'; nearest is: "{excerpt(nearest.sentence, 160)}"' if best else ""
+    return ClaimError("user", f'"{shown}": the user never said this{near}')
+
+
+def _weigh_stems(stems: frozenset[str], statements: Sequence[Statement]) -> Mapping[str, float]:
+    """Weighs stems: the fewer statements hold one, the more it tells which of them is meant."""
+    counts = {stem: sum(stem in each.clause.stems for each in statements) for stem in stems}
+    return {stem: 1.0 / max(count, 1) for stem, count in counts.items()}
+
+
+def _is_opposite(claim: Clause, statement: Clause) -> bool:
+    return claim.is_denied != statement.is_denied and not (claim.is_conditional and statement.is_conditional)
+
+
+def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimError]:
+    """Yields an error for each clause that denies what a statement about the same matter affirms, or the reverse."""
+    for clause in read_clauses(sentence):
+        stems = clause.stems - _FRAME_STEMS
+        if len(stems) < _MIN_STEMS:
+            continue
+        candidates = {id(each): each for stem in stems for each in source.statements_by_stem.get(stem, ())}.values()
+        scored = [(len(stems & each.clause.stems) / len(stems), each) for each in candidates]
+        same = [each for score, each in scored if score >= _SAME_MATTER]
+        if same and all(_is_opposite(clause, each.clause) for each in same):
+            yield ClaimError("contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"')

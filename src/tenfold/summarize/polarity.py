@@ -1,0 +1,168 @@
+"""Reads clauses: which words they are about, and whether they affirm or deny.
+
+Two sentences about the same matter contradict each other if one affirms and the other denies it. A clause is denied if
+it holds an odd number of denying words, wherever they stand: "never push to main", "pushing to main is not allowed".
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_DENIALS = (
+    # en
+    r"not|n't|never|no|none|nothing|nobody|nowhere|neither|nor|cannot|without|avoid\w*|stop|refrain\w*|forb[aio]d\w*"
+    r"|prohibit\w*|ban|bans|banned|disallow\w*|refus\w*|reject\w*|declin\w*|against|untouched|unchanged|intact|unwanted"
+    r"|unacceptable|dislik\w*|oppos\w*|skip\w*|omit\w*|exclud\w*|off[- ]limits|hands off|lea?(?:ve|ving|ft) out"
+    r"|le(?:ave|aving|ft)\b[^,.;]{0,40} out|(?:leave|leaves|leaving|left|let)\b[^,.;]{0,40} alone|as (?:it|they) (?:is|are)"
+    # de, nl
+    r"|nicht|nichts|nie|niemals|niemand|kein\w*|ohne|verb[io]\w*t\w*|unterlass\w*|vermeid\w*|niet|nooit|geen|zonder"
+    # fr
+    r"|ne|n'|pas|jamais|rien|aucun\w*|sans|interdi\w*|évite\w*"
+    # es, pt, it
+    r"|nunca|jamás|nada|ningun\w*|sin|prohib\w*|evita\w*|não|nao|nenhum\w*|sem|proib\w*|non|mai|niente|nessun\w*|senza"
+    r"|vieta\w*"
+    # pl, tr, ru
+    r"|nie|nigdy|żad\w*|bez|zabran\w*|değil|asla|hiç|yasak\w*|не|ни|нет|никогда|нельзя|без|запре\w*"
+    # ar, hi
+    r"|لا|لم|لن|ليس|ممنوع|أبدا|मत|नहीं|कभी|न"
+)
+_UNSPACED_DENIALS = r"不|别|別|勿|没|沒|禁止|ない|ません|な$|않|못|지 ?마|금지"
+"""Denying words of languages in which they are not set apart by spaces."""
+_DENIAL = re.compile(rf"(?<!\w)(?:{_DENIALS})(?!\w)|(?<=\w)n't\b|{_UNSPACED_DENIALS}", re.IGNORECASE)
+_EMPHASIS = re.compile(r"\b(?:no (?:longer|matter|doubt|problem)|not only|whether or not)\b", re.IGNORECASE)
+_CONDITION = re.compile(
+    r"\b(?:unless|until|without|before|after|except|only|once|if|when|while|wenn|falls|bevor|solange|ohne|nur|außer|erst"
+    r"|sauf|avant|sans|seulement|salvo|antes|sin|sem|solo|só|prima|senza|tenzij|voordat|zonder|alleen|chyba|dopóki|bez"
+    r"|если|пока|без|только|кроме)\b|先|才|除非|まで|前に|전에|없이",
+    re.IGNORECASE,
+)
+"""Words that make a statement hold in some cases only."""
+_BOUNDARY = re.compile(
+    r"[.!?](?=\s|$)|[;:()\n\u2013\u2014\u3002\uff01\uff1f\uff0c\uff1b]| - "
+    r"|,?\s(?=(?:but|however|instead of|rather than|because|so that|although|whereas|and (?:asks?|wants?|also|then|instead)"
+    r"|aber|sondern|statt|anstatt|weil|mais|plutôt que|au lieu de|pero|sino|porque|en vez de|mas|em vez de|ma|invece di"
+    r"|maar|in plaats van|ale|zamiast|но|а не|вместо)\b)",
+    re.IGNORECASE,
+)
+_PREFERRED_OVER = re.compile(
+    r"^(?:instead of|rather than|statt|anstatt|plutôt que|au lieu de|en vez de|em vez de|invece di|in plaats van|zamiast"
+    r"|вместо)\b|^over (?=\w)",
+    re.IGNORECASE,
+)
+"""What a clause begins with that names what is not wanted."""
+_NEW_STATEMENT = re.compile(
+    r"(?:just|please|use|always|only|instead|open|i|you|we|it|they|then|so|which|the|this|that|tests?|\w+ (?:is|are|was|must"
+    r"|should|may|can))\b",
+    re.IGNORECASE,
+)
+"""How a part after a comma begins that is a statement of its own, not the next item of a list."""
+_PREFERENCE = re.compile(r"(?<=\w) (?=(?:over|to) (?:long|short|the)?\b)")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
+_ENDINGS = ("ations", "ation", "ments", "ment", "ingly", "ings", "ing", "ions", "ion", "edly", "ies", "ied", "ed", "es", "ly", "al", "s", "e", "en", "t")
+_STEM_CHARS = 6
+_FILLERS = frozenset(
+    """
+    a an the this that these those it its they them their there he she his her him we our us you your i me my be is are
+    was were been being am do does did done has have had having will would shall should can could may might must to of
+    in on at by for from with into onto as and or if so than then too also very just now yet already any some all each
+    every both more most less least much many other such only own same about over under up down out off again once
+    still even here which who whom whose what when where why how because while until before after whether please make
+    get got use used using want wants need needs let lets via per etc not no never without don't doesn't didn't isn't
+    aren't wasn't won't can't cannot couldn't shouldn't mustn't one ones thing things
+    der die das den dem des ein eine einen einem einer und oder zu in im an auf für mit von ist sind war du ich wir er
+    sie es mir mich dich bitte nicht nie niemals kein keine wenn als auch nur noch
+    le la les un une des du de et ou à au aux en dans pour par sur que qui ne pas est sont je tu il nous vous
+    el los las una unos y o a por para con no es son que se lo su al del
+    """.split()
+)
+
+
+class Clause(NamedTuple):
+    """A clause: the stems of its words, whether it denies them, and whether it holds under a condition only."""
+
+    stems: frozenset[str]
+    is_denied: bool
+    is_conditional: bool
+
+
+@lru_cache(maxsize=32_768)
+def stem_word(word: str) -> str:
+    """Returns what inflected forms of a word have in common. It need not be a word: `pushing` gives `push`."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    if len(word) > 3 and word[-1] == word[-2]:
+        word = word[:-1]
+    return word[:_STEM_CHARS]
+
+
+def find_stems(text: str) -> frozenset[str]:
+    """Returns the stems of the words that say something; of Chinese and Japanese, pairs of characters."""
+    words = (word.replace("\u2019", "'") for word in _WORD.findall(text.lower()))
+    stems = {stem_word(word) for word in words if word not in _FILLERS and (len(word) > 1 or word.isdigit())}
+    for run in _CJK.findall(text):
+        stems.update(run[at : at + 2] for at in range(max(len(run) - 1, 1)))
+    return frozenset(stems)
+
+
+def read_clauses(sentence: str) -> list[Clause]:
+    """Splits a sentence into its clauses. A list after a denying word belongs to the clause of that word."""
+    is_conditional = bool(_CONDITION.search(sentence))
+    clauses = []
+    for part in _split_clauses(sentence.replace("\u2019", "'")):
+        denials = len(_DENIAL.findall(_EMPHASIS.sub(" ", part))) + bool(_PREFERRED_OVER.match(part.lstrip(" ,")))
+        if stems := find_stems(part):
+            clauses.append(Clause(stems, denials % 2 == 1, is_conditional))
+    return clauses
+
+
+def _split_clauses(sentence: str) -> list[str]:
+    out: list[str] = []
+    for piece in _BOUNDARY.split(sentence):
+        current = ""
+        for part in re.split(r",\s+", piece or ""):
+            starts_anew = _NEW_STATEMENT.match(part) or _DENIAL.match(part) or len(part.split()) > 4
+            if current and starts_anew:
+                out.append(current)
+                current = part
+            else:
+                current = f"{current}, {part}" if current else part
+        out.append(current)
+    return [part for part in out if part.strip()]
+
+
+_LANGUAGE_WORDS = {
+    "en": "the a an of to and is it for with that this you we are be not do in on",
+    "de": "der die das und ist nicht ein eine zu den dem mit für auf ich du wir sie bitte es",
+    "fr": "le la les des et est une un pas pour que dans du je tu nous vous avec sur",
+    "es": "el los las y es una por para que con no lo se del en su al",
+    "pt": "o os e é uma um por para que com não do da em no na se",
+    "it": "il lo gli e è una un per che con non di del della in si",
+    "nl": "de het een en is niet van te dat met voor op ik je we zijn",
+    "pl": "i w na z do nie to się jest że o po za",
+    "tr": "ve bir bu için ile de da değil ne olarak",
+}
+_WORDS_BY_LANGUAGE = {name: frozenset(words.split()) for name, words in _LANGUAGE_WORDS.items()}
+_SCRIPTS = (
+    ("ja", re.compile(r"[\u3040-\u30ff]")),
+    ("zh", re.compile(r"[\u3400-\u9fff]")),
+    ("ko", re.compile(r"[\uac00-\ud7af]")),
+    ("ru", re.compile(r"[\u0400-\u04ff]{3}")),
+    ("ar", re.compile(r"[\u0600-\u06ff]")),
+    ("hi", re.compile(r"[\u0900-\u097f]")),
+)
+
+
+def guess_language(text: str) -> str:
+    """Guesses the language of a text from its script and its commonest words; "" if they do not tell."""
+    for name, script in _SCRIPTS:
+        if script.search(text):
+            return name
+    words = _WORD.findall(text.lower())
+    scores = {name: sum(word in common for word in words) for name, common in _WORDS_BY_LANGUAGE.items()}
+    best, second = sorted(scores.values(), reverse=True)[:2]
+    return max(scores, key=scores.__getitem__) if best > second else ""

@@ -1,0 +1,220 @@
+"""Finds numbers with their units, dates and times, and compares those of a summary with those of its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tenfold.summarize.polarity import find_stems
+
+_UNITS: dict[str, tuple[str, float]] = {
+    name: (kind, size)
+    for kind, size, names in (
+        ("time", 1e-9, "ns"),
+        ("time", 1e-6, "us µs microsecond microseconds"),
+        ("time", 1e-3, "ms msec millisecond milliseconds"),
+        ("time", 1, "s sec secs second seconds sekunden secondes segundos secondi"),
+        ("time", 60, "min mins minute minutes minuten minutos minuti"),
+        ("time", 3_600, "h hr hrs hour hours stunden heures horas ore"),
+        ("time", 86_400, "d day days tage tagen jours días dias giorni"),
+        ("time", 604_800, "week weeks wochen semaines semanas settimane"),
+        ("time", 2_592_000, "month months monate monaten mois meses mesi"),
+        ("time", 31_536_000, "year years jahre jahren ans années años anos anni"),
+        ("size", 1, "b byte bytes"),
+        ("size", 1e3, "kb kib kilobytes"),
+        ("size", 1e6, "mb mib megabytes megabyte"),
+        ("size", 1e9, "gb gib gigabytes gigabyte"),
+        ("size", 1e12, "tb tib terabytes terabyte"),
+        ("share", 1, "% percent pct prozent"),
+        ("dollars", 1, "$ dollar dollars usd"),
+        ("euros", 1, "€ euro euros eur"),
+        ("pounds", 1, "£ gbp"),
+    )
+    for name in names.split()
+}
+_MAGNITUDES = {"k": 1e3, "m": 1e6, "bn": 1e9, "g": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "t": 1e12}
+_NUMBER_WORDS = {
+    word: float(value)
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+    )
+}
+_NUMBER = re.compile(
+    r"(?P<currency>[$\u20ac\u00a3])?(?P<number>\d{1,3}(?:[,\u00a0\u202f']\d{3})+(?!\d)|\d+)(?P<decimals>\.\d+)?"
+    r"(?P<unit>\s?(?:%|[$\u20ac\u00a3])|[ -]?[^\W\d_]+)?(?P<next> [^\W\d_]+)?"
+)
+_IN_NAME = re.compile(r"[\w#/:@.+-]\Z")
+_RANGE = re.compile(r"(?<=\d)(\s?(?:-|\u2013|to|bis|or|and)\s?)(?=\d[\d.,]*\s?(?P<unit>%|[^\W\d_]+))")
+_HEDGE = re.compile(
+    r"(?:about|around|roughly|approximately|approx\.?|some|nearly|almost|over|under|circa|ca\.?|etwa|rund|~|\u2248|more than"
+    r"|less than|close to|up to)\s?[$\u20ac\u00a3]?\Z",
+    re.IGNORECASE,
+)
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        ("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august")
+        + ("sep sept september", "oct october", "nov november", "dec december"),
+        1,
+    )
+    for name in names.split()
+}
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DATE = re.compile(
+    r"(?<!\d)(?P<y1>\d{4})[-/](?P<m1>\d\d)[-/](?P<d1>\d\d)(?!\d)|(?<!\d)(?P<d2>\d{1,2})\.(?P<m2>\d{1,2})\.(?P<y2>\d{4})(?!\d)"
+    rf"|\b(?P<d3>\d{{1,2}})(?:st|nd|rd|th)? (?P<m3>{_MONTH})\b\.?,?(?: (?P<y3>\d{{4}}))?"
+    rf"|\b(?P<m4>{_MONTH})\.? (?P<d4>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y4>\d{{4}}))?",
+    re.IGNORECASE,
+)
+_TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
+_SMALL_COUNT = 12
+"""A model may count up to here by itself."""
+_TOLERANCE = 0.05
+"""How far a number may be off that is said to be approximate."""
+_LABEL = re.compile(
+    r"([^\W\d][\w-]*)[\"'`]?(?:\s(?:is|was|are|were|of|at|has|only|now|still|set|holds?|amounts?|comes|stands)\b)*"
+    r"\s?(?:=|:|\bto\b)?\s?[\"'`$\u20ac\u00a3]*\Z"
+)
+_OPEN_LABEL = re.compile(r"(?:\b(?:to|from|now|instead of|by|was)|->|\u2192|=>)\s?[$\u20ac\u00a3]?\Z")
+
+
+class Quantity(NamedTuple):
+    """A number of a text: its value, its unit's kind and size, what was written, and the words next to it."""
+
+    value: float
+    kind: str
+    size: float
+    written: str
+    label: str
+    after: str
+    is_approximate: bool
+    step: float
+    offset: int
+
+
+def find_quantities(text: str, *, in_names: bool = False) -> Iterator[Quantity]:
+    """Yields the numbers of a text. Those that are part of a name count with `in_names` only."""
+    if not in_names:
+        text = _TIME.sub(lambda m: " " * len(m[0]), _DATE.sub(lambda m: " " * len(m[0]), text))
+    range_units = {match.start(): match["unit"] for match in _RANGE.finditer(text)}
+    for match in _NUMBER.finditer(text):
+        start, end = match.span("number")[0], max(match.end("number"), match.end("decimals"))
+        before = text[max(start - 60, 0) : match.start()]
+        if not in_names and (_IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}):
+            if not (before.endswith(("-", "/")) and before[-2:-1].isdigit()) and not before.endswith(("~", "(", ": ")):
+                continue
+        yield _build_quantity(match, before, range_units.get(end, ""))
+    if in_names:
+        for match in re.finditer(rf"\b({'|'.join(_NUMBER_WORDS)})\b(?: (\w+))?", text, re.IGNORECASE):
+            value = _NUMBER_WORDS[match[1].lower()]
+            yield Quantity(value, "", 1.0, match[0], "", match[2] or "", False, 1.0, match.start())
+
+
+def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quantity:
+    number, decimals = re.sub(r"\D", "", match["number"]), match["decimals"] or ""
+    value, step = float(number + decimals), 10.0 ** -(len(decimals) - 1) if decimals else 1.0
+    unit = (match["unit"] or "").strip(" -").lower()
+    following = (match["next"] or "").strip().lower()
+    is_rounded = False
+    if unit in _MAGNITUDES and unit not in {"t", "g"} and not (unit == "m" and following in _UNITS):
+        factor = _MAGNITUDES[unit]
+        value, step, is_rounded = value * factor, step * factor, True
+        unit, following = following, ""
+    if unit in {"business", "working", "calendar"}:
+        unit = following
+    kind, size = _UNITS.get(unit) or _UNITS.get(range_unit.lower()) or _UNITS.get(match["currency"] or "") or ("", 1.0)
+    label = "" if _OPEN_LABEL.search(before) else (found[1].lower() if (found := _LABEL.search(before)) else "")
+    is_approximate = bool(_HEDGE.search(before))
+    written = match[0][: len(match[0]) - len(match["next"] or "")].strip()
+    return Quantity(
+        value, kind, size, written, label, unit if not kind else "", is_approximate, step if is_rounded or decimals else step, match.start()
+    )
+
+
+def find_dates(text: str) -> list[tuple[str, tuple[int, int, int]]]:
+    """Returns the dates in a text, as written and as year (0 if unknown), month and day."""
+    out = []
+    for match in _DATE.finditer(text):
+        number = next(n for n in "1234" if match[f"d{n}"])
+        month = match[f"m{number}"].lower()
+        year = int(match[f"y{number}"] or 0)
+        out.append((match[0], (year, _MONTHS.get(month) or int(month), int(match[f"d{number}"]))))
+    return out
+
+
+def find_times(text: str) -> list[tuple[str, int]]:
+    """Returns the times of day in a text, as written and in minutes."""
+    return [(match[0], int(match[1]) * 60 + int(match[2])) for match in _TIME.finditer(text)]
+
+
+class QuantityIndex:
+    """The numbers, dates and times of a source, and what stands next to them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._by_value: dict[float, list[Quantity]] = {}
+        self._by_label: dict[str, set[float]] = {}
+        self._by_word: dict[str, set[float]] = {}
+        self._scaled: set[tuple[str, float]] = set()
+        for each in find_quantities(text, in_names=True):
+            self._by_value.setdefault(each.value, []).append(each)
+            self._scaled.add((each.kind, round(each.value * each.size, 9)))
+            for label in find_stems(each.label):
+                self._by_label.setdefault(label, set()).add(each.value)
+            for word in find_stems(each.after):
+                self._by_word.setdefault(word, set()).add(each.value)
+        self._sorted = sorted(self._by_value)
+        self._dates = {date for _, date in find_dates(text)}
+        self._times = {minutes for _, minutes in find_times(text)}
+
+    def find_unknown(self, sentence: str) -> list[str]:
+        """Returns the numbers, dates and times of a sentence that the source does not hold, as written."""
+        unknown = [written for written, date in find_dates(sentence) if not self._has_date(date)]
+        unknown += [written for written, minutes in find_times(sentence) if not self._has_time(minutes)]
+        stems = find_stems(sentence)
+        unknown += [each.written for each in find_quantities(sentence) if not self._has_quantity(each, stems)]
+        return unknown
+
+    def _has_date(self, date: tuple[int, int, int]) -> bool:
+        year, month, day = date
+        return any((m, d) == (month, day) and (not year or not y or y == year) for y, m, d in self._dates)
+
+    def _has_time(self, minutes: int) -> bool:
+        return minutes in self._times or (minutes >= 720 and minutes - 720 in self._times)
+
+    def _has_quantity(self, claim: Quantity, stems: frozenset[str]) -> bool:
+        found = self._by_value.get(claim.value, [])
+        if not found:
+            is_own_count = not claim.kind and not claim.label and claim.value <= _SMALL_COUNT and claim.value == int(claim.value)
+            return is_own_count or self._is_converted(claim) or self._is_rounded(claim)
+        if claim.kind and all(each.kind and (each.kind, each.size) != (claim.kind, claim.size) for each in found):
+            return self._is_converted(claim)
+        return not self._is_contradicted(claim)
+
+    def _is_converted(self, claim: Quantity) -> bool:
+        scaled = round(claim.value * claim.size, 9)
+        if claim.kind == "share":
+            return round(claim.value / 100, 9) in self._by_value or (claim.kind, scaled) in self._scaled
+        return bool(claim.kind) and (claim.kind, scaled) in self._scaled
+
+    def _is_rounded(self, claim: Quantity) -> bool:
+        margin = claim.value * _TOLERANCE if claim.is_approximate else claim.step / 2
+        return any(
+            abs(value - claim.value) <= margin and (claim.is_approximate or value != int(value) or claim.step > 1)
+            for value in self._sorted
+        )
+
+    def _is_contradicted(self, claim: Quantity) -> bool:
+        """Tells whether the source gives other values, and never this one, right beside the same word."""
+        for stem in find_stems(claim.label):
+            values = self._by_label.get(stem, set())
+            if 0 < len(values) <= 2 and claim.value not in values and not self._is_open(claim):
+                return True
+        return False
+
+    def _is_open(self, claim: Quantity) -> bool:
+        """Tells whether the source names the number without saying what of: as what something was changed to."""
+        return any(
+            _OPEN_LABEL.search(self._text[max(each.offset - 20, 0) : each.offset]) for each in self._by_value[claim.value]
+        )
