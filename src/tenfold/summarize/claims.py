@@ -207,11 +207,16 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
     if any(source.has_quotation(q) and not source.has_quotation(q, by_user=True) for q in quotations):
         return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
     told = re.split(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b", sentence[start:])[0]
-    return [error for clause in read_clauses(told) if (error := _judge_user_claim(clause, told, source)) is not None]
+    is_foreign = bool(source.user_languages - {guess_language(sentence) or "en"})
+    judged = (_judge_user_claim(clause, told, source, is_foreign=is_foreign) for clause in read_clauses(told))
+    return [error for error in judged if error is not None]
 
 
-def _judge_user_claim(clause: Clause, sentence: str, source: SourceText) -> ClaimError | None:
-    """Compares a clause of what the user is said to want with what the user said."""
+def _judge_user_claim(clause: Clause, sentence: str, source: SourceText, *, is_foreign: bool) -> ClaimError | None:
+    """Compares a clause of what the user is said to want with what the user said.
+
+    `is_foreign` says that the user also wrote in another language, in which the same thing has other words.
+    """
     stems = clause.stems - _FRAME_STEMS
     statements = source.user_statements
     if not stems or not statements:
@@ -227,9 +232,7 @@ def _judge_user_claim(clause: Clause, sentence: str, source: SourceText) -> Clai
     by_message: dict[int, frozenset[str]] = {}
     for each in statements:
         by_message[each.message] = by_message.get(each.message, frozenset()) | each.clause.stems
-    if max(count_shared(stems, weights, words) for words in by_message.values()) >= _MIN_SUPPORT:
-        return None
-    if source.user_languages - {guess_language(sentence)}:
+    if is_foreign or max(count_shared(stems, weights, words) for words in by_message.values()) >= _MIN_SUPPORT:
         return None
     near = f'; nearest is: "{excerpt(nearest.sentence, 160)}"' if best else ""
     return ClaimError("user", f'"{shown}": the user never said this{near}')

@@ -32,6 +32,7 @@ _NAME = re.compile(r"[\w-]+")
 _SED = re.compile(r"s([/|#,])((?:(?!\1).)+)\1((?:(?!\1).)*)\1")
 _OLD_KEY, _NEW_KEY = re.compile(r"^(?:old|search|before|find)", re.IGNORECASE), re.compile(r"^(?:new|repl|after)", re.IGNORECASE)
 _CHANGE = re.compile(r"\bfrom [\"'`]?(?P<a>[^\s\"'`,;]+)[\"'`]? to [\"'`]?(?P<b>[^\s\"'`,;]+)|(?P<c>[^\s\"'`,;]+)[\"'`]? ?(?:->|\u2192|=>) ?[\"'`]?(?P<d>[^\s\"'`,;]+)")
+_LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
 
 
@@ -96,7 +97,7 @@ class SourceText:
 
     def has_span(self, span: str) -> bool:
         """Tells whether code in backticks occurs: as it is, or its words in order in one call or one line."""
-        span = collapse_spaces(span)
+        span = _LINE_NUMBER.sub("", collapse_spaces(span))
         if span.lower() in self._flat_text:
             return True
         words = [w for w in span.split() if not re.fullmatch(r"<.*>|\.\.\.|\u2026|\[.*\]", w)]
@@ -175,7 +176,7 @@ class SourceText:
         """The latest outcome of each command, in order."""
         failed = {fact.note for fact in self.facts if fact.kind == "error"}
         return tuple(
-            Outcome(f"{fact.text}\n{fact.key}".lower(), _read_status(fact.note), fact.key in failed)
+            Outcome(f"{fact.text}\n{fact.key}".lower(), _read_status(fact), fact.key in failed)
             for fact in self.facts
             if fact.kind == "command"
         )
@@ -308,10 +309,11 @@ def _has_in_order(words: Sequence[str], text: str) -> bool:
     return True
 
 
-def _read_status(note: str) -> bool | None:
-    if is_success(note):
-        return True
-    return False if re.match(r"exit|failed|stopped", note) else None
+def _read_status(fact: Fact) -> bool | None:
+    """Returns whether a command succeeded. Only a shell's command can be known to have: a tool may print its error."""
+    if is_success(fact.note):
+        return True if fact.key.startswith("$ ") else None
+    return False if re.match(r"exit|failed|stopped", fact.note) else None
 
 
 def count_shared(stems: frozenset[str], weights: Mapping[str, float], others: frozenset[str]) -> float:

@@ -73,10 +73,10 @@ _SMALL_COUNT = 12
 _TOLERANCE = 0.05
 """How far a number may be off that is said to be approximate."""
 _LABEL = re.compile(
-    r"([^\W\d][\w-]*)[\"'`]?(?:\s(?:is|was|are|were|of|at|has|only|now|still|set|holds?|amounts?|comes|stands)\b)*"
-    r"\s?(?:=|:|\bto\b)?\s?[\"'`$\u20ac\u00a3]*\Z"
+    r"([^\W\d][\w-]*)[\"'`]?(?:\s?[=:]|(?:\s(?:is|was|are|were|of|at|only|now|still|holds?|costs?|set to|amounts to))+)"
+    r"\s?[\"'`$\u20ac\u00a3]*\Z"
 )
-_OPEN_LABEL = re.compile(r"(?:\b(?:to|from|now|instead of|by|was)|->|\u2192|=>)\s?[$\u20ac\u00a3]?\Z")
+_OPEN_LABEL = re.compile(r"(?:(?<!set )\b(?:to|from|now|instead of|by|was)|->|\u2192|=>)\s?[$\u20ac\u00a3]?\Z")
 
 
 class Quantity(NamedTuple):
@@ -102,7 +102,7 @@ def find_quantities(text: str, *, in_names: bool = False) -> Iterator[Quantity]:
         start, end = match.span("number")[0], max(match.end("number"), match.end("decimals"))
         before = text[max(start - 60, 0) : match.start()]
         if not in_names and (_IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}):
-            if not (before.endswith(("-", "/")) and before[-2:-1].isdigit()) and not before.endswith(("~", "(", ": ")):
+            if not (before.endswith("-") and before[-2:-1].isdigit()):
                 continue
         yield _build_quantity(match, before, range_units.get(end, ""))
     if in_names:
@@ -116,10 +116,9 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
     value, step = float(number + decimals), 10.0 ** -(len(decimals) - 1) if decimals else 1.0
     unit = (match["unit"] or "").strip(" -").lower()
     following = (match["next"] or "").strip().lower()
-    is_rounded = False
     if unit in _MAGNITUDES and unit not in {"t", "g"} and not (unit == "m" and following in _UNITS):
         factor = _MAGNITUDES[unit]
-        value, step, is_rounded = value * factor, step * factor, True
+        value, step = value * factor, step * factor
         unit, following = following, ""
     if unit in {"business", "working", "calendar"}:
         unit = following
@@ -128,7 +127,7 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
     is_approximate = bool(_HEDGE.search(before))
     written = match[0][: len(match[0]) - len(match["next"] or "")].strip()
     return Quantity(
-        value, kind, size, written, label, unit if not kind else "", is_approximate, step if is_rounded or decimals else step, match.start()
+        value, kind, size, written, label, "" if kind else unit, is_approximate, step, match.start()
     )
 
 
