@@ -31,8 +31,9 @@ def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
     plain = _CODE_SPAN.sub(" ", sentence)
     errors = [ClaimError("unknown", word) for word in find_claims(sentence) if not source.has_word(word)]
     errors += [ClaimError("unknown", span) for span in _find_spans(sentence) if not source.has_span(span)]
-    errors += [ClaimError("unknown", f'"{each}"') for each in _find_quotations(plain) if not source.has_quotation(each)]
-    errors += [ClaimError("unknown", written) for written in source.quantities.find_unknown(_without_claims(plain))]
+    quotations = _find_quotations(sentence.replace("`", ""))
+    errors += [ClaimError("unknown", f'"{each}"') for each in quotations if not source.has_quotation(each)]
+    errors += [ClaimError("unknown", written) for written in source.quantities.find_unknown(_without_claims(plain), find_stems(sentence))]
     if swapped := source.find_swapped_change(sentence.replace("`", "")):
         errors.append(ClaimError("contradicted", f"{swapped}, but it was the other way round"))
     errors += [ClaimError("not_run", each) for each in _find_run_commands(sentence) if not source.has_call(each)]
@@ -122,7 +123,8 @@ def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
 # -- how it ended ------------------------------------------------------------------------------------------------------
 
 _ENDING = re.compile(
-    r"(?P<subject>[^.;,]*?)\s(?:(?P<lead>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
+    r"(?:\b(?:that|though|because|since|while|when|and|but|where|which) )?"
+    r"(?P<subject>(?:`[^`]+`|[^\s.;,]+)(?: (?:`[^`]+`|(?!(?:that|though|because|since|while|when|and|but|where|which)\b)[^\s.;,]+)){0,7}?)\s(?:(?P<lead>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
     r"(?P<good>pass(?:es|ed)?|succeed(?:s|ed)?|(?:is|are|was|were|went|came out) (?:now |all |still )?(?:green|successful|passing|clean)|(?:was|were) [a-z]+ successfully|compiles?|[a-z]+ed successfully)"
     r"|(?P<lead2>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
     r"(?P<bad>fail(?:s|ed)?|crash(?:es|ed)|(?:is|are|was|were) (?:now |all |still )?(?:red|failing|broken)))\b",
@@ -176,9 +178,10 @@ _FRAME_VERBS = (
     r"|does(?: not|n't)|did(?: not|n't)|has (?:asked|said|told|approved|allowed|forbidden)|never|mentioned|warn(?:s|ed)?|banned?|bans"
 )
 _USER_CLAIM = re.compile(
-    rf"(?<!\w){USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s|explicitly\s)*(?:{_FRAME_VERBS})\b"
+    rf"(?<!\w)(?<!\ba )(?<!any )(?<!each )(?<!every )(?<!if the )(?<!when the )(?<!once the )(?<!until the )(?<!whenever the )(?<!per-)"
+    rf"{USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s|explicitly\s)*(?:{_FRAME_VERBS})\b"
     rf"|\b(?:by|per|from) (?:the )?{USER_NOUN}\b|\b(?:the )?{USER_NOUN}(?:'s)? (?:wish|request|instruction|permission|approval|rule|decision|preference)"
-    rf"|^\W*{USER_NOUN}\s?:",
+    rf"|^\W*{USER_NOUN}\s?[\]:]",
     re.IGNORECASE,
 )
 _FRAME_STEMS = find_stems(

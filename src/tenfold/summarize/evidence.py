@@ -21,7 +21,7 @@ from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, collapse_spaces, exc
 _USER_KINDS = frozenset({"request", "rule", "correction"})
 _WRITTEN_KINDS = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 USER_NOUN = (
-    r"(?:users?|customers?|clients?|humans?|(?:be)?nutzer(?:in)?|anwender(?:in)?|kund(?:e|in)|utilisat(?:eur|rice)|usuari[oa]|utente|gebruiker"
+    r"(?:user|customer|human|(?:be)?nutzer(?:in)?|anwender(?:in)?|kund(?:e|in)|utilisat(?:eur|rice)|usuari[oa]|utente|gebruiker"
     r"|użytkownik|kullanıcı|пользовател\w+)"
 )
 USER_WORD = re.compile(rf"(?<!\w){USER_NOUN}(?!\w)|用户|ユーザー?|사용자|المستخدم|उपयोगकर्ता", re.IGNORECASE)

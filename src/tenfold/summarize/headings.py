@@ -6,12 +6,14 @@ other marks ("**Goal:**", "# goal"). `arrange_sections` sorts the sections and f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from tenfold.facts.section import render_fact_line
+from tenfold.facts.section import TITLE, render_fact_line
 from tenfold.record.block import Fact, FactKind
 from tenfold.summarize.structure import HEADING_KINDS
 from tenfold.text.excerpts import Count
+from tenfold.text.fence import FENCE_TAG
 
 EMPTY_SECTION = "none"
 """The text under a heading that nothing is known of."""
@@ -43,6 +45,24 @@ def restore_headings(text: str, headings: Sequence[str]) -> str:
 
 def _normalize_heading(line: str) -> str:
     return " ".join(line.strip().lstrip("#*_0123456789.) ").rstrip("*_: ").replace("&", "and").lower().split())
+
+
+_VOUCHING_HEADING = re.compile(
+    r"^[^\S\n]*(?:[#>*_-]+[^\S\n]*)+(?P<words>[^\n()]*?)[^\S\n]*\((?:[^()\n]* )?(?:user|human)s?\b[^()\n]*\)[*_:]*[^\S\n]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TAG = re.compile(rf"(?<!\w)<(?=/?(?:tenfold|system|user|human|assistant|{FENCE_TAG})[\w-]*[\s>/])", re.IGNORECASE)
+
+
+def defuse_marks(text: str) -> str:
+    """Takes from a text what only code may write, so that its sentences do not pass for the user's words or for ours.
+
+    That are headings that vouch for the user, such as "## Rules (user)", the title of the facts, and tags that frame
+    summaries, system notes and foreign text.
+    """
+    text = text.replace("tenfold-summary", "tenfold summary").replace(TITLE, "Facts")
+    text = _VOUCHING_HEADING.sub(lambda match: f"{match['words'].strip()}, as summarized:", text)
+    return _TAG.sub("< ", text)
 
 
 def arrange_sections(text: str, headings: Sequence[str], facts: Sequence[Fact], *, allotment: int, count: Count) -> str:

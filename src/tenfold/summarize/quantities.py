@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tenfold.summarize.polarity import find_stems
@@ -68,6 +68,8 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
+_NEAR = 150
+"""How far from a number, in characters, a word of the sentence has to stand."""
 _SMALL_COUNT = 12
 """A model may count up to here by itself."""
 _TOLERANCE = 0.05
@@ -125,7 +127,7 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
     kind, size = _UNITS.get(unit) or _UNITS.get(range_unit.lower()) or _UNITS.get(match["currency"] or "") or ("", 1.0)
     label = "" if _OPEN_LABEL.search(before) else (found[1].lower() if (found := _LABEL.search(before)) else "")
     is_approximate = bool(_HEDGE.search(before))
-    written = match[0][: len(match[0]) - len(match["next"] or "")].strip()
+    written = (match["currency"] or "") + match["number"] + decimals + (match["unit"] or "" if kind or step > 1 else "")
     return Quantity(
         value, kind, size, written, label, "" if kind else unit, is_approximate, step, match.start()
     )
@@ -167,11 +169,13 @@ class QuantityIndex:
         self._dates = {date for _, date in find_dates(text)}
         self._times = {minutes for _, minutes in find_times(text)}
 
-    def find_unknown(self, sentence: str) -> list[str]:
-        """Returns the numbers, dates and times of a sentence that the source does not hold, as written."""
+    def find_unknown(self, sentence: str, stems: frozenset[str]) -> list[str]:
+        """Returns the numbers, dates and times of a sentence that the source does not hold, as written.
+
+        `stems` are those of all its words: a number counts only where it stands near one of them.
+        """
         unknown = [written for written, date in find_dates(sentence) if not self._has_date(date)]
         unknown += [written for written, minutes in find_times(sentence) if not self._has_time(minutes)]
-        stems = find_stems(sentence)
         unknown += [each.written for each in find_quantities(sentence) if not self._has_quantity(each, stems)]
         return unknown
 
@@ -189,7 +193,14 @@ class QuantityIndex:
             return is_own_count or self._is_converted(claim) or self._is_rounded(claim)
         if claim.kind and all(each.kind and (each.kind, each.size) != (claim.kind, claim.size) for each in found):
             return self._is_converted(claim)
-        return not self._is_contradicted(claim)
+        return self._is_near(found, stems) and not self._is_contradicted(claim)
+
+    def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
+        """Tells whether the number stands near a word of the sentence: else it is another number that looks the same."""
+        words = frozenset(stem for stem in stems if not stem.isdigit())
+        return not words or any(
+            words & find_stems(self._text[max(each.offset - _NEAR, 0) : each.offset + _NEAR]) for each in found
+        )
 
     def _is_converted(self, claim: Quantity) -> bool:
         scaled = round(claim.value * claim.size, 9)
