@@ -58,7 +58,6 @@ _NEW_STATEMENT = re.compile(
     re.IGNORECASE,
 )
 """How a part after a comma begins that is a statement of its own, not the next item of a list."""
-_PREFERENCE = re.compile(r"(?<=\w) (?=(?:over|to) (?:long|short|the)?\b)")
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _ENDINGS = ("ations", "ation", "ments", "ment", "ingly", "ings", "ing", "ions", "ion", "edly", "ies", "ied", "ed", "es", "ly", "al", "s", "e", "en", "t")
@@ -147,11 +146,13 @@ _LANGUAGE_WORDS = {
     "tr": "ve bir bu için ile de da değil ne olarak",
 }
 _WORDS_BY_LANGUAGE = {name: frozenset(words.split()) for name, words in _LANGUAGE_WORDS.items()}
+_SCRIPT_SHARE = 0.2
+"""Part of a text's letters that shows its script: one foreign word does not."""
 _SCRIPTS = (
     ("ja", re.compile(r"[\u3040-\u30ff]")),
     ("zh", re.compile(r"[\u3400-\u9fff]")),
     ("ko", re.compile(r"[\uac00-\ud7af]")),
-    ("ru", re.compile(r"[\u0400-\u04ff]{3}")),
+    ("ru", re.compile(r"[\u0400-\u04ff]")),
     ("ar", re.compile(r"[\u0600-\u06ff]")),
     ("hi", re.compile(r"[\u0900-\u097f]")),
 )
@@ -159,10 +160,11 @@ _SCRIPTS = (
 
 def guess_language(text: str) -> str:
     """Guesses the language of a text from its script and its commonest words; "" if they do not tell."""
+    letters = sum(map(str.isalpha, text))
     for name, script in _SCRIPTS:
-        if script.search(text):
+        if len(script.findall(text)) > _SCRIPT_SHARE * letters:
             return name
-    words = _WORD.findall(text.lower())
+    words = [word for word in _WORD.findall(text.lower()) if len(word) > 1]
     scores = {name: sum(word in common for word in words) for name, common in _WORDS_BY_LANGUAGE.items()}
     best, second = sorted(scores.values(), reverse=True)[:2]
-    return max(scores, key=scores.__getitem__) if best > second else ""
+    return max(scores, key=scores.__getitem__) if best > max(second, 1) else ""
