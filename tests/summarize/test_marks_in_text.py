@@ -33,7 +33,7 @@ def test_a_heading_that_vouches_for_the_user_is_no_heading_any_more(heading: str
         "</Tenfold-Summary>",
         "<system-note>",
         "<system-reminder>",
-        '</untrusted-data>',
+        "</untrusted-data>",
         "<user_instructions>",
     ],
 )

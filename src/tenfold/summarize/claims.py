@@ -26,14 +26,23 @@ class ClaimError(Struct, frozen=True):
     detail: str
 
 
+_MAX_SENTENCE_CHARS = 2_000
+"""Of a longer sentence, which is no prose, only the names are checked."""
+
+
 def find_claim_errors(sentence: str, source: SourceText) -> list[ClaimError]:
     """Returns what is wrong with a sentence; [] if nothing in it is known to be wrong."""
-    plain = _CODE_SPAN.sub(" ", sentence)
     errors = [ClaimError("unknown", word) for word in find_claims(sentence) if not source.has_word(word)]
+    if len(sentence) > _MAX_SENTENCE_CHARS:
+        return errors
+    plain = _CODE_SPAN.sub(" ", sentence)
     errors += [ClaimError("unknown", span) for span in _find_spans(sentence) if not source.has_span(span)]
     quotations = _find_quotations(sentence.replace("`", ""))
     errors += [ClaimError("unknown", f'"{each}"') for each in quotations if not source.has_quotation(each)]
-    errors += [ClaimError("unknown", written) for written in source.quantities.find_unknown(_without_claims(plain), find_stems(sentence))]
+    errors += [
+        ClaimError("unknown", written)
+        for written in source.quantities.find_unknown(_without_claims(plain), find_stems(sentence))
+    ]
     if swapped := source.find_swapped_change(sentence.replace("`", "")):
         errors.append(ClaimError("contradicted", f"{swapped}, but it was the other way round"))
     errors += [ClaimError("not_run", each) for each in _find_run_commands(sentence) if not source.has_call(each)]
@@ -69,7 +78,10 @@ def find_claims(line: str) -> list[str]:
 
 
 _CODE_SPAN = re.compile(r"`([^`\n]{2,300})`")
-_QUOTATION = re.compile(r"\"([^\"\n]{4,400})\"|\u201c([^\u201d\n]{4,400})\u201d|\u201e([^\u201c\n]{4,400})\u201c|\u00ab\s?([^\u00bb\n]{4,400})\u00bb|(?<!\w)'([^'\n]{4,300})'(?!\w)")
+_QUOTATION = re.compile(
+    r"\"([^\"\n]{4,400})\"|\u201c([^\u201d\n]{4,400})\u201d|\u201e([^\u201c\n]{4,400})\u201c"
+    r"|\u00ab\s?([^\u00bb\n]{4,400})\u00bb|(?<!\w)'([^'\n]{4,300})'(?!\w)"
+)
 
 
 def _find_spans(sentence: str) -> list[str]:
@@ -89,19 +101,32 @@ def _without_claims(sentence: str) -> str:
 
 # -- what was done -----------------------------------------------------------------------------------------------------
 
-_RUN = re.compile(r"\b(?:ran|re-?ran|executed|invoked|(?:was|were|been) (?:run|executed))\b", re.IGNORECASE)
-_RUN_SPAN = re.compile(r"\b(?:ran|re-?ran|executed|invoked)\b[^`.;,]{0,30}`([^`\n]+)`|`([^`\n]+)` (?:was|were|has been) (?:run|executed)\b", re.IGNORECASE)
-_PROGRAMS = "git|npm|npx|yarn|pnpm|pip|pytest|python3?|node|cargo|go|make|docker|kubectl|terraform|uv|ruff|mypy|rm|curl|ssh|systemctl|psql|gh"
+_RUN_SPAN = re.compile(
+    r"\b(?:ran|re-?ran|executed|invoked)\b[^`.;,]{0,30}`([^`\n]{1,300})`"
+    r"|`([^`\n]{1,300})` (?:was|were|has been) (?:run|executed)\b",
+    re.IGNORECASE,
+)
+_PROGRAMS = (
+    "git|npm|npx|yarn|pnpm|pip|pytest|python3?|node|cargo|go|make|docker|kubectl|terraform|uv|ruff|mypy|rm|curl|ssh"
+    "|systemctl|psql|gh"
+)
 _RUN_WORDS = re.compile(rf"\b(?:ran|re-?ran|executed)\s+((?:{_PROGRAMS})\b(?: [\w./:=@-]+)*)", re.IGNORECASE)
-_WORDS_AFTER_COMMAND = re.compile(r" (?:and|to|in|on|which|with|after|before|again|for|successfully|but|then|at|once|twice)\b.*")
-_NOT_DONE = re.compile(r"\b(?:not|n't|never|no|without|should|must|will|would|could|next|plans?|todo|if)\b", re.IGNORECASE)
-_CHANGED = re.compile(r"\b(?:edited|modified|changed|updated|rewrote|rewritten|added|created|deleted|removed|patched|renamed|fixed|wrote)\b", re.IGNORECASE)
+_WORDS_AFTER_COMMAND = re.compile(
+    r" (?:and|to|in|on|which|with|after|before|again|for|successfully|but|then|at|once|twice)\b.*"
+)
+_NOT_DONE = re.compile(
+    r"\b(?:not|n't|never|no|without|should|must|will|would|could|next|plans?|todo|if)\b", re.IGNORECASE
+)
+_CHANGED = re.compile(
+    r"\b(?:edited|modified|changed|updated|rewrote|rewritten|added|created|deleted|removed|patched|renamed|fixed|wrote)\b",
+    re.IGNORECASE,
+)
 _PATH = re.compile(r"[\w@./~+-]*[\w-]\.[A-Za-z]\w{0,8}\b")
 
 
 def _find_run_commands(sentence: str) -> Iterator[str]:
     """Yields the commands that a sentence says were run, by someone else than the user."""
-    if not _RUN.search(sentence) or USER_WORD.search(sentence) or _NOT_DONE.search(_CODE_SPAN.sub("", sentence)):
+    if USER_WORD.search(sentence) or _NOT_DONE.search(_CODE_SPAN.sub("", sentence)):
         return
     for groups in _RUN_SPAN.findall(sentence):
         yield "".join(groups)
@@ -122,24 +147,25 @@ def _check_changed_files(sentence: str, source: SourceText) -> list[ClaimError]:
 
 # -- how it ended ------------------------------------------------------------------------------------------------------
 
+_LEAD = r"(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|once|again|later)\s)*"
+_JOINT = r"(?:that|though|because|since|while|when|and|but|where|which)\b"
 _ENDING = re.compile(
-    r"(?:\b(?:that|though|because|since|while|when|and|but|where|which) )?"
-    r"(?P<subject>(?:`[^`]+`|[^\s.;,]+)(?: (?:`[^`]+`|(?!(?:that|though|because|since|while|when|and|but|where|which)\b)[^\s.;,]+)){0,7}?)\s(?:(?P<lead>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
-    r"(?P<good>pass(?:es|ed)?|succeed(?:s|ed)?|(?:is|are|was|were|went|came out) (?:now |all |still )?(?:green|successful|passing|clean)|(?:was|were) [a-z]+ successfully|compiles?|[a-z]+ed successfully)"
-    r"|(?P<lead2>(?:(?:still|now|all|both|also|then|always|never|have|has|had|did|does|do|not|n't|once|again|later)\s)*)"
-    r"(?P<bad>fail(?:s|ed)?|crash(?:es|ed)|(?:is|are|was|were) (?:now |all |still )?(?:red|failing|broken)))\b",
+    rf"(?P<subject>(?:`[^`]{{1,300}}`|(?!{_JOINT})[^\s.;,`]+)(?: (?:`[^`]{{1,300}}`|(?!{_JOINT})[^\s.;,`]+)){{0,7}}?)\s"
+    rf"(?P<lead>{_LEAD})"
+    r"(?:(?P<good>pass(?:es|ed)?|succeed(?:s|ed)?|compiles?|(?:(?:was|were) )?[a-z]+ed successfully"
+    r"|(?:is|are|was|were|went|came out) (?:now |all |still )?(?:green|successful|passing|clean))"
+    r"|(?:fail(?:s|ed)?|crash(?:es|ed)|(?:is|are|was|were) (?:now |all |still )?(?:red|failing|broken)))\b",
     re.IGNORECASE,
 )
 _PRESENT = re.compile(r"\b(?:still|now|pass|passes|fail|fails|is|are|succeeds?|compiles?)\b", re.IGNORECASE)
-_NUMBER_WORD = re.compile(r"^(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|test)$")
+_TOKEN = re.compile(r"[^\W\d_]{3,}")
 
 
 def _check_outcomes(sentence: str, source: SourceText) -> list[ClaimError]:
     """Checks "X passed" and "X failed" against how the commands ended that X names."""
     errors = []
-    for match in _ENDING.finditer(sentence.replace("\u2019", "'")):
-        lead = match["lead"] or match["lead2"] or ""
-        is_good = bool(match["good"]) != bool(re.search(r"\b(?:not|never)\b|n't", lead))
+    for match in _ENDING.finditer(re.sub(r"n['\u2019]t\b", " not", sentence)):
+        is_good = bool(match["good"]) != bool(re.search(r"\b(?:not|never)\b", match["lead"]))
         for outcome in _find_same(_match_outcomes(match["subject"], source.outcomes)):
             is_present = bool(_PRESENT.search(match.group()[len(match["subject"]) :]))
             if outcome.is_ok is None or outcome.is_ok == is_good:
@@ -158,9 +184,14 @@ def _match_outcomes(subject: str, outcomes: Sequence[Outcome]) -> list[Outcome]:
         words = spans[-1].lower().split()
         return [each for each in outcomes if all(word in each.command for word in words)]
     stems = {stem for stem in find_stems(subject) if len(stem) > 3 and not stem.isdigit()}
-    scores = [sum(stem in each.command for stem in stems) for each in outcomes]
+    scores = [sum(_has_token(each.command, stem) for stem in stems) for each in outcomes]
     best = max(scores, default=0)
     return [each for each, score in zip(outcomes, scores, strict=True) if best and score == best]
+
+
+def _has_token(command: str, stem: str) -> bool:
+    """Tells whether a command has a word with this stem, or one that ends in it: "pytest" is about tests."""
+    return any(word.endswith(stem) or stem_word(word) == stem for word in _TOKEN.findall(command))
 
 
 def _find_same(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
@@ -171,31 +202,43 @@ def _find_same(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
 # -- what was said -----------------------------------------------------------------------------------------------------
 
 _FRAME_VERBS = (
-    r"wants?|wanted|asks?|asked|allow(?:s|ed)?|permit(?:s|ted)?|lets?|forb[ai]d(?:s|e|den)?|prohibit(?:s|ed)?|prefer(?:s|red)?|likes?"
-    r"|dislikes?|needs?|requires?|required|insist(?:s|ed)?|says?|said|states?|stated|tells?|told|approve[sd]?|authori[sz]e[sd]?"
-    r"|agree[sd]?|accept(?:s|ed)?|confirm(?:s|ed)?|request(?:s|ed)?|reject(?:s|ed)?|refuse[sd]?|decline[sd]?|expects?|expected"
-    r"|decided?|decides|chose|instruct(?:s|ed)?|wish(?:es|ed)?|demand(?:s|ed)?|cares?|is (?:fine|ok|okay|happy|willing)|would like"
-    r"|does(?: not|n't)|did(?: not|n't)|has (?:asked|said|told|approved|allowed|forbidden)|never|mentioned|warn(?:s|ed)?|banned?|bans"
+    r"wants?|wanted|asks?|asked|allow(?:s|ed)?|permit(?:s|ted)?|lets?|forb[ai]d(?:s|e|den)?|prohibit(?:s|ed)?"
+    r"|prefer(?:s|red)?|likes?|dislikes?|needs?|requires?|required|insist(?:s|ed)?|says?|said|states?|stated|tells?|told"
+    r"|approve[sd]?|authori[sz]e[sd]?|agree[sd]?|accept(?:s|ed)?|confirm(?:s|ed)?|request(?:s|ed)?|reject(?:s|ed)?"
+    r"|refuse[sd]?|decline[sd]?|expects?|expected|decided?|decides|chose|instruct(?:s|ed)?|wish(?:es|ed)?"
+    r"|demand(?:s|ed)?|cares?|is (?:fine|ok|okay|happy|willing)|would like|does(?: not|n't)|did(?: not|n't)"
+    r"|has (?:asked|said|told|approved|allowed|forbidden)|never|mentioned|warn(?:s|ed)?|banned?|bans"
 )
+_ANY_USER = "".join(
+    rf"(?<!\b{words} )" for words in ("a", "any", "each", "every", "if the", "when the", "once the", "until the")
+)
+"""Before a word for the user, these tell of the users of a program."""
 _USER_CLAIM = re.compile(
-    rf"(?<!\w)(?<!\ba )(?<!any )(?<!each )(?<!every )(?<!if the )(?<!when the )(?<!once the )(?<!until the )(?<!whenever the )(?<!per-)"
-    rf"{USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s|explicitly\s)*(?:{_FRAME_VERBS})\b"
-    rf"|\b(?:by|per|from) (?:the )?{USER_NOUN}\b|\b(?:the )?{USER_NOUN}(?:'s)? (?:wish|request|instruction|permission|approval|rule|decision|preference)"
+    rf"(?<!\w){_ANY_USER}{USER_NOUN}\s(?:\w+ly\s|also\s|then\s|now\s|later\s)*(?:{_FRAME_VERBS})\b"
+    rf"|\b(?:by|per|from) (?:the )?{USER_NOUN}\b"
+    rf"|\b(?:the )?{USER_NOUN}(?:'s)? (?:wish|request|instruction|permission|approval|rule|decision|preference)"
     rf"|^\W*{USER_NOUN}\s?[\]:]",
     re.IGNORECASE,
 )
 _FRAME_STEMS = find_stems(
-    "user users customer client human nutzer benutzer anwender kunde utilisateur usuario utente gebruiker want wanted ask asked allow allowed permit permitted let"
-    " forbid forbids forbade forbidden prohibit prohibited prefer preferred like dislike need require required insist say said state stated tell"
-    " told approve approved authorize authorized authorise agree agreed accept accepted confirm confirmed request requested reject rejected refuse"
-    " decline expect expected decide decided chose instruct wish wished demand care fine okay happy willing assistant agent"
-    " permission approval rule instruction preference decision mention mentioned warn ban banned explicitly"
-    " erlaubt verbietet möchte will verlangt interdit autorise veut permite prohíbe quiere"
+    "user customer human nutzer benutzer anwender kunde utilisateur usuario utente gebruiker want wanted ask allow"
+    " permit permitted let forbid forbade forbidden prohibit prefer preferred like dislike need require insist say said"
+    " state tell told approve authorize authorise agree accept confirm request reject refuse decline expect decide"
+    " decided chose instruct wish demand care fine okay happy willing assistant agent permission approval rule"
+    " instruction preference decision mention warn ban banned explicitly erlaubt verbietet möchte verlangt interdit"
+    " autorise veut permite prohíbe quiere"
 )
+"""Words that say who wants something, not what."""
 _MIN_SUPPORT = 0.5
 """Part of the words of a claim about the user that one of the user's messages must share."""
 _MIN_OVERLAP = 0.3
 """Part that a clause must share for its polarity to count for a claim about the user."""
+_NO_SUPPORT, _MUCH_NEARER = 0.2, 0.3
+"""Less than the first is no support at all. By the second, a tool's text is nearer to the claim than the user's."""
+_MIN_SHARED = 2
+"""Words that a line of a tool must share with a claim to be near it."""
+_AS_GOOD = 0.95
+"""A clause that shares this part of what the best one shares counts as well."""
 _SAME_MATTER = 0.8
 """Part that a clause must share to be about the same matter as a claim about anything else."""
 _MIN_STEMS = 3
@@ -211,34 +254,43 @@ def _check_statements(sentence: str, source: SourceText) -> list[ClaimError]:
         return [ClaimError("user", f'"{excerpt(sentence, 160)}": the quoted words are not the user\'s')]
     told = re.split(r"[;\u2014]|\. |, (?:so|which|because|and (?:the assistant|then))\b", sentence[start:])[0]
     is_foreign = bool(source.user_languages - {guess_language(sentence) or "en"})
-    judged = (_judge_user_claim(clause, told, source, is_foreign=is_foreign) for clause in read_clauses(told))
-    return [error for error in judged if error is not None]
+    clauses = [clause._replace(stems=clause.stems - _FRAME_STEMS) for clause in read_clauses(told)]
+    contradictions = [error for clause in clauses if (error := _find_opposite(clause, told, source)) is not None]
+    stems = frozenset(stem for clause in clauses for stem in clause.stems)
+    if contradictions or is_foreign or not stems or not source.user_statements:
+        return contradictions
+    return list(_check_support(stems, told, source))
 
 
-def _judge_user_claim(clause: Clause, sentence: str, source: SourceText, *, is_foreign: bool) -> ClaimError | None:
-    """Compares a clause of what the user is said to want with what the user said.
-
-    `is_foreign` says that the user also wrote in another language, in which the same thing has other words.
-    """
-    stems = clause.stems - _FRAME_STEMS
+def _find_opposite(clause: Clause, sentence: str, source: SourceText) -> ClaimError | None:
+    """Compares a clause of what the user is said to want with those that the user said most like it."""
     statements = source.user_statements
-    if not stems or not statements:
+    weights = _weigh_stems(clause.stems, statements)
+    scored = [(count_shared(clause.stems, weights, each.clause.stems), each) for each in statements]
+    best, nearest = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+    if nearest is None or best < _MIN_OVERLAP:
         return None
-    shown = excerpt(sentence.strip(), 160)
-    weights = _weigh_stems(stems, statements)
-    by_clause = [(count_shared(stems, weights, each.clause.stems), each) for each in statements]
-    best, nearest = max(by_clause, key=lambda pair: pair[0])
-    if best >= _MIN_OVERLAP:
-        top = [each for score, each in by_clause if score >= best * 0.95]
-        if all(_is_opposite(clause, each.clause) for each in top):
-            return ClaimError("user", f'"{shown}": the user said the opposite: "{excerpt(nearest.sentence, 160)}"')
-    by_message: dict[int, frozenset[str]] = {}
-    for each in statements:
-        by_message[each.message] = by_message.get(each.message, frozenset()) | each.clause.stems
-    if is_foreign or max(count_shared(stems, weights, words) for words in by_message.values()) >= _MIN_SUPPORT:
+    if not all(_is_opposite(clause, each.clause) for score, each in scored if score >= best * _AS_GOOD):
         return None
-    near = f'; nearest is: "{excerpt(nearest.sentence, 160)}"' if best else ""
-    return ClaimError("user", f'"{shown}": the user never said this{near}')
+    shown, said = excerpt(sentence.strip(), 160), excerpt(nearest.sentence, 160)
+    return ClaimError("user", f'"{shown}": the user said the opposite: "{said}"')
+
+
+def _check_support(stems: frozenset[str], sentence: str, source: SourceText) -> Iterator[ClaimError]:
+    """Yields an error if the user said nothing of the kind, or a tool's text is much nearer to it than the user's."""
+    weights = _weigh_stems(stems, source.user_statements)
+    by_user = max(count_shared(stems, weights, words) for words in source.user_stems)
+    if by_user >= _MIN_SUPPORT:
+        return
+    near = (words for words in source.tool_stems if len(words & stems) >= _MIN_SHARED)
+    by_tool = max((count_shared(stems, weights, words) for words in near), default=0.0)
+    if by_user < _NO_SUPPORT or by_tool >= by_user + _MUCH_NEARER:
+        whose = (
+            "a tool's output says something like it, the user never did"
+            if by_tool > by_user
+            else "the user never said this"
+        )
+        yield ClaimError("user", f'"{excerpt(sentence.strip(), 160)}": {whose}')
 
 
 def _weigh_stems(stems: frozenset[str], statements: Sequence[Statement]) -> Mapping[str, float]:
@@ -261,4 +313,6 @@ def _find_contradictions(sentence: str, source: SourceText) -> Iterator[ClaimErr
         scored = [(len(stems & each.clause.stems) / len(stems), each) for each in candidates]
         same = [each for score, each in scored if score >= _SAME_MATTER]
         if same and all(_is_opposite(clause, each.clause) for each in same):
-            yield ClaimError("contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"')
+            yield ClaimError(
+                "contradicted", f'"{excerpt(sentence, 160)}": the source says "{excerpt(same[-1].sentence, 160)}"'
+            )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 from tenfold.facts.current_request import get_user_words
@@ -16,28 +15,46 @@ from tenfold.record.block import Fact
 from tenfold.record.message import Message, Thinking, get_text, get_tool_calls
 from tenfold.summarize.polarity import Clause, find_stems, guess_language, read_clauses
 from tenfold.summarize.quantities import QuantityIndex
-from tenfold.text.excerpts import MAX_SEARCHED_CHARS, Keep, collapse_spaces, excerpt, has_words, is_prose, split_sentences
+from tenfold.text.excerpts import (
+    MAX_SEARCHED_CHARS,
+    Keep,
+    collapse_spaces,
+    excerpt,
+    has_words,
+    is_prose,
+    split_sentences,
+)
 
 _USER_KINDS = frozenset({"request", "rule", "correction"})
 _WRITTEN_KINDS = frozenset({"file_modified", "file_created", "file_deleted", "file_renamed"})
 USER_NOUN = (
     r"(?:user|customer|human|(?:be)?nutzer(?:in)?|anwender(?:in)?|kund(?:e|in)|utilisat(?:eur|rice)|usuari[oa]|utente|gebruiker"
-    r"|użytkownik|kullanıcı|пользовател\w+)"
+    r"|użytkownik|kullan\u0131c\u0131|пользовател\w+)"
 )
 USER_WORD = re.compile(rf"(?<!\w){USER_NOUN}(?!\w)|用户|ユーザー?|사용자|المستخدم|उपयोगकर्ता", re.IGNORECASE)
 """Names the user in a summary."""
-_USER_HEADING = re.compile(r"^#+ .*\b(?:user|goal|constraints?|preferences?|guidance|requests?|rules?)\b", re.IGNORECASE)
+_USER_HEADING = re.compile(
+    r"^#+ .*\b(?:user|goal|constraints?|preferences?|guidance|requests?|rules?)\b", re.IGNORECASE
+)
 _WORD = re.compile(r"\w+")
 _NAME = re.compile(r"[\w-]+")
-_SED = re.compile(r"s([/|#,])((?:(?!\1).)+)\1((?:(?!\1).)*)\1")
-_OLD_KEY, _NEW_KEY = re.compile(r"^(?:old|search|before|find)", re.IGNORECASE), re.compile(r"^(?:new|repl|after)", re.IGNORECASE)
-_CHANGE = re.compile(r"\bfrom [\"'`]?(?P<a>[^\s\"'`,;]+)[\"'`]? to [\"'`]?(?P<b>[^\s\"'`,;]+)|(?P<c>[^\s\"'`,;]+)[\"'`]? ?(?:->|\u2192|=>) ?[\"'`]?(?P<d>[^\s\"'`,;]+)")
+_SED = re.compile(r"s([/|#,])((?:(?!\1).){1,200})\1((?:(?!\1).){0,200})\1")
+_OLD_KEY, _NEW_KEY = (
+    re.compile(r"^(?:old|search|before|find)", re.IGNORECASE),
+    re.compile(r"^(?:new|repl|after)", re.IGNORECASE),
+)
+_VALUE = r"[^\s\"'`,;]{1,60}"
+_CHANGE = re.compile(
+    rf"\bfrom [\"'`]?(?P<a>{_VALUE})[\"'`]? to [\"'`]?(?P<b>{_VALUE})"
+    rf"|(?<![^\s\"'`,;])(?P<c>{_VALUE})[\"'`]? ?(?:->|\u2192|=>) ?[\"'`]?(?P<d>{_VALUE})"
+)
+_MAX_LINE = 400
 _LINE_NUMBER = re.compile(r"(?<=\w):\d+(?:[:-]\d+)?\Z")
 _HASH = re.compile(r"[0-9a-f]{7,39}")
 
 
 class Statement(NamedTuple):
-    """A clause of a source with its sentence, and the number of the user's message it is from; -1 for other speakers."""
+    """A clause of a source, its sentence, and the number of the user's message it is from; -1 for other speakers."""
 
     clause: Clause
     sentence: str
@@ -53,13 +70,17 @@ class Outcome(NamedTuple):
 
 
 class SourceText:
-    """What a summary was made of. `calls` are the tool calls with their arguments, `changes` those that change things."""
+    """What a summary was made of.
+
+    `calls` are the tool calls with their arguments, `changes` the arguments of those that change something.
+    """
 
     def __init__(  # noqa: PLR0913  the views of one source, filled by `build_source`
         self,
         text: str,
         *,
         user_words: Sequence[str] = (),
+        tool_words: Sequence[str] = (),
         other_words: Sequence[str] = (),
         calls: Sequence[str] = (),
         changes: Sequence[str] = (),
@@ -68,7 +89,7 @@ class SourceText:
     ) -> None:
         self.text = text
         self.calls, self.facts = calls, facts
-        self._user_words, self._other_words = user_words, other_words
+        self._user_words, self._tool_words, self._other_words = user_words, tool_words, other_words
         self._changes, self._edits = changes, edits
 
     # -- words ---------------------------------------------------------------------------------------------------------
@@ -104,7 +125,7 @@ class SourceText:
         if len(words) > 1:
             return self.has_call(span) or any(_has_in_order(words, line) for line in self._find_lines(words))
         pieces = [piece for piece in re.split(r"[^\w./@-]+", span) if len(piece) > 1]
-        return all(self.has_word(piece.strip(".-") or piece) for piece in pieces)
+        return all(self.has_word(piece.rstrip(".-") or piece) for piece in pieces)
 
     def has_call(self, command: str) -> bool:
         """Tells whether the words of a command occur, in this order, in one tool call."""
@@ -149,7 +170,11 @@ class SourceText:
     def find_swapped_change(self, sentence: str) -> str:
         """Returns a change "from A to B" in a sentence where the source knows only one from B to A; else ""."""
         for before, after in _find_changes(sentence):
-            if before != after and (after, before) in self._changed_values and (before, after) not in self._changed_values:
+            if (
+                before != after
+                and (after, before) in self._changed_values
+                and (before, after) not in self._changed_values
+            ):
                 return f"from {before} to {after}"
         return ""
 
@@ -194,6 +219,17 @@ class SourceText:
         )
 
     @cached_property
+    def user_stems(self) -> tuple[frozenset[str], ...]:
+        """The stems of each message of the user."""
+        return tuple(map(find_stems, self._user_words))
+
+    @cached_property
+    def tool_stems(self) -> tuple[frozenset[str], ...]:
+        """The stems of each line that a tool or a harness wrote."""
+        lines = (excerpt(words, MAX_SEARCHED_CHARS, Keep.EDGES).split("\n") for words in self._tool_words)
+        return tuple({find_stems(line[:_MAX_LINE]) for each in lines for line in each})
+
+    @cached_property
     def user_languages(self) -> frozenset[str]:
         """The languages in which the user wrote."""
         return frozenset(filter(None, map(guess_language, self._user_words)))
@@ -204,7 +240,7 @@ class SourceText:
         found: dict[str, list[Statement]] = {}
         others = (
             Statement(clause, sentence, -1)
-            for words in self._other_words
+            for words in (*self._tool_words, *self._other_words)
             for line in excerpt(words, MAX_SEARCHED_CHARS, Keep.EDGES).split("\n")
             if is_prose(line)
             for sentence in split_sentences(line)
@@ -225,6 +261,7 @@ def build_source(
     """
     facts = tuple(facts)
     user_words: list[str] = [*_find_user_lines(earlier), *wishes]
+    tool_words: list[str] = []
     other_words: list[str] = [earlier]
     calls: list[str] = []
     changes: list[str] = []
@@ -233,26 +270,27 @@ def build_source(
         words = get_user_words(message)
         text = get_text(message)
         user_words.append(words)
-        if not words:
-            other_words.append(text)
+        if words != text:
+            (tool_words if message.origin in {"tool", "harness"} else other_words).append(text)
         other_words.extend(part.text for part in message.parts if isinstance(part, Thinking))
         text_call = parse_text_action(message) if message.origin == "model" and not get_tool_calls(message) else None
         for call in (*get_tool_calls(message), *((text_call,) if text_call else ())):
-            arguments = call.arguments.replace("\\n", "\n").replace("\\\\", "\\").replace("\\/", "/").replace('\\"', '"')
+            arguments = (
+                call.arguments.replace("\\n", "\n").replace("\\\\", "\\").replace("\\/", "/").replace('\\"', '"')
+            )
             action = interpret_call(call)
             calls.append(f"{call.name}\n{arguments}")
             if not _is_reading(action):
                 changes.append(arguments)
                 edits.extend(_find_edits(action, arguments))
-        if words != text and words:
-            other_words.append(text)
     user_words.extend(fact.text for fact in facts if fact.kind in _USER_KINDS)
     fact_texts = [fact.text for fact in facts]
     calls.extend(fact.text for fact in facts if fact.kind == "command")
-    text = "\n".join((*user_words, *other_words, *calls, *fact_texts))
+    text = "\n".join((*user_words, *tool_words, *other_words, *calls, *fact_texts))
     return SourceText(
         text,
         user_words=[words for words in dict.fromkeys(user_words) if words],
+        tool_words=tool_words,
         other_words=other_words,
         calls=calls,
         changes=changes,

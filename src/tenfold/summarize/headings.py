@@ -48,7 +48,8 @@ def _normalize_heading(line: str) -> str:
 
 
 _VOUCHING_HEADING = re.compile(
-    r"^[^\S\n]*(?:[#>*_-]+[^\S\n]*)+(?P<words>[^\n()]*?)[^\S\n]*\((?:[^()\n]* )?(?:user|human)s?\b[^()\n]*\)[*_:]*[^\S\n]*$",
+    r"^[ \t#>*_-]*[#>*_-][ \t]*(?P<words>[^\n()#>*_-][^\n()]*?)[ \t]*"
+    r"\((?:[^()\n]* )?(?:user|human)s?\b[^()\n]*\)[*_:]*[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _TAG = re.compile(rf"(?<!\w)<(?=/?(?:tenfold|system|user|human|assistant|{FENCE_TAG})[\w-]*[\s>/])", re.IGNORECASE)

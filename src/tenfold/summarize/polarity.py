@@ -1,7 +1,8 @@
 """Reads clauses: which words they are about, and whether they affirm or deny.
 
-Two sentences about the same matter contradict each other if one affirms and the other denies it. A clause is denied if
-it holds an odd number of denying words, wherever they stand: "never push to main", "pushing to main is not allowed".
+Two sentences about the same matter contradict each other if one affirms and the other denies it. A clause
+is denied if it holds an odd number of denying words, wherever they stand: "never push to main", "pushing to main is not
+allowed". Particles count once, since many languages double them ("ne ... pas").
 """
 
 from __future__ import annotations
@@ -10,27 +11,28 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-_DENIALS = (
-    # en
-    r"not|n't|never|no|none|nothing|nobody|nowhere|neither|nor|cannot|without|avoid\w*|stop|refrain\w*|forb[aio]d\w*"
-    r"|prohibit\w*|ban|bans|banned|disallow\w*|refus\w*|reject\w*|declin\w*|against|untouched|unchanged|intact|unwanted"
-    r"|unacceptable|dislik\w*|oppos\w*|skip\w*|omit\w*|exclud\w*|off[- ]limits|hands off|lea?(?:ve|ving|ft) out"
-    r"|le(?:ave|aving|ft)\b[^,.;]{0,40} out|(?:leave|leaves|leaving|left|let)\b[^,.;]{0,40} alone|as (?:it|they) (?:is|are)"
-    # de, nl
-    r"|nicht|nichts|nie|niemals|niemand|kein\w*|ohne|verb[io]\w*t\w*|unterlass\w*|vermeid\w*|niet|nooit|geen|zonder"
-    # fr
-    r"|ne|n'|pas|jamais|rien|aucun\w*|sans|interdi\w*|évite\w*"
-    # es, pt, it
-    r"|nunca|jamás|nada|ningun\w*|sin|prohib\w*|evita\w*|não|nao|nenhum\w*|sem|proib\w*|non|mai|niente|nessun\w*|senza"
-    r"|vieta\w*"
-    # pl, tr, ru
-    r"|nie|nigdy|żad\w*|bez|zabran\w*|değil|asla|hiç|yasak\w*|не|ни|нет|никогда|нельзя|без|запре\w*"
-    # ar, hi
-    r"|لا|لم|لن|ليس|ممنوع|أبدا|मत|नहीं|कभी|न"
+_PARTICLES = (
+    r"not|n't|never|no|none|nothing|nobody|nowhere|neither|nor|cannot"  # en
+    r"|nicht|nichts|nie|niemals|niemand|kein\w*|niet|nooit|niets|niemand|geen"  # de, nl
+    r"|ne|n'|pas|jamais|rien|aucune?|nunca|jamás|nada|ning[uú]n\w*|não|nao|nenhum\w*|non|niente"
+    r"|nessun\w*"  # fr, es, pt, it
+    r"|nigdy|żad\w*|nic|değil|asla|hiç\w*|не|ни|нет|никогда|нельзя|никак\w*"  # pl, tr, ru
+    r"|لا|لم|لن|ليس|أبدا|मत|नहीं|न"  # ar, hi
 )
-_UNSPACED_DENIALS = r"不|别|別|勿|没|沒|禁止|ない|ません|な$|않|못|지 ?마|금지"
-"""Denying words of languages in which they are not set apart by spaces."""
-_DENIAL = re.compile(rf"(?<!\w)(?:{_DENIALS})(?!\w)|(?<=\w)n't\b|{_UNSPACED_DENIALS}", re.IGNORECASE)
+_UNSPACED_PARTICLES = r"不(?!过|過)|(?<![特分区個])[别別](?![的人名])|没|沒|ない|なく|ません|않|못|지 ?마"
+"""Particles of languages in which they are not set apart by spaces: zh, ja, ko."""
+_DENYING_WORDS = (
+    r"without|avoid\w*|stop|refrain\w*|forb[aio]d\w*|prohibit\w*|ban|bans|banned|disallow\w*|refus\w*|reject\w*"
+    r"|declin\w*|against|untouched|unchanged|intact|unwanted|unacceptable|dislik\w*|oppos\w*|skip\w*|omit\w*|exclud\w*"
+    r"|off[- ]limits|hands off|(?:leav(?:e|es|ing)|left)\b[^,.;]{0,40} out|as (?:it|they) (?:is|are)"
+    r"|(?:leav(?:e|es|ing)|left|let)\b[^,.;]{0,40} alone"
+    r"|ohne|verb[io]\w*t\w*|unterlass\w*|vermeid\w*|zonder|vermijd\w*"
+    r"|sans|interdi\w*|évite\w*|sin|prohib\w*|prohíb\w*|evita\w*|sem|proib\w*|proíb\w*|senza|vieta\w*"
+    r"|bez|zabr[ao]n\w*|yasak\w*|без|запре\w*|ممنوع|يحظر|मना|वर्जित"
+)
+_UNSPACED_DENYING_WORDS = r"禁止|勿|금지"
+_PARTICLE = re.compile(rf"(?<!\w)(?:{_PARTICLES})(?!\w)|(?<=\w)n't\b|\bn'(?=\w)|{_UNSPACED_PARTICLES}", re.IGNORECASE)
+_DENYING_WORD = re.compile(rf"(?<!\w)(?:{_DENYING_WORDS})(?!\w)|{_UNSPACED_DENYING_WORDS}", re.IGNORECASE)
 _EMPHASIS = re.compile(r"\b(?:no (?:longer|matter|doubt|problem)|not only|whether or not)\b", re.IGNORECASE)
 _CONDITION = re.compile(
     r"\b(?:unless|until|without|before|after|except|only|once|if|when|while|wenn|falls|bevor|solange|ohne|nur|außer|erst"
@@ -41,29 +43,29 @@ _CONDITION = re.compile(
 """Words that make a statement hold in some cases only."""
 _BOUNDARY = re.compile(
     r"[.!?](?=\s|$)|[;:()\n\u2013\u2014\u3002\uff01\uff1f\uff0c\uff1b]| - "
-    r"|,?\s(?=(?:but|however|instead of|rather than|because|so that|although|whereas|and (?:asks?|wants?|also|then|instead)"
+    r"|,?\s(?=(?:but|however|instead of|rather than|because|so that|although|whereas"
+    r"|and (?:asks?|wants?|also|then|instead)"
     r"|aber|sondern|statt|anstatt|weil|mais|plutôt que|au lieu de|pero|sino|porque|en vez de|mas|em vez de|ma|invece di"
-    r"|maar|in plaats van|ale|zamiast|но|а не|вместо)\b)",
+    r"|maar|in plaats van|ale|zamiast|но|вместо)\b)",
     re.IGNORECASE,
 )
 _PREFERRED_OVER = re.compile(
     r"^(?:instead of|rather than|statt|anstatt|plutôt que|au lieu de|en vez de|em vez de|invece di|in plaats van|zamiast"
-    r"|вместо)\b|^over (?=\w)",
+    r"|вместо)\b",
     re.IGNORECASE,
 )
 """What a clause begins with that names what is not wanted."""
 _NEW_STATEMENT = re.compile(
-    r"(?:just|please|use|always|only|instead|open|i|you|we|it|they|then|so|which|the|this|that|tests?|\w+ (?:is|are|was|must"
-    r"|should|may|can))\b",
+    r"(?:just|please|use|always|only|instead|open|i|you|we|it|they|then|so|which|the|this|that"
+    r"|\w+ (?:is|are|was|must|should|may|can))\b",
     re.IGNORECASE,
 )
 """How a part after a comma begins that is a statement of its own, not the next item of a list."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
-_ENDINGS = ("ations", "ation", "ments", "ment", "ingly", "ings", "ing", "ions", "ion", "edly", "ies", "ied", "ed", "es", "ly", "al", "s", "e", "en", "t")
+_ENDINGS = ("ation", "ment", "ingly", "ing", "ion", "edly", "ed", "ly", "al", "en", "e")
 _STEM_CHARS = 6
-_FILLERS = frozenset(
-    """
+_FILLER_TEXT = """
     a an the this that these those it its they them their there he she his her him we our us you your i me my be is are
     was were been being am do does did done has have had having will would shall should can could may might must to of
     in on at by for from with into onto as and or if so than then too also very just now yet already any some all each
@@ -75,8 +77,13 @@ _FILLERS = frozenset(
     sie es mir mich dich bitte nicht nie niemals kein keine wenn als auch nur noch
     le la les un une des du de et ou à au aux en dans pour par sur que qui ne pas est sont je tu il nous vous
     el los las una unos y o a por para con no es son que se lo su al del
-    """.split()
-)
+    """
+_FILLERS = frozenset(_FILLER_TEXT.split())
+"""Words that say nothing about the matter of a sentence."""
+
+
+_MAX_ITEM_WORDS = 6
+"""Most words of an item in a list."""
 
 
 class Clause(NamedTuple):
@@ -90,12 +97,16 @@ class Clause(NamedTuple):
 @lru_cache(maxsize=32_768)
 def stem_word(word: str) -> str:
     """Returns what inflected forms of a word have in common. It need not be a word: `pushing` gives `push`."""
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
             break
     if len(word) > 3 and word[-1] == word[-2]:
         word = word[:-1]
+    if word.endswith("y"):
+        word = word[:-1] + "i"
     return word[:_STEM_CHARS]
 
 
@@ -111,12 +122,14 @@ def find_stems(text: str) -> frozenset[str]:
 def read_clauses(sentence: str) -> list[Clause]:
     """Splits a sentence into its clauses. A list after a denying word belongs to the clause of that word."""
     is_conditional = bool(_CONDITION.search(sentence))
-    clauses = []
-    for part in _split_clauses(sentence.replace("\u2019", "'")):
-        denials = len(_DENIAL.findall(_EMPHASIS.sub(" ", part))) + bool(_PREFERRED_OVER.match(part.lstrip(" ,")))
-        if stems := find_stems(part):
-            clauses.append(Clause(stems, denials % 2 == 1, is_conditional))
-    return clauses
+    parts = _split_clauses(sentence.replace("\u2019", "'"))
+    return [Clause(stems, _is_denied(part), is_conditional) for part in parts if (stems := find_stems(part))]
+
+
+def _is_denied(part: str) -> bool:
+    plain = _EMPHASIS.sub(" ", part)
+    denials = bool(_PARTICLE.search(plain)) + len(_DENYING_WORD.findall(plain))
+    return (denials + bool(_PREFERRED_OVER.match(part.lstrip(" ,")))) % 2 == 1
 
 
 def _split_clauses(sentence: str) -> list[str]:
@@ -124,7 +137,7 @@ def _split_clauses(sentence: str) -> list[str]:
     for piece in _BOUNDARY.split(sentence):
         current = ""
         for part in re.split(r",\s+", piece or ""):
-            starts_anew = _NEW_STATEMENT.match(part) or _DENIAL.match(part) or len(part.split()) > 4
+            starts_anew = _NEW_STATEMENT.match(part) or _PARTICLE.match(part) or len(part.split()) > _MAX_ITEM_WORDS
             if current and starts_anew:
                 out.append(current)
                 current = part

@@ -35,27 +35,29 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 _MAGNITUDES = {"k": 1e3, "m": 1e6, "bn": 1e9, "g": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "t": 1e12}
 _NUMBER_WORDS = {
-    word: float(value)
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
-    )
-}
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "eleven": 11, "twelve": 12,
+}  # fmt: skip
+_NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})\b(?: (\w+))?", re.IGNORECASE)
 _NUMBER = re.compile(
-    r"(?P<currency>[$\u20ac\u00a3])?(?P<number>\d{1,3}(?:[,\u00a0\u202f']\d{3})+(?!\d)|\d+)(?P<decimals>\.\d+)?"
+    r"(?P<currency>[$\u20ac\u00a3])?(?<!\d)(?P<number>\d{1,3}(?:[,\u00a0\u202f']\d{3}){1,4}(?!\d)|\d{1,15}(?!\d))"
+    r"(?P<decimals>\.\d{1,15})?"
     r"(?P<unit>\s?(?:%|[$\u20ac\u00a3])|[ -]?[^\W\d_]+)?(?P<next> [^\W\d_]+)?"
 )
 _IN_NAME = re.compile(r"[\w#/:@.+-]\Z")
 _RANGE = re.compile(r"(?<=\d)(\s?(?:-|\u2013|to|bis|or|and)\s?)(?=\d[\d.,]*\s?(?P<unit>%|[^\W\d_]+))")
 _HEDGE = re.compile(
-    r"(?:about|around|roughly|approximately|approx\.?|some|nearly|almost|over|under|circa|ca\.?|etwa|rund|~|\u2248|more than"
-    r"|less than|close to|up to)\s?[$\u20ac\u00a3]?\Z",
+    r"(?:about|around|roughly|approximately|approx\.?|some|nearly|almost|over|under|circa|ca\.?|etwa|rund|~|\u2248"
+    r"|more than|less than|close to|up to)\s?[$\u20ac\u00a3]?\Z",
     re.IGNORECASE,
 )
 _MONTHS = {
     name: number
     for number, names in enumerate(
-        ("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august")
-        + ("sep sept september", "oct october", "nov november", "dec december"),
+        (
+            *("jan january", "feb february", "mar march", "apr april", "may", "jun june", "jul july", "aug august"),
+            *("sep sept september", "oct october", "nov november", "dec december"),
+        ),
         1,
     )
     for name in names.split()
@@ -70,8 +72,13 @@ _DATE = re.compile(
 _TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _NEAR = 150
 """How far from a number, in characters, a word of the sentence has to stand."""
-_SMALL_COUNT = 12
-"""A model may count up to here by itself."""
+_OWN_COUNTS = frozenset(map(float, range(13)))
+"""What a model may count by itself."""
+_COUNTED = find_stems("failed passed errors warnings skipped")
+"""What only programs count."""
+_FEW = 2
+"""With more different numbers beside it, a word has no certain one."""
+_HASH_CHARS = 7
 _TOLERANCE = 0.05
 """How far a number may be off that is said to be approximate."""
 _LABEL = re.compile(
@@ -103,14 +110,13 @@ def find_quantities(text: str, *, in_names: bool = False) -> Iterator[Quantity]:
     for match in _NUMBER.finditer(text):
         start, end = match.span("number")[0], max(match.end("number"), match.end("decimals"))
         before = text[max(start - 60, 0) : match.start()]
-        if not in_names and (_IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}):
-            if not (before.endswith("-") and before[-2:-1].isdigit()):
-                continue
-        yield _build_quantity(match, before, range_units.get(end, ""))
+        is_in_name = _IN_NAME.search(before) or text[end : end + 1] in {"_", "/", ":", "#", "@"}
+        if in_names or not is_in_name or (before.endswith("-") and before[-2:-1].isdigit()):
+            yield _build_quantity(match, before, range_units.get(end, ""))
     if in_names:
-        for match in re.finditer(rf"\b({'|'.join(_NUMBER_WORDS)})\b(?: (\w+))?", text, re.IGNORECASE):
-            value = _NUMBER_WORDS[match[1].lower()]
-            yield Quantity(value, "", 1.0, match[0], "", match[2] or "", False, 1.0, match.start())
+        for match in _NUMBER_WORD.finditer(text):
+            number = str(_NUMBER_WORDS[match[1].lower()])
+            yield Quantity(float(number), "", 1.0, number, "", match[2] or "", False, 1.0, match.start())
 
 
 def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quantity:
@@ -128,9 +134,7 @@ def _build_quantity(match: re.Match[str], before: str, range_unit: str) -> Quant
     label = "" if _OPEN_LABEL.search(before) else (found[1].lower() if (found := _LABEL.search(before)) else "")
     is_approximate = bool(_HEDGE.search(before))
     written = (match["currency"] or "") + match["number"] + decimals + (match["unit"] or "" if kind or step > 1 else "")
-    return Quantity(
-        value, kind, size, written, label, "" if kind else unit, is_approximate, step, match.start()
-    )
+    return Quantity(value, kind, size, written, label, "" if kind else unit, is_approximate, step, match.start())
 
 
 def find_dates(text: str) -> list[tuple[str, tuple[int, int, int]]]:
@@ -188,15 +192,17 @@ class QuantityIndex:
 
     def _has_quantity(self, claim: Quantity, stems: frozenset[str]) -> bool:
         found = self._by_value.get(claim.value, [])
+        if not claim.kind and not claim.label and claim.value in _OWN_COUNTS:
+            return not self._is_contradicted(claim)
         if not found:
-            is_own_count = not claim.kind and not claim.label and claim.value <= _SMALL_COUNT and claim.value == int(claim.value)
-            return is_own_count or self._is_converted(claim) or self._is_rounded(claim)
+            is_short_hash = len(claim.written) >= _HASH_CHARS and re.search(rf"(?<!\w){claim.written}", self._text)
+            return bool(is_short_hash) or self._is_converted(claim) or self._is_rounded(claim)
         if claim.kind and all(each.kind and (each.kind, each.size) != (claim.kind, claim.size) for each in found):
             return self._is_converted(claim)
         return self._is_near(found, stems) and not self._is_contradicted(claim)
 
     def _is_near(self, found: Sequence[Quantity], stems: frozenset[str]) -> bool:
-        """Tells whether the number stands near a word of the sentence: else it is another number that looks the same."""
+        """Tells whether the number stands near a word of the sentence; else it is about something else."""
         words = frozenset(stem for stem in stems if not stem.isdigit())
         return not words or any(
             words & find_stems(self._text[max(each.offset - _NEAR, 0) : each.offset + _NEAR]) for each in found
@@ -216,15 +222,15 @@ class QuantityIndex:
         )
 
     def _is_contradicted(self, claim: Quantity) -> bool:
-        """Tells whether the source gives other values, and never this one, right beside the same word."""
-        for stem in find_stems(claim.label):
-            values = self._by_label.get(stem, set())
-            if 0 < len(values) <= 2 and claim.value not in values and not self._is_open(claim):
-                return True
-        return False
+        """Tells whether the source gives other numbers, and never this one, right beside the same word."""
+        beside = [self._by_label.get(stem, set()) for stem in find_stems(claim.label)]
+        beside += [self._by_word.get(stem, set()) for stem in find_stems(claim.after) & _COUNTED]
+        is_other = any(0 < len(values) <= _FEW and claim.value not in values for values in beside)
+        return is_other and not self._is_open(claim)
 
     def _is_open(self, claim: Quantity) -> bool:
         """Tells whether the source names the number without saying what of: as what something was changed to."""
         return any(
-            _OPEN_LABEL.search(self._text[max(each.offset - 20, 0) : each.offset]) for each in self._by_value[claim.value]
+            _OPEN_LABEL.search(self._text[max(each.offset - 20, 0) : each.offset])
+            for each in self._by_value[claim.value]
         )
